@@ -1,0 +1,101 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the types of this package.
+var GroupVersion = schema.GroupVersion{Group: "arktos.futurewei.com", Version: "v1"}
+
+// AddToScheme registers the types of this package with a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Network{}, &NetworkList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// Names of the Arktos integration.
+const (
+	// NetworkLabel on a pod or Service names the Network that it belongs to.
+	NetworkLabel = "arktos.futurewei.com/network"
+	// NICAnnotation on a pod holds the JSON object in which its owner asks for
+	// an interface name, an IP and a subnet (package annotations, type NIC).
+	NICAnnotation = "arktos.futurewei.com/nic"
+	// ReadinessAnnotation is "true" on a pod that has its addresses. Only the
+	// operator writes it.
+	ReadinessAnnotation = "arktos.futurewei.com/network-readiness"
+	// UserInputAnnotation on a pod holds the VPC, subnet and IP that it got
+	// (package annotations, type UserInput). Only the operator writes it.
+	UserInputAnnotation = "mizar.futurewei.com/network_user_input"
+	// DefaultNetwork is the name of the Network that a tenant's pods use when
+	// they name none.
+	DefaultNetwork = "default"
+)
+
+// Values of NetworkSpec.Type that Alioth serves.
+const (
+	TypeMizar = "mizar"
+	TypeVPC   = "vpc"
+)
+
+// NetworkSpec names the VPC behind a Network.
+type NetworkSpec struct {
+	// Type of the network service. Alioth serves mizar and vpc and leaves
+	// every other type alone.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Type string `json:"type"`
+	// VPCID is the name of the VPC. It may be created after the Network. Pods
+	// that run keep the VPC they have when it changes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	VPCID string `json:"vpcID"`
+}
+
+// NetworkStatus is what Alioth observed of a Network.
+type NetworkStatus struct {
+	// Tenant that owns the Network, from its namespace.
+	// +optional
+	Tenant string `json:"tenant,omitempty"`
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Network is a tenant's name for a VPC. Many Networks, of one or several
+// tenants, may name one VPC.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,path=networks,singular=network,shortName=anet
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpcID`
+// +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.status.tenant`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Network struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   NetworkSpec   `json:"spec"`
+	Status NetworkStatus `json:"status,omitempty"`
+}
+
+// NetworkList is a list of Networks.
+// +kubebuilder:object:root=true
+type NetworkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Network `json:"items"`
+}

@@ -1,0 +1,122 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"net/netip"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HolderKind says what holds an address.
+// +kubebuilder:validation:Enum=Pod;Node
+type HolderKind string
+
+const (
+	// HolderPod is the kind of an address that a pod's attachment holds.
+	HolderPod HolderKind = "Pod"
+	// HolderNode is the kind of a node's own address in the default VPC.
+	HolderNode HolderKind = "Node"
+)
+
+// AddressHolder is who an address belongs to.
+// +kubebuilder:validation:XValidation:rule="self.kind == 'Pod' ? has(self.namespace) : !has(self.namespace)",message="a Pod has a namespace, a Node has none"
+type AddressHolder struct {
+	Kind HolderKind `json:"kind"`
+	// Namespace of a Pod; not set for a Node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID of the holder: a successor of the same name does not hold the
+	// address.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+}
+
+// AddressSpec is one IP of one VPC, who holds it, and where.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
+// +kubebuilder:validation:XValidation:rule="self.ip in self.set",message="spec.set must contain spec.ip"
+type AddressSpec struct {
+	// VPC that the address belongs to.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	VPC string `json:"vpc"`
+	// Subnet is the name of the Subnet object that the address was taken from.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Subnet string `json:"subnet"`
+	// IP in canonical form (RFC 5952 for IPv6).
+	// +kubebuilder:validation:MaxLength=39
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
+	IP string `json:"ip"`
+	// MAC of the attachment that holds the address, computed from the address.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
+	MAC string `json:"mac"`
+	// Node on which the holder runs.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+	// Holder of the address.
+	Holder AddressHolder `json:"holder"`
+	// Attachment is the name of the holder's interface, for example eth0.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	Attachment string `json:"attachment"`
+	// Set lists all addresses of the same attachment, this one included, so
+	// that anyone can tell whether the set is complete.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=39
+	// +listType=atomic
+	Set []string `json:"set"`
+}
+
+// Address is one IP of one VPC: the claim of it and the endpoint record in
+// one. Its creation is the allocation: the API server lets a name exist once.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=addresses,singular=address,shortName=addr
+// +kubebuilder:selectablefield:JSONPath=`.spec.node`
+// +kubebuilder:selectablefield:JSONPath=`.spec.vpc`
+// +kubebuilder:selectablefield:JSONPath=`.spec.subnet`
+// +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.spec.ip`
+// +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.holder.kind`,priority=1
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.holder.namespace`
+// +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holder.name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.vpc + '.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.vpc>.<spec.ip>, with '-' for ':'"
+type Address struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec AddressSpec `json:"spec"`
+}
+
+// AddressList is a list of Addresses.
+// +kubebuilder:object:root=true
+type AddressList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Address `json:"items"`
+}
+
+// AddressName returns the name of the Address object of an IP of a VPC:
+// "<vpc>.<ip>" with '-' for ':' and a trailing "::" as "--0", because an object
+// name must end in a letter or digit.
+func AddressName(vpc string, ip netip.Addr) string {
+	text := ip.Unmap().String()
+	if strings.HasSuffix(text, "::") {
+		text += "0"
+	}
+	return vpc + "." + strings.ReplaceAll(text, ":", "-")
+}

@@ -1,0 +1,94 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// ReadyCondition is the condition type of VPCs, Subnets and Networks that sums
+// up whether pods can use them.
+const ReadyCondition = "Ready"
+
+// NameConflictCondition is the condition type of a Network that says that an
+// older one of the tenant has the same name: the older serves the tenant's
+// namespaces without a Network of that name, this one its own namespace alone.
+const NameConflictCondition = "NameConflict"
+
+// Reasons of the Ready condition.
+const (
+	// ReadyReason: nothing is in the way.
+	ReadyReason = "Ready"
+	// DeletingReason: the object is being deleted; the message says what
+	// still holds it.
+	DeletingReason = "Deleting"
+
+	// VNIPendingReason (VPC): the VNI is not claimed yet.
+	VNIPendingReason = "VNIPending"
+	// VNITakenReason (VPC): the VNI that spec.vni asks for belongs to another
+	// VPC.
+	VNITakenReason = "VNITaken"
+	// VNIExhaustedReason (VPC): no VNI is free.
+	VNIExhaustedReason = "VNIExhausted"
+	// RangeReservedReason (VPC): a range overlaps one that the cluster needs:
+	// service ranges, the shadow range, or, for the default VPC, the nodes'
+	// networks.
+	RangeReservedReason = "RangeReserved"
+
+	// VPCNotFoundReason (Subnet, Network): the named VPC does not exist.
+	VPCNotFoundReason = "VPCNotFound"
+	// VPCNotReadyReason (Subnet, Network): the VPC is not Ready.
+	VPCNotReadyReason = "VPCNotReady"
+	// OutsideVPCReason (Subnet): a range is not inside the VPC's ranges.
+	OutsideVPCReason = "OutsideVPC"
+	// OverlapReason (Subnet): a range overlaps an older subnet of the VPC.
+	OverlapReason = "Overlap"
+	// NameConflictReason (Subnet, Network): an older one has the same name in
+	// the VPC, or in the tenant.
+	NameConflictReason = "NameConflict"
+	// CutsOffReason (Subnet): a held address lies outside the ranges.
+	CutsOffReason = "CutsOffHeldAddress"
+
+	// TenantNotAllowedReason (Network): the VPC does not allow the tenant.
+	TenantNotAllowedReason = "TenantNotAllowed"
+	// NoReadySubnetReason (Network): the VPC has no Ready subnet.
+	NoReadySubnetReason = "NoReadySubnet"
+)
+
+// Reasons of the pod condition NetworkReadyCondition, and of the Warning
+// events that go with it.
+const (
+	// AttachedReason: the pod has its addresses.
+	AttachedReason = "AddressesAssigned"
+	// NICInvalidReason: the nic annotation is malformed.
+	NICInvalidReason = "NICInvalid"
+	// NetworkNotFoundReason: no Network of that name in the pod's namespace
+	// or another one of its tenant.
+	NetworkNotFoundReason = "NetworkNotFound"
+	// NetworkNotReadyReason: the Network is not Ready; the message says why.
+	NetworkNotReadyReason = "NetworkNotReady"
+	// NetworkTypeReason: the Network is of a type that Alioth does not serve.
+	NetworkTypeReason = "NetworkTypeNotServed"
+	// NoDefaultNetworkReason: the pod names no Network, its tenant has none
+	// named "default", and the default VPC does not allow the tenant.
+	NoDefaultNetworkReason = "NoDefaultNetwork"
+	// SubnetNotFoundReason: the VPC has no subnet of the name asked for.
+	SubnetNotFoundReason = "SubnetNotFound"
+	// SubnetNotReadyReason: the subnet asked for is not Ready.
+	SubnetNotReadyReason = "SubnetNotReady"
+	// IPOutsideVPCReason: no subnet of the VPC contains the IP asked for.
+	IPOutsideVPCReason = "IPOutsideVPC"
+	// IPOutsideSubnetReason: the IP asked for is not in the subnet asked for.
+	IPOutsideSubnetReason = "IPOutsideSubnet"
+	// IPReservedReason: the IP asked for is a network, broadcast, gateway or
+	// reserved address.
+	IPReservedReason = "IPReserved"
+	// IPInUseReason: another live holder has the IP asked for; the message
+	// names it.
+	IPInUseReason = "IPInUse"
+	// IPReleasingReason: the IP asked for is held by a pod that is being
+	// deleted, and is waited for.
+	IPReleasingReason = "IPReleasing"
+	// SubnetExhaustedReason: no address is free in the subnets that qualify.
+	SubnetExhaustedReason = "SubnetExhausted"
+	// ProbeConflictReason: another pod with the same IP on the same node has
+	// network probes or hooks already.
+	ProbeConflictReason = "ProbeConflict"
+)

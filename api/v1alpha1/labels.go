@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Names that Alioth puts on, or reads from, objects of other API groups.
+const (
+	// TenantLabel on a Namespace names the tenant that owns it. A namespace
+	// without it belongs to a tenant of its own, see TenantOfNamespace.
+	TenantLabel = "alioth.dev/tenant"
+	// NamespaceTenantPrefix starts the tenant name of a namespace without
+	// TenantLabel. The colon can't occur in a label value, so no label can
+	// spell such a tenant.
+	NamespaceTenantPrefix = "ns:"
+	// AnyTenant in VPCSpec.AllowedTenants admits every tenant.
+	AnyTenant = "*"
+
+	// AttachmentsAnnotation on a pod holds the JSON list of its attachments
+	// (package annotations, type Attachment). Only the operator writes it.
+	AttachmentsAnnotation = "alioth.dev/attachments"
+
+	// Finalizer holds a VPC, Subnet or Network while something depends on it.
+	Finalizer = "alioth.dev/in-use"
+
+	// NetworkReadyCondition is the type of the pod condition in which the
+	// operator says whether the pod has its addresses, and if not, why not.
+	NetworkReadyCondition = "alioth.dev/NetworkReady"
+)
+
+// TenantOfNamespace returns the tenant that owns a namespace, given the
+// namespace's name and labels.
+func TenantOfNamespace(name string, labels map[string]string) string {
+	if tenant := labels[TenantLabel]; tenant != "" {
+		return tenant
+	}
+	return NamespaceTenantPrefix + name
+}

@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// SubnetSpec is what an operator asks of a subnet.
+// +kubebuilder:validation:XValidation:rule="self.vpc == oldSelf.vpc",message="spec.vpc can't change: delete the subnet and create another"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, isIP(g) && self.cidrs.exists(c, isCIDR(c) && cidr(c).containsIP(g)))",message="each gateway must be an address inside spec.cidrs"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.size() < 2 || !isIP(self.gateway[0]) || !isIP(self.gateway[1]) || ip(self.gateway[0]).family() != ip(self.gateway[1]).family()",message="at most one gateway per address family"
+type SubnetSpec struct {
+	// VPC is the name of the VPC that the subnet belongs to. It may be created
+	// after the subnet.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	VPC string `json:"vpc"`
+
+	// Name is the subnet's name within its VPC, which pods use to ask for it.
+	// Left out, it is the object's name.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// CIDRs are the subnet's ranges, one per family, inside the VPC's ranges.
+	// They may grow, never cut off a held address.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 10.10.1.0/24 or fd10:10:0:1::/64 (no host bits, lower case, shortest form)"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || (cidr(c).ip().family() == 4 ? cidr(c).prefixLength() >= 8 && cidr(c).prefixLength() <= 29 : cidr(c).prefixLength() >= 32 && cidr(c).prefixLength() <= 120))",message="an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !isCIDR(self[0]) || !isCIDR(self[1]) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="at most one range per address family"
+	// +listType=atomic
+	CIDRs []string `json:"cidrs"`
+
+	// Gateway is the address of the virtual gateway, one per family. Left
+	// out, it is the first address after the network address.
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=39
+	// +listType=atomic
+	// +optional
+	Gateway []string `json:"gateway,omitempty"`
+
+	// Reserved are addresses that Alioth never hands out by itself nor on
+	// request: single addresses, CIDRs, or ranges written first-last.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=80
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isIP(r) || isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="each entry must be an address, a CIDR, or a range such as 10.10.1.2-10.10.1.9"
+	// +listType=atomic
+	// +optional
+	Reserved []string `json:"reserved,omitempty"`
+
+	// Bouncers is how many nodes hold the subnet's full address table. Left
+	// out, every node that hosts the VPC does.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	// +optional
+	Bouncers *int32 `json:"bouncers,omitempty"`
+}
+
+// SubnetStatus is what Alioth observed of a subnet. Its figures are written
+// in batches and may lag behind by some seconds.
+type SubnetStatus struct {
+	// Used is the number of held addresses, all families together.
+	// +optional
+	Used int64 `json:"used"`
+	// Free is the number of addresses that can still be handed out, of the
+	// family that has the fewest; at most 2^53.
+	// +optional
+	Free int64 `json:"free"`
+	// Cursors are the last addresses handed out by choice, one per family:
+	// the search for a free one goes on behind them.
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=atomic
+	// +optional
+	Cursors []string `json:"cursors,omitempty"`
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Subnet is a range of addresses in one VPC.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=subnets,singular=subnet,shortName=vsub
+// +kubebuilder:selectablefield:JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,priority=1
+// +kubebuilder:printcolumn:name="CIDRs",type=string,JSONPath=`.spec.cidrs`
+// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
+// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.used) || oldSelf.status.used == 0 || oldSelf.spec.cidrs.all(o, self.spec.cidrs.exists(n, isCIDR(n) && cidr(n).containsCIDR(o)))",message="spec.cidrs may only grow while addresses of the subnet are held"
+type Subnet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   SubnetSpec   `json:"spec"`
+	Status SubnetStatus `json:"status,omitempty"`
+}
+
+// SubnetList is a list of Subnets.
+// +kubebuilder:object:root=true
+type SubnetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Subnet `json:"items"`
+}

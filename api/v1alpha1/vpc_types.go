@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Egress says what a VPC's pods may reach outside their VPC.
+// +kubebuilder:validation:Enum=None;Masquerade
+type Egress string
+
+const (
+	// EgressNone drops everything that leaves the VPC except shared services.
+	EgressNone Egress = "None"
+	// EgressMasquerade lets pods open connections to outside the VPC; they
+	// leave under the node's address.
+	EgressMasquerade Egress = "Masquerade"
+)
+
+// VPCSpec is what an operator asks of a VPC.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.vni) || (has(self.vni) && self.vni == oldSelf.vni)",message="spec.vni can't change: a VNI belongs to one VPC for its whole life"
+type VPCSpec struct {
+	// CIDRs are the VPC's address ranges, IPv4 or IPv6, in canonical form
+	// (no host bits). They may overlap those of any other VPC. They may grow,
+	// and may shrink as long as no subnet loses its range.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 10.10.0.0/16 or fd10:10::/48 (no host bits, lower case, shortest form)"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || (cidr(c).ip().family() == 4 ? cidr(c).prefixLength() >= 8 && cidr(c).prefixLength() <= 29 : cidr(c).prefixLength() >= 32 && cidr(c).prefixLength() <= 120))",message="an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || !['0.0.0.0/8','127.0.0.0/8','169.254.0.0/16','224.0.0.0/3'].exists(r, cidr(c).ip().family() == 4 && (cidr(r).containsCIDR(c) || cidr(c).containsCIDR(r))))",message="0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 and 224.0.0.0/3 are reserved"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || !['::/8','fe80::/10','ff00::/8'].exists(r, cidr(c).ip().family() == 6 && (cidr(r).containsCIDR(c) || cidr(c).containsCIDR(r))))",message="::/8, fe80::/10 and ff00::/8 are reserved"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, !isCIDR(a) || self.exists_one(b, isCIDR(b) && cidr(a).ip().family() == cidr(b).ip().family() && (cidr(a).containsCIDR(b) || cidr(b).containsCIDR(a))))",message="the ranges of one VPC must not overlap each other"
+	// +listType=set
+	CIDRs []string `json:"cidrs"`
+
+	// AllowedTenants may use the VPC through a Network of theirs. Empty means
+	// nobody; "*" means everybody.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=set
+	// +optional
+	AllowedTenants []string `json:"allowedTenants,omitempty"`
+
+	// Egress says what the VPC's pods may reach outside: None (default) or
+	// Masquerade.
+	// +kubebuilder:default=None
+	// +optional
+	Egress Egress `json:"egress,omitempty"`
+
+	// VNI asks for a certain VXLAN network identifier (RFC 7348), 1 to
+	// 16777215. Left out, the operator picks a free one.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777215
+	// +optional
+	VNI *int32 `json:"vni,omitempty"`
+
+	// Dividers is how many nodes hold the VPC's full subnet table. Left out,
+	// every node that hosts the VPC does.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	// +optional
+	Dividers *int32 `json:"dividers,omitempty"`
+}
+
+// VPCStatus is what Alioth observed of a VPC.
+type VPCStatus struct {
+	// VNI is the claimed VXLAN network identifier; 0 while there is none.
+	// +optional
+	VNI int32 `json:"vni,omitempty"`
+	// Subnets is the number of Subnets that name this VPC.
+	// +optional
+	Subnets int32 `json:"subnets"`
+	// Addresses is the number of held addresses of this VPC.
+	// +optional
+	Addresses int32 `json:"addresses"`
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// VPC is an isolated L3 domain with a VNI of its own and one or more address
+// ranges, which may overlap those of any other VPC.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=vpcs,singular=vpc
+// +kubebuilder:printcolumn:name="VNI",type=integer,JSONPath=`.status.vni`
+// +kubebuilder:printcolumn:name="CIDRs",type=string,JSONPath=`.spec.cidrs`
+// +kubebuilder:printcolumn:name="Subnets",type=integer,JSONPath=`.status.subnets`
+// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.addresses`
+// +kubebuilder:printcolumn:name="Egress",type=string,JSONPath=`.spec.egress`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="the name of a VPC must be a DNS label: at most 63 of a-z, 0-9 and '-', no dots"
+type VPC struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   VPCSpec   `json:"spec"`
+	Status VPCStatus `json:"status,omitempty"`
+}
+
+// VPCList is a list of VPCs.
+// +kubebuilder:object:root=true
+type VPCList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VPC `json:"items"`
+}
