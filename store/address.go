@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+)
+
+const (
+	byIP     = "ip"
+	bySubnet = "subnet"
+	byHolder = "holder"
+	byNode   = "node"
+)
+
+var addresses = &table[Address]{
+	name: "address",
+	key:  func(a *Address) []byte { return textKey(a.Name) },
+	meta: func(a *Address) *Meta { return &a.Meta },
+	indexes: map[string]func(*Address) []byte{
+		byIP:     func(a *Address) []byte { return ipKey(textKey(a.VPC), a.IP) },
+		bySubnet: func(a *Address) []byte { return ipKey(textKey(a.Subnet), a.IP) },
+		byHolder: func(a *Address) []byte { return textKey(a.Holder.UID) },
+		byNode:   func(a *Address) []byte { return ipKey(textKey(a.Node), a.IP) },
+	},
+}
+
+// GetAddress returns the Address object of that name, or nil.
+func GetAddress(tx ReadTx, name string) *Address {
+	return addresses.get(tx, textKey(name))
+}
+
+// AddressByIP returns the address of that IP of a VPC, or nil.
+func AddressByIP(tx ReadTx, vpc string, ip netip.Addr) *Address {
+	for row := range addresses.seq(tx, byIP, ipKey(textKey(vpc), ip)) {
+		return row
+	}
+	return nil
+}
+
+// AddressesBySubnet returns the addresses of a Subnet object, by IP.
+func AddressesBySubnet(tx ReadTx, subnet string) []*Address {
+	return addresses.list(tx, bySubnet, textKey(subnet))
+}
+
+// AddressesByVPC returns the addresses of a VPC, by IP.
+func AddressesByVPC(tx ReadTx, vpc string) []*Address {
+	return addresses.list(tx, byIP, textKey(vpc))
+}
+
+// AddressesByVPCFrom yields the addresses of a VPC from the given IP on, in
+// ascending order: IPv4 in front of IPv6.
+func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Address] {
+	return func(yield func(*Address) bool) {
+		for row := range addresses.from(tx, byIP, ipKey(textKey(vpc), from)) {
+			if row.VPC != vpc || !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// AddressesByHolder returns the addresses that the pod or node of that UID
+// holds.
+func AddressesByHolder(tx ReadTx, uid string) []*Address {
+	return addresses.list(tx, byHolder, textKey(uid))
+}
+
+// AddressesByNode returns the addresses that are in use on a node, by IP.
+func AddressesByNode(tx ReadTx, node string) []*Address {
+	return addresses.list(tx, byNode, textKey(node))
+}
+
+// AddressesByNodeIP returns the addresses, of different VPCs, in which one and
+// the same IP is in use on a node.
+func AddressesByNodeIP(tx ReadTx, node string, ip netip.Addr) []*Address {
+	return addresses.list(tx, byNode, ipKey(textKey(node), ip))
+}
+
+// ListAddresses returns all addresses by name.
+func ListAddresses(tx ReadTx) []*Address {
+	return slices.Collect(addresses.all(tx))
+}
+
+// AllAddresses yields all addresses by name.
+func AllAddresses(tx ReadTx) iter.Seq[*Address] {
+	return addresses.all(tx)
+}
+
+// PutAddress inserts or replaces an address. It returns ErrConflict if an
+// Address of another name has that IP of the VPC.
+func PutAddress(tx Tx, row *Address) error {
+	held := GetAddress(tx, row.Name)
+	what := addresses.compare(row, held)
+	if what == changeNone {
+		return nil
+	}
+	if other := AddressByIP(tx, row.VPC, row.IP); other != nil && other.Name != row.Name {
+		return fmt.Errorf("put address %s: %s of VPC %s is address %s: %w", row.Name, row.IP, row.VPC, other.Name, ErrConflict)
+	}
+	if held != nil {
+		if err := countAddress(tx, held, -1); err != nil {
+			return err
+		}
+	}
+	if err := countAddress(tx, row, 1); err != nil {
+		return err
+	}
+	return addresses.insert(tx, row, what)
+}
+
+// AssumeAddress inserts the row of an address that is about to be created in
+// the API, so that nobody else chooses it meanwhile. The row has no UID. It
+// returns ErrConflict, and names the holder, if the address is there already,
+// assumed or real.
+//
+// What follows is ConfirmAddress after the creation, or DeleteAddress with an
+// empty UID after a failure; the real row may arrive in between and wins over
+// both.
+func AssumeAddress(tx Tx, row *Address) error {
+	held := GetAddress(tx, row.Name)
+	if held == nil {
+		held = AddressByIP(tx, row.VPC, row.IP)
+	}
+	if held != nil {
+		return fmt.Errorf("assume address %s: held by %s %s/%s: %w",
+			row.Name, held.Holder.Kind, held.Holder.Namespace, held.Holder.Name, ErrConflict)
+	}
+	assumed := *row
+	assumed.UID, assumed.ResourceVersion = "", ""
+	return PutAddress(tx, &assumed)
+}
+
+// ConfirmAddress replaces an assumed row by the one that the API returned. It
+// does nothing where the assumed row is gone: then the object's own events have
+// been seen already, and perhaps its deletion too.
+func ConfirmAddress(tx Tx, row *Address) error {
+	if held := GetAddress(tx, row.Name); held == nil || held.UID != "" {
+		return nil
+	}
+	return PutAddress(tx, row)
+}
+
+// DeleteAddress removes an address if it has that UID, and reports whether it
+// did. The empty UID is that of an assumed row.
+func DeleteAddress(tx Tx, name, uid string) bool {
+	row := addresses.remove(tx, textKey(name), uid)
+	if row == nil {
+		return false
+	}
+	mustRead(countAddress(tx, row, -1))
+	return true
+}

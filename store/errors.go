@@ -1,0 +1,10 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "errors"
+
+// ErrConflict says that a row with another key holds a value that is unique,
+// such as an address within a VPC or a VNI.
+var ErrConflict = errors.New("already taken")

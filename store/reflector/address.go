@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Address converts an Address. It returns an error where an IP can't be read,
+// which the schema refuses.
+func Address(in *v1alpha1.Address) (*store.Address, error) {
+	ip, err := netip.ParseAddr(in.Spec.IP)
+	if err != nil {
+		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
+	}
+	set, err := parseAddrs(in.Spec.Set)
+	if err != nil {
+		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
+	}
+	return &store.Address{
+		Meta:   rowMeta(in),
+		Name:   in.Name,
+		VPC:    in.Spec.VPC,
+		Subnet: in.Spec.Subnet,
+		IP:     ip.Unmap(),
+		MAC:    in.Spec.MAC,
+		Node:   in.Spec.Node,
+		Holder: store.Holder{
+			Kind:      store.HolderKind(in.Spec.Holder.Kind),
+			Namespace: in.Spec.Holder.Namespace,
+			Name:      in.Spec.Holder.Name,
+			UID:       in.Spec.Holder.UID,
+		},
+		Attachment: in.Spec.Attachment,
+		Set:        set,
+	}, nil
+}

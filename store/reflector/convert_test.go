@@ -1,0 +1,318 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// equalRows compares by value; netip types have unexported fields.
+var equalRows = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func addrs(texts ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+func sampleObjects() []client.Object {
+	return []client.Object{
+		vpcObject("blue", "a"),
+		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
+		addressObject("10.0.0.1", "a", 1),
+		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
+		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
+		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
+		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},
+		&corev1.Pod{ObjectMeta: objectMeta("web", "a", 1)},
+		&corev1.Service{ObjectMeta: objectMeta("web", "a", 1)},
+		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
+	}
+}
+
+func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T) {
+	got, err := Subnet(&v1alpha1.Subnet{
+		ObjectMeta: objectMeta("customer-a-net1", "u", 3),
+		Spec: v1alpha1.SubnetSpec{
+			VPC:      "blue",
+			CIDRs:    []string{"10.10.1.0/24", "fd10::/64"},
+			Gateway:  []string{"fd10::ffff"},
+			Reserved: []string{"10.10.1.7", "10.10.1.128/25", "10.10.1.9-10.10.1.2", "fd10::10-fd10::1f"},
+		},
+		Status: v1alpha1.SubnetStatus{
+			Cursors:    []string{"10.10.1.3", "not an address"},
+			Conditions: []metav1.Condition{{Type: "Ready", Status: "False", Reason: "Overlap", Message: "overlaps"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Subnet{
+		Meta: store.Meta{UID: "u", ResourceVersion: "3"},
+		Name: "customer-a-net1", VPC: "blue", ShortName: "customer-a-net1",
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.10.1.0/24"), netip.MustParsePrefix("fd10::/64")},
+		Gateways: addrs("10.10.1.1", "fd10::ffff"),
+		Reserved: []store.AddrRange{
+			{First: netip.MustParseAddr("10.10.1.7"), Last: netip.MustParseAddr("10.10.1.7")},
+			{First: netip.MustParseAddr("10.10.1.128"), Last: netip.MustParseAddr("10.10.1.255")},
+			{First: netip.MustParseAddr("10.10.1.2"), Last: netip.MustParseAddr("10.10.1.9")},
+			{First: netip.MustParseAddr("fd10::10"), Last: netip.MustParseAddr("fd10::1f")},
+		},
+		Cursors: addrs("10.10.1.3"),
+		Reason:  "Overlap", Message: "overlaps",
+	}
+	if diff := cmp.Diff(want, got, equalRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
+	subnet := func(change func(*v1alpha1.SubnetSpec)) error {
+		in := &v1alpha1.Subnet{Spec: v1alpha1.SubnetSpec{CIDRs: []string{"10.0.0.0/24"}}}
+		change(&in.Spec)
+		_, err := Subnet(in)
+		return err
+	}
+	_, vpcErr := VPC(&v1alpha1.VPC{Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0"}}})
+	set := addressObject("10.0.0.1", "a", 1)
+	set.Spec.Set = []string{"x"}
+	_, setErr := Address(set)
+	for name, err := range map[string]error{
+		"VPC range":          vpcErr,
+		"address set":        setErr,
+		"subnet range":       subnet(func(s *v1alpha1.SubnetSpec) { s.CIDRs = []string{"x"} }),
+		"gateway":            subnet(func(s *v1alpha1.SubnetSpec) { s.Gateway = []string{"x"} }),
+		"reserved text":      subnet(func(s *v1alpha1.SubnetSpec) { s.Reserved = []string{"a-b"} }),
+		"reserved open end":  subnet(func(s *v1alpha1.SubnetSpec) { s.Reserved = []string{"10.0.0.1-"} }),
+		"reserved two kinds": subnet(func(s *v1alpha1.SubnetSpec) { s.Reserved = []string{"10.0.0.1-fd00::1"} }),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
+	want := int32(9)
+	got, err := VPC(&v1alpha1.VPC{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Finalizers: []string{v1alpha1.Finalizer}, Generation: 4},
+		Spec: v1alpha1.VPCSpec{
+			CIDRs: []string{"10.0.0.0/8"}, AllowedTenants: []string{"*"}, Egress: v1alpha1.EgressMasquerade, VNI: &want,
+		},
+		Status: v1alpha1.VPCStatus{VNI: 9, Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRow := &store.VPC{
+		Meta: store.Meta{Generation: 4, Finalizer: true}, Name: "blue",
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, AllowedTenants: []string{"*"},
+		EgressMasquerade: true, WantVNI: 9, VNI: 9, Ready: true, Reason: "Ready",
+	}
+	if diff := cmp.Diff(wantRow, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
+	got, err := Node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1"},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: "node-1"},
+			{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
+			{Type: corev1.NodeInternalIP, Address: "fd00::1"},
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Node{
+		Name: "node-1", OutOfService: true,
+		Addresses:    addrs("fd00::1", "192.0.2.1"),
+		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
+	}
+	if diff := cmp.Diff(want, got, equalRows); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
+	onPort := func(port intstr.IntOrString) *corev1.LifecycleHandler {
+		return &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Port: port}}
+	}
+	probe := func(handler corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: handler} }
+	named := corev1.Container{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}
+	tests := map[string]struct {
+		init, regular func(*corev1.Container)
+		wantProbes    bool
+		wantPorts     []uint16
+	}{
+		"nothing": {},
+		"exec probe": {regular: func(c *corev1.Container) {
+			c.LivenessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{}})
+		}},
+		"HTTP liveness probe": {wantProbes: true, regular: func(c *corev1.Container) {
+			c.LivenessProbe = probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}})
+		}},
+		"TCP readiness probe": {wantProbes: true, regular: func(c *corev1.Container) {
+			c.ReadinessProbe = probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}})
+		}},
+		"gRPC startup probe of a sidecar": {wantProbes: true, init: func(c *corev1.Container) {
+			c.StartupProbe = probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}})
+		}},
+		"exec hook": {regular: func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{}}}
+		}},
+		"hooks by name, number and number as text": {
+			wantProbes: true, wantPorts: []uint16{80, 443, 8080},
+			init: func(c *corev1.Container) {
+				c.Lifecycle = &corev1.Lifecycle{PreStop: onPort(intstr.FromString("443"))}
+			},
+			regular: func(c *corev1.Container) {
+				c.Lifecycle = &corev1.Lifecycle{
+					PostStart: onPort(intstr.FromString("http")),
+					PreStop:   &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+				}
+			},
+		},
+		"probes and hooks that name a host": {regular: func(c *corev1.Container) {
+			c.LivenessProbe = probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "192.0.2.9"}})
+			c.ReadinessProbe = probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "host.example"}})
+			c.Lifecycle = &corev1.Lifecycle{
+				PostStart: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "192.0.2.9", Port: intstr.FromInt32(443)}},
+				PreStop:   &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "host.example", Port: intstr.FromInt32(444)}},
+			}
+		}},
+		"a hook that names a host beside one that doesn't": {
+			wantProbes: true, wantPorts: []uint16{80},
+			regular: func(c *corev1.Container) {
+				c.Lifecycle = &corev1.Lifecycle{
+					PostStart: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "192.0.2.9", Port: intstr.FromInt32(443)}},
+					PreStop:   onPort(intstr.FromInt32(80)),
+				}
+			},
+		},
+		"hook on a port that isn't declared": {wantProbes: true, regular: func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: onPort(intstr.FromString("admin"))}
+		}},
+		"hook on a number that is no port": {wantProbes: true, regular: func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: onPort(intstr.FromInt32(70000))}
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			init, regular := *named.DeepCopy(), *named.DeepCopy()
+			if test.init != nil {
+				test.init(&init)
+			}
+			if test.regular != nil {
+				test.regular(&regular)
+			}
+			row, err := Pod(&corev1.Pod{Spec: corev1.PodSpec{
+				InitContainers: []corev1.Container{init}, Containers: []corev1.Container{regular},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.NetworkProbes != test.wantProbes {
+				t.Errorf("NetworkProbes is %v, want %v", row.NetworkProbes, test.wantProbes)
+			}
+			if diff := cmp.Diff(test.wantPorts, row.HookPorts); diff != "" {
+				t.Errorf("HookPorts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
+	isController := true
+	in := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web", UID: "u",
+			Labels: map[string]string{arktosv1.NetworkLabel: "vpc-1"},
+			Annotations: map[string]string{
+				arktosv1.NICAnnotation: "{}", v1alpha1.AttachmentsAnnotation: "[]", arktosv1.ReadinessAnnotation: "true",
+			},
+			OwnerReferences: []metav1.OwnerReference{{UID: "other"}, {UID: "owner", Controller: &isController}},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-1"},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodFailed,
+			Conditions: []corev1.PodCondition{{Type: v1alpha1.NetworkReadyCondition, Reason: "IPInUse", Message: "taken"}},
+		},
+	}
+	got, err := Pod(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Pod{
+		Meta: store.Meta{UID: "u"}, Namespace: "shop", Name: "web", OwnerUID: "owner", Node: "node-1",
+		Network: "vpc-1", NIC: "{}", Attachments: "[]", NetworkReady: true, Terminal: true,
+		Reason: "IPInUse", Message: "taken",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestServiceWithoutClusterIPHasNone(t *testing.T) {
+	got, err := Service(&corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIPs: []string{"None"}, Ports: []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: "UDP"}, {Port: 80}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Service{Ports: []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 80}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
+	yes, no := true, false
+	node := "node-1"
+	conditions := func(ready, serving, terminating *bool) discoveryv1.EndpointConditions {
+		return discoveryv1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating}
+	}
+	got, err := EndpointSlice(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports:      []discoveryv1.EndpointPort{{}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.0.0.1"}, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "p"}},
+			{Addresses: []string{"web.example"}, Conditions: conditions(&no, nil, &yes)},
+			{Conditions: conditions(&no, &no, &yes), TargetRef: &corev1.ObjectReference{Kind: "VM", UID: "v"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.EndpointSlice{
+		Service: "web",
+		Ports:   []store.ServicePort{{Protocol: "TCP"}},
+		Endpoints: []store.Endpoint{
+			{Addresses: addrs("10.0.0.1"), Ready: true, Node: "node-1", PodUID: "p"},
+			{Terminating: true},
+			{},
+		},
+	}
+	if diff := cmp.Diff(want, got, equalRows); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}

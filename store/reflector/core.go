@@ -1,0 +1,71 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Namespace converts a Namespace. It never fails.
+func Namespace(in *corev1.Namespace) (*store.Namespace, error) {
+	return &store.Namespace{
+		Meta:   rowMeta(in),
+		Name:   in.Name,
+		Tenant: v1alpha1.TenantOfNamespace(in.Name, in.Labels),
+	}, nil
+}
+
+// Node converts a Node. Addresses that are no IPs, such as host names, are left
+// out. It never fails.
+func Node(in *corev1.Node) (*store.Node, error) {
+	row := &store.Node{Meta: rowMeta(in), Name: in.Name}
+	for _, address := range in.Status.Addresses {
+		ip, err := netip.ParseAddr(address.Address)
+		if err != nil {
+			continue
+		}
+		ip = ip.Unmap()
+		row.AllAddresses = append(row.AllAddresses, ip)
+		if address.Type == corev1.NodeInternalIP {
+			row.Addresses = append(row.Addresses, ip)
+		}
+	}
+	for _, taint := range in.Spec.Taints {
+		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
+	}
+	return row, nil
+}
+
+// Service converts a Service. A headless one has no ClusterIPs. It never fails.
+func Service(in *corev1.Service) (*store.Service, error) {
+	row := &store.Service{
+		Meta:       rowMeta(in),
+		Namespace:  in.Namespace,
+		Name:       in.Name,
+		Network:    in.Labels[arktosv1.NetworkLabel],
+		ClusterIPs: readableAddrs(in.Spec.ClusterIPs),
+	}
+	for _, port := range in.Spec.Ports {
+		row.Ports = append(row.Ports, store.ServicePort{
+			Name:     port.Name,
+			Protocol: protocolOr(port.Protocol),
+			Port:     uint16(port.Port),
+		})
+	}
+	return row, nil
+}
+
+// protocolOr returns the protocol, TCP where it is left out.
+func protocolOr(protocol corev1.Protocol) string {
+	if protocol == "" {
+		return string(corev1.ProtocolTCP)
+	}
+	return string(protocol)
+}

@@ -1,0 +1,67 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// EndpointSlice converts an EndpointSlice. Endpoints of address type FQDN have
+// no addresses. It never fails.
+func EndpointSlice(in *discoveryv1.EndpointSlice) (*store.EndpointSlice, error) {
+	row := &store.EndpointSlice{
+		Meta:      rowMeta(in),
+		Namespace: in.Namespace,
+		Name:      in.Name,
+		Service:   in.Labels[discoveryv1.LabelServiceName],
+	}
+	for i := range in.Ports {
+		row.Ports = append(row.Ports, slicePort(&in.Ports[i]))
+	}
+	for i := range in.Endpoints {
+		row.Endpoints = append(row.Endpoints, endpoint(&in.Endpoints[i]))
+	}
+	return row, nil
+}
+
+func slicePort(in *discoveryv1.EndpointPort) store.ServicePort {
+	port := store.ServicePort{Protocol: string(corev1.ProtocolTCP)}
+	if in.Name != nil {
+		port.Name = *in.Name
+	}
+	if in.Protocol != nil {
+		port.Protocol = protocolOr(*in.Protocol)
+	}
+	if in.Port != nil {
+		port.Port = uint16(*in.Port)
+	}
+	return port
+}
+
+// endpoint converts one endpoint. A condition that is not known counts as the
+// API says: ready and serving are then true, terminating is false.
+func endpoint(in *discoveryv1.Endpoint) store.Endpoint {
+	out := store.Endpoint{
+		Addresses:   readableAddrs(in.Addresses),
+		Ready:       valueOr(in.Conditions.Ready, true),
+		Terminating: valueOr(in.Conditions.Terminating, false) && valueOr(in.Conditions.Serving, true),
+	}
+	if in.NodeName != nil {
+		out.Node = *in.NodeName
+	}
+	if in.TargetRef != nil && in.TargetRef.Kind == "Pod" {
+		out.PodUID = string(in.TargetRef.UID)
+	}
+	return out
+}
+
+func valueOr(value *bool, otherwise bool) bool {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

@@ -1,0 +1,23 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Network converts a Network. The tenant is left to the row of its namespace.
+// It never fails.
+func Network(in *arktosv1.Network) (*store.Network, error) {
+	row := &store.Network{
+		Meta:      rowMeta(in),
+		Namespace: in.Namespace,
+		Name:      in.Name,
+		Type:      in.Spec.Type,
+		VPC:       in.Spec.VPCID,
+	}
+	row.Ready, row.Reason, row.Message = readiness(in.Status.Conditions)
+	return row, nil
+}

@@ -1,0 +1,253 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+func newSet(t *testing.T) *Set {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSet(s, nil, slog.New(slog.DiscardHandler))
+}
+
+// fed returns a source of the object's kind that the test feeds by hand.
+func fed(t *testing.T, set *Set, obj client.Object) feed {
+	t.Helper()
+	k, err := kindOf(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newSource(set, k)
+	src.cancel = func() {}
+	close(src.done)
+	return feed{src}
+}
+
+func objectMeta(name, uid string, version int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: strconv.Itoa(version)}
+}
+
+func addressObject(ip, uid string, version int) *v1alpha1.Address {
+	return &v1alpha1.Address{
+		ObjectMeta: objectMeta("blue."+ip, uid, version),
+		Spec:       v1alpha1.AddressSpec{VPC: "blue", Subnet: "net1", IP: ip, Set: []string{ip}},
+	}
+}
+
+// vpcObject makes a VPC that has VNI 7.
+func vpcObject(name, uid string) *v1alpha1.VPC {
+	return &v1alpha1.VPC{ObjectMeta: objectMeta(name, uid, 1), Status: v1alpha1.VPCStatus{VNI: 7}}
+}
+
+func addressNames(set *Set) []string {
+	var names []string
+	set.store.View(func(tx store.ReadTx) {
+		for row := range store.AllAddresses(tx) {
+			names = append(names, row.Name+" "+row.UID)
+		}
+	})
+	return names
+}
+
+func wantAddresses(t *testing.T, set *Set, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if diff := cmp.Diff(want, addressNames(set)); diff != "" {
+		t.Errorf("addresses in the store (-want +got):\n%s", diff)
+	}
+}
+
+// must fails the test where the feed refuses what a Reflector may send.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplaceRemovesWhatTheListHasNoLonger(t *testing.T) {
+	set := newSet(t)
+	source := fed(t, set, &v1alpha1.Address{})
+	if source.src.HasSynced() {
+		t.Error("a source without a list claims to be synced")
+	}
+	must(t, source.Replace([]any{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
+	if !source.src.HasSynced() {
+		t.Error("a source with a list isn't synced")
+	}
+	wantAddresses(t, set, "blue.10.0.0.1 a", "blue.10.0.0.2 b")
+
+	must(t, source.Replace([]any{addressObject("10.0.0.2", "b2", 5), addressObject("10.0.0.3", "c", 4)}, "5"))
+	wantAddresses(t, set, "blue.10.0.0.2 b2", "blue.10.0.0.3 c")
+}
+
+func TestAListFromARestoredBackupCounts(t *testing.T) {
+	set := newSet(t)
+	source := fed(t, set, &v1alpha1.Address{})
+	onNode := func(node string, version int) *v1alpha1.Address {
+		obj := addressObject("10.0.0.1", "a", version)
+		obj.Spec.Node = node
+		return obj
+	}
+	node := func() (name string) {
+		set.store.View(func(tx store.ReadTx) { name = store.ListAddresses(tx)[0].Node })
+		return name
+	}
+	must(t, source.Replace([]any{onNode("before", 90)}, "100"))
+	must(t, source.Replace([]any{onNode("late", 80)}, "110"))
+	if got := node(); got != "before" {
+		t.Errorf("an object older than its row counts: node is %s", got)
+	}
+	must(t, source.Replace([]any{onNode("restored", 80)}, "85"))
+	if got := node(); got != "restored" {
+		t.Errorf("after the API went back in time the row says %s, want restored", got)
+	}
+}
+
+func TestAReplaceIsOneRevision(t *testing.T) {
+	set := newSet(t)
+	source := fed(t, set, &v1alpha1.Address{})
+	must(t, source.Replace([]any{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
+	set.store.View(func(tx store.ReadTx) {
+		if got := tx.Revision(); got != 1 {
+			t.Errorf("revision is %d after one list, want 1", got)
+		}
+	})
+}
+
+func TestARowStaysWhileOneSourceCoversIt(t *testing.T) {
+	set := newSet(t)
+	ofVPC, onNode := fed(t, set, &v1alpha1.Address{}), fed(t, set, &v1alpha1.Address{})
+	shared, remote := addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)
+	must(t, ofVPC.Replace([]any{shared, remote}, "1"))
+	must(t, onNode.Replace([]any{shared}, "1"))
+
+	ofVPC.src.Stop()
+	wantAddresses(t, set, "blue.10.0.0.1 a")
+	must(t, onNode.Delete(shared))
+	wantAddresses(t, set)
+}
+
+func TestASourceThatLagsDoesNotHarmASuccessor(t *testing.T) {
+	set := newSet(t)
+	fast, slow := fed(t, set, &v1alpha1.Address{}), fed(t, set, &v1alpha1.Address{})
+	first, second := addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.1", "b", 3)
+	must(t, fast.Add(first))
+	must(t, slow.Add(first))
+	must(t, fast.Delete(first))
+	must(t, fast.Add(second))
+	must(t, slow.Delete(first))
+	wantAddresses(t, set, "blue.10.0.0.1 b")
+	must(t, slow.Add(second))
+	must(t, slow.Delete(second))
+	must(t, fast.Delete(second))
+	wantAddresses(t, set)
+}
+
+func TestAnObjectThatCannotBeReadLeavesItsRowAsItWas(t *testing.T) {
+	set := newSet(t)
+	source := fed(t, set, &v1alpha1.Address{})
+	must(t, source.Add(addressObject("10.0.0.1", "a", 1)))
+	broken := addressObject("10.0.0.1", "a", 2)
+	broken.Spec.IP = "10.0.0"
+	must(t, source.Update(broken))
+	wantAddresses(t, set, "blue.10.0.0.1 a")
+}
+
+func TestARowThatConflictsIsPutOnceTheOtherOneIsGone(t *testing.T) {
+	set := newSet(t)
+	old, next := fed(t, set, &v1alpha1.VPC{}), fed(t, set, &v1alpha1.VPC{})
+	must(t, old.Add(vpcObject("old", "a")))
+	must(t, next.Add(vpcObject("next", "b")))
+	vpcOf := func() (name string) {
+		set.store.View(func(tx store.ReadTx) { name = store.VPCByVNI(tx, 7).Name })
+		return name
+	}
+	if got := vpcOf(); got != "old" {
+		t.Errorf("VNI 7 belongs to %s while the first VPC is there, want old", got)
+	}
+	must(t, old.Delete(vpcObject("old", "a")))
+	if got := vpcOf(); got != "next" {
+		t.Errorf("VNI 7 belongs to %s after the first VPC is gone, want next", got)
+	}
+	if len(set.refused) != 0 {
+		t.Errorf("%d writes are still kept as refused", len(set.refused))
+	}
+}
+
+func TestHostNetworkPodsHaveNoRow(t *testing.T) {
+	set := newSet(t)
+	source := fed(t, set, &corev1.Pod{})
+	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true}}
+	must(t, source.Replace([]any{pod}, "1"))
+	must(t, source.Delete(pod))
+	set.store.View(func(tx store.ReadTx) {
+		if rows := store.ListPods(tx); len(rows) != 0 {
+			t.Errorf("%d rows, want none", len(rows))
+		}
+	})
+}
+
+func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: objectMeta("shop", "n", 1)}
+	namespace.Labels = map[string]string{v1alpha1.TenantLabel: "customer-a"}
+	pod := &corev1.Pod{ObjectMeta: objectMeta("web", "p", 1)}
+	pod.Namespace = "shop"
+	for name, first := range map[string]client.Object{"namespace first": namespace, "pod first": pod} {
+		t.Run(name, func(t *testing.T) {
+			set := newSet(t)
+			must(t, fed(t, set, first).Add(first))
+			for _, obj := range []client.Object{namespace, pod} {
+				must(t, fed(t, set, obj).Add(obj))
+			}
+			set.store.View(func(tx store.ReadTx) {
+				if rows := store.PodsByTenant(tx, "customer-a"); len(rows) != 1 {
+					t.Errorf("the tenant has %d pods, want 1", len(rows))
+				}
+			})
+		})
+	}
+}
+
+func TestEveryKindIsPutAndRemoved(t *testing.T) {
+	for _, obj := range sampleObjects() {
+		set := newSet(t)
+		source := fed(t, set, obj)
+		must(t, source.Add(obj))
+		if got := rowCount(set); got != 1 {
+			t.Errorf("%T: %d rows after it was added, want 1", obj, got)
+		}
+		must(t, source.Delete(obj))
+		if got := rowCount(set); got != 0 {
+			t.Errorf("%T: %d rows after it was deleted, want none", obj, got)
+		}
+	}
+}
+
+func rowCount(set *Set) (n int) {
+	set.store.View(func(tx store.ReadTx) {
+		n = len(store.ListVPCs(tx)) + len(store.ListSubnets(tx)) + len(store.ListNetworks(tx)) +
+			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListNamespaces(tx)) +
+			len(store.ListNodes(tx)) + len(store.ListPods(tx)) + len(store.ListServices(tx)) +
+			len(store.ListEndpointSlices(tx))
+	})
+	return n
+}

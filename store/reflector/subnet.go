@@ -1,0 +1,123 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Subnet converts a Subnet and fills in the short name and the gateways that
+// the object leaves out. It returns an error where a range or address can't be
+// read, which the schema refuses.
+func Subnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
+	row := &store.Subnet{
+		Meta:      rowMeta(in),
+		Name:      in.Name,
+		VPC:       in.Spec.VPC,
+		ShortName: cmp.Or(in.Spec.Name, in.Name),
+	}
+	row.Ready, row.Reason, row.Message = readiness(in.Status.Conditions)
+	if err := subnetAddresses(row, in); err != nil {
+		return nil, fmt.Errorf("convert Subnet %s: %w", in.Name, err)
+	}
+	return row, nil
+}
+
+func subnetAddresses(row *store.Subnet, in *v1alpha1.Subnet) error {
+	prefixes, err := parsePrefixes(in.Spec.CIDRs)
+	if err != nil {
+		return err
+	}
+	gateways, err := parseAddrs(in.Spec.Gateway)
+	if err != nil {
+		return err
+	}
+	for _, text := range in.Spec.Reserved {
+		reserved, err := parseRange(text)
+		if err != nil {
+			return err
+		}
+		row.Reserved = append(row.Reserved, reserved)
+	}
+	// A cursor is a hint. One that can't be read is as good as none.
+	row.Cursors = readableAddrs(in.Status.Cursors)
+	row.Prefixes = prefixes
+	for _, prefix := range prefixes {
+		row.Gateways = append(row.Gateways, gatewayOf(prefix, gateways))
+	}
+	return nil
+}
+
+// gatewayOf returns the first of the gateways that lies in the prefix, else the
+// address after the prefix's own.
+func gatewayOf(prefix netip.Prefix, gateways []netip.Addr) netip.Addr {
+	for _, gateway := range gateways {
+		if prefix.Contains(gateway) {
+			return gateway
+		}
+	}
+	return prefix.Addr().Next()
+}
+
+// parseRange reads an address, a CIDR, or first-last in either order.
+func parseRange(text string) (store.AddrRange, error) {
+	if prefix, err := netip.ParsePrefix(text); err == nil {
+		prefix = prefix.Masked()
+		return store.AddrRange{First: prefix.Addr(), Last: lastOf(prefix)}, nil
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = first
+	}
+	ends, err := parseAddrs([]string{first, last})
+	if err != nil {
+		return store.AddrRange{}, err
+	}
+	if ends[0].Is4() != ends[1].Is4() {
+		return store.AddrRange{}, fmt.Errorf("range %q mixes address families", text)
+	}
+	if ends[1].Less(ends[0]) {
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	return store.AddrRange{First: ends[0], Last: ends[1]}, nil
+}
+
+// lastOf returns the highest address of a prefix.
+func lastOf(prefix netip.Prefix) netip.Addr {
+	bytes := prefix.Addr().AsSlice()
+	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+func parseAddrs(texts []string) ([]netip.Addr, error) {
+	addrs := make([]netip.Addr, 0, len(texts))
+	for _, text := range texts {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, addr.Unmap())
+	}
+	return addrs, nil
+}
+
+// readableAddrs parses what is an address and leaves out what isn't.
+func readableAddrs(texts []string) []netip.Addr {
+	var addrs []netip.Addr
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	return addrs
+}

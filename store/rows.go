@@ -1,0 +1,213 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Meta is what every row keeps of its API object.
+type Meta struct {
+	UID             string
+	ResourceVersion string
+	// Generation of the spec, for status.observedGeneration.
+	Generation int64
+	Created    time.Time
+	// Deleting is true once the object has a deletion timestamp.
+	Deleting bool
+	// Finalizer is true while the object carries Alioth's finalizer.
+	Finalizer bool
+}
+
+// VPC is the row of a VPC object. Key: Name.
+type VPC struct {
+	Meta
+	Name           string
+	Prefixes       []netip.Prefix
+	AllowedTenants []string
+	// EgressMasquerade is spec.egress == Masquerade.
+	EgressMasquerade bool
+	// WantVNI is spec.vni, or 0.
+	WantVNI uint32
+	// VNI is status.vni: the claimed one, or 0. Unique among VPCs.
+	VNI uint32
+	// Ready is the status of the Ready condition.
+	Ready bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// Subnet is the row of a Subnet object. Key: Name.
+type Subnet struct {
+	Meta
+	Name string
+	// VPC is the name of the VPC, which need not exist.
+	VPC string
+	// ShortName is spec.name, or the object's name where that is empty.
+	ShortName string
+	// Prefixes, at most one per family.
+	Prefixes []netip.Prefix
+	// Gateways, one per family of Prefixes, defaults filled in.
+	Gateways []netip.Addr
+	// Reserved ranges, both ends included.
+	Reserved []AddrRange
+	// Cursors are the last addresses handed out by choice, at most one per
+	// family.
+	Cursors []netip.Addr
+	Ready   bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// AddrRange is a range of addresses of one family, both ends included.
+type AddrRange struct{ First, Last netip.Addr }
+
+// Network is the row of a Network object. Key: (Namespace, Name).
+type Network struct {
+	Meta
+	Namespace, Name string
+	// Tenant that owns the namespace; kept up to date with Namespace rows.
+	Tenant string
+	Type   string
+	// VPC is spec.vpcID, which need not exist.
+	VPC   string
+	Ready bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// HolderKind says what holds an address.
+type HolderKind string
+
+// The kinds of holder, spelled as in the API.
+const (
+	HolderPod  HolderKind = "Pod"
+	HolderNode HolderKind = "Node"
+)
+
+// Holder is who an address belongs to.
+type Holder struct {
+	Kind      HolderKind
+	Namespace string
+	Name      string
+	UID       string
+}
+
+// Address is the row of an Address object. Key: Name; (VPC, IP) is unique.
+type Address struct {
+	Meta
+	Name string
+	VPC  string
+	// Subnet is the name of the Subnet object.
+	Subnet string
+	IP     netip.Addr
+	// MAC, lower case with colons.
+	MAC        string
+	Node       string
+	Holder     Holder
+	Attachment string
+	// Set lists all addresses of the same attachment, IP included.
+	Set []netip.Addr
+}
+
+// VNIClaim is the row of a VNIClaim object. Key: VNI.
+type VNIClaim struct {
+	Meta
+	VNI    uint32
+	VPC    string
+	VPCUID string
+}
+
+// Namespace is the row of a Namespace object. Key: Name.
+type Namespace struct {
+	Meta
+	Name   string
+	Tenant string
+}
+
+// Node is the row of a Node object. Key: Name.
+type Node struct {
+	Meta
+	Name string
+	// Addresses are the node's InternalIPs, in the order of its status.
+	Addresses []netip.Addr
+	// AllAddresses are its addresses of every kind.
+	AllAddresses []netip.Addr
+	// OutOfService is true while the node has the taint
+	// node.kubernetes.io/out-of-service: somebody vouches that nothing runs
+	// there any more.
+	OutOfService bool
+}
+
+// Pod is the row of a Pod object that is not on the host network. Key: UID.
+type Pod struct {
+	Meta
+	Namespace, Name string
+	// Tenant that owns the namespace; kept up to date with Namespace rows.
+	Tenant string
+	// OwnerUID is the UID of the controller that made the pod, or "".
+	OwnerUID string
+	// Node that the pod is bound to, or "".
+	Node string
+	// Network is the value of the network label, or "".
+	Network string
+	// NIC is the text of the nic annotation.
+	NIC string
+	// Attachments is the text of the attachments annotation.
+	Attachments string
+	// NetworkReady is true when the readiness annotation says "true".
+	NetworkReady bool
+	// Reason and Message of the operator's pod condition NetworkReady.
+	Reason, Message string
+	// Terminal is true when the phase is Succeeded or Failed.
+	Terminal bool
+	// NetworkProbes is true when the kubelet probes the pod over the network
+	// (HTTP, TCP or gRPC), or runs an httpGet or tcpSocket hook.
+	NetworkProbes bool
+	// HookPorts are the container ports of httpGet and tcpSocket life-cycle
+	// hooks, names resolved, ascending.
+	HookPorts []uint16
+}
+
+// Service is the row of a Service. Key: (Namespace, Name).
+type Service struct {
+	Meta
+	Namespace, Name string
+	// Network is the value of the network label, or "".
+	Network    string
+	ClusterIPs []netip.Addr
+	Ports      []ServicePort
+}
+
+// ServicePort is one port of a Service.
+type ServicePort struct {
+	Name string
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	Port     uint16
+}
+
+// EndpointSlice is the row of an EndpointSlice. Key: (Namespace, Name).
+type EndpointSlice struct {
+	Meta
+	Namespace, Name string
+	// Service that the slice belongs to, from its label.
+	Service string
+	// Ports by name; a port's number is 0 when the slice leaves it out.
+	Ports     []ServicePort
+	Endpoints []Endpoint
+}
+
+// Endpoint is one backend of an EndpointSlice.
+type Endpoint struct {
+	Addresses []netip.Addr
+	// Ready is true for a backend that may get new connections.
+	Ready bool
+	// Terminating is true for a backend that is shutting down but serving.
+	Terminating bool
+	Node        string
+	// PodUID is the UID of the target pod, or "".
+	PodUID string
+}

@@ -1,0 +1,43 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "slices"
+
+var services = &table[Service]{
+	name: "service",
+	key:  func(s *Service) []byte { return textKey(s.Namespace, s.Name) },
+	meta: func(s *Service) *Meta { return &s.Meta },
+	indexes: map[string]func(*Service) []byte{
+		byNetwork: func(s *Service) []byte { return textKey(s.Namespace, s.Network) },
+	},
+}
+
+// GetService returns a Service, or nil.
+func GetService(tx ReadTx, namespace, name string) *Service {
+	return services.get(tx, textKey(namespace, name))
+}
+
+// ServicesByNetwork returns the Services of a namespace with that network
+// label, by name. The empty label means Services without one.
+func ServicesByNetwork(tx ReadTx, namespace, label string) []*Service {
+	return services.list(tx, byNetwork, textKey(namespace, label))
+}
+
+// ListServices returns all Services by namespace and name.
+func ListServices(tx ReadTx) []*Service {
+	return slices.Collect(services.all(tx))
+}
+
+// PutService inserts or replaces a Service.
+func PutService(tx Tx, row *Service) error {
+	_, err := services.put(tx, row)
+	return err
+}
+
+// DeleteService removes a Service if it has that UID, and reports whether it
+// did.
+func DeleteService(tx Tx, namespace, name, uid string) bool {
+	return services.remove(tx, textKey(namespace, name), uid) != nil
+}

@@ -1,0 +1,141 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// Store holds the rows. Its methods may be called from any goroutine.
+type Store struct {
+	db *memdb.MemDB
+}
+
+// ReadTx is a consistent snapshot of all tables.
+type ReadTx interface {
+	// Revision counts the commits that changed what a row says, from 0 for an
+	// empty store. A new resource version alone doesn't count: API objects get
+	// one with every heartbeat.
+	Revision() uint64
+
+	base() *txn
+}
+
+// Tx is a transaction that may write. It sees its own writes.
+type Tx interface {
+	ReadTx
+
+	writable() *txn
+}
+
+// New returns an empty store.
+func New() (*Store, error) {
+	db, err := memdb.NewMemDB(schema())
+	if err != nil {
+		return nil, fmt.Errorf("create store: %w", err)
+	}
+	return &Store{db: db}, nil
+}
+
+func schema() *memdb.DBSchema {
+	tables := map[string]*memdb.TableSchema{}
+	for _, t := range []interface{ schema() *memdb.TableSchema }{
+		vpcs, subnets, networks, addresses, usages, vniClaims,
+		namespaces, nodes, pods, services, endpointSlices, revisions,
+	} {
+		s := t.schema()
+		tables[s.Name] = s
+	}
+	return &memdb.DBSchema{Tables: tables}
+}
+
+// View calls fn with a snapshot, which may be used after fn returns and is
+// never changed by later commits.
+func (s *Store) View(fn func(tx ReadTx)) {
+	fn(&txn{memdb: s.db.Txn(false)})
+}
+
+// Update calls fn with a transaction: nil commits all that fn wrote, an error
+// aborts it and is returned as it is. fn must not keep tx.
+func (s *Store) Update(fn func(tx Tx) error) error {
+	tx := &txn{memdb: s.db.Txn(true)}
+	defer tx.memdb.Abort() // does nothing after a commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	switch tx.written {
+	case changeNone:
+		return nil
+	case changeVersion:
+	case changeContent:
+		next := &revision{number: tx.Revision() + 1}
+		if err := revisions.insert(tx, next, changeContent); err != nil {
+			return err
+		}
+	}
+	tx.memdb.Commit()
+	return nil
+}
+
+// Wait calls ready with a snapshot, at once and then whenever something that
+// ready had read has changed, until it returns true or ctx ends; then it
+// returns nil or the error of ctx. What wakes it is what the last call read,
+// through tx, and the channels that it added to ws; reading tx.Revision()
+// makes it wake with every commit that counts there.
+func (s *Store) Wait(ctx context.Context, ready func(tx ReadTx, ws *WatchSet) bool) error {
+	for {
+		ws := &WatchSet{channels: memdb.NewWatchSet()}
+		if ready(&txn{memdb: s.db.Txn(false), watches: ws}, ws) {
+			return nil
+		}
+		if err := ws.channels.WatchCtx(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// WatchSet collects what a call of Wait wakes on. Reading rows adds to it by
+// itself.
+type WatchSet struct {
+	channels memdb.WatchSet
+}
+
+// Add makes Wait look again when ch is closed, for causes outside the store.
+func (ws *WatchSet) Add(ch <-chan struct{}) {
+	ws.channels.Add(ch)
+}
+
+// txn implements ReadTx and Tx.
+type txn struct {
+	memdb *memdb.Txn
+	// watches is nil except within Wait.
+	watches *WatchSet
+	// written is the most that a write has changed so far.
+	written change
+}
+
+func (tx *txn) base() *txn     { return tx }
+func (tx *txn) writable() *txn { return tx }
+
+// Revision implements ReadTx.
+func (tx *txn) Revision() uint64 {
+	if row := revisions.get(tx, nil); row != nil {
+		return row.number
+	}
+	return 0
+}
+
+// revision is the only row of its table, so that the number belongs to the
+// snapshot and can be watched like any row.
+type revision struct {
+	number uint64
+}
+
+var revisions = &table[revision]{
+	name: "revision",
+	key:  func(*revision) []byte { return []byte{0} },
+}
