@@ -1,0 +1,102 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// blocked returns the addresses of a prefix of the subnet that nobody may hold,
+// as ranges in ascending order that don't touch each other.
+func blocked(subnet *store.Subnet, prefix netip.Prefix) []store.AddrRange {
+	whole := rangeOf(prefix)
+	// The first address is the network's in IPv4 and the subnet-router
+	// anycast address in IPv6 (RFC 4291, 2.6.1).
+	ranges := []store.AddrRange{single(whole.First)}
+	if prefix.Addr().Is4() {
+		ranges = append(ranges, single(whole.Last)) // broadcast
+	}
+	for _, gateway := range subnet.Gateways {
+		if prefix.Contains(gateway) {
+			ranges = append(ranges, single(gateway))
+		}
+	}
+	for _, reserved := range subnet.Reserved {
+		if part, ok := intersect(reserved, whole); ok {
+			ranges = append(ranges, part)
+		}
+	}
+	return join(ranges)
+}
+
+// join sorts ranges of one family and merges those that overlap or touch.
+func join(ranges []store.AddrRange) []store.AddrRange {
+	slices.SortFunc(ranges, func(a, b store.AddrRange) int { return a.First.Compare(b.First) })
+	joined := ranges[:0]
+	for _, r := range ranges {
+		if n := len(joined); n > 0 && r.First.Compare(joined[n-1].Last.Next()) <= 0 {
+			joined[n-1].Last = later(joined[n-1].Last, r.Last)
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+func later(a, b netip.Addr) netip.Addr {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+func intersect(a, b store.AddrRange) (store.AddrRange, bool) {
+	if a.First.Is4() != b.First.Is4() {
+		return store.AddrRange{}, false
+	}
+	both := store.AddrRange{First: later(a.First, b.First), Last: a.Last}
+	if b.Last.Less(a.Last) {
+		both.Last = b.Last
+	}
+	return both, !both.Last.Less(both.First)
+}
+
+func single(ip netip.Addr) store.AddrRange { return store.AddrRange{First: ip, Last: ip} }
+
+func contains(r store.AddrRange, ip netip.Addr) bool {
+	return !ip.Less(r.First) && !r.Last.Less(ip)
+}
+
+func rangeOf(prefix netip.Prefix) store.AddrRange {
+	bytes := prefix.Masked().Addr().AsSlice()
+	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return store.AddrRange{First: prefix.Masked().Addr(), Last: last}
+}
+
+// blockedBy says in words why nobody may hold an address, "" for no reason.
+func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string {
+	whole := rangeOf(prefix)
+	switch {
+	case slices.Contains(subnet.Gateways, ip):
+		return "the gateway"
+	case ip == whole.First && ip.Is4():
+		return "the network address"
+	case ip == whole.First:
+		return "the subnet-router anycast address"
+	case ip == whole.Last && ip.Is4():
+		return "the broadcast address"
+	}
+	for _, reserved := range subnet.Reserved {
+		if contains(reserved, ip) {
+			return "in the reserved range " + reserved.First.String() + "-" + reserved.Last.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,241 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Request asks for the addresses of one attachment.
+type Request struct {
+	// VPC to take them from, which must have its VNI.
+	VPC string
+	// Subnet asked for, by spec.name or object name; "" for any.
+	Subnet string
+	// IPs asked for, at most one per family. Families of the subnet that are
+	// not named are chosen.
+	IPs []netip.Addr
+	// Node, Holder and Attachment are who gets them. An IP asked for that the
+	// same attachment of the same holder has already is no conflict.
+	Node       string
+	Holder     store.Holder
+	Attachment string
+	// OwnerUID is the UID of the controller that made the holder, or "".
+	OwnerUID string
+	// Exclude are IPs of the VPC that turned out to be taken although the
+	// store doesn't show it yet.
+	Exclude map[netip.Addr]struct{}
+	// Resting knows which addresses were released shortly before Now. It may
+	// be nil.
+	Resting *Resting
+	Now     time.Time
+}
+
+// Result is what a Request gets.
+type Result struct {
+	// Subnet that the addresses are from.
+	Subnet *store.Subnet
+	// IPs, one per family of the subnet, IPv4 first.
+	IPs []netip.Addr
+	// MAC of the attachment.
+	MAC string
+	// Cursors are those of the IPs that were not asked for.
+	Cursors []netip.Addr
+	// Rows of the Address objects to create, in the order of IPs.
+	Rows []*store.Address
+}
+
+// Choose finds addresses for a request:
+//
+//	neither IPs nor Subnet   the oldest Ready subnet with room in every family
+//	Subnet                   that subnet and never another one
+//	IPs                      the subnet that contains them
+//	both                     that subnet, which must contain the IPs
+//
+// A refusal is an *Error.
+func Choose(tx store.ReadTx, req Request) (Result, error) {
+	vpc := store.GetVPC(tx, req.VPC)
+	if vpc == nil || vpc.VNI == 0 {
+		return Result{}, refuse(v1alpha1.NetworkNotReadyReason, WhenSubnetsChange,
+			"VPC %q does not exist or has no VNI yet", req.VPC)
+	}
+	candidates, err := candidateSubnets(tx, &req)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, subnet := range candidates {
+		if result, ok := chooseIn(tx, subnet, &req); ok {
+			return finish(result, vpc, &req), nil
+		}
+	}
+	return Result{}, exhausted(candidates, &req)
+}
+
+// Assume puts the rows and cursors of a Result into the store, so that later
+// choices see them before the API does. It belongs into the transaction of the
+// Choose. Rows that the holder has already stay as they are.
+func Assume(tx store.Tx, result Result) error {
+	for _, row := range result.Rows {
+		if held := store.GetAddress(tx, row.Name); held != nil && sameAttachment(held, row) {
+			continue
+		}
+		if err := store.AssumeAddress(tx, row); err != nil {
+			return err
+		}
+	}
+	for _, ip := range result.Cursors {
+		if err := store.SetCursor(tx, result.Subnet.Name, ip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameAttachment(a, b *store.Address) bool {
+	return a.Holder.UID == b.Holder.UID && a.Attachment == b.Attachment
+}
+
+// candidateSubnets returns the subnets that may serve a request, in the order
+// in which they are tried. Those that contain the IPs asked for have been
+// checked to have them to give.
+func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
+	all := store.SubnetsByVPC(tx, req.VPC)
+	if req.Subnet != "" {
+		named, err := namedSubnet(all, req)
+		if err != nil {
+			return nil, err
+		}
+		all = []*store.Subnet{named}
+	}
+	if len(req.IPs) > 0 {
+		holding, err := subnetOfIPs(tx, all, req)
+		if err != nil {
+			return nil, err
+		}
+		return []*store.Subnet{holding}, nil
+	}
+	ready := slices.DeleteFunc(slices.Clone(all), func(s *store.Subnet) bool { return !usable(s) })
+	if len(ready) == 0 {
+		return nil, noneReady(all, req)
+	}
+	return ready, nil
+}
+
+func usable(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
+
+// namedSubnet finds the subnet that a request names: spec.name counts before
+// the object's name, and the older of two with one name serves.
+func namedSubnet(all []*store.Subnet, req *Request) (*store.Subnet, error) {
+	for _, name := range []func(*store.Subnet) string{
+		func(s *store.Subnet) string { return s.ShortName },
+		func(s *store.Subnet) string { return s.Name },
+	} {
+		for _, subnet := range all {
+			if name(subnet) == req.Subnet {
+				return subnet, nil
+			}
+		}
+	}
+	return nil, refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
+		"VPC %q has no subnet %q: it has %s; correct the nic annotation, or create the subnet",
+		req.VPC, req.Subnet, names(all))
+}
+
+// subnetOfIPs finds the subnet that contains all IPs asked for, a usable one
+// before others, and checks that it can give them.
+func subnetOfIPs(tx store.ReadTx, all []*store.Subnet, req *Request) (*store.Subnet, error) {
+	var found *store.Subnet
+	for _, subnet := range all {
+		if containsAll(subnet, req.IPs) && (found == nil || usable(subnet) && !usable(found)) {
+			found = subnet
+		}
+	}
+	if found == nil {
+		return nil, outside(all, req)
+	}
+	if !usable(found) {
+		return nil, noneReady([]*store.Subnet{found}, req)
+	}
+	for _, ip := range req.IPs {
+		if err := available(tx, found, ip, req); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func containsAll(subnet *store.Subnet, ips []netip.Addr) bool {
+	return !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !prefixOf(subnet, ip).IsValid() })
+}
+
+// prefixOf returns the subnet's prefix that contains an IP, or the zero Prefix.
+func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
+	for _, prefix := range subnet.Prefixes {
+		if prefix.Contains(ip) {
+			return prefix
+		}
+	}
+	return netip.Prefix{}
+}
+
+// chooseIn takes one address of every family of the subnet: the one asked for,
+// else a free one.
+func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
+	result := Result{Subnet: subnet}
+	for _, prefix := range subnet.Prefixes {
+		asked := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == prefix.Addr().Is4() })
+		if asked >= 0 {
+			result.IPs = append(result.IPs, req.IPs[asked])
+			continue
+		}
+		ip, ok := pick(tx, subnet, prefix, req)
+		if !ok {
+			return Result{}, false
+		}
+		result.IPs = append(result.IPs, ip)
+		result.Cursors = append(result.Cursors, ip)
+	}
+	return result, true
+}
+
+// finish orders the addresses and fills in what follows from them.
+func finish(result Result, vpc *store.VPC, req *Request) Result {
+	slices.SortFunc(result.IPs, netip.Addr.Compare) // IPv4 sorts in front of IPv6
+	result.MAC = MAC(vpc.VNI, result.IPs)
+	for _, ip := range result.IPs {
+		result.Rows = append(result.Rows, &store.Address{
+			Name: v1alpha1.AddressName(vpc.Name, ip), VPC: vpc.Name, Subnet: result.Subnet.Name,
+			IP: ip, MAC: result.MAC, Node: req.Node, Holder: req.Holder, Attachment: req.Attachment,
+			Set: slices.Clone(result.IPs),
+		})
+	}
+	return result
+}
+
+// names lists subnets in words, short names first.
+func names(subnets []*store.Subnet) string {
+	if len(subnets) == 0 {
+		return "none"
+	}
+	texts := make([]string, 0, len(subnets))
+	for _, subnet := range subnets {
+		texts = append(texts, fmt.Sprintf("%s (%s)", subnet.ShortName, ranges(subnet)))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func ranges(subnet *store.Subnet) string {
+	texts := make([]string, 0, len(subnet.Prefixes))
+	for _, prefix := range subnet.Prefixes {
+		texts = append(texts, prefix.String())
+	}
+	return strings.Join(texts, ", ")
+}

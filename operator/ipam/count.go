@@ -1,0 +1,71 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"math/big"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// maxCount bounds the figures of a status: what JSON carries without loss.
+const maxCount = 1 << 53
+
+// Used returns how many addresses of a subnet are held, both families together.
+func Used(tx store.ReadTx, subnet *store.Subnet) int64 {
+	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
+	return v4 + v6
+}
+
+// Free returns how many addresses of a subnet can still be held, in the family
+// that has the fewest, from 0 to 2^53. Resting addresses count as free.
+func Free(tx store.ReadTx, subnet *store.Subnet) int64 {
+	least := big.NewInt(maxCount)
+	for _, prefix := range subnet.Prefixes {
+		if n := freeOf(tx, subnet, prefix); n.Cmp(least) < 0 {
+			least = n
+		}
+	}
+	if least.Sign() < 0 || len(subnet.Prefixes) == 0 {
+		return 0
+	}
+	return least.Int64()
+}
+
+// freeOf counts the addresses of one prefix that are neither blocked nor held,
+// without visiting any but the held ones in blocked ranges.
+func freeOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) *big.Int {
+	n := size(rangeOf(prefix))
+	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
+	if prefix.Addr().Is4() {
+		n.Sub(n, big.NewInt(v4))
+	} else {
+		n.Sub(n, big.NewInt(v6))
+	}
+	for _, r := range blocked(subnet, prefix) {
+		n.Sub(n, size(r))
+		// Somebody may hold an address that was reserved afterwards.
+		n.Add(n, big.NewInt(heldWithin(tx, subnet, r)))
+	}
+	return n
+}
+
+func heldWithin(tx store.ReadTx, subnet *store.Subnet, r store.AddrRange) int64 {
+	var n int64
+	for row := range store.AddressesByVPCFrom(tx, subnet.VPC, r.First) {
+		if r.Last.Less(row.IP) {
+			break
+		}
+		if row.Subnet == subnet.Name {
+			n++
+		}
+	}
+	return n
+}
+
+func size(r store.AddrRange) *big.Int {
+	first, last := new(big.Int).SetBytes(r.First.AsSlice()), new(big.Int).SetBytes(r.Last.AsSlice())
+	return last.Add(last.Sub(last, first), big.NewInt(1))
+}

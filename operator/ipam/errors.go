@@ -1,0 +1,40 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"fmt"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Retry says which change may turn a refusal into success.
+type Retry int
+
+const (
+	// WhenSubnetsChange waits for a Subnet or VPC to be created or changed, or
+	// to become Ready.
+	WhenSubnetsChange Retry = iota
+	// WhenReleased waits for an address to be released, or a Subnet to grow.
+	WhenReleased
+)
+
+// Error is a refusal. Its text is for the person who made the pod: what is
+// wrong, and what to do. It depends on the cause alone, so that an unchanged
+// cause gives an unchanged text.
+type Error struct {
+	// Reason is one of the reasons of package v1alpha1.
+	Reason  string
+	Message string
+	Retry   Retry
+	// Holder has the address that was asked for, where it is taken.
+	Holder *store.Holder
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+func refuse(reason string, retry Retry, format string, args ...any) *Error {
+	return &Error{Reason: reason, Message: fmt.Sprintf(format, args...), Retry: retry}
+}

@@ -1,0 +1,127 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// noneReady says why none of the subnets may be used.
+func noneReady(subnets []*store.Subnet, req *Request) *Error {
+	if len(subnets) == 0 {
+		return refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
+			"VPC %q has no subnet: create one", req.VPC)
+	}
+	first := subnets[0]
+	state := "is not Ready yet"
+	switch {
+	case first.Deleting:
+		state = "is being deleted"
+	case first.Message != "":
+		state = "is not Ready: " + first.Message
+	}
+	if len(subnets) > 1 {
+		return refuse(v1alpha1.SubnetNotReadyReason, WhenSubnetsChange,
+			"none of the %d subnets of VPC %q is Ready; the first, %s, %s", len(subnets), req.VPC, first.Name, state)
+	}
+	return refuse(v1alpha1.SubnetNotReadyReason, WhenSubnetsChange,
+		"subnet %s of VPC %q %s", first.Name, req.VPC, state)
+}
+
+// outside says that no subnet contains the IPs asked for, together or at all.
+func outside(all []*store.Subnet, req *Request) *Error {
+	if req.Subnet != "" {
+		for _, ip := range req.IPs {
+			if !prefixOf(all[0], ip).IsValid() {
+				return refuse(v1alpha1.IPOutsideSubnetReason, WhenSubnetsChange,
+					"%s is not in subnet %s: ask for an address of that subnet, or leave ip or subnet out", ip, names(all))
+			}
+		}
+	}
+	for _, ip := range req.IPs {
+		if !inAny(all, ip) {
+			return refuse(v1alpha1.IPOutsideVPCReason, WhenSubnetsChange,
+				"no subnet of VPC %q contains %s: ask for an address of one of its subnets: %s", req.VPC, ip, names(all))
+		}
+	}
+	return refuse(v1alpha1.IPOutsideSubnetReason, WhenSubnetsChange,
+		"no subnet of VPC %q contains both %s and %s: the addresses of an interface are from one subnet",
+		req.VPC, req.IPs[0], req.IPs[1])
+}
+
+func inAny(all []*store.Subnet, ip netip.Addr) bool {
+	for _, subnet := range all {
+		if prefixOf(subnet, ip).IsValid() {
+			return true
+		}
+	}
+	return false
+}
+
+// available refuses an IP asked for that the subnet can't give to the request.
+func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Request) error {
+	held := store.AddressByIP(tx, req.VPC, ip)
+	if held != nil && held.Holder.UID == req.Holder.UID && held.Attachment == req.Attachment {
+		return nil
+	}
+	if cause := blockedBy(subnet, prefixOf(subnet, ip), ip); cause != "" {
+		return refuse(v1alpha1.IPReservedReason, WhenSubnetsChange,
+			"%s is %s of subnet %s: ask for another address, or for none", ip, cause, subnet.Name)
+	}
+	if held != nil {
+		return inUse(tx, held, req)
+	}
+	if _, excluded := req.Exclude[ip]; excluded {
+		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+			"%s is taken: ask for another address, or wait until it is released", ip)
+	}
+	return nil
+}
+
+// inUse says who has an address, and whether there is hope.
+func inUse(tx store.ReadTx, held *store.Address, req *Request) *Error {
+	holder := held.Holder
+	err := takenBy(tx, held, req)
+	err.Holder = &holder
+	return err
+}
+
+func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
+	if held.Holder.Kind == store.HolderNode {
+		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+			"%s is the address of node %s: ask for another address, or for none", held.IP, held.Holder.Name)
+	}
+	name := held.Holder.Namespace + "/" + held.Holder.Name
+	pod := store.GetPod(tx, held.Holder.UID)
+	switch {
+	case pod == nil:
+		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
+			"%s is still held by pod %s, which is gone from the API, until node %s has released it; if that node is lost for good, delete its Node object or taint it with node.kubernetes.io/out-of-service",
+			held.IP, name, held.Node)
+	case pod.Deleting || pod.Terminal:
+		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
+			"%s is held by pod %s, which is ending: waiting for it", held.IP, name)
+	case pod.OwnerUID != "" && pod.OwnerUID == req.OwnerUID:
+		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+			"%s is held by pod %s of the same owner: a fixed address serves one pod at a time, so use one replica and the update strategy Recreate",
+			held.IP, name)
+	}
+	return refuse(v1alpha1.IPInUseReason, WhenReleased,
+		"%s is held by pod %s: ask for another address, or delete that pod", held.IP, name)
+}
+
+// exhausted says that none of the subnets has room in every family asked for.
+func exhausted(subnets []*store.Subnet, req *Request) *Error {
+	if len(subnets) == 1 {
+		return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
+			"subnet %s of VPC %q has no free address left in every family it has: delete pods, enlarge it, or use another subnet",
+			names(subnets), req.VPC)
+	}
+	return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
+		"none of the %d subnets of VPC %q has a free address left in every family it has: delete pods, or add a subnet",
+		len(subnets), req.VPC)
+}

@@ -1,0 +1,70 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// RestingTime is how long an address that was released is not chosen again
+// while another one is free: peers may still know its last holder.
+const RestingTime = 60 * time.Second
+
+// Resting remembers which addresses were released a short while ago. The zero
+// value and nil remember none. Its methods may be called from any goroutine.
+type Resting struct {
+	mu       sync.Mutex
+	released map[vpcIP]time.Time
+	// order holds every entry by the time it was added, to be forgotten in
+	// that order.
+	order []rest
+}
+
+type vpcIP struct {
+	vpc string
+	ip  netip.Addr
+}
+
+type rest struct {
+	vpcIP
+	at time.Time
+}
+
+// Add notes that an address was released at a time, which must not be before
+// that of the last call.
+func (r *Resting) Add(vpc string, ip netip.Addr, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.released == nil {
+		r.released = map[vpcIP]time.Time{}
+	}
+	r.forget(at)
+	key := vpcIP{vpc, ip}
+	r.released[key] = at
+	r.order = append(r.order, rest{key, at})
+}
+
+// Contains tells whether the last release of an address was less than
+// RestingTime before now.
+func (r *Resting) Contains(vpc string, ip netip.Addr, now time.Time) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.released[vpcIP{vpc, ip}]
+	return ok && now.Sub(at) < RestingTime
+}
+
+func (r *Resting) forget(now time.Time) {
+	for len(r.order) > 0 && now.Sub(r.order[0].at) >= RestingTime {
+		// The address may have been released again meanwhile.
+		if oldest := r.order[0]; r.released[oldest.vpcIP].Equal(oldest.at) {
+			delete(r.released, oldest.vpcIP)
+		}
+		r.order = r.order[1:]
+	}
+}
