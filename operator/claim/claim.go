@@ -1,0 +1,226 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claim makes addresses belong to somebody: it creates the Address
+// objects of an attachment, all of them or none, and survives being interrupted
+// at any point. The creation of the object is the allocation; the API server
+// lets each name exist once.
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// rounds bounds how often one call chooses anew because somebody else was
+// faster. More is a sign of a store that lags far behind; the caller retries.
+const rounds = 16
+
+var errOutpaced = errors.New("other claims were faster every time: will be tried again")
+
+// Claimer creates and deletes Address objects, and keeps the store's rows of
+// them ahead of the watch events.
+type Claimer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live  client.Reader
+	Store *store.Store
+	// Resting knows the addresses released a short while ago.
+	Resting *ipam.Resting
+	// Publish tells others what went from the store ahead of the watch event.
+	Publish func(feed.Change)
+	Now     func() time.Time
+}
+
+// Claim gives an attachment its addresses and returns their rows, one per
+// family, IPv4 first. What the attachment holds in that VPC already is kept,
+// whatever else the request says: prefer tells two sets apart. A refusal is
+// an *ipam.Error; every other error is worth trying again.
+func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
+	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
+	for range rounds {
+		request.Now = c.Now()
+		p, err := c.reserve(request, prefer)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range p.drop {
+			if err := c.Release(ctx, row); err != nil {
+				return nil, err
+			}
+		}
+		if len(p.keep) == 0 {
+			continue // what was dropped is out of the way now
+		}
+		rows, taken, err := c.create(ctx, p.keep)
+		if err != nil {
+			return nil, err
+		}
+		if rows != nil {
+			return rows, nil
+		}
+		if taken.IsValid() {
+			request.Exclude[taken] = struct{}{}
+		}
+	}
+	return nil, errOutpaced
+}
+
+// reserve decides what to keep, or chooses, and puts rows for what is to be
+// created into the store in the same transaction, so that nobody else chooses
+// it meanwhile.
+func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, error) {
+	var p plan
+	err := c.Store.Update(func(tx store.Tx) error {
+		p = decide(tx, request, prefer)
+		if len(p.keep) > 0 {
+			return assumeLacking(tx, p.keep)
+		}
+		if len(p.drop) > 0 {
+			return nil
+		}
+		result, err := ipam.Choose(tx, request)
+		if err != nil {
+			return err
+		}
+		p.keep = result.Rows
+		return ipam.Assume(tx, result)
+	})
+	return p, err
+}
+
+func assumeLacking(tx store.Tx, rows []*store.Address) error {
+	for _, row := range rows {
+		if store.GetAddress(tx, row.Name) != nil {
+			continue
+		}
+		if err := store.AssumeAddress(tx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create creates the objects of the rows that have no UID yet. It returns no
+// rows where one of the objects turns out to exist otherwise than planned, and
+// the IP where somebody else has it. After an error, which may hide a success,
+// the rows stay assumed: the next call asks for the same names and recognises
+// its own.
+func (c *Claimer) create(ctx context.Context, rows []*store.Address) (_ []*store.Address, taken netip.Addr, _ error) {
+	made := make([]*store.Address, 0, len(rows))
+	for _, row := range rows {
+		if row.UID != "" {
+			made = append(made, row)
+			continue
+		}
+		object := objectOf(row)
+		err := c.Client.Create(ctx, object)
+		if apierrors.IsAlreadyExists(err) {
+			object, err = c.existing(ctx, row)
+		}
+		if err != nil {
+			return nil, netip.Addr{}, fmt.Errorf("claim %s of VPC %s: %w", row.IP, row.VPC, err)
+		}
+		real, err := c.confirm(object)
+		if err != nil {
+			return nil, netip.Addr{}, err
+		}
+		if real.Holder.UID != row.Holder.UID {
+			return nil, row.IP, nil
+		}
+		if real.Attachment != row.Attachment || !slices.Equal(real.Set, row.Set) {
+			return nil, netip.Addr{}, nil // of another choice of the same holder
+		}
+		made = append(made, real)
+	}
+	return made, netip.Addr{}, nil
+}
+
+// existing reads the object that was faster. It may be one of ours, created by
+// a call whose answer got lost.
+func (c *Claimer) existing(ctx context.Context, row *store.Address) (*v1alpha1.Address, error) {
+	object := &v1alpha1.Address{}
+	if err := c.Live.Get(ctx, client.ObjectKey{Name: row.Name}, object); err != nil {
+		return nil, fmt.Errorf("read the object in the way: %w", err)
+	}
+	return object, nil
+}
+
+func (c *Claimer) confirm(object *v1alpha1.Address) (*store.Address, error) {
+	row, err := reflector.Address(object)
+	if err != nil {
+		return nil, err
+	}
+	return row, c.Store.Update(func(tx store.Tx) error { return store.ConfirmAddress(tx, row) })
+}
+
+// ReleaseAll releases everything that a holder has.
+func (c *Claimer) ReleaseAll(ctx context.Context, holderUID string) error {
+	var rows []*store.Address
+	c.Store.View(func(tx store.ReadTx) { rows = store.AddressesByHolder(tx, holderUID) })
+	for _, row := range rows {
+		if err := c.Release(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release deletes an address, or forgets it where it was never created. That
+// it is gone already, or that a successor has its name, is success.
+func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
+	if row.UID != "" {
+		uid := types.UID(row.UID)
+		object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+		err := c.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("address released", "address", row.Name, "holder", row.Holder.Name)
+	}
+	gone := false
+	err := c.Store.Update(func(tx store.Tx) error {
+		gone = store.DeleteAddress(tx, row.Name, row.UID)
+		return nil
+	})
+	if gone {
+		c.Publish(feed.Change{Old: row})
+	}
+	return err
+}
+
+func objectOf(row *store.Address) *v1alpha1.Address {
+	ips := make([]string, 0, len(row.Set))
+	for _, ip := range row.Set {
+		ips = append(ips, ip.String())
+	}
+	return &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
+		Spec: v1alpha1.AddressSpec{
+			VPC: row.VPC, Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
+			Holder: v1alpha1.AddressHolder{
+				Kind: v1alpha1.HolderKind(row.Holder.Kind), Namespace: row.Holder.Namespace,
+				Name: row.Holder.Name, UID: row.Holder.UID,
+			},
+			Attachment: row.Attachment,
+			Set:        ips,
+		},
+	}
+}

@@ -1,0 +1,122 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+)
+
+// plan is what becomes of the addresses that an attachment holds already.
+type plan struct {
+	// keep is the set to keep, complete, IPv4 first. Rows without a UID are
+	// not in the API yet. It is empty where there is nothing to keep.
+	keep []*store.Address
+	// drop lists addresses that belong to no set worth keeping.
+	drop []*store.Address
+}
+
+// set is the addresses of one choice: all rows that name the same IPs.
+type set struct {
+	members []*store.Address
+	// confirmed is how many of the members are in the API.
+	confirmed int
+}
+
+// decide sorts out what the attachment of a holder has. A creation whose answer
+// got lost, or a crash, leaves an incomplete set, or two sets: the one with the
+// preferred IPs, else the one that is nearest to complete is kept and completed
+// as long as nobody else has an IP of it, all else is dropped, and so is what
+// is of another VPC than the one asked for.
+func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
+	var p plan
+	var candidates []set
+	for _, found := range setsOf(tx, request.Holder.UID, request.Attachment) {
+		whole, ok := complete(tx, found)
+		ok = ok && found.members[0].VPC == request.VPC
+		if !ok {
+			p.drop = append(p.drop, found.members...)
+			continue
+		}
+		candidates = append(candidates, whole)
+	}
+	slices.SortStableFunc(candidates, func(a, b set) int {
+		return cmp.Or(
+			-boolCompare(slices.Equal(a.members[0].Set, prefer), slices.Equal(b.members[0].Set, prefer)),
+			-cmp.Compare(a.confirmed, b.confirmed),
+			cmp.Compare(a.members[0].Name, b.members[0].Name))
+	})
+	for i, candidate := range candidates {
+		if i == 0 {
+			p.keep = candidate.members
+			continue
+		}
+		p.drop = append(p.drop, known(tx, candidate.members)...)
+	}
+	return p
+}
+
+// setsOf groups the rows of an attachment by the set that they name.
+func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
+	var sets []set
+	for _, row := range store.AddressesByHolder(tx, holderUID) {
+		if row.Attachment != attachment {
+			continue
+		}
+		i := slices.IndexFunc(sets, func(s set) bool {
+			return s.members[0].VPC == row.VPC && slices.Equal(s.members[0].Set, row.Set)
+		})
+		if i < 0 {
+			sets = append(sets, set{})
+			i = len(sets) - 1
+		}
+		sets[i].members = append(sets[i].members, row)
+		if row.UID != "" {
+			sets[i].confirmed++
+		}
+	}
+	return sets
+}
+
+// complete adds the rows that a set lacks. It is false where somebody else has
+// one of the IPs.
+func complete(tx store.ReadTx, s set) (set, bool) {
+	whole := set{confirmed: s.confirmed}
+	for _, ip := range s.members[0].Set {
+		if i := slices.IndexFunc(s.members, func(row *store.Address) bool { return row.IP == ip }); i >= 0 {
+			whole.members = append(whole.members, s.members[i])
+			continue
+		}
+		if store.AddressByIP(tx, s.members[0].VPC, ip) != nil {
+			return set{}, false
+		}
+		lacking := *s.members[0]
+		lacking.Meta = store.Meta{}
+		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.VPC, ip)
+		whole.members = append(whole.members, &lacking)
+	}
+	return whole, true
+}
+
+// known leaves out rows that complete made up.
+func known(tx store.ReadTx, rows []*store.Address) []*store.Address {
+	return slices.DeleteFunc(slices.Clone(rows), func(row *store.Address) bool {
+		return store.GetAddress(tx, row.Name) != row
+	})
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

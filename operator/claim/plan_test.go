@@ -1,0 +1,78 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
+	pod, other := operatortest.Pod("blue", "a", "p", "", ""), operatortest.Pod("blue", "a", "q", "", "")
+	address := func(ip string, set ...string) *store.Address { return operatortest.Address("v", "s", ip, pod, set...) }
+	second := address("10.0.0.7")
+	second.Attachment = "eth1"
+	assumed := address("10.0.0.2", "fd00::2")
+	assumed.UID = ""
+	for _, tc := range []struct {
+		name   string
+		rows   []any
+		prefer []netip.Addr
+		keep   []string
+		drop   []string
+	}{
+		{name: "nothing"},
+		{name: "a complete set", rows: []any{address("10.0.0.1", "fd00::1"), address("fd00::1", "10.0.0.1")}, keep: []string{"10.0.0.1", "fd00::1"}},
+		{name: "half a set", rows: []any{address("fd00::1", "10.0.0.1")}, keep: []string{"10.0.0.1", "fd00::1"}},
+		{name: "half a set whose other half somebody has", rows: []any{
+			address("fd00::1", "10.0.0.1"), operatortest.Address("v", "s", "10.0.0.1", other),
+		}, drop: []string{"fd00::1"}},
+		{name: "half a set whose other half somebody has in another VPC", rows: []any{
+			address("fd00::1", "10.0.0.1"), operatortest.Address("w", "s", "10.0.0.1", other),
+		}, keep: []string{"10.0.0.1", "fd00::1"}},
+		{name: "an assumed one", rows: []any{assumed}, keep: []string{"10.0.0.2", "fd00::2"}},
+		{
+			name: "two sets, the fuller one stays", rows: []any{
+				address("10.0.0.1", "fd00::1"), address("10.0.0.2", "fd00::2"), address("fd00::2", "10.0.0.2"),
+			},
+			keep: []string{"10.0.0.2", "fd00::2"}, drop: []string{"10.0.0.1"},
+		},
+		{
+			name: "two sets, the preferred one stays", rows: []any{
+				address("10.0.0.1", "fd00::1"), address("10.0.0.2", "fd00::2"), address("fd00::2", "10.0.0.2"),
+			},
+			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), keep: []string{"10.0.0.1", "fd00::1"}, drop: []string{"10.0.0.2", "fd00::2"},
+		},
+		{name: "another VPC's", rows: []any{operatortest.Address("w", "s", "10.0.0.1", pod)}, drop: []string{"10.0.0.1"}},
+		{name: "another attachment's", rows: []any{second}},
+		{name: "another pod's", rows: []any{operatortest.Address("v", "s", "10.0.0.1", other)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
+				request := ipam.Request{VPC: "v", Attachment: "eth0", Holder: store.Holder{UID: pod.UID}}
+				p := decide(tx, request, tc.prefer)
+				if got := ips(p.keep); !slices.Equal(got, tc.keep) {
+					t.Errorf("keeps %v, want %v", got, tc.keep)
+				}
+				if got := ips(p.drop); !slices.Equal(got, tc.drop) {
+					t.Errorf("drops %v, want %v", got, tc.drop)
+				}
+			})
+		})
+	}
+}
+
+func ips(rows []*store.Address) []string {
+	var texts []string
+	for _, row := range rows {
+		texts = append(texts, row.IP.String())
+	}
+	slices.SortStableFunc(texts, func(a, b string) int { return netip.MustParseAddr(a).Compare(netip.MustParseAddr(b)) })
+	return texts
+}

@@ -1,0 +1,161 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feed fills the operator's store from informers and tells the
+// controllers what changed, once the store has it: whoever is told about a
+// change finds it in the store.
+package feed
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Change is what happened to one row: Old is nil for a new row, New for one
+// that is gone. Both are pointers to rows of package store, of one type.
+type Change struct{ Old, New any }
+
+// Feed connects informers with a store and subscribers. Use New.
+type Feed struct {
+	store *store.Store
+	log   logr.Logger
+
+	mu            sync.RWMutex
+	subscribers   []func(Change)
+	registrations []toolscache.ResourceEventHandlerRegistration
+}
+
+// New returns a feed of the store that is not connected to anything yet.
+func New(s *store.Store, log logr.Logger) *Feed {
+	return &Feed{store: s, log: log}
+}
+
+// Store returns the store that the feed fills.
+func (f *Feed) Store() *store.Store { return f.store }
+
+// Subscribe has fn called for every change from now on, one after the other for
+// each kind of row. It must not block.
+func (f *Feed) Subscribe(fn func(Change)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribers = append(f.subscribers, fn)
+}
+
+// Connect makes the cache watch every kind that the operator needs. It may be
+// called before the cache is started.
+func (f *Feed) Connect(ctx context.Context, informers cache.Cache) error {
+	for _, kind := range kinds() {
+		informer, err := informers.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind.object, err)
+		}
+		registration, err := informer.AddEventHandler(f.handler(kind))
+		if err != nil {
+			return fmt.Errorf("handle %T: %w", kind.object, err)
+		}
+		f.mu.Lock()
+		f.registrations = append(f.registrations, registration)
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// Synced tells whether everything that existed when the cache was started is
+// in the store.
+func (f *Feed) Synced() bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, registration := range f.registrations {
+		if !registration.HasSynced() {
+			return false
+		}
+	}
+	return len(f.registrations) > 0
+}
+
+// WaitForSync blocks until Synced or until ctx ends.
+func (f *Feed) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), f.Synced) {
+		return fmt.Errorf("wait for the store to be filled: %w", ctx.Err())
+	}
+	return nil
+}
+
+func (f *Feed) handler(k kind) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { f.put(k, obj) },
+		UpdateFunc: func(before, obj any) { f.replace(k, before, obj) },
+		DeleteFunc: func(obj any) { f.remove(k, obj) },
+	}
+}
+
+// replace handles an update. Where the object was deleted and created again
+// between two looks at the API, the informer reports just an update.
+func (f *Feed) replace(k kind, before, after any) {
+	old, ok := before.(client.Object)
+	if next, isObject := after.(client.Object); ok && isObject && old.GetUID() != next.GetUID() {
+		f.remove(k, old)
+	}
+	f.put(k, after)
+}
+
+func (f *Feed) put(k kind, obj any) {
+	object, ok := obj.(client.Object)
+	if !ok {
+		return
+	}
+	var change Change
+	err := f.store.Update(func(tx store.Tx) (err error) {
+		change, err = k.put(tx, object)
+		return err
+	})
+	if err != nil {
+		// The row stays as it was. The API lets no such object exist, or the
+		// object that it conflicts with is about to be reported gone.
+		f.log.Error(err, "object not taken into the store", "name", object.GetName(), "namespace", object.GetNamespace())
+		return
+	}
+	f.Publish(change)
+}
+
+func (f *Feed) remove(k kind, obj any) {
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	object, ok := obj.(client.Object)
+	if !ok {
+		return
+	}
+	var change Change
+	err := f.store.Update(func(tx store.Tx) error {
+		change = k.remove(tx, object)
+		return nil
+	})
+	if err != nil {
+		f.log.Error(err, "object not removed from the store", "name", object.GetName(), "namespace", object.GetNamespace())
+		return
+	}
+	f.Publish(change)
+}
+
+// Publish tells the subscribers about a change, also one that no informer
+// reports: that of a row which was in the store ahead of the API.
+func (f *Feed) Publish(change Change) {
+	if change.Old == nil && change.New == nil {
+		return
+	}
+	f.mu.RLock()
+	subscribers := f.subscribers
+	f.mu.RUnlock()
+	for _, fn := range subscribers {
+		fn(change)
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Request asks a controller to look at an object, now or some time later. Of
+// several requests for one object that are still waiting, the earliest counts,
+// so a delay limits how often a flood of changes is acted on.
+type Request struct {
+	reconcile.Request
+	After time.Duration
+}
+
+// Now asks for an object at once. The namespace is "" for cluster-scoped ones.
+func Now(namespace, name string) Request {
+	return Later(0, namespace, name)
+}
+
+// Later asks for an object after a delay.
+func Later(after time.Duration, namespace, name string) Request {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	return Request{Request: reconcile.Request{NamespacedName: key}, After: after}
+}
+
+// Mapper says which objects a change concerns.
+type Mapper func(tx store.ReadTx, change Change) []Request
+
+// On makes a Mapper for changes of one type of row. old is nil for a new row,
+// now for one that is gone.
+func On[R any](mapRow func(tx store.ReadTx, old, now *R) []Request) Mapper {
+	return func(tx store.ReadTx, change Change) []Request {
+		old, isOld := change.Old.(*R)
+		now, isNow := change.New.(*R)
+		if !isOld && !isNow {
+			return nil
+		}
+		return mapRow(tx, old, now)
+	}
+}
+
+// Either returns the row after the change, or the last one where it is gone.
+func Either[R any](old, now *R) *R {
+	if now != nil {
+		return now
+	}
+	return old
+}
+
+// Source feeds a controller's queue. It implements source.SyncingSource.
+type Source struct {
+	feed    *Feed
+	initial func(tx store.ReadTx) []Request
+	mappers []Mapper
+
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// NewSource returns a source that asks for everything that initial lists once
+// the store is filled, and from then on for what the mappers say.
+func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapper) *Source {
+	return &Source{feed: f, initial: initial, mappers: mappers}
+}
+
+// Start implements source.Source.
+func (s *Source) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.mu.Lock()
+	s.queue = queue
+	s.mu.Unlock()
+	s.feed.Subscribe(func(change Change) {
+		s.feed.store.View(func(tx store.ReadTx) {
+			for _, mapper := range s.mappers {
+				add(queue, mapper(tx, change))
+			}
+		})
+	})
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (s *Source) WaitForSync(ctx context.Context) error {
+	if err := s.feed.WaitForSync(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	queue := s.queue
+	s.mu.Unlock()
+	s.feed.store.View(func(tx store.ReadTx) { add(queue, s.initial(tx)) })
+	return nil
+}
+
+func add(queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []Request) {
+	for _, request := range requests {
+		if request.After > 0 {
+			queue.AddAfter(request.Request, request.After)
+		} else {
+			queue.Add(request.Request)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operatortest makes stores for tests of the operator's plans.
+package operatortest
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// New returns a store that holds the rows, which are pointers to the row types
+// of package store.
+func New(t testing.TB, rows ...any) *store.Store {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(func(tx store.Tx) error {
+		for _, row := range rows {
+			if err := put(tx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(tx store.Tx, row any) error {
+	switch row := row.(type) {
+	case *store.VPC:
+		return store.PutVPC(tx, row)
+	case *store.Subnet:
+		return store.PutSubnet(tx, row)
+	case *store.Network:
+		return store.PutNetwork(tx, row)
+	case *store.Address:
+		return store.PutAddress(tx, row)
+	case *store.VNIClaim:
+		return store.PutVNIClaim(tx, row)
+	case *store.Namespace:
+		return store.PutNamespace(tx, row)
+	case *store.Node:
+		return store.PutNode(tx, row)
+	case *store.Pod:
+		return store.PutPod(tx, row)
+	case *store.Service:
+		return store.PutService(tx, row)
+	}
+	panic("operatortest: not a row")
+}
+
+// Meta is that of an object made so many seconds after the first one.
+func Meta(uid string, age int) store.Meta {
+	return store.Meta{UID: uid, Created: time.Unix(int64(1_000_000+age), 0)}
+}
+
+// VPC returns a VPC that is ready, with the UID "uid-<name>".
+func VPC(name string, vni uint32, tenants []string, cidrs ...string) *store.VPC {
+	return &store.VPC{
+		Meta: Meta("uid-"+name, 0), Name: name, VNI: vni, Ready: true,
+		AllowedTenants: tenants, Prefixes: Prefixes(cidrs...),
+	}
+}
+
+// Subnet returns a subnet that is ready, with the UID "uid-<name>" and the first
+// address of each range as the gateway.
+func Subnet(name, vpc, short string, age int, cidrs ...string) *store.Subnet {
+	s := &store.Subnet{
+		Meta: Meta("uid-"+name, age), Name: name, VPC: vpc, ShortName: short, Ready: true, Prefixes: Prefixes(cidrs...),
+	}
+	for _, prefix := range s.Prefixes {
+		s.Gateways = append(s.Gateways, prefix.Addr().Next())
+	}
+	return s
+}
+
+// Network returns a Network of the served type, with the UID
+// "uid-<namespace>-<name>".
+func Network(tenant, namespace, name, vpc string, age int) *store.Network {
+	return &store.Network{
+		Meta: Meta("uid-"+namespace+"-"+name, age), Namespace: namespace, Name: name, Tenant: tenant,
+		Type: "mizar", VPC: vpc,
+	}
+}
+
+// Pod returns a pod that is bound to node-1, with the UID
+// "uid-<namespace>-<name>".
+func Pod(tenant, namespace, name, network, nic string) *store.Pod {
+	return &store.Pod{
+		Meta: Meta("uid-"+namespace+"-"+name, 0), Namespace: namespace, Name: name, Tenant: tenant,
+		Node: "node-1", Network: network, NIC: nic,
+	}
+}
+
+// Address returns one address of the set that a pod holds as eth0 on node-1.
+// The UID is "uid-<name of the object>".
+func Address(vpc, subnet, ip string, pod *store.Pod, set ...string) *store.Address {
+	addr := netip.MustParseAddr(ip)
+	row := &store.Address{
+		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, MAC: "02:00:00:00:00:01",
+		Node: "node-1", Attachment: v1alpha1.PodAttachment, Set: Addrs(append([]string{ip}, set...)...),
+		Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+	}
+	row.Meta = Meta("uid-"+row.Name, 0)
+	return row
+}
+
+// Prefixes parses CIDRs.
+func Prefixes(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// Addrs parses addresses and sorts them as sets are, IPv4 first.
+func Addrs(texts ...string) []netip.Addr {
+	var v4, v6 []netip.Addr
+	for _, text := range texts {
+		if addr := netip.MustParseAddr(text); addr.Is4() {
+			v4 = append(v4, addr)
+		} else {
+			v6 = append(v6, addr)
+		}
+	}
+	return append(v4, v6...)
+}
