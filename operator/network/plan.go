@@ -1,0 +1,125 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/tenancy"
+	"github.com/alioth-net/alioth/store"
+)
+
+// usersNamed is how many users of a Network a message names.
+const usersNamed = 3
+
+// decision is what the status of one Network says, and whether it may go.
+type decision struct {
+	tenant string
+	// unused is true once a Network being deleted may lose its finalizer.
+	unused          bool
+	ready           bool
+	reason, message string
+	// conflict says which older Network of the tenant has the same name; ""
+	// where none does.
+	conflict string
+}
+
+// decide plans for one Network of a served type.
+func decide(tx store.ReadTx, net *store.Network) decision {
+	d := decision{tenant: net.Tenant, conflict: conflict(tx, net)}
+	if net.Deleting {
+		d.reason = v1alpha1.DeletingReason
+		users := users(tx, net)
+		if len(users) == 0 {
+			d.unused, d.message = true, "nothing uses it"
+			return d
+		}
+		d.message = fmt.Sprintf("used by %d object(s): %s", len(users), some(users))
+		return d
+	}
+	if cause := tenancy.CheckNetwork(tx, net); cause != nil {
+		d.reason, d.message = cause.Reason, cause.Message
+		return d
+	}
+	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("pods use VPC %q", net.VPC)
+	return d
+}
+
+// conflict finds the older Network of the same name and tenant. Both serve
+// their own namespaces; the tenant's namespaces that have none of that name
+// use the older.
+func conflict(tx store.ReadTx, net *store.Network) string {
+	for _, other := range store.NetworkByTenantName(tx, net.Tenant, net.Name) {
+		if other.UID == net.UID {
+			return ""
+		}
+		if tenancy.Served(other.Type) {
+			return other.Namespace + "/" + other.Name
+		}
+	}
+	return ""
+}
+
+// users lists what keeps a Network: pods that have their addresses through it,
+// and Services with its label, by kind and name.
+func users(tx store.ReadTx, net *store.Network) []string {
+	all := podUsers(tx, net)
+	for _, ns := range store.NamespacesByTenant(tx, net.Tenant) {
+		for _, service := range store.ServicesByNetwork(tx, ns.Name, net.Name) {
+			if means(tx, net, ns.Name) && !service.Deleting {
+				all = append(all, fmt.Sprintf("Service %s/%s", service.Namespace, service.Name))
+			}
+		}
+	}
+	return all
+}
+
+func podUsers(tx store.ReadTx, net *store.Network) []string {
+	pods := store.PodsByNetwork(tx, net.Tenant, net.Name)
+	if net.Name == arktosv1.DefaultNetwork {
+		pods = append(pods, store.PodsByNetwork(tx, net.Tenant, "")...)
+	}
+	var all []string
+	for _, pod := range pods {
+		if !pod.Terminal && attached(pod, net) {
+			all = append(all, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name))
+		}
+	}
+	return all
+}
+
+// attached tells whether the pod got its addresses through the Network. Only
+// the operator writes the annotation, so what can't be read is not its own.
+func attached(pod *store.Pod, net *store.Network) bool {
+	if pod.Attachments == "" {
+		return false
+	}
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil {
+		return false
+	}
+	for _, attachment := range list {
+		if attachment.Network == net.Namespace+"/"+net.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// means tells whether the Network's name means this one in a namespace.
+func means(tx store.ReadTx, net *store.Network, namespace string) bool {
+	found := tenancy.Find(tx, net.Tenant, namespace, net.Name)
+	return found != nil && found.UID == net.UID
+}
+
+func some(names []string) string {
+	if len(names) > usersNamed {
+		return strings.Join(names[:usersNamed], ", ") + ", and others"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,98 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"testing"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func attachedPod(t *testing.T, namespace, name, label, network string) *store.Pod {
+	t.Helper()
+	pod := operatortest.Pod("blue", namespace, name, label, "")
+	text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", Network: network, VPC: "v"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Attachments = text
+	return pod
+}
+
+func namespace(name string) *store.Namespace {
+	return &store.Namespace{Meta: operatortest.Meta("uid-ns-"+name, 0), Name: name, Tenant: "blue"}
+}
+
+func TestDecideTakesTheConditionFromTheVPC(t *testing.T) {
+	net := operatortest.Network("blue", "a", "n", "v", 0)
+	operatortest.New(t, net).View(func(tx store.ReadTx) {
+		if d := decide(tx, net); d.ready || d.reason != v1alpha1.VPCNotFoundReason || d.tenant != "blue" {
+			t.Errorf("without a VPC: %+v", d)
+		}
+	})
+	s := operatortest.New(t, net, operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24"))
+	s.View(func(tx store.ReadTx) {
+		if d := decide(tx, net); !d.ready || d.reason != v1alpha1.ReadyReason || d.conflict != "" {
+			t.Errorf("with a VPC: %+v", d)
+		}
+	})
+}
+
+func TestTheYoungerOfTwoNamesakesOfATenantHasTheConflict(t *testing.T) {
+	old, young := operatortest.Network("blue", "a", "n", "v", 0), operatortest.Network("blue", "b", "n", "v", 1)
+	other, foreign := operatortest.Network("red", "c", "n", "v", 0), operatortest.Network("blue", "d", "n", "v", 0)
+	foreign.Type = "flat"
+	operatortest.New(t, old, young, other, foreign).View(func(tx store.ReadTx) {
+		for net, want := range map[*store.Network]string{old: "", young: "a/n", other: ""} {
+			if d := decide(tx, net); d.conflict != want {
+				t.Errorf("%s/%s conflicts with %q, want %q", net.Namespace, net.Name, d.conflict, want)
+			}
+		}
+	})
+}
+
+func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
+	net := operatortest.Network("blue", "a", "n", "v", 0)
+	net.Deleting = true
+	done := attachedPod(t, "a", "done", "n", "a/n")
+	done.Terminal = true
+	service := &store.Service{Meta: operatortest.Meta("svc", 0), Namespace: "b", Name: "web", Network: "n"}
+	own := operatortest.Network("blue", "b", "n", "v", 1)
+	for _, tc := range []struct {
+		name string
+		rows []any
+		want string
+	}{
+		{name: "nothing", want: "nothing uses it"},
+		{name: "a pod", rows: []any{attachedPod(t, "a", "p", "n", "a/n")}, want: "used by 1 object(s): Pod a/p"},
+		{name: "a pod of another namespace", rows: []any{attachedPod(t, "b", "p", "n", "a/n")}, want: "used by 1 object(s): Pod b/p"},
+		{name: "a pod that uses a namesake", rows: []any{attachedPod(t, "b", "p", "n", "b/n")}, want: "nothing uses it"},
+		{name: "a pod without addresses", rows: []any{operatortest.Pod("blue", "a", "p", "n", "")}, want: "nothing uses it"},
+		{name: "a pod that ended", rows: []any{done}, want: "nothing uses it"},
+		{name: "a Service of a namespace without a Network", rows: []any{namespace("b"), service}, want: "used by 1 object(s): Service b/web"},
+		{name: "a Service of a namespace with a namesake", rows: []any{namespace("b"), service, own}, want: "nothing uses it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, net, namespace("a"))...).View(func(tx store.ReadTx) {
+				d := decide(tx, net)
+				if d.message != tc.want || d.unused != (tc.want == "nothing uses it") || d.ready || d.reason != v1alpha1.DeletingReason {
+					t.Errorf("unused %v, ready %v, %s: %q; want %q", d.unused, d.ready, d.reason, d.message, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTheDefaultNetworkIsUsedByPodsWithoutALabel(t *testing.T) {
+	net := operatortest.Network("blue", "a", "default", "v", 0)
+	net.Deleting = true
+	operatortest.New(t, net, attachedPod(t, "a", "p", "", "a/default")).View(func(tx store.ReadTx) {
+		if d := decide(tx, net); d.unused {
+			t.Error("a pod without a label that was attached through it does not hold it")
+		}
+	})
+}

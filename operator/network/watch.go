@@ -1,0 +1,83 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+// source asks for a Network when it, a namesake of its tenant, its VPC, a
+// subnet of that, its namespace, or what uses it changes.
+func source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(tx store.ReadTx, old, now *store.Network) []feed.Request {
+			requests := of(store.NetworkByTenantName(tx, feed.Either(old, now).Tenant, feed.Either(old, now).Name))
+			return append(requests, feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name))
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+			return of(store.NetworksByVPC(tx, feed.Either(old, now).Name))
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
+			return of(store.NetworksByVPC(tx, feed.Either(old, now).VPC))
+		}),
+		feed.On(ofNamespace),
+		feed.On(ofPod),
+		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
+			ns := store.GetNamespace(tx, feed.Either(old, now).Namespace)
+			if ns == nil {
+				return nil
+			}
+			return deleting(store.NetworksByTenant(tx, ns.Tenant))
+		}),
+	)
+}
+
+func everything(tx store.ReadTx) []feed.Request { return of(store.ListNetworks(tx)) }
+
+// ofNamespace asks for the Networks of the tenants that a namespace belonged
+// and belongs to: names that were unique there may not be any more.
+func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	var requests []feed.Request
+	for _, ns := range []*store.Namespace{old, now} {
+		if ns != nil {
+			requests = append(requests, of(store.NetworksByTenant(tx, ns.Tenant))...)
+		}
+	}
+	return requests
+}
+
+// ofPod asks for the Networks that a pod which ends may have held.
+func ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
+	if now != nil && !now.Terminal {
+		return nil
+	}
+	pod := feed.Either(old, now)
+	return deleting(store.NetworkByTenantName(tx, pod.Tenant, cmp.Or(pod.Network, arktosv1.DefaultNetwork)))
+}
+
+func of(networks []*store.Network) []feed.Request {
+	var all []feed.Request
+	for _, net := range networks {
+		all = append(all, feed.Now(net.Namespace, net.Name))
+	}
+	return all
+}
+
+// deleting asks for those that are only waiting to be left by their users.
+func deleting(networks []*store.Network) []feed.Request {
+	var all []feed.Request
+	for _, net := range networks {
+		if net.Deleting {
+			all = append(all, feed.Now(net.Namespace, net.Name))
+		}
+	}
+	return all
+}

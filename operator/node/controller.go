@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node gives every node an address per family of its own in the default
+// VPC, under which it speaks to the VPC's pods, and takes it back when the Node
+// object is gone.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+)
+
+// retryAfter is when a node that was refused is looked at again: the addresses
+// of a full VPC are released without anybody telling its nodes.
+const retryAfter = 10 * time.Second
+
+// Reconciler carries out what decide says.
+type Reconciler struct {
+	// Live reads from the API server.
+	Live    client.Reader
+	Store   *store.Store
+	Claimer *claim.Claimer
+	Events  events.EventRecorder
+	// DefaultVPC is the name of the default VPC.
+	DefaultVPC string
+}
+
+// Register adds the controller to a manager.
+func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
+	return feed.Control(mgr, "node", 2, r, r.source(f))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var d decision
+	r.Store.View(func(tx store.ReadTx) { d = decide(tx, request.Name, r.DefaultVPC) })
+	if err := r.release(ctx, request.Name, d.release); err != nil {
+		return ctrl.Result{}, err
+	}
+	if !d.claim {
+		return ctrl.Result{}, nil
+	}
+	rows, err := r.Claimer.Claim(ctx, d.request, nil)
+	var refusal *ipam.Error
+	if errors.As(err, &refusal) {
+		ctrl.LoggerFrom(ctx).Info("no address for the node", "node", request.Name, "reason", refusal.Reason, "message", refusal.Message)
+		r.warn(d.request.Holder, refusal)
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("node has its addresses", "node", request.Name, "address", rows[0].IP)
+	return ctrl.Result{}, nil
+}
+
+// release gives addresses back once the API server confirms that their node is
+// gone: another node object of that name is another node.
+func (r *Reconciler) release(ctx context.Context, name string, rows []*store.Address) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	living := &corev1.Node{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, living); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get node %s: %w", name, err)
+	}
+	for _, row := range rows {
+		if row.Holder.UID == string(living.UID) {
+			continue // the store is a moment behind
+		}
+		if err := r.Claimer.Release(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) warn(holder store.Holder, refusal *ipam.Error) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: holder.Name, UID: types.UID(holder.UID)}}
+	r.Events.Eventf(node, nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "no address in the default VPC: %s", refusal.Message)
+}
+
+// source asks for a node when it or its address changes, and for all that have
+// none when the default VPC does.
+func (r *Reconciler) source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
+			if old != nil && now != nil && old.UID == now.UID {
+				return nil
+			}
+			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
+			if address := feed.Either(old, now); address.Holder.Kind == store.HolderNode {
+				return []feed.Request{feed.Now("", address.Node)}
+			}
+			return nil
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+			return r.lackingIf(tx, feed.Either(old, now).Name)
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
+			return r.lackingIf(tx, feed.Either(old, now).VPC)
+		}),
+	)
+}
+
+// everything lists all nodes, and those that only an address still names.
+func everything(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, node := range store.ListNodes(tx) {
+		all = append(all, feed.Now("", node.Name))
+	}
+	for address := range store.AllAddresses(tx) {
+		if address.Holder.Kind == store.HolderNode && store.GetNode(tx, address.Node) == nil {
+			all = append(all, feed.Now("", address.Node))
+		}
+	}
+	return all
+}
+
+// lackingIf lists the nodes without an address if the VPC is the default one.
+func (r *Reconciler) lackingIf(tx store.ReadTx, vpc string) []feed.Request {
+	if vpc != r.DefaultVPC {
+		return nil
+	}
+	var all []feed.Request
+	for _, node := range store.ListNodes(tx) {
+		if len(store.AddressesByHolder(tx, node.UID)) == 0 {
+			all = append(all, feed.Now("", node.Name))
+		}
+	}
+	return all
+}

@@ -1,0 +1,69 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+)
+
+// decision is what is to be done about the addresses of one node.
+type decision struct {
+	// release lists addresses of a node of that name that is no more.
+	release []*store.Address
+	// claim is true where request is to be granted.
+	claim   bool
+	request ipam.Request
+}
+
+// decide plans for the node of a name. While the default VPC can't be used
+// nothing is claimed, and nothing is wrong: the VPC's own condition says why.
+func decide(tx store.ReadTx, name, defaultVPC string) decision {
+	var d decision
+	node := store.GetNode(tx, name)
+	has := false
+	for _, address := range store.AddressesByNode(tx, name) {
+		switch {
+		case address.Holder.Kind != store.HolderNode:
+		case node == nil || address.Holder.UID != node.UID:
+			d.release = append(d.release, address)
+		case address.UID != "" && whole(tx, address):
+			has = true
+		}
+	}
+	if node == nil || node.Deleting || has || !usable(tx, defaultVPC) {
+		return d
+	}
+	d.claim = true
+	d.request = ipam.Request{
+		VPC: defaultVPC, Node: name, Attachment: v1alpha1.NodeAttachment,
+		Holder: store.Holder{Kind: store.HolderNode, Name: name, UID: node.UID},
+	}
+	return d
+}
+
+// whole tells whether every address of the set is there.
+func whole(tx store.ReadTx, address *store.Address) bool {
+	for _, ip := range address.Set {
+		row := store.AddressByIP(tx, address.VPC, ip)
+		if row == nil || row.UID == "" || row.Holder.UID != address.Holder.UID {
+			return false
+		}
+	}
+	return true
+}
+
+func usable(tx store.ReadTx, name string) bool {
+	vpc := store.GetVPC(tx, name)
+	if vpc == nil || !vpc.Ready || vpc.VNI == 0 || vpc.Deleting {
+		return false
+	}
+	for _, subnet := range store.SubnetsByVPC(tx, name) {
+		if subnet.Ready && !subnet.Deleting {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,61 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func ofNode(uid string, set ...string) *store.Address {
+	row := operatortest.Address("default", "s", "10.0.0.9", &store.Pod{}, set...)
+	row.Holder = store.Holder{Kind: store.HolderNode, Name: "node-1", UID: uid}
+	row.Attachment = "alioth_node"
+	return row
+}
+
+func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
+	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
+	leaving := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
+	leaving.Deleting = true
+	vpc := operatortest.VPC("default", 1, nil, "10.0.0.0/16")
+	unready := *vpc
+	unready.Ready = false
+	subnet := operatortest.Subnet("s", "default", "s", 0, "10.0.0.0/24")
+	assumed := ofNode("n1")
+	assumed.UID = ""
+	for _, tc := range []struct {
+		name    string
+		rows    []any
+		claim   bool
+		release int
+	}{
+		{name: "a new node", rows: []any{node, vpc, subnet}, claim: true},
+		{name: "no default VPC", rows: []any{node}},
+		{name: "a default VPC that is not ready", rows: []any{node, &unready, subnet}},
+		{name: "a default VPC without a subnet", rows: []any{node, vpc}},
+		{name: "a node that is being deleted", rows: []any{leaving, vpc, subnet}},
+		{name: "a node that has its address", rows: []any{node, vpc, subnet, ofNode("n1")}},
+		{name: "a node that has half of a set", rows: []any{node, vpc, subnet, ofNode("n1", "fd00::9")}, claim: true},
+		{name: "a node whose address is not created yet", rows: []any{node, vpc, subnet, assumed}, claim: true},
+		{name: "a node of a name that another one had", rows: []any{node, vpc, subnet, ofNode("earlier")}, claim: true, release: 1},
+		{name: "a node that is gone", rows: []any{vpc, subnet, ofNode("n1")}, release: 1},
+		{name: "a pod's address on a node that is gone", rows: []any{vpc, subnet, operatortest.Address("default", "s", "10.0.0.9", &store.Pod{})}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
+				d := decide(tx, "node-1", "default")
+				if d.claim != tc.claim || len(d.release) != tc.release {
+					t.Errorf("claim %v, release %v; want %v, %d", d.claim, d.release, tc.claim, tc.release)
+				}
+				if d.claim && (d.request.Holder.UID != "n1" || d.request.Holder.Kind != store.HolderNode || d.request.VPC != "default" ||
+					d.request.Attachment != "alioth_node" || d.request.Node != "node-1") {
+					t.Errorf("request is %+v", d.request)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package subnet checks Subnets against their VPC and their neighbours, counts
+// their addresses, and holds them back from deletion while one is held.
+package subnet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// countsEvery bounds how often the figures of one subnet are written.
+const countsEvery = 2 * time.Second
+
+// Reconciler carries out what decide says.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+}
+
+// Register adds the controller to a manager.
+func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
+	return feed.Control(mgr, "subnet", 1, r, source(f))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	subnet := &v1alpha1.Subnet{}
+	if err := r.Client.Get(ctx, request.NamespacedName, subnet); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if subnet.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(subnet, v1alpha1.Finalizer) {
+		// Before it can be Ready, so that no address outlives its subnet.
+		if err := r.Client.Update(ctx, subnet); err != nil {
+			return ctrl.Result{}, fmt.Errorf("add finalizer to Subnet %s: %w", subnet.Name, err)
+		}
+	}
+	row, err := reflector.Subnet(subnet)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
+	}
+	d, err := r.decide(row)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if d.empty && controllerutil.RemoveFinalizer(subnet, v1alpha1.Finalizer) {
+		if err := r.Client.Update(ctx, subnet); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("remove finalizer of Subnet %s: %w", subnet.Name, err)
+		}
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.writeStatus(ctx, subnet, d)
+}
+
+// decide decides. A subnet that is being deleted is made known to the store in
+// the same transaction: whoever chooses addresses either has done so before and
+// is counted, or leaves the subnet alone.
+func (r *Reconciler) decide(row *store.Subnet) (decision, error) {
+	var d decision
+	if !row.Deleting {
+		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
+		return d, nil
+	}
+	err := r.Store.Update(func(tx store.Tx) error {
+		d = decide(tx, row)
+		return store.PutSubnet(tx, row)
+	})
+	return d, err
+}
+
+// source asks for a subnet when it or its addresses change, and for all
+// subnets of a VPC when the VPC or one of them does: it may have been in the
+// way of another.
+func source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
+			if old != nil && now != nil && sameRanges(old, now) {
+				return []feed.Request{feed.Now("", now.Name)}
+			}
+			requests := ofVPC(tx, feed.Either(old, now).VPC)
+			return append(requests, feed.Now("", feed.Either(old, now).Name))
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+			return ofVPC(tx, feed.Either(old, now).Name)
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
+			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Subnet)}
+		}),
+	)
+}
+
+func everything(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, subnet := range store.ListSubnets(tx) {
+		all = append(all, feed.Now("", subnet.Name))
+	}
+	return all
+}
+
+func ofVPC(tx store.ReadTx, vpc string) []feed.Request {
+	var all []feed.Request
+	for _, subnet := range store.SubnetsByVPC(tx, vpc) {
+		all = append(all, feed.Now("", subnet.Name))
+	}
+	return all
+}
+
+// sameRanges tells whether a change concerns no other subnet.
+func sameRanges(a, b *store.Subnet) bool {
+	return a.UID == b.UID && a.ShortName == b.ShortName && slices.Equal(a.Prefixes, b.Prefixes)
+}

@@ -1,0 +1,179 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subnet
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+)
+
+// holdersNamed is how many holders a message names.
+const holdersNamed = 3
+
+// decision is what the status of one subnet says, and whether it may go.
+type decision struct {
+	used, free int64
+	cursors    []string
+	// empty is true once a subnet being deleted may lose its finalizer.
+	empty           bool
+	ready           bool
+	reason, message string
+}
+
+// check finds what keeps a subnet from being used; ok is false where it did.
+type check func(tx store.ReadTx, subnet *store.Subnet) (reason, message string, ok bool)
+
+// checks in the order in which their causes are worth reporting.
+func checks() []check {
+	return []check{vpcExists, insideVPC, overlapsNoOlder, nameIsUnique, cutsNothingOff, vpcIsReady}
+}
+
+// decide plans for one subnet.
+func decide(tx store.ReadTx, subnet *store.Subnet) decision {
+	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
+	d := decision{used: v4 + v6, free: ipam.Free(tx, subnet), cursors: cursors(tx, subnet)}
+	if subnet.Deleting {
+		return d.deleting(tx, subnet)
+	}
+	for _, fails := range checks() {
+		if reason, message, ok := fails(tx, subnet); !ok {
+			d.reason, d.message = reason, message
+			return d
+		}
+	}
+	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("addresses of VPC %q", subnet.VPC)
+	return d
+}
+
+func (d decision) deleting(tx store.ReadTx, subnet *store.Subnet) decision {
+	d.reason = v1alpha1.DeletingReason
+	if d.used > 0 {
+		d.message = fmt.Sprintf("held by %d address(es): %s", d.used, someHolders(tx, subnet))
+		return d
+	}
+	d.empty, d.message = true, "nothing holds it"
+	return d
+}
+
+// someHolders names the first few holders of a subnet's addresses.
+func someHolders(tx store.ReadTx, subnet *store.Subnet) string {
+	var names []string
+	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
+		if len(names) == holdersNamed {
+			names = append(names, "and others")
+			break
+		}
+		names = append(names, fmt.Sprintf("%s by %s", address.IP, holderText(address.Holder)))
+	}
+	return strings.Join(names, ", ")
+}
+
+func holderText(h store.Holder) string {
+	if h.Namespace == "" {
+		return fmt.Sprintf("%s %s", h.Kind, h.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", h.Kind, h.Namespace, h.Name)
+}
+
+func cursors(tx store.ReadTx, subnet *store.Subnet) []string {
+	var all []string
+	for _, prefix := range subnet.Prefixes {
+		if ip := store.Cursor(tx, subnet, prefix.Addr().Is4()); ip.IsValid() {
+			all = append(all, ip.String())
+		}
+	}
+	return all
+}
+
+func vpcExists(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	if store.GetVPC(tx, subnet.VPC) == nil {
+		return v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it", subnet.VPC), false
+	}
+	return "", "", true
+}
+
+func insideVPC(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	vpc := store.GetVPC(tx, subnet.VPC)
+	for _, prefix := range subnet.Prefixes {
+		if !insideAny(prefix, vpc.Prefixes) {
+			return v1alpha1.OutsideVPCReason, fmt.Sprintf("range %s is in none of the ranges of VPC %q: %s",
+				prefix, vpc.Name, joined(vpc.Prefixes)), false
+		}
+	}
+	return "", "", true
+}
+
+func insideAny(prefix netip.Prefix, ranges []netip.Prefix) bool {
+	for _, r := range ranges {
+		if r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func joined(prefixes []netip.Prefix) string {
+	texts := make([]string, 0, len(prefixes))
+	for _, p := range prefixes {
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// older returns the subnets of the same VPC that win over this one.
+func older(tx store.ReadTx, subnet *store.Subnet) []*store.Subnet {
+	var all []*store.Subnet
+	for _, other := range store.SubnetsByVPC(tx, subnet.VPC) {
+		if other.UID != subnet.UID && other.Compare(&subnet.Meta) < 0 {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func overlapsNoOlder(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	for _, other := range older(tx, subnet) {
+		for _, mine := range subnet.Prefixes {
+			for _, theirs := range other.Prefixes {
+				if mine.Overlaps(theirs) {
+					return v1alpha1.OverlapReason, fmt.Sprintf("range %s overlaps %s of subnet %q, which is older",
+						mine, theirs, other.Name), false
+				}
+			}
+		}
+	}
+	return "", "", true
+}
+
+func nameIsUnique(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	for _, other := range older(tx, subnet) {
+		if other.ShortName == subnet.ShortName {
+			return v1alpha1.NameConflictReason, fmt.Sprintf("subnet %q, which is older, has the name %q in VPC %q: set another spec.name",
+				other.Name, subnet.ShortName, subnet.VPC), false
+		}
+	}
+	return "", "", true
+}
+
+func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	for _, address := range store.AddressesBySubnet(tx, subnet.Name) {
+		if !insideAny(netip.PrefixFrom(address.IP, address.IP.BitLen()), subnet.Prefixes) {
+			return v1alpha1.CutsOffReason, fmt.Sprintf("%s is held by %s and lies outside the ranges: widen them again",
+				address.IP, holderText(address.Holder)), false
+		}
+	}
+	return "", "", true
+}
+
+func vpcIsReady(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
+	if vpc := store.GetVPC(tx, subnet.VPC); !vpc.Ready || vpc.Deleting {
+		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: its Ready condition says why", subnet.VPC), false
+	}
+	return "", "", true
+}

@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package subnet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestDecideNamesWhatKeepsASubnetFromBeingUsed(t *testing.T) {
+	vpc := operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48")
+	unready := *vpc
+	unready.Ready = false
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	mine := operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24", "fd00:0:0:1::/64")
+	for _, tc := range []struct {
+		name   string
+		subnet *store.Subnet
+		rows   []any
+		reason string
+		text   string
+	}{
+		{name: "nothing", subnet: mine, rows: []any{vpc}, reason: v1alpha1.ReadyReason},
+		{name: "no VPC", subnet: mine, reason: v1alpha1.VPCNotFoundReason, text: `VPC "v" does not exist`},
+		{name: "a VPC that is not ready", subnet: mine, rows: []any{&unready}, reason: v1alpha1.VPCNotReadyReason},
+		{
+			name: "a range outside", subnet: operatortest.Subnet("mine", "v", "n", 5, "10.1.0.0/24"), rows: []any{vpc},
+			reason: v1alpha1.OutsideVPCReason, text: "10.1.0.0/24 is in none",
+		},
+		{
+			name: "a range larger than the VPC's", subnet: operatortest.Subnet("mine", "v", "n", 5, "10.0.0.0/15"), rows: []any{vpc},
+			reason: v1alpha1.OutsideVPCReason,
+		},
+		{
+			name: "an older one in the way", subnet: mine, rows: []any{vpc, operatortest.Subnet("old", "v", "net2", 4, "10.0.0.0/20")},
+			reason: v1alpha1.OverlapReason, text: `10.0.1.0/24 overlaps 10.0.0.0/20 of subnet "old"`,
+		},
+		{
+			name: "a younger one is no matter", subnet: mine, rows: []any{vpc, operatortest.Subnet("young", "v", "net1", 6, "10.0.0.0/20")},
+			reason: v1alpha1.ReadyReason,
+		},
+		{
+			name: "of two of one age the lower UID wins", subnet: mine, rows: []any{vpc, operatortest.Subnet("aaa", "v", "net2", 5, "10.0.0.0/20")},
+			reason: v1alpha1.OverlapReason,
+		},
+		{
+			name: "an older one of the same range in another VPC", subnet: mine, rows: []any{vpc, operatortest.Subnet("old", "w", "net1", 4, "10.0.1.0/24")},
+			reason: v1alpha1.ReadyReason,
+		},
+		{
+			name: "an older one of the same name", subnet: mine, rows: []any{vpc, operatortest.Subnet("old", "v", "net1", 4, "10.0.2.0/24")},
+			reason: v1alpha1.NameConflictReason, text: `has the name "net1"`,
+		},
+		{
+			name: "a held address that was cut off", subnet: mine, rows: []any{vpc, operatortest.Address("v", "mine", "10.0.9.9", pod)},
+			reason: v1alpha1.CutsOffReason, text: "10.0.9.9 is held by Pod a/p",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, tc.subnet)...).View(func(tx store.ReadTx) {
+				d := decide(tx, tc.subnet)
+				if d.reason != tc.reason || !strings.Contains(d.message, tc.text) || d.ready != (tc.reason == v1alpha1.ReadyReason) {
+					t.Errorf("ready %v, %s: %s; want %s with %q", d.ready, d.reason, d.message, tc.reason, tc.text)
+				}
+			})
+		})
+	}
+}
+
+func TestDecideCountsAndTellsTheCursors(t *testing.T) {
+	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24", "fd00::/64")
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	s := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48"), subnet,
+		operatortest.Address("v", "s", "10.0.1.2", pod, "fd00::2"), operatortest.Address("v", "s", "fd00::2", pod, "10.0.1.2"))
+	err := s.Update(func(tx store.Tx) error { return store.SetCursor(tx, "s", operatortest.Addrs("10.0.1.2")[0]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		d := decide(tx, subnet)
+		// 256 without network, gateway, broadcast and the held one.
+		if d.used != 2 || d.free != 252 || !slices.Equal(d.cursors, []string{"10.0.1.2"}) {
+			t.Errorf("used %d, free %d, cursors %v; want 2, 252, [10.0.1.2]", d.used, d.free, d.cursors)
+		}
+	})
+}
+
+func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
+	subnet := operatortest.Subnet("s", "v", "s", 0, "10.0.1.0/24")
+	subnet.Deleting = true
+	rows := []any{operatortest.VPC("v", 1, nil, "10.0.0.0/16"), subnet}
+	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+		if d := decide(tx, subnet); !d.empty || d.reason != v1alpha1.DeletingReason {
+			t.Errorf("empty %v, %s; want it to go", d.empty, d.reason)
+		}
+	})
+	for _, ip := range []string{"10.0.1.5", "10.0.1.6", "10.0.1.7", "10.0.1.8"} {
+		rows = append(rows, operatortest.Address("v", "s", ip, operatortest.Pod("blue", "a", "p"+ip[7:], "", "")))
+	}
+	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+		d := decide(tx, subnet)
+		want := "held by 4 address(es): 10.0.1.5 by Pod a/p5, 10.0.1.6 by Pod a/p6, 10.0.1.7 by Pod a/p7, and others"
+		if d.empty || d.message != want {
+			t.Errorf("empty %v, message %q; want %q", d.empty, d.message, want)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tenancy decides which Network, and so which VPC, a pod or Service of
+// a tenant belongs to, and whether the tenant may use it. It is pure: it reads
+// a snapshot of the store and nothing else.
+package tenancy
+
+import (
+	"fmt"
+	"slices"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Refusal says why something can't be had: a reason of package v1alpha1 and a
+// sentence for a person. Both depend on the cause alone, so that an unchanged
+// cause gives an unchanged text.
+type Refusal struct{ Reason, Message string }
+
+// Member is what belongs to a Network: a pod or a Service.
+type Member struct {
+	Tenant, Namespace string
+	// Label is the value of the network label; "" asks for the default.
+	Label string
+}
+
+// Target is where a Member belongs.
+type Target struct {
+	// Network is nil where the default VPC is used without a Network.
+	Network *store.Network
+	VPC     *store.VPC
+}
+
+// NetworkKey returns namespace/name of the target's Network, or "".
+func (t Target) NetworkKey() string {
+	if t.Network == nil {
+		return ""
+	}
+	return t.Network.Namespace + "/" + t.Network.Name
+}
+
+// Served tells whether Alioth serves Networks of a type.
+func Served(networkType string) bool {
+	return networkType == arktosv1.TypeMizar || networkType == arktosv1.TypeVPC
+}
+
+// Resolve finds the Network and VPC of a member. Where it refuses, the Target
+// still names what was found up to there.
+func Resolve(tx store.ReadTx, m Member, defaultVPC string) (Target, *Refusal) {
+	name := m.Label
+	if name == "" {
+		name = arktosv1.DefaultNetwork
+	}
+	net := Find(tx, m.Tenant, m.Namespace, name)
+	switch {
+	case net == nil && m.Label == "":
+		return resolveDefaultVPC(tx, m.Tenant, defaultVPC)
+	case net == nil:
+		return Target{}, &Refusal{v1alpha1.NetworkNotFoundReason, fmt.Sprintf(
+			"no Network %q in namespace %q or another namespace of tenant %q: create it, or correct the label %s",
+			name, m.Namespace, m.Tenant, arktosv1.NetworkLabel)}
+	case !Served(net.Type):
+		return Target{Network: net}, &Refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
+			"Network %s/%s is of type %q: Alioth serves the types %s and %s",
+			net.Namespace, net.Name, net.Type, arktosv1.TypeMizar, arktosv1.TypeVPC)}
+	}
+	target := Target{Network: net, VPC: store.GetVPC(tx, net.VPC)}
+	if cause := CheckNetwork(tx, net); cause != nil {
+		return target, &Refusal{v1alpha1.NetworkNotReadyReason, fmt.Sprintf(
+			"Network %s/%s is not ready: %s", net.Namespace, net.Name, cause.Message)}
+	}
+	return target, nil
+}
+
+func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) {
+	vpc := store.GetVPC(tx, name)
+	if vpc == nil || !Allows(vpc, tenant) {
+		return Target{}, &Refusal{v1alpha1.NoDefaultNetworkReason, fmt.Sprintf(
+			"tenant %q has no Network named %q and may not use the default VPC: label the pod with %s, or create that Network",
+			tenant, arktosv1.DefaultNetwork, arktosv1.NetworkLabel)}
+	}
+	if cause := checkVPC(tx, vpc); cause != nil {
+		return Target{VPC: vpc}, &Refusal{v1alpha1.NetworkNotReadyReason, "the default network is not ready: " + cause.Message}
+	}
+	return Target{VPC: vpc}, nil
+}
+
+// Find returns the Network that a name means to a namespace of a tenant: the
+// namespace's own one, else the oldest one of the tenant's other namespaces
+// that is of a served type; nil where there is none.
+func Find(tx store.ReadTx, tenant, namespace, name string) *store.Network {
+	if own := store.GetNetwork(tx, namespace, name); own != nil {
+		return own
+	}
+	all := store.NetworkByTenantName(tx, tenant, name)
+	for _, net := range all {
+		if Served(net.Type) {
+			return net
+		}
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// Allows tells whether a tenant may use a VPC. An empty list allows nobody.
+func Allows(vpc *store.VPC, tenant string) bool {
+	return slices.Contains(vpc.AllowedTenants, tenant) || slices.Contains(vpc.AllowedTenants, v1alpha1.AnyTenant)
+}
+
+// CheckNetwork says what keeps pods from using a Network of a served type, nil
+// where nothing does. The reasons are those of a Network's Ready condition.
+func CheckNetwork(tx store.ReadTx, net *store.Network) *Refusal {
+	if net.Deleting {
+		return &Refusal{v1alpha1.DeletingReason, "it is being deleted"}
+	}
+	vpc := store.GetVPC(tx, net.VPC)
+	if vpc == nil {
+		return &Refusal{v1alpha1.VPCNotFoundReason, fmt.Sprintf(
+			"VPC %q does not exist: create it, or correct spec.vpcID", net.VPC)}
+	}
+	if !Allows(vpc, net.Tenant) {
+		return &Refusal{v1alpha1.TenantNotAllowedReason, fmt.Sprintf(
+			"VPC %q does not allow tenant %q: its owner can add the tenant to spec.allowedTenants", vpc.Name, net.Tenant)}
+	}
+	return checkVPC(tx, vpc)
+}
+
+func checkVPC(tx store.ReadTx, vpc *store.VPC) *Refusal {
+	if vpc.Deleting {
+		return &Refusal{v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is being deleted", vpc.Name)}
+	}
+	if !vpc.Ready || vpc.VNI == 0 {
+		return &Refusal{v1alpha1.VPCNotReadyReason, fmt.Sprintf(
+			"VPC %q is not ready: its Ready condition says why", vpc.Name)}
+	}
+	for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
+		if subnet.Ready && !subnet.Deleting {
+			return nil
+		}
+	}
+	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf("VPC %q has no ready subnet", vpc.Name)}
+}

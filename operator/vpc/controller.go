@@ -1,0 +1,181 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vpc makes VPCs usable: it claims their VNIs, checks their ranges
+// against what the cluster needs, counts what is in them, and holds them back
+// from deletion while something is.
+package vpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// countsEvery bounds how often the counts of one VPC are written.
+const countsEvery = 2 * time.Second
+
+// Reconciler carries out what decide says.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	// Live reads from the API server.
+	Live  client.Reader
+	Store *store.Store
+	// Publish tells others what went from the store ahead of the watch event.
+	Publish func(feed.Change)
+	Rules   Rules
+	// released are the VNIs that this operator released.
+	released ipam.ReleasedVNIs
+}
+
+// Register adds the controller to a manager.
+func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
+	return feed.Control(mgr, "vpc", 1, r, source(f, r.Rules.DefaultVPC))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	vpc := &v1alpha1.VPC{}
+	if err := r.releaseOrphans(ctx, request.Name); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.Client.Get(ctx, request.NamespacedName, vpc); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if vpc.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(vpc, v1alpha1.Finalizer) {
+		// Before the first claim, so that no claim outlives its VPC.
+		if err := r.Client.Update(ctx, vpc); err != nil {
+			return ctrl.Result{}, fmt.Errorf("add finalizer to VPC %s: %w", vpc.Name, err)
+		}
+	}
+	return ctrl.Result{}, r.carryOut(ctx, vpc)
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
+	row, err := reflector.VPC(vpc)
+	if err != nil {
+		return fmt.Errorf("read VPC %s: %w", vpc.Name, err)
+	}
+	d, err := r.claim(ctx, row)
+	if err != nil {
+		return err
+	}
+	for _, claim := range d.release {
+		if err := r.release(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if d.unclaimed {
+		return r.letGo(ctx, vpc)
+	}
+	return r.writeStatus(ctx, vpc, d)
+}
+
+// claim decides and claims the VNI that the decision asks for, until the
+// decision asks for none. It ends, since every round either claims or rules a
+// VNI out.
+func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error) {
+	request := ipam.VNIRequest{Released: &r.released, Now: time.Now()}
+	for {
+		var d decision
+		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules, request) })
+		if d.claim == 0 {
+			return d, nil
+		}
+		claim := &v1alpha1.VNIClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(d.claim)},
+			Spec:       v1alpha1.VNIClaimSpec{VNI: int32(d.claim), VPC: row.Name, VPCUID: row.UID},
+		}
+		err := r.Client.Create(ctx, claim)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			request.Taken = append(request.Taken, d.claim)
+			continue
+		case err != nil:
+			return d, fmt.Errorf("claim VNI %d for VPC %s: %w", d.claim, row.Name, err)
+		}
+		if err := r.remember(claim); err != nil {
+			return d, err
+		}
+		ctrl.LoggerFrom(ctx).Info("VNI claimed", "vpc", row.Name, "vni", d.claim)
+	}
+}
+
+func (r *Reconciler) remember(claim *v1alpha1.VNIClaim) error {
+	row, err := reflector.VNIClaim(claim)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", claim.Name, err)
+	}
+	return r.Store.Update(func(tx store.Tx) error { return store.PutVNIClaim(tx, row) })
+}
+
+// releaseOrphans releases claims whose VPC went without releasing them, which
+// takes somebody who removed its finalizer by hand.
+func (r *Reconciler) releaseOrphans(ctx context.Context, name string) error {
+	var gone []*store.VNIClaim
+	r.Store.View(func(tx store.ReadTx) { gone = orphans(tx, name) })
+	if len(gone) == 0 {
+		return nil
+	}
+	living := &v1alpha1.VPC{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, living); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get VPC %s: %w", name, err)
+	}
+	for _, claim := range gone {
+		if claim.VPCUID == string(living.UID) {
+			continue // the store is a moment behind
+		}
+		if err := r.release(ctx, claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release deletes a claim and forgets it. The store's row goes at once, so that
+// the next pass does not release it again.
+func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
+	object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
+	uid := types.UID(claim.UID)
+	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+	// A conflict means that a successor has the name: this claim is gone.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
+	}
+	r.released.Add(claim.VNI, time.Now())
+	ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
+	gone := false
+	err = r.Store.Update(func(tx store.Tx) error {
+		gone = store.DeleteVNIClaim(tx, claim.VNI, claim.UID)
+		return nil
+	})
+	if gone {
+		r.Publish(feed.Change{Old: claim})
+	}
+	return err
+}
+
+func (r *Reconciler) letGo(ctx context.Context, vpc *v1alpha1.VPC) error {
+	if !controllerutil.RemoveFinalizer(vpc, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := r.Client.Update(ctx, vpc); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer of VPC %s: %w", vpc.Name, err)
+	}
+	return nil
+}

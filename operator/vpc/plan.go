@@ -1,0 +1,187 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpc
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+)
+
+// ReservedRange is a range that the cluster needs and no VPC may use.
+type ReservedRange struct {
+	Prefix netip.Prefix
+	// What the range is, as it completes "overlaps ...".
+	What string
+}
+
+// Rules are the cluster-wide facts that VPCs are checked against.
+type Rules struct {
+	// DefaultVPC is the name of the VPC that the nodes are part of.
+	DefaultVPC string
+	// Reserved ranges: service ranges and shadow ranges.
+	Reserved []ReservedRange
+}
+
+// decision is what is to be done about one VPC, and what its status says.
+type decision struct {
+	// claim is the VNI to claim now; 0 for none.
+	claim uint32
+	// release lists claims that the VPC must not keep.
+	release []*store.VNIClaim
+	// unclaimed is true once a VPC being deleted may lose its finalizer.
+	unclaimed bool
+	// vni is the VNI that the VPC's own claim holds; 0 for none.
+	vni                uint32
+	subnets, addresses int
+	ready              bool
+	reason, message    string
+}
+
+// decide plans for one VPC. A VNI, where one is needed, is chosen as asked for,
+// but for its number.
+func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, request ipam.VNIRequest) decision {
+	own := ownClaims(tx, vpc)
+	d := decision{
+		subnets:   len(store.SubnetsByVPC(tx, vpc.Name)),
+		addresses: countAddresses(tx, vpc.Name),
+	}
+	if len(own) > 0 {
+		d.vni = own[0].VNI
+		d.release = own[1:]
+	}
+	if vpc.Deleting {
+		// The subnets' counts lack addresses whose subnet is gone.
+		d.addresses = len(store.AddressesByVPC(tx, vpc.Name))
+		return d.deleting(own)
+	}
+	if d.vni == 0 {
+		request.Want = cmp.Or(vpc.VNI, vpc.WantVNI)
+		return d.claiming(tx, request)
+	}
+	if text := reservedOverlap(tx, vpc, rules); text != "" {
+		d.reason, d.message = v1alpha1.RangeReservedReason, text
+		return d
+	}
+	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("VNI %d is claimed", d.vni)
+	return d
+}
+
+// ownClaims returns the claims of the VPC, the one to keep first: the VNI that
+// the status tells, else the one that the spec asks for, else the lowest.
+func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
+	own := store.VNIClaimsByVPCUID(tx, vpc.UID)
+	rank := func(c *store.VNIClaim) int {
+		switch c.VNI {
+		case vpc.VNI:
+			return 0
+		case vpc.WantVNI:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(own, func(a, b *store.VNIClaim) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.VNI, b.VNI))
+	})
+	return own
+}
+
+// orphans returns the claims made for a VPC of that name whose VPC is no more.
+// While addresses of a VPC of that name are held there are none: pods may still
+// talk under the VNI, which its next holder must not hear.
+func orphans(tx store.ReadTx, name string) []*store.VNIClaim {
+	if len(store.AddressesByVPC(tx, name)) > 0 {
+		return nil
+	}
+	var gone []*store.VNIClaim
+	living := store.GetVPC(tx, name)
+	for _, claim := range store.ListVNIClaims(tx) {
+		if claim.VPC == name && (living == nil || living.UID != claim.VPCUID) {
+			gone = append(gone, claim)
+		}
+	}
+	return gone
+}
+
+func (d decision) deleting(own []*store.VNIClaim) decision {
+	d.reason = v1alpha1.DeletingReason
+	switch {
+	case d.subnets > 0:
+		d.message = fmt.Sprintf("held by %d subnet(s): delete them first", d.subnets)
+	case d.addresses > 0:
+		d.message = fmt.Sprintf("held by %d address(es)", d.addresses)
+	default:
+		d.message = "its VNI is being released"
+		d.release, d.unclaimed = own, true
+	}
+	return d
+}
+
+func (d decision) claiming(tx store.ReadTx, request ipam.VNIRequest) decision {
+	if request.Want != 0 {
+		if text := takenBy(tx, request.Want, request.Taken); text != "" {
+			d.reason, d.message = v1alpha1.VNITakenReason, text
+			return d
+		}
+	}
+	vni, err := ipam.ChooseVNI(tx, request)
+	if err != nil {
+		d.reason, d.message = v1alpha1.VNIExhaustedReason, err.Error()
+		return d
+	}
+	d.claim = vni
+	d.reason, d.message = v1alpha1.VNIPendingReason, fmt.Sprintf("VNI %d is being claimed", vni)
+	return d
+}
+
+func takenBy(tx store.ReadTx, vni uint32, taken []uint32) string {
+	if claim := store.GetVNIClaim(tx, vni); claim != nil {
+		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, claim.VPC)
+	}
+	if slices.Contains(taken, vni) {
+		return fmt.Sprintf("VNI %d belongs to another VPC: ask for another VNI, or for none", vni)
+	}
+	return ""
+}
+
+// reservedOverlap says which range of the VPC is not its to use, "" for none.
+// The default VPC is routed on every node, so the nodes' own addresses must
+// not lie in it.
+func reservedOverlap(tx store.ReadTx, vpc *store.VPC, rules Rules) string {
+	for _, prefix := range vpc.Prefixes {
+		for _, reserved := range rules.Reserved {
+			if prefix.Overlaps(reserved.Prefix) {
+				return fmt.Sprintf("range %s overlaps %s (%s): use another range", prefix, reserved.What, reserved.Prefix)
+			}
+		}
+	}
+	if vpc.Name != rules.DefaultVPC {
+		return ""
+	}
+	for _, node := range store.ListNodes(tx) {
+		for _, addr := range node.AllAddresses {
+			if i := slices.IndexFunc(vpc.Prefixes, func(p netip.Prefix) bool { return p.Contains(addr) }); i >= 0 {
+				return fmt.Sprintf("range %s of the default VPC contains the address %s of node %s: use another range",
+					vpc.Prefixes[i], addr, node.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// countAddresses adds up the subnets' own counts, which costs the same however
+// many addresses there are.
+func countAddresses(tx store.ReadTx, vpc string) int {
+	var total int64
+	for _, subnet := range store.SubnetsByVPC(tx, vpc) {
+		v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
+		total += v4 + v6
+	}
+	return int(total)
+}

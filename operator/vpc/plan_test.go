@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpc
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func rules() Rules {
+	return Rules{DefaultVPC: "default", Reserved: []ReservedRange{
+		{Prefix: operatortest.Prefixes("10.96.0.0/16")[0], What: "the cluster's service range"},
+		{Prefix: operatortest.Prefixes("fd41:6c69:6f74:6801::/64")[0], What: "the range of shadow addresses"},
+	}}
+}
+
+func claimOf(vpc *store.VPC, vni uint32) *store.VNIClaim {
+	return &store.VNIClaim{Meta: operatortest.Meta("uid-claim-"+vpc.Name, 0), VNI: vni, VPC: vpc.Name, VPCUID: vpc.UID}
+}
+
+func unclaimed(name string, want uint32, cidrs ...string) *store.VPC {
+	vpc := operatortest.VPC(name, 0, nil, cidrs...)
+	vpc.Ready, vpc.WantVNI = false, want
+	return vpc
+}
+
+func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
+	fresh, wants := unclaimed("blue", 0, "10.0.0.0/8"), unclaimed("blue", 7, "10.0.0.0/16")
+	red := operatortest.VPC("red", 7, nil, "10.0.0.0/16")
+	told := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
+	deflt := operatortest.VPC("default", 5, nil, "192.168.0.0/16")
+	node := &store.Node{Meta: operatortest.Meta("n", 0), Name: "node-1", AllAddresses: operatortest.Addrs("192.168.77.1")}
+	for _, tc := range []struct {
+		name   string
+		vpc    *store.VPC
+		taken  []uint32
+		rows   []any
+		claim  uint32
+		vni    uint32
+		reason string
+		text   string
+	}{
+		{name: "the first free VNI", vpc: fresh, claim: 1, reason: v1alpha1.VNIPendingReason},
+		{name: "not one that turned out to be taken", vpc: fresh, taken: []uint32{1, 2}, claim: 3, reason: v1alpha1.VNIPendingReason},
+		{name: "the one asked for", vpc: wants, claim: 7, reason: v1alpha1.VNIPendingReason},
+		{name: "the one asked for is another's", vpc: wants, rows: []any{red, claimOf(red, 7)}, reason: v1alpha1.VNITakenReason, text: `VPC "red"`},
+		{name: "the one asked for turned out to be taken", vpc: wants, taken: []uint32{7}, reason: v1alpha1.VNITakenReason},
+		{name: "a lost claim is claimed again as it was", vpc: told, claim: 9, reason: v1alpha1.VNIPendingReason},
+		{name: "a claim made before a crash is adopted", vpc: wants, rows: []any{claimOf(wants, 7)}, vni: 7, reason: v1alpha1.ReadyReason},
+		{
+			name: "a claim of an earlier VPC of the name is not ours", vpc: wants,
+			rows:   []any{&store.VNIClaim{VNI: 7, VPC: "blue", VPCUID: "an earlier one"}},
+			reason: v1alpha1.VNITakenReason,
+		},
+		{
+			name: "a range that covers the service range", vpc: fresh, rows: []any{claimOf(fresh, 3)}, vni: 3,
+			reason: v1alpha1.RangeReservedReason, text: "10.0.0.0/8 overlaps the cluster's service range (10.96.0.0/16)",
+		},
+		{
+			name: "the default VPC must not contain a node", vpc: deflt, rows: []any{claimOf(deflt, 5), node}, vni: 5,
+			reason: v1alpha1.RangeReservedReason, text: "192.168.77.1 of node node-1",
+		},
+		{
+			name: "another VPC may", vpc: told, rows: []any{claimOf(told, 9), &store.Node{Name: "n", AllAddresses: operatortest.Addrs("10.0.0.1")}}, vni: 9,
+			reason: v1alpha1.ReadyReason,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, tc.vpc)...).View(func(tx store.ReadTx) {
+				d := decide(tx, tc.vpc, rules(), ipam.VNIRequest{Taken: tc.taken})
+				if d.claim != tc.claim || d.vni != tc.vni || d.reason != tc.reason || !strings.Contains(d.message, tc.text) {
+					t.Errorf("claim %d, VNI %d, %s: %s; want claim %d, VNI %d, %s with %q",
+						d.claim, d.vni, d.reason, d.message, tc.claim, tc.vni, tc.reason, tc.text)
+				}
+				if d.ready != (tc.reason == v1alpha1.ReadyReason) || len(d.release) > 0 || d.unclaimed {
+					t.Errorf("ready %v, release %v, unclaimed %v", d.ready, d.release, d.unclaimed)
+				}
+			})
+		})
+	}
+}
+
+func TestDecideKeepsTheClaimThatTheStatusTells(t *testing.T) {
+	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
+	vpc.WantVNI = 4
+	s := operatortest.New(t, vpc, claimOf(vpc, 3), claimOf(vpc, 4), claimOf(vpc, 9))
+	s.View(func(tx store.ReadTx) {
+		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
+		if d.vni != 9 || len(d.release) != 2 || d.release[0].VNI != 4 || d.release[1].VNI != 3 {
+			t.Errorf("VNI %d, release %v; want 9, and 4 and 3 released", d.vni, d.release)
+		}
+	})
+}
+
+func TestAVPCGoesOnlyWhenNothingIsInIt(t *testing.T) {
+	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
+	vpc.Deleting = true
+	subnet := operatortest.Subnet("s", "blue", "s", 0, "10.0.0.0/24")
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	held := operatortest.New(t, vpc, claimOf(vpc, 9), subnet, operatortest.Address("blue", "s", "10.0.0.5", pod))
+	held.View(func(tx store.ReadTx) {
+		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
+		if d.unclaimed || len(d.release) > 0 || d.vni != 9 || d.subnets != 1 || d.addresses != 1 ||
+			d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "1 subnet") {
+			t.Errorf("held VPC: %+v", d)
+		}
+	})
+	unhoused := operatortest.New(t, vpc, claimOf(vpc, 9), operatortest.Address("blue", "gone", "10.0.0.5", pod))
+	unhoused.View(func(tx store.ReadTx) {
+		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
+		if d.unclaimed || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address") {
+			t.Errorf("VPC with an address whose subnet is gone: %+v", d)
+		}
+	})
+	operatortest.New(t, vpc, claimOf(vpc, 9)).View(func(tx store.ReadTx) {
+		if d := decide(tx, vpc, rules(), ipam.VNIRequest{}); !d.unclaimed || len(d.release) != 1 || d.release[0].VNI != 9 {
+			t.Errorf("empty VPC: %+v, want its VNI released", d)
+		}
+	})
+}
+
+func TestOrphansAreClaimsWhoseVPCIsNoMore(t *testing.T) {
+	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
+	earlier := &store.VNIClaim{Meta: operatortest.Meta("x", 0), VNI: 3, VPC: "blue", VPCUID: "earlier"}
+	gone := &store.VNIClaim{Meta: operatortest.Meta("y", 0), VNI: 4, VPC: "gone", VPCUID: "gone"}
+	operatortest.New(t, vpc, claimOf(vpc, 9), earlier, gone).View(func(tx store.ReadTx) {
+		if found := orphans(tx, "blue"); len(found) != 1 || found[0].VNI != 3 {
+			t.Errorf("orphans of blue: %v, want VNI 3", found)
+		}
+		if found := orphans(tx, "gone"); len(found) != 1 || found[0].VNI != 4 {
+			t.Errorf("orphans of gone: %v, want VNI 4", found)
+		}
+	})
+}
+
+func TestAnOrphanedVNIIsKeptWhileAddressesOfItsVPCAreHeld(t *testing.T) {
+	gone := &store.VNIClaim{Meta: operatortest.Meta("y", 0), VNI: 4, VPC: "gone", VPCUID: "gone"}
+	held := operatortest.Address("gone", "gone", "10.0.0.5", operatortest.Pod("gone", "a", "p", "", ""))
+	operatortest.New(t, gone, held).View(func(tx store.ReadTx) {
+		if found := orphans(tx, "gone"); len(found) != 0 {
+			t.Errorf("orphans: %v, want none while %s is held", found, held.Name)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpc
+
+import (
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+// source asks for a VPC when it, its claim, its subnets or its addresses
+// change, and for the default VPC when a node does.
+func source(f *feed.Feed, defaultVPC string) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
+			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.VNIClaim) []feed.Request {
+			requests := []feed.Request{feed.Now("", feed.Either(old, now).VPC)}
+			if now == nil {
+				requests = append(requests, lackingVNI(tx)...)
+			}
+			return requests
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request {
+			if old != nil && now != nil {
+				return nil // the VPC only counts them
+			}
+			return []feed.Request{feed.Now("", feed.Either(old, now).VPC)}
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
+			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).VPC)}
+		}),
+		feed.On(func(_ store.ReadTx, _, _ *store.Node) []feed.Request {
+			return []feed.Request{feed.Now("", defaultVPC)}
+		}),
+	)
+}
+
+// lackingVNI lists the VPCs that a VNI which is free again may help.
+func lackingVNI(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, vpc := range store.ListVPCs(tx) {
+		if vpc.VNI == 0 {
+			all = append(all, feed.Now("", vpc.Name))
+		}
+	}
+	return all
+}
+
+// everything lists all VPCs, and those that only a claim still names.
+func everything(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, vpc := range store.ListVPCs(tx) {
+		all = append(all, feed.Now("", vpc.Name))
+	}
+	for _, claim := range store.ListVNIClaims(tx) {
+		if store.GetVPC(tx, claim.VPC) == nil {
+			all = append(all, feed.Now("", claim.VPC))
+		}
+	}
+	return all
+}
