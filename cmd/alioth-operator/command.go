@@ -1,0 +1,107 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/alioth-net/alioth/operator"
+)
+
+// options are the command line; what is text there is parsed in prepare.
+type options struct {
+	operator.Config
+	serviceCIDRs, shadowCIDRs []string
+	logLevel, logFormat       string
+}
+
+func newCommand() *cobra.Command {
+	o := &options{Config: operator.DefaultConfig()}
+	root := &cobra.Command{
+		Use:   "alioth-operator",
+		Short: "Decide what every VPC, subnet and pod of the cluster gets",
+		Args:  cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, log, err := o.prepare()
+			if err != nil {
+				return err
+			}
+			return operator.Run(cmd.Context(), cfg, log)
+		},
+	}
+	o.addFlags(root)
+	root.AddCommand(uninstallCommand())
+	return root
+}
+
+func (o *options) addFlags(root *cobra.Command) {
+	for _, prefix := range o.ShadowCIDRs {
+		o.shadowCIDRs = append(o.shadowCIDRs, prefix.String())
+	}
+	flags := root.Flags()
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file that says how to reach the API server; needed outside of a pod only (environment: KUBECONFIG)")
+	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server, instead of what the environment says")
+	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "its port; 443 when only the host is given")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "act only while holding the lease")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the lease (environment: POD_NAMESPACE)")
+	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the VPC that the nodes are part of")
+	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, which no VPC may use")
+	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", o.shadowCIDRs, "ranges of shadow addresses, which no VPC may use")
+	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
+	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization unless it is a loopback address; empty for none")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
+}
+
+// prepare parses what is text, and sets up logging, that of the Kubernetes
+// libraries included.
+func (o *options) prepare() (operator.Config, *slog.Logger, error) {
+	log, err := newLogger(o.logLevel, o.logFormat)
+	if err != nil {
+		return operator.Config{}, nil, err
+	}
+	klog.SetSlogLogger(log)
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	cfg := o.Config
+	if cfg.ServiceCIDRs, err = prefixes("--service-cidrs", o.serviceCIDRs); err != nil {
+		return cfg, nil, err
+	}
+	cfg.ShadowCIDRs, err = prefixes("--shadow-cidrs", o.shadowCIDRs)
+	return cfg, log, err
+}
+
+func prefixes(flag string, texts []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, nil
+}
+
+func newLogger(level, format string) (*slog.Logger, error) {
+	var at slog.Level
+	if err := at.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: at}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format: want text or json, got %q", format)
+}

@@ -1,0 +1,115 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package address releases addresses whose pod is gone and whose node can't
+// release them itself any more. Every other address is the business of the
+// daemon on its node.
+package address
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// Reconciler carries out what decide says.
+type Reconciler struct {
+	// Live reads from the API server.
+	Live    client.Reader
+	Store   *store.Store
+	Claimer *claim.Claimer
+}
+
+// Register adds the controller to a manager.
+func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
+	return feed.Control(mgr, "address", 2, r, source(f))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var address *store.Address
+	var what verb
+	r.Store.View(func(tx store.ReadTx) {
+		if address = store.GetAddress(tx, request.Name); address != nil {
+			what = decide(tx, address)
+		}
+	})
+	switch what {
+	case forget:
+		return ctrl.Result{}, r.Claimer.Release(ctx, address)
+	case release:
+		if sure, err := r.confirm(ctx, address); err != nil || !sure {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, r.Claimer.Release(ctx, address)
+	case keep:
+	}
+	return ctrl.Result{}, nil
+}
+
+// confirm asks the API server, since the store may be a moment behind and an
+// address in use must never be released.
+func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool, error) {
+	pod := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: address.Holder.Namespace, Name: address.Holder.Name}
+	if err := r.Live.Get(ctx, key, pod); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get pod %s: %w", key, err)
+	}
+	if string(pod.UID) == address.Holder.UID {
+		return false, nil
+	}
+	node := &corev1.Node{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: address.Node}, node)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get node %s: %w", address.Node, err)
+	}
+	row, err := reflector.Node(node)
+	return err == nil && fenced(row), err
+}
+
+// source asks for an address when it appears, when its pod goes, and when its
+// node goes or is declared out of service.
+func source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f,
+		func(tx store.ReadTx) []feed.Request { return of(store.ListAddresses(tx)) },
+		feed.On(func(_ store.ReadTx, _, now *store.Address) []feed.Request {
+			if now == nil {
+				return nil
+			}
+			return []feed.Request{feed.Now("", now.Name)}
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
+			if now != nil {
+				return nil
+			}
+			return of(store.AddressesByHolder(tx, old.UID))
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
+			if !fenced(now) {
+				return nil
+			}
+			return of(store.AddressesByNode(tx, feed.Either(old, now).Name))
+		}),
+	)
+}
+
+func of(addresses []*store.Address) []feed.Request {
+	var all []feed.Request
+	for _, address := range addresses {
+		all = append(all, feed.Now("", address.Name))
+	}
+	return all
+}

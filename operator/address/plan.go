@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package address
+
+import "github.com/alioth-net/alioth/store"
+
+// verb says what is to be done about an address.
+type verb int
+
+const (
+	// keep it: its holder lives, or its node's daemon is to release it.
+	keep verb = iota
+	// forget it: it was never created, and nobody will.
+	forget
+	// release it: its holder is gone, and its node is fenced.
+	release
+)
+
+// decide plans for one address of a pod. While the node may be running, only
+// its daemon knows whether the pod's interface is gone; the API knows no more
+// than that somebody deleted the pod, which may have been by force.
+func decide(tx store.ReadTx, address *store.Address) verb {
+	switch {
+	case address.Holder.Kind != store.HolderPod || store.GetPod(tx, address.Holder.UID) != nil:
+		return keep
+	case address.UID == "":
+		return forget
+	case fenced(store.GetNode(tx, address.Node)):
+		return release
+	}
+	return keep
+}
+
+// fenced tells whether nothing can run on a node any more: its object is gone,
+// or somebody vouches for it.
+func fenced(node *store.Node) bool { return node == nil || node.OutOfService }

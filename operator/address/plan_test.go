@@ -1,0 +1,51 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package address
+
+import (
+	"testing"
+
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestOnlyAddressesOfGonePodsOnFencedNodesAreReleased(t *testing.T) {
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	deleting, terminal, successor := *pod, *pod, *pod
+	deleting.Deleting, terminal.Terminal, successor.UID = true, true, "successor"
+	held := operatortest.Address("v", "s", "10.0.0.9", pod)
+	assumed := *held
+	assumed.UID = ""
+	ofNode := *held
+	ofNode.Holder = store.Holder{Kind: store.HolderNode, Name: "node-1", UID: "n1"}
+	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
+	outOfService := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1", OutOfService: true}
+	for _, tc := range []struct {
+		name    string
+		address *store.Address
+		rows    []any
+		want    verb
+	}{
+		{"a living pod", held, []any{pod, node}, keep},
+		{"a pod that is being deleted", held, []any{&deleting, node}, keep},
+		{"a pod that ended", held, []any{&terminal, node}, keep},
+		{"a living pod on a node that is gone", held, []any{pod}, keep},
+		{"a pod that is gone from a living node", held, []any{node}, keep},
+		{"a pod that is gone, its successor lives", held, []any{&successor, node}, keep},
+		{"a pod that is gone with its node", held, nil, release},
+		{"a pod that is gone, its node is out of service", held, []any{outOfService}, release},
+		{"a pod that is gone with its node, its successor lives", held, []any{&successor}, release},
+		{"never created, the pod lives", &assumed, []any{pod, node}, keep},
+		{"never created, the pod is gone", &assumed, []any{node}, forget},
+		{"a node's own", &ofNode, nil, keep},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, tc.address)...).View(func(tx store.ReadTx) {
+				if got := decide(tx, tc.address); got != tc.want {
+					t.Errorf("verb %d, want %d", got, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/vpc"
+)
+
+// Rate of requests to the API server: a claim and a patch per pod, for waves of
+// pods, without starving others.
+const (
+	requestsPerSecond = 200
+	requestsBurst     = 400
+)
+
+// Config is what an operator is told by its command line.
+type Config struct {
+	// Kubeconfig is a file that says how to reach the API server; "" inside a
+	// pod. APIServerHost and APIServerPort take the place of what the
+	// environment or the file says; "" and 0 leave it.
+	Kubeconfig    string
+	APIServerHost string
+	APIServerPort int
+
+	// LeaderElect makes this process act only while it holds the Lease
+	// alioth-operator in Namespace.
+	LeaderElect bool
+	// Namespace of the Lease.
+	Namespace string
+
+	// DefaultVPC is the name of the VPC that the nodes are part of.
+	DefaultVPC string
+	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
+	ServiceCIDRs, ShadowCIDRs []netip.Prefix
+
+	// HealthAddr and MetricsAddr are host:port; "" serves nothing. Metrics on
+	// another address than a loopback one are served with TLS, to those alone
+	// that the API server knows and allows.
+	HealthAddr, MetricsAddr string
+}
+
+// DefaultConfig returns what an operator uses that is told nothing else. The
+// environment variable POD_NAMESPACE gives the namespace.
+func DefaultConfig() Config {
+	return Config{
+		LeaderElect: true,
+		Namespace:   os.Getenv("POD_NAMESPACE"),
+		DefaultVPC:  v1alpha1.DefaultVPCName,
+		ShadowCIDRs: []netip.Prefix{
+			netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6),
+		},
+		HealthAddr:  "127.0.0.1:9473",
+		MetricsAddr: "127.0.0.1:9474",
+	}
+}
+
+func (c Config) rules() vpc.Rules {
+	rules := vpc.Rules{DefaultVPC: c.DefaultVPC}
+	for _, prefix := range c.ServiceCIDRs {
+		rules.Reserved = append(rules.Reserved, vpc.ReservedRange{Prefix: prefix, What: "the cluster's service range"})
+	}
+	for _, prefix := range c.ShadowCIDRs {
+		rules.Reserved = append(rules.Reserved, vpc.ReservedRange{Prefix: prefix, What: "the range of shadow addresses"})
+	}
+	return rules
+}
+
+// rest returns how to reach the API server.
+func (c Config) rest() (*rest.Config, error) {
+	config, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	if c.APIServerHost != "" {
+		config.Host = "https://" + net.JoinHostPort(c.APIServerHost, strconv.Itoa(cmp.Or(c.APIServerPort, 443)))
+	}
+	config.QPS, config.Burst = requestsPerSecond, requestsBurst
+	config.UserAgent = "alioth-operator"
+	return config, nil
+}
+
+func (c Config) load() (*rest.Config, error) {
+	if c.Kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig %s: %w", c.Kubeconfig, err)
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w; outside of a pod give --kubeconfig", err)
+	}
+	return config, nil
+}

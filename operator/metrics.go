@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/operator/pod"
+)
+
+// metricSet holds the operator's metrics. They outlive every term.
+type metricSet struct {
+	registry *prometheus.Registry
+	leader   prometheus.Gauge
+	terms    prometheus.Counter
+	pods     *pod.Metrics
+}
+
+func newMetrics() (*metricSet, error) {
+	m := &metricSet{
+		registry: prometheus.NewRegistry(),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "alioth_operator_leader",
+			Help: "1 while this process leads, else 0.",
+		}),
+		terms: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "alioth_operator_terms_total",
+			Help: "How often this process stood up: at its start, and after losing the lease or the API server.",
+		}),
+	}
+	pods, err := pod.NewMetrics(m.registry)
+	m.pods = pods
+	return m, errors.Join(err, m.registry.Register(m.leader), m.registry.Register(m.terms))
+}

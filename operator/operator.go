@@ -1,0 +1,175 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package operator assembles the operator: it decides what every VPC, subnet
+// and pod gets, and records it in API objects. It keeps no state of its own, so
+// that it may end at any moment and stand up anywhere.
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// leaseName is the name of the Lease that the leader holds.
+const leaseName = "alioth-operator"
+
+// renewDeadline is how long the leader tries to renew its lease before it stops
+// writing. It is shorter than the lease.
+const renewDeadline = 10 * time.Second
+
+// errEnded is what a manager that just ended is logged as.
+var errEnded = errors.New("the manager ended")
+
+// gracePeriod is how long what is being done may take to end.
+const gracePeriod = 5 * time.Second
+
+// Run runs the operator until ctx ends. Losing the lease or the API server
+// never ends it: it stops writing and stands for election again. It returns an
+// error only for what a person must correct.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	restConfig, err := cfg.rest()
+	if err != nil {
+		return err
+	}
+	return run(ctx, cfg, restConfig, log)
+}
+
+// process is what outlives the terms of an operator.
+type process struct {
+	cfg     Config
+	rest    *rest.Config
+	metrics *metricSet
+	state   *state
+	// identity in the Lease. It stays, so that the lease of a term that an
+	// outage ended is taken up again without waiting for it to run out.
+	identity string
+	log      *slog.Logger
+}
+
+func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Logger) error {
+	if cfg.LeaderElect && cfg.Namespace == "" {
+		return errors.New("no namespace for the lease: give --namespace, or set POD_NAMESPACE")
+	}
+	m, err := newMetrics()
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find this host's name: %w", err)
+	}
+	p := &process{cfg: cfg, rest: restConfig, metrics: m, state: &state{}, identity: host + "_" + rand.Text(), log: log}
+	stop, err := serve(ctx, cfg, restConfig, m, p.state, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p.serveTerms(ctx)
+	return nil
+}
+
+// serveTerms stands up again after every term, until ctx ends.
+func (p *process) serveTerms(ctx context.Context) {
+	pause := newPause()
+	for {
+		began := time.Now()
+		err := p.term(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			pause = newPause() // it had been well
+		}
+		p.log.Error("standing up again", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause.Step()):
+		}
+	}
+}
+
+func newPause() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 4, Cap: 10 * time.Second}
+}
+
+// term runs one manager, from an empty store to the loss of the lease or of the
+// API server.
+func (p *process) term(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.metrics.terms.Inc()
+	mgr, err := p.newManager()
+	if err != nil {
+		return err
+	}
+	fed, err := assemble(ctx, mgr, p.cfg, p.metrics)
+	if err != nil {
+		return err
+	}
+	p.state.set(fed)
+	defer p.state.set(nil)
+	go func() {
+		select {
+		case <-mgr.Elected():
+			p.log.Info("leading")
+			p.metrics.leader.Set(1)
+		case <-ctx.Done():
+		}
+	}()
+	defer p.metrics.leader.Set(0)
+	if err := mgr.Start(ctx); err != nil {
+		return err
+	}
+	return errEnded
+}
+
+func (p *process) newManager() (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	options := manager.Options{
+		Scheme:                        scheme,
+		Logger:                        logr.FromSlogHandler(p.log.Handler()),
+		Cache:                         cache.Options{DefaultTransform: trim},
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElection:                p.cfg.LeaderElect,
+		LeaderElectionReleaseOnCancel: true,
+		RenewDeadline:                 ptr.To(renewDeadline),
+		GracefulShutdownTimeout:       ptr.To(gracePeriod),
+		// Controllers of an earlier term had the same names.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	}
+	if p.cfg.LeaderElect {
+		options.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(
+			resourcelock.LeasesResourceLock, p.cfg.Namespace, leaseName,
+			resourcelock.ResourceLockConfig{Identity: p.identity}, p.rest, renewDeadline)
+		if err != nil {
+			return nil, fmt.Errorf("prepare the lease: %w", err)
+		}
+	}
+	mgr, err := ctrl.NewManager(p.rest, options)
+	if err != nil {
+		return nil, fmt.Errorf("create manager: %w", err)
+	}
+	return mgr, nil
+}

@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pod gives pods their addresses: it finds the Network and VPC that a
+// pod belongs to, claims the addresses, and tells the pod, its node's daemon and
+// its owner in one patch of the pod's status.
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/tenancy"
+	"github.com/alioth-net/alioth/store"
+)
+
+// workers is how many pods are worked on at once: the time goes into waiting
+// for the API server.
+const workers = 8
+
+// noteLimit is the length of an event's note that the API accepts, in bytes.
+const noteLimit = 1000
+
+// Options are what a Reconciler needs.
+type Options struct {
+	// Client writes.
+	Client  client.Client
+	Store   *store.Store
+	Claimer *claim.Claimer
+	Events  events.EventRecorder
+	Metrics *Metrics
+	// DefaultVPC is the name of the default VPC.
+	DefaultVPC string
+	Now        func() time.Time
+}
+
+// Reconciler carries out what decide says. Use New.
+type Reconciler struct {
+	Options
+	waiting *waiting
+}
+
+// New returns a reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, waiting: newWaiting()}
+}
+
+// Register adds the controller to a manager.
+func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
+	return feed.Control(mgr, "pod", workers, r, r.source(f))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	// Before looking, so that no change after the look is missed.
+	r.waiting.add(request.NamespacedName)
+	var pod *store.Pod
+	var d decision
+	r.Store.View(func(tx store.ReadTx) {
+		if pod = store.PodByName(tx, request.Namespace, request.Name); pod != nil {
+			d = decide(tx, pod, r.DefaultVPC)
+		}
+	})
+	refusal, err := r.carryOut(ctx, pod, d)
+	if apierrors.IsNotFound(err) {
+		err = nil // the pod is gone, which is about to be told
+	}
+	if refusal == nil && err == nil {
+		r.waiting.remove(request.NamespacedName)
+	}
+	return ctrl.Result{}, err
+}
+
+// carryOut returns the refusal that the pod has to live with until something
+// changes, nil where there is none.
+func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
+	switch d.verb {
+	case leave:
+		return nil, nil
+	case refuse:
+		return &d.refusal, r.refuse(ctx, pod, d.refusal)
+	}
+	rows, err := r.Claimer.Claim(ctx, d.wish.request, d.wish.prefer)
+	var no *ipam.Error
+	switch {
+	case errors.As(err, &no) && d.verb == restore:
+		refusal := &tenancy.Refusal{Reason: no.Reason, Message: "can't restore the pod's address: " + no.Message}
+		r.warn(pod, *refusal)
+		return refusal, nil
+	case errors.As(err, &no):
+		refusal := &tenancy.Refusal{Reason: no.Reason, Message: no.Message}
+		return refusal, r.refuse(ctx, pod, *refusal)
+	case err != nil || d.verb == restore:
+		return nil, err
+	}
+	return nil, r.tell(ctx, pod, d.wish, rows)
+}
+
+// tell writes what the pod got. Its own watch event confirms it.
+func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*store.Address) error {
+	var subnet *store.Subnet
+	r.Store.View(func(tx store.ReadTx) { subnet = store.GetSubnet(tx, rows[0].Subnet) })
+	if subnet == nil {
+		return fmt.Errorf("describe addresses of pod %s/%s: subnet %s is gone", pod.Namespace, pod.Name, rows[0].Subnet)
+	}
+	patch, err := patchAssigned(pod, describe(w, rows, subnet), r.Now())
+	if err != nil {
+		return err
+	}
+	if err := r.patch(ctx, pod, patch); err != nil {
+		return err
+	}
+	r.Metrics.assigned()
+	ctrl.LoggerFrom(ctx).Info("addresses assigned", "vpc", rows[0].VPC, "subnet", subnet.Name, "address", rows[0].IP, "node", pod.Node)
+	return nil
+}
+
+// refuse tells the pod and its owner why it gets nothing, once per cause. What
+// was claimed for it before it was told is given back.
+func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
+	if !pod.NetworkReady {
+		if err := r.Claimer.ReleaseAll(ctx, pod.UID); err != nil {
+			return err
+		}
+	}
+	if pod.Reason == refusal.Reason && pod.Message == refusal.Message {
+		return nil
+	}
+	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Now())); err != nil {
+		return err
+	}
+	r.Metrics.refused(refusal.Reason)
+	r.warn(pod, refusal)
+	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", refusal.Message)
+	return nil
+}
+
+func (r *Reconciler) warn(pod *store.Pod, refusal tenancy.Refusal) {
+	note := refusal.Message
+	if len(note) > noteLimit {
+		note = strings.ToValidUTF8(note[:noteLimit], "") + "..."
+	}
+	r.Events.Eventf(reference(pod), nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "%s", note)
+}

@@ -1,0 +1,44 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics counts what the controller decided. The nil value counts nothing.
+type Metrics struct {
+	assignments prometheus.Counter
+	refusals    *prometheus.CounterVec
+}
+
+// NewMetrics creates and registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		assignments: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "alioth_operator_pod_assignments_total",
+			Help: "Pods that were told their addresses.",
+		}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "alioth_operator_pod_refusals_total",
+			Help: "Refusals written to pods, by the reason of the pod's condition.",
+		}, []string{"reason"}),
+	}
+	for _, collector := range []prometheus.Collector{m.assignments, m.refusals} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) assigned() {
+	if m != nil {
+		m.assignments.Inc()
+	}
+}
+
+func (m *Metrics) refused(reason string) {
+	if m != nil {
+		m.refusals.WithLabelValues(reason).Inc()
+	}
+}

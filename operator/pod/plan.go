@@ -1,0 +1,147 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/tenancy"
+	"github.com/alioth-net/alioth/store"
+)
+
+// wish is what a pod is to be given.
+type wish struct {
+	request ipam.Request
+	// network is namespace/name of the pod's Network; "" for the default VPC.
+	network string
+	altName string
+	// prefer are the IPs that the pod was told already, if any.
+	prefer []netip.Addr
+}
+
+// verb says what is to be done about a pod.
+type verb int
+
+const (
+	// leave the pod alone.
+	leave verb = iota
+	// refuse it, for the decision's refusal.
+	refuse
+	// assign it the decision's wish.
+	assign
+	// restore the addresses that it was told, which are not in the API any
+	// more.
+	restore
+)
+
+type decision struct {
+	verb    verb
+	wish    wish
+	refusal tenancy.Refusal
+}
+
+// decide plans for one pod.
+func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
+	if pod.Node == "" || pod.Terminal || pod.Deleting {
+		return decision{}
+	}
+	if assigned(pod) {
+		return recheck(tx, pod)
+	}
+	nic, err := annotations.ParseNIC(pod.NIC)
+	if err != nil {
+		return refused(v1alpha1.NICInvalidReason, fmt.Sprintf("annotation %s: %v", arktosv1.NICAnnotation, err))
+	}
+	member := tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
+	target, refusal := tenancy.Resolve(tx, member, defaultVPC)
+	if refusal != nil {
+		return refused(refusal.Reason, refusal.Message)
+	}
+	w := wish{request: requestOf(pod, target.VPC.Name), network: target.NetworkKey()}
+	w.request.Subnet, w.request.IPs = nic.Subnet, nic.IPs
+	if nic.Name != v1alpha1.PodAttachment {
+		w.altName = nic.Name
+	}
+	return decision{verb: assign, wish: w}
+}
+
+func refused(reason, message string) decision {
+	return decision{verb: refuse, refusal: tenancy.Refusal{Reason: reason, Message: message}}
+}
+
+func requestOf(pod *store.Pod, vpc string) ipam.Request {
+	return ipam.Request{
+		VPC: vpc, Node: pod.Node, Attachment: v1alpha1.PodAttachment, OwnerUID: pod.OwnerUID,
+		Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+	}
+}
+
+// assigned tells whether the operator gave the pod its addresses. The condition
+// is part of the status, which nobody can write when creating a pod, so it
+// vouches for the annotations beside it.
+func assigned(pod *store.Pod) bool {
+	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
+}
+
+// recheck leaves a pod alone that has what it was told, whatever its Network
+// says by now. Where its addresses are missing from the API, as after a restore
+// from a backup, they are to be claimed again as they were.
+func recheck(tx store.ReadTx, pod *store.Pod) decision {
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil {
+		return decision{} // the operator wrote no such text, and decides nothing from it
+	}
+	for _, attachment := range list {
+		var missing bool
+		var ips []netip.Addr
+		for _, prefix := range attachment.Addresses {
+			ips = append(ips, prefix.Addr())
+			row := store.AddressByIP(tx, attachment.VPC, prefix.Addr())
+			missing = missing || row == nil || row.Holder.UID != pod.UID
+		}
+		if missing {
+			w := wish{request: requestOf(pod, attachment.VPC), prefer: ips}
+			w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
+			return decision{verb: restore, wish: w}
+		}
+	}
+	return decision{}
+}
+
+// outcome is what a pod is told about its addresses.
+type outcome struct {
+	attachments []annotations.Attachment
+	userInput   annotations.UserInput
+}
+
+// describe puts the rows of a complete set into words. Gateways and prefix
+// lengths are those of the subnet.
+func describe(w wish, rows []*store.Address, subnet *store.Subnet) outcome {
+	attachment := annotations.Attachment{
+		Name: rows[0].Attachment, AltName: w.altName, Kind: "veth", Network: w.network,
+		VPC: rows[0].VPC, Subnet: rows[0].Subnet, MAC: rows[0].MAC,
+	}
+	sorted := slices.SortedFunc(slices.Values(rows), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
+	for _, row := range sorted {
+		for i, prefix := range subnet.Prefixes {
+			if prefix.Contains(row.IP) {
+				attachment.Addresses = append(attachment.Addresses, netip.PrefixFrom(row.IP, prefix.Bits()))
+				attachment.Gateways = append(attachment.Gateways, subnet.Gateways[i])
+			}
+		}
+	}
+	return outcome{
+		attachments: []annotations.Attachment{attachment},
+		userInput: annotations.UserInput{
+			VPC: rows[0].VPC, Net: cmp.Or(subnet.ShortName, subnet.Name), IP: sorted[0].IP.String(),
+		},
+	}
+}

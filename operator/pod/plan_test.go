@@ -1,0 +1,172 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func world() []any {
+	return []any{
+		operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16", "fd00::/48"),
+		operatortest.Subnet("s1", "v", "net1", 0, "10.0.1.0/24", "fd00:0:0:1::/64"),
+		operatortest.VPC("default", 2, []string{"*"}, "10.244.0.0/16"),
+		operatortest.Subnet("default", "default", "default", 0, "10.244.0.0/16"),
+		operatortest.Network("blue", "a", "n", "v", 0),
+	}
+}
+
+// assignedPod is a pod that was told its addresses.
+func assignedPod(t *testing.T, ips ...string) *store.Pod {
+	t.Helper()
+	pod := operatortest.Pod("blue", "a", "p", "n", "")
+	attachment := annotations.Attachment{Name: "eth0", Network: "a/n", VPC: "v", Subnet: "s1"}
+	for _, ip := range ips {
+		attachment.Addresses = append(attachment.Addresses, netip.PrefixFrom(netip.MustParseAddr(ip), 24))
+	}
+	text, err := annotations.FormatAttachments([]annotations.Attachment{attachment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
+	return pod
+}
+
+func TestDecideAsksForWhatTheAnnotationSays(t *testing.T) {
+	for _, tc := range []struct {
+		name, nic        string
+		subnet           string
+		ips              []netip.Addr
+		altName          string
+		label            string
+		wantVPC, wantNet string
+	}{
+		{name: "nothing", label: "n", wantVPC: "v", wantNet: "a/n"},
+		{name: "no label", wantVPC: "default"},
+		{name: "a subnet", label: "n", nic: `{"subnet": "net1"}`, subnet: "net1", wantVPC: "v", wantNet: "a/n"},
+		{name: "an IP", label: "n", nic: `{"ip": "10.0.1.9"}`, ips: operatortest.Addrs("10.0.1.9"), wantVPC: "v", wantNet: "a/n"},
+		{name: "an IP per family", label: "n", nic: `{"ip": "10.0.1.9,fd00:0:0:1::9"}`, ips: operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9"), wantVPC: "v", wantNet: "a/n"},
+		{name: "the runtime's interface name", label: "n", nic: `{"name": "eth0"}`, wantVPC: "v", wantNet: "a/n"},
+		{name: "another interface name", label: "n", nic: `{"name": "net0"}`, altName: "net0", wantVPC: "v", wantNet: "a/n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := operatortest.Pod("blue", "a", "p", tc.label, tc.nic)
+			pod.OwnerUID = "owner"
+			operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
+				d := decide(tx, pod, "default")
+				r := d.wish.request
+				if d.verb != assign || r.VPC != tc.wantVPC || d.wish.network != tc.wantNet || r.Subnet != tc.subnet ||
+					!slices.Equal(r.IPs, tc.ips) || d.wish.altName != tc.altName {
+					t.Errorf("decided %+v", d)
+				}
+				if r.Node != "node-1" || r.Holder.UID != pod.UID || r.Attachment != "eth0" || r.OwnerUID != "owner" {
+					t.Errorf("request is for the wrong one: %+v", r)
+				}
+			})
+		})
+	}
+}
+
+func TestDecideRefusesWhatItCannotRead(t *testing.T) {
+	for _, nic := range []string{`{name: eth0}`, `{"ips": "10.0.1.9"}`, `{"ip": "10.0.1.300"}`, `[]`, `{"ip": "10.0.1.9,10.0.1.8"}`} {
+		pod := operatortest.Pod("blue", "a", "p", "n", nic)
+		operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
+			d := decide(tx, pod, "default")
+			if d.verb != refuse || d.refusal.Reason != v1alpha1.NICInvalidReason || !strings.Contains(d.refusal.Message, "arktos.futurewei.com/nic") {
+				t.Errorf("nic %s: %+v, want it refused", nic, d)
+			}
+		})
+	}
+}
+
+func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
+	change := func(change func(*store.Pod)) *store.Pod {
+		pod := operatortest.Pod("blue", "a", "p", "n", "")
+		change(pod)
+		return pod
+	}
+	told := assignedPod(t, "10.0.1.9")
+	moved := assignedPod(t, "10.0.1.9")
+	moved.Network = "gone"
+	for _, tc := range []struct {
+		name string
+		pod  *store.Pod
+	}{
+		{"not bound", change(func(p *store.Pod) { p.Node = "" })},
+		{"ended", change(func(p *store.Pod) { p.Terminal = true })},
+		{"being deleted", change(func(p *store.Pod) { p.Deleting = true })},
+		{"it has what it was told", told},
+		{"it has what it was told, though its Network is gone", moved},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			address := operatortest.Address("v", "s1", "10.0.1.9", told)
+			operatortest.New(t, append(world(), tc.pod, address)...).View(func(tx store.ReadTx) {
+				if d := decide(tx, tc.pod, "default"); d.verb != leave {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
+	forged := assignedPod(t, "10.0.1.9")
+	forged.Reason = ""
+	operatortest.New(t, append(world(), forged)...).View(func(tx store.ReadTx) {
+		if d := decide(tx, forged, "default"); d.verb != assign || len(d.wish.request.IPs) > 0 {
+			t.Errorf("decided %+v, want an ordinary assignment", d)
+		}
+	})
+}
+
+func TestLostAddressesAreClaimedAgainAsTheyWere(t *testing.T) {
+	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
+	stranger := operatortest.Pod("blue", "a", "q", "n", "")
+	for name, rows := range map[string][]any{
+		"all":             nil,
+		"one of them":     {operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9")},
+		"to another pod":  {operatortest.Address("v", "s1", "10.0.1.9", stranger)},
+		"in another VPC":  {operatortest.Address("w", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"), operatortest.Address("w", "s1", "fd00:0:0:1::9", pod, "10.0.1.9")},
+		"of an older pod": {operatortest.Address("v", "s1", "10.0.1.9", &store.Pod{Meta: store.Meta{UID: "older"}, Namespace: "a", Name: "p"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.New(t, append(append(world(), pod), rows...)...).View(func(tx store.ReadTx) {
+				d := decide(tx, pod, "default")
+				want := operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
+				r := d.wish.request
+				if d.verb != restore || r.VPC != "v" || r.Subnet != "s1" || !slices.Equal(r.IPs, want) || !slices.Equal(d.wish.prefer, want) {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
+	subnet := operatortest.Subnet("s1", "v", "net1", 0, "fd00:0:0:1::/64", "10.0.1.0/24")
+	pod := operatortest.Pod("blue", "a", "p", "n", "")
+	rows := []*store.Address{
+		operatortest.Address("v", "s1", "fd00:0:0:1::9", pod, "10.0.1.9"), operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"),
+	}
+	got := describe(wish{network: "a/n", altName: "net0"}, rows, subnet)
+	want := annotations.UserInput{VPC: "v", Net: "net1", IP: "10.0.1.9"}
+	if diff := cmp.Diff(want, got.userInput); diff != "" {
+		t.Errorf("user input (-want +got):\n%s", diff)
+	}
+	attachment := got.attachments[0]
+	if !slices.Equal(attachment.Addresses, operatortest.Prefixes("10.0.1.9/24", "fd00:0:0:1::9/64")) ||
+		!slices.Equal(attachment.Gateways, operatortest.Addrs("10.0.1.1", "fd00:0:0:1::1")) {
+		t.Errorf("attachment is %+v", attachment)
+	}
+}

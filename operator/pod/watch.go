@@ -1,0 +1,89 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+// wakeAfter gathers changes that may help pods that wait, so that a wave of
+// released addresses makes each of them look a few times, not once per address.
+const wakeAfter = 50 * time.Millisecond
+
+// source asks for a pod when it changes, and for those that wait when anything
+// does that may have been in their way.
+func (r *Reconciler) source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(_ store.ReadTx, old, now *store.Pod) []feed.Request {
+			requests := []feed.Request{feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name)}
+			if ending(now) && !ending(old) {
+				requests = append(requests, r.wake()...) // its IP is about to be released
+			}
+			return requests
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
+			requests := r.wakeIf(now == nil)
+			if now == nil && old.Holder.Kind == store.HolderPod {
+				// A living pod must not lose its address.
+				requests = append(requests, feed.Later(wakeAfter, old.Holder.Namespace, old.Holder.Name))
+			}
+			return requests
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request { return r.wakeIf(vpcHelps(old, now)) }),
+		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
+		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, old, now *store.Namespace) []feed.Request {
+			return r.wakeIf(old == nil || now == nil || old.Tenant != now.Tenant)
+		}),
+	)
+}
+
+// vpcHelps tells whether a change may matter to a pod that waits: not one of
+// the VPC's figures alone.
+func vpcHelps(old, now *store.VPC) bool {
+	return old == nil || now == nil || old.Ready != now.Ready || old.Deleting != now.Deleting ||
+		old.VNI != now.VNI || !slices.Equal(old.AllowedTenants, now.AllowedTenants)
+}
+
+func subnetHelps(old, now *store.Subnet) bool {
+	return old == nil || now == nil || old.Ready != now.Ready || old.Deleting != now.Deleting ||
+		old.Generation != now.Generation || old.Message != now.Message
+}
+
+func ending(pod *store.Pod) bool { return pod == nil || pod.Deleting || pod.Terminal }
+
+func (r *Reconciler) wakeIf(helps bool) []feed.Request {
+	if !helps {
+		return nil
+	}
+	return r.wake()
+}
+
+func (r *Reconciler) wake() []feed.Request {
+	var all []feed.Request
+	for _, pod := range r.waiting.list() {
+		all = append(all, feed.Later(wakeAfter, pod.Namespace, pod.Name))
+	}
+	return all
+}
+
+// everything lists all pods: first those that were told their addresses, so
+// that after a restore from a backup they have them back before anybody else
+// can get them.
+func everything(tx store.ReadTx) []feed.Request {
+	var told, others []feed.Request
+	for pod := range store.AllPods(tx) {
+		request := feed.Now(pod.Namespace, pod.Name)
+		if assigned(pod) {
+			told = append(told, request)
+		} else {
+			others = append(others, request)
+		}
+	}
+	return append(told, others...)
+}

@@ -1,0 +1,155 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+
+	"github.com/alioth-net/alioth/operator/feed"
+)
+
+const headerTimeout = 5 * time.Second
+
+// state is what the readiness check looks at: the feed of the present term.
+type state struct{ feed atomic.Pointer[feed.Feed] }
+
+func (s *state) set(f *feed.Feed) { s.feed.Store(f) }
+
+func (s *state) ready() bool {
+	f := s.feed.Load()
+	return f != nil && f.Synced()
+}
+
+// serve starts the health and metrics servers, which outlive every term, and
+// returns a function that stops them.
+func serve(ctx context.Context, cfg Config, config *rest.Config, m *metricSet, s *state, log *slog.Logger) (stop func(), err error) {
+	all := &servers{log: log}
+	defer func() {
+		if err != nil {
+			all.stop()
+		}
+	}()
+	if cfg.HealthAddr != "" {
+		if err := all.start(ctx, cfg.HealthAddr, healthHandler(s), nil); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.MetricsAddr == "" {
+		return all.stop, nil
+	}
+	handler, secure, err := metricsHandler(cfg.MetricsAddr, config, m, log)
+	if err != nil {
+		return nil, err
+	}
+	return all.stop, all.start(ctx, cfg.MetricsAddr, handler, secure)
+}
+
+// servers are running HTTP servers.
+type servers struct {
+	log     *slog.Logger
+	running []*http.Server
+}
+
+func (s *servers) start(ctx context.Context, addr string, handler http.Handler, secure *tls.Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
+	s.running = append(s.running, server)
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("server ended", "address", addr, "error", err)
+		}
+	}()
+	return nil
+}
+
+func (s *servers) stop() {
+	for _, server := range s.running {
+		if err := server.Close(); err != nil {
+			s.log.Error("server not closed", "error", err)
+		}
+	}
+}
+
+// healthHandler answers /healthz while the process can answer at all, and
+// /readyz once the store is filled, whether or not this process leads.
+func healthHandler(s *state) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready() {
+			http.Error(w, "the store is not filled yet", http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	return mux
+}
+
+// metricsHandler answers /metrics. Beyond the loopback device it asks the API
+// server who asks (TokenReview) and whether they may (SubjectAccessReview).
+func metricsHandler(addr string, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
+	mux := http.NewServeMux()
+	all := prometheus.Gatherers{m.registry, metrics.Registry}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
+	if loopback(addr) {
+		return mux, nil, nil
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	filter, err := filters.WithAuthenticationAndAuthorization(config, client)
+	if err != nil {
+		return nil, nil, fmt.Errorf("guard the metrics: %w", err)
+	}
+	guarded, err := filter(logr.FromSlogHandler(log.Handler()), mux)
+	if err != nil {
+		return nil, nil, fmt.Errorf("guard the metrics: %w", err)
+	}
+	certificate, err := selfSigned()
+	return guarded, certificate, err
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func selfSigned() (*tls.Config, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey("alioth-operator", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate for the metrics: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate for the metrics: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}

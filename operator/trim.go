@@ -1,0 +1,47 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// trim takes from a cached object what the operator never reads. Of pods and
+// nodes, of which there may be many thousands, that is most of it.
+func trim(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	switch object := object.(type) {
+	case *corev1.Pod:
+		object.Spec = trimSpec(&object.Spec)
+		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: object.Status.Conditions}
+	case *corev1.Node:
+		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints}
+		object.Status = corev1.NodeStatus{Addresses: object.Status.Addresses}
+	}
+	return object, nil
+}
+
+// trimSpec keeps where the pod is, and how the kubelet probes it.
+func trimSpec(spec *corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeName:       spec.NodeName,
+		HostNetwork:    spec.HostNetwork,
+		InitContainers: trimContainers(spec.InitContainers),
+		Containers:     trimContainers(spec.Containers),
+	}
+}
+
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	trimmed := make([]corev1.Container, 0, len(containers))
+	for _, c := range containers {
+		trimmed = append(trimmed, corev1.Container{
+			Name: c.Name, Ports: c.Ports, Lifecycle: c.Lifecycle, RestartPolicy: c.RestartPolicy,
+			LivenessProbe: c.LivenessProbe, ReadinessProbe: c.ReadinessProbe, StartupProbe: c.StartupProbe,
+		})
+	}
+	return trimmed
+}

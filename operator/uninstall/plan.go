@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// retiredSelector keeps the daemons off every node: no node has this label.
+const retiredSelector = "alioth.dev/uninstalled"
+
+// users returns the pods, as sorted namespace/name, that have addresses and
+// still live. An address whose pod is gone is in nobody's way.
+func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
+	living := map[string]bool{}
+	for _, pod := range pods {
+		living[string(pod.UID)] = pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	}
+	var names []string
+	for _, address := range addresses {
+		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] {
+			names = append(names, holder.Namespace+"/"+holder.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// shown is how many names a message lists.
+const shown = 8
+
+// summarize lists some of the names and says how many more there are.
+func summarize(names []string) string {
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// servedNodes returns the names of the nodes that the daemons are meant for.
+func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
+	var names []string
+	for _, node := range nodes {
+		served := true
+		for key, value := range set.Spec.Template.Spec.NodeSelector {
+			served = served && (key == retiredSelector || node.Labels[key] == value)
+		}
+		if served {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+// cleanupPod is the daemon of one node, asked to clean up in place of serving.
+func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
+	template := set.Spec.Template.DeepCopy()
+	spec := template.Spec
+	spec.NodeName = node
+	spec.NodeSelector = nil
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.InitContainers = nil
+	spec.Containers = spec.Containers[:1]
+	container := &spec.Containers[0]
+	container.Name = componentCleanup
+	container.Args = append([]string{"uninstall"}, container.Args...)
+	container.StartupProbe, container.LivenessProbe, container.ReadinessProbe = nil, nil, nil
+	// What went wrong shows up in the pod's status.
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	labels := map[string]string{}
+	for key, value := range template.Labels {
+		labels[key] = value
+	}
+	labels[componentLabel] = componentCleanup
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, GenerateName: "alioth-cleanup-", Labels: labels},
+		Spec:       spec,
+	}
+}
+
+// outcome splits cleanup pods by what became of them. failures say why.
+func outcome(pods []corev1.Pod) (pending, failures []string) {
+	for _, pod := range pods {
+		switch pod.Status.Phase {
+		case corev1.PodSucceeded:
+		case corev1.PodFailed:
+			failures = append(failures, "node "+pod.Spec.NodeName+": "+lastWords(pod))
+		default:
+			pending = append(pending, "node "+pod.Spec.NodeName+" (delete its Node object if it is gone for good)")
+		}
+	}
+	slices.Sort(pending)
+	slices.Sort(failures)
+	return pending, failures
+}
+
+// lastWords returns what a failed pod left as its message.
+func lastWords(pod corev1.Pod) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.Message != "" {
+			return strings.TrimSpace(ended.Message)
+		}
+	}
+	if pod.Status.Message != "" {
+		return pod.Status.Message
+	}
+	return "failed without a message"
+}

@@ -1,0 +1,225 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+func (u *uninstaller) component(name string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{componentLabel: name}}
+}
+
+func (u *uninstaller) stopOperators(ctx context.Context) error {
+	if err := u.scaleOperators(ctx, 0); err != nil {
+		return err
+	}
+	return u.untilGone(ctx, componentOperator)
+}
+
+// scaleOperators sets the number of pods of every operator Deployment.
+func (u *uninstaller) scaleOperators(ctx context.Context, replicas int32) error {
+	var list appsv1.DeploymentList
+	if err := u.client.List(ctx, &list, u.component(componentOperator)...); err != nil {
+		return fmt.Errorf("list operators: %w", err)
+	}
+	for i := range list.Items {
+		deployment := &list.Items[i]
+		before := deployment.DeepCopy()
+		deployment.Spec.Replicas = &replicas
+		if err := u.client.Patch(ctx, deployment, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("scale %s: %w", deployment.Name, err)
+		}
+	}
+	return nil
+}
+
+// untilGone waits until no pod of a component is left.
+func (u *uninstaller) untilGone(ctx context.Context, component string) error {
+	return until(ctx, func(ctx context.Context) ([]string, error) {
+		var pods corev1.PodList
+		if err := u.client.List(ctx, &pods, u.component(component)...); err != nil {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
+		var left []string
+		for _, pod := range pods.Items {
+			left = append(left, "pod "+pod.Name+" to end")
+		}
+		return left, nil
+	})
+}
+
+func (u *uninstaller) stopDaemons(ctx context.Context) error {
+	if err := u.retireDaemons(ctx, true); err != nil {
+		return err
+	}
+	return u.untilGone(ctx, componentDaemon)
+}
+
+// retireDaemons takes the daemons off all nodes or brings them back. The
+// DaemonSet stays: it says how to run the clean-up, now and if Run is repeated.
+func (u *uninstaller) retireDaemons(ctx context.Context, retire bool) error {
+	set, err := u.daemons(ctx)
+	if set == nil {
+		return err
+	}
+	before := set.DeepCopy()
+	selector := set.Spec.Template.Spec.NodeSelector
+	if selector == nil {
+		selector = map[string]string{}
+	}
+	if retire {
+		selector[retiredSelector] = "true"
+	} else {
+		delete(selector, retiredSelector)
+	}
+	set.Spec.Template.Spec.NodeSelector = selector
+	if err := u.client.Patch(ctx, set, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("change the daemons' nodes: %w", err)
+	}
+	return nil
+}
+
+// daemons returns the DaemonSet, or nil when it is gone.
+func (u *uninstaller) daemons(ctx context.Context) (*appsv1.DaemonSet, error) {
+	set := new(appsv1.DaemonSet)
+	err := u.client.Get(ctx, client.ObjectKey{Namespace: u.namespace, Name: daemonSet}, set)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the daemons: %w", err)
+	}
+	return set, nil
+}
+
+// cleanNodes runs the clean-up on every node that daemons were meant for.
+func (u *uninstaller) cleanNodes(ctx context.Context) error {
+	set, err := u.daemons(ctx)
+	if set == nil {
+		return err
+	}
+	// Of an attempt that was killed.
+	if err := u.deleteCleanupPods(ctx); err != nil {
+		return err
+	}
+	if err := u.untilGone(ctx, componentCleanup); err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	if err := u.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	for _, node := range servedNodes(nodes.Items, set) {
+		if err := u.client.Create(ctx, cleanupPod(set, node)); err != nil {
+			return fmt.Errorf("start the clean-up of node %s: %w", node, err)
+		}
+	}
+	if err := until(ctx, u.cleaning); err != nil {
+		return err
+	}
+	return u.deleteCleanupPods(ctx)
+}
+
+// cleaning returns the nodes that are not clean yet, and an error with what
+// went wrong once none of them can still become so.
+func (u *uninstaller) cleaning(ctx context.Context) ([]string, error) {
+	var pods corev1.PodList
+	if err := u.client.List(ctx, &pods, u.component(componentCleanup)...); err != nil {
+		return nil, fmt.Errorf("list clean-ups: %w", err)
+	}
+	pending, failures := outcome(pods.Items)
+	if len(pending) == 0 && len(failures) > 0 {
+		return nil, errors.New(strings.Join(failures, "; "))
+	}
+	return pending, nil
+}
+
+func (u *uninstaller) deleteCleanupPods(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := u.client.List(ctx, &pods, u.component(componentCleanup)...); err != nil {
+		return fmt.Errorf("list clean-ups: %w", err)
+	}
+	for i := range pods.Items {
+		if err := u.client.Delete(ctx, &pods.Items[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete a clean-up: %w", err)
+		}
+	}
+	return nil
+}
+
+// releaseAddresses deletes what is left of claims: those of the nodes, and of
+// pods that are gone.
+func (u *uninstaller) releaseAddresses(ctx context.Context) error {
+	var list v1alpha1.AddressList
+	if err := u.client.List(ctx, &list); ignoreMissingKind(err) != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	for i := range list.Items {
+		uid := list.Items[i].UID
+		err := u.client.Delete(ctx, &list.Items[i], client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("release %s: %w", list.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// dropFinalizers lets go of what the operator holds back from deletion: without
+// it nobody would ever let go.
+func (u *uninstaller) dropFinalizers(ctx context.Context) error {
+	for _, list := range []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList)} {
+		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return fmt.Errorf("read %T: %w", list, err)
+		}
+		for _, object := range objects {
+			held, ok := object.(client.Object)
+			if !ok || !controllerutil.ContainsFinalizer(held, v1alpha1.Finalizer) {
+				continue
+			}
+			if err := u.dropFinalizer(ctx, held); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (u *uninstaller) dropFinalizer(ctx context.Context, object client.Object) error {
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("copy %T", object)
+	}
+	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := u.client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let go of %T %s: %w", object, object.GetName(), err)
+	}
+	return nil
+}
+
+// ignoreMissingKind forgives that Alioth's kinds are gone already.
+func ignoreMissingKind(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}

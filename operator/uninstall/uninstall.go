@@ -1,0 +1,149 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uninstall takes Alioth off a cluster: it refuses while pods use it,
+// else cleans every node and lets go of the objects that the operator held.
+//
+// It runs as a hook before the chart's own objects are deleted. Whatever fails
+// is undone: operator and daemons run again as before, and the daemons restore
+// what was already cleaned.
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// ErrInUse is wrapped when pods still have addresses.
+var ErrInUse = errors.New("pods still use Alioth's network")
+
+const (
+	// daemonSet is the name that the chart gives to the daemons.
+	daemonSet = "alioth-cnid"
+	// componentLabel tells the chart's workloads apart.
+	componentLabel    = "app.kubernetes.io/component"
+	componentOperator = "operator"
+	componentDaemon   = "daemon"
+	componentCleanup  = "cleanup"
+
+	pollEvery = 500 * time.Millisecond
+	// undoWithin bounds undoing, which must also be done when time is up.
+	undoWithin = 30 * time.Second
+)
+
+// Config says what to take off.
+type Config struct {
+	// Namespace is where the chart is installed.
+	Namespace string
+	// Timeout bounds the whole.
+	Timeout time.Duration
+}
+
+// uninstaller carries out the steps.
+type uninstaller struct {
+	client    client.Client
+	namespace string
+	log       *slog.Logger
+}
+
+// AddToScheme registers the kinds that Run reads and writes.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("register API kinds: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run takes Alioth off the cluster. Its error wraps ErrInUse when pods still
+// have addresses; nothing has changed then, as after every other error. What is
+// already gone is no error, so Run can be repeated.
+func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	u := &uninstaller{client: c, namespace: cfg.Namespace, log: log}
+	if err := u.refuseInUse(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, u.undo(ctx))
+		}
+	}()
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"stop the operators", u.stopOperators},
+		// From here on no pod gets an address that has none yet.
+		{"look for pods that came meanwhile", u.refuseInUse},
+		{"stop the daemons", u.stopDaemons},
+		{"clean the nodes", u.cleanNodes},
+		{"release addresses", u.releaseAddresses},
+		{"let go of finalizers", u.dropFinalizers},
+	} {
+		log.Info("next step", "step", step.name)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// undo lets operators and daemons run again.
+func (u *uninstaller) undo(ctx context.Context) error {
+	u.log.Info("undoing: operators and daemons run again")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
+	defer cancel()
+	err := errors.Join(u.deleteCleanupPods(ctx), u.retireDaemons(ctx, false), u.scaleOperators(ctx, 1))
+	if err != nil {
+		return fmt.Errorf("undo (roll the release back with helm, or uninstall again): %w", err)
+	}
+	return nil
+}
+
+// refuseInUse returns ErrInUse with some of the pods that have addresses.
+func (u *uninstaller) refuseInUse(ctx context.Context) error {
+	var addresses v1alpha1.AddressList
+	if err := u.client.List(ctx, &addresses); ignoreMissingKind(err) != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	var pods corev1.PodList
+	if err := u.client.List(ctx, &pods); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	if users := users(addresses.Items, pods.Items); len(users) > 0 {
+		return fmt.Errorf("%w: %s; delete them first", ErrInUse, summarize(users))
+	}
+	return nil
+}
+
+// until repeats check until it reports nothing left to wait for; the error
+// names what was.
+func until(ctx context.Context, check func(context.Context) (waitingFor []string, err error)) error {
+	var left []string
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
+		var err error
+		left, err = check(ctx)
+		return err == nil && len(left) == 0, err
+	})
+	if err != nil && len(left) > 0 {
+		return fmt.Errorf("wait for %s: %w", summarize(left), err)
+	}
+	return err
+}
