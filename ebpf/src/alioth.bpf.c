@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Copyright The Alioth Authors. */
+
+/* The programs. Each is a decision that returns a reason, and an accounting
+ * step that turns the reason into the hook's verdict.
+ */
+#include "count.h"
+#include "deliver.h"
+#include "door.h"
+#include "egress.h"
+#include "neighbour.h"
+#include "service.h"
+#include "socket.h"
+
+char alioth_license[] SEC("license") = "Dual BSD/GPL";
+
+/* flooded names why a packet to a group is dropped: nothing is flooded. */
+static __always_inline enum reason flooded(const struct packet *pkt)
+{
+	if (addr_is_multicast(&pkt->dst, pkt->family))
+		return DROP_MULTICAST;
+	if (pkt->family == FAMILY_V4 && addr_v4(&pkt->dst) == 0xffffffff)
+		return DROP_BROADCAST;
+	if (pkt->eth_dst[0] & 1)
+		return pkt->eth_dst[0] == 0xff ? DROP_BROADCAST : DROP_MULTICAST;
+	return UNDECIDED;
+}
+
+/* control handles what is not for forwarding: neighbour discovery, and all
+ * group traffic. Headers of ordinary TCP and UDP are not looked at.
+ */
+static __always_inline enum reason control(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	enum reason reason;
+
+	if (pkt->family == FAMILY_V4 || pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_UDP)
+		return flooded(pkt);
+	reason = walk_extensions(skb, pkt);
+	if (reason)
+		return reason;
+	reason = link_protocol(skb, pkt);
+	if (reason == REPLIED)
+		return answer_solicitation(skb, pkt, from);
+	return reason ? reason : flooded(pkt);
+}
+
+/* missed decides about a destination that the address table does not know. */
+static __always_inline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	enum reason reason;
+
+	if (in_ranges(&alioth_subnets, pkt->vni, &pkt->dst))
+		return DROP_NO_ENDPOINT;
+	if (in_ranges(&alioth_vpc_ranges, pkt->vni, &pkt->dst))
+		return DROP_NO_SUBNET;
+	if (from->flags & INTERFACE_NODE)
+		return DROP_NODE_OUTSIDE;
+	reason = walk_extensions(skb, pkt);
+	if (reason)
+		return reason;
+	/* The host's stack might follow a route that the packet brings along. */
+	if (pkt->options)
+		return DROP_DOOR_OPTIONS;
+	if (is_node_shadow(pkt))
+		return reply_to_node(skb, pkt, from);
+	reason = shared_service(skb, pkt, from);
+	if (reason)
+		return reason;
+	return to_outside(skb, pkt, from);
+}
+
+static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u32 ifindex = skb->ifindex;
+	struct interface *from = bpf_map_lookup_elem(&alioth_interfaces, &ifindex);
+	struct address *to;
+	enum reason reason;
+
+	if (!from)
+		return DROP_UNKNOWN_INTERFACE;
+	pkt->vni = from->vni;
+	reason = parse_eth(skb, pkt);
+	if (reason)
+		return reason;
+	if (!mac_equal(pkt->eth_src, from->mac))
+		return DROP_SPOOFED_MAC;
+	if (pkt->ethertype == bpf_htons(ETH_P_ARP))
+		return answer_arp(skb, pkt, from);
+	reason = parse_ip(skb, pkt);
+	if (reason)
+		return reason;
+	reason = control(skb, pkt, from);
+	if (reason)
+		return reason;
+	if (!addr_equal(&pkt->src, own_ip(from, pkt->family)) || addr_is_zero(&pkt->src))
+		return DROP_SPOOFED_IP;
+	to = lookup_address(pkt->vni, &pkt->dst);
+	if (!to)
+		return missed(skb, pkt, from);
+	if (to->kind == ADDRESS_LOCAL)
+		return deliver_local(skb, pkt, to->ifindex);
+	if (to->kind == ADDRESS_REMOTE)
+		return deliver_remote(skb, pkt, from, to);
+	return echo_gateway(skb, pkt, from);
+}
+
+/* reveal_service gives an answer of a backend the source that the pod had
+ * asked. A later fragment does not show its ports and keeps the backend's.
+ */
+static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod)
+{
+	struct conn *conn = from_backend(pkt, pod, &pkt->src, pkt->dport, pkt->sport, pkt->proto);
+	struct addr vip;
+
+	if (!conn)
+		return 0;
+	conn_touch(conn, pkt);
+	vip = conn->addr;
+	if (set_port(skb, pkt, SIDE_SRC, conn->port))
+		return -1;
+	return set_addr(skb, pkt, SIDE_SRC, &vip);
+}
+
+/* reveal_quote translates an error about one of the pod's packets: the pod's
+ * own address, and a service's when the packet went to its backend.
+ */
+static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pkt, const struct addr *shadow,
+					const struct addr *pod)
+{
+	struct quote q = {};
+	struct conn *conn;
+	struct addr vip;
+	__be16 port;
+	bool by_backend;
+
+	if (read_quote(skb, pkt, &q) || !addr_equal(&q.src, shadow))
+		return 0;
+	if (quote_addr(skb, pkt, &q, SIDE_SRC, pod))
+		return -1;
+	if (!q.l4)
+		return 0;
+	conn = from_backend(pkt, pod, &q.dst, q.sport, q.dport, q.proto);
+	if (!conn)
+		return 0;
+	vip = conn->addr;
+	port = conn->port;
+	by_backend = addr_equal(&pkt->src, &q.dst);
+	if (quote_port(skb, pkt, &q, SIDE_DST, port) || quote_addr(skb, pkt, &q, SIDE_DST, &vip))
+		return -1;
+	return by_backend ? set_addr(skb, pkt, SIDE_SRC, &vip) : 0;
+}
+
+static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u32 ifindex = skb->ifindex;
+	struct interface *to = bpf_map_lookup_elem(&alioth_interfaces, &ifindex);
+	const struct addr *shadow, *ip;
+	enum reason reason;
+
+	if (!to)
+		return DROP_UNKNOWN_INTERFACE;
+	pkt->vni = to->vni;
+	reason = parse_eth(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->ethertype == bpf_htons(ETH_P_ARP))
+		return DROP_NOT_SHADOW;
+	reason = parse_ip(skb, pkt);
+	if (reason)
+		return reason;
+	shadow = own_shadow(to, pkt->family);
+	ip = own_ip(to, pkt->family);
+	if (addr_is_zero(shadow) || !addr_equal(&pkt->dst, shadow))
+		return DROP_NOT_SHADOW;
+	reason = walk_extensions(skb, pkt);
+	if (reason)
+		return reason;
+	if (!pkt->later) {
+		reason = parse_l4(skb, pkt);
+		if (reason)
+			return reason;
+		if (is_icmp_error(pkt) && reveal_quote(skb, pkt, shadow, ip))
+			return DROP_REWRITE_FAILED;
+		if (pkt->sport && reveal_service(skb, pkt, ip))
+			return DROP_REWRITE_FAILED;
+	}
+	if (set_addr(skb, pkt, SIDE_DST, ip) || set_macs(skb, to->mac, virtual_mac))
+		return DROP_REWRITE_FAILED;
+	return FROM_STACK;
+}
+
+/* outer_source reads the tunnel key: whose packet it is and of which VPC. */
+static __always_inline enum reason outer_source(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
+{
+	struct bpf_tunnel_key key = {};
+
+	if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0))
+		addr_from_v4(node, bpf_htonl(key.remote_ipv4));
+	else if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6))
+		__builtin_memcpy(node->b, key.remote_ipv6, 16);
+	else
+		return DROP_NO_TUNNEL_KEY;
+	pkt->vni = key.tunnel_id;
+	return UNDECIDED;
+}
+
+/* group_or_neighbour drops in the tunnel what no node ever sends into it. */
+static __always_inline enum reason group_or_neighbour(struct __sk_buff *skb, struct packet *pkt)
+{
+	enum reason reason;
+
+	if (flooded(pkt))
+		return DROP_TUNNEL_FLOOD;
+	if (pkt->family == FAMILY_V4 || pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_UDP)
+		return UNDECIDED;
+	reason = walk_extensions(skb, pkt);
+	if (reason)
+		return reason;
+	return link_protocol(skb, pkt) ? DROP_TUNNEL_FLOOD : UNDECIDED;
+}
+
+static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct address *address = lookup_address(pkt->vni, &pkt->src);
+
+	if (address && address->kind == ADDRESS_LOCAL)
+		return DROP_SPOOFED_LOCAL;
+	address = lookup_address(pkt->vni, &pkt->dst);
+	if (!address)
+		return in_ranges(&alioth_subnets, pkt->vni, &pkt->dst) ? DROP_NO_ENDPOINT : DROP_NO_SUBNET;
+	if (address->kind != ADDRESS_LOCAL)
+		return DROP_NOT_HERE;
+	return deliver_local(skb, pkt, address->ifindex);
+}
+
+static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct addr node = {};
+	enum reason reason = outer_source(skb, pkt, &node);
+
+	if (reason)
+		return reason;
+	if (!bpf_map_lookup_elem(&alioth_nodes, &node))
+		return DROP_UNKNOWN_NODE;
+	if (!bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni))
+		return DROP_UNKNOWN_VNI;
+	reason = parse_eth(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->ethertype == bpf_htons(ETH_P_ARP))
+		return DROP_TUNNEL_FLOOD;
+	reason = parse_ip(skb, pkt);
+	if (reason)
+		return reason;
+	reason = group_or_neighbour(skb, pkt);
+	if (reason)
+		return reason;
+	return deliver_inner(skb, pkt);
+}
+
+SEC("tcx/ingress")
+int alioth_from_pod(struct __sk_buff *skb)
+{
+	struct packet pkt = { .direction = DIRECTION_FROM_POD };
+
+	return finish(skb, &pkt, from_pod(skb, &pkt));
+}
+
+SEC("tcx/egress")
+int alioth_to_pod(struct __sk_buff *skb)
+{
+	struct packet pkt = { .direction = DIRECTION_TO_POD };
+
+	return finish(skb, &pkt, to_pod(skb, &pkt));
+}
+
+SEC("tcx/ingress")
+int alioth_from_tunnel(struct __sk_buff *skb)
+{
+	struct packet pkt = { .direction = DIRECTION_FROM_TUNNEL };
+
+	return finish(skb, &pkt, from_tunnel(skb, &pkt));
+}
+
+SEC("cgroup/connect4")
+int alioth_connect4(struct bpf_sock_addr *ctx)
+{
+	return connect4(ctx);
+}
+
+SEC("cgroup/connect6")
+int alioth_connect6(struct bpf_sock_addr *ctx)
+{
+	return connect6(ctx);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Inside a VPC: where an address is, and getting a packet there. */
+#ifndef ALIOTH_DELIVER_H
+#define ALIOTH_DELIVER_H
+
+#include "maps.h"
+#include "rewrite.h"
+
+#define VNI_BITS 32
+/* Bounds the way of a packet over nodes that play a role for its VPC. */
+#define OUTER_TTL 8
+
+/* unmark takes off what a packet of the node's own stack may still carry: the
+ * marks mean something to the host's rules only where the door has set them,
+ * and the outer packet would inherit them.
+ */
+static __always_inline void unmark(struct __sk_buff *skb)
+{
+	if (skb->mark & MARK_MASK)
+		skb->mark &= ~MARK_MASK;
+}
+
+static __always_inline struct address *lookup_address(__u32 vni, const struct addr *ip)
+{
+	struct address_key key = { .vni = vni, .ip = *ip };
+
+	return bpf_map_lookup_elem(&alioth_addresses, &key);
+}
+
+static __always_inline bool in_ranges(void *ranges, __u32 vni, const struct addr *ip)
+{
+	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *ip };
+
+	return bpf_map_lookup_elem(ranges, &key);
+}
+
+/* to_interface sends the packet out of, or for a node's interface back
+ * through, the device of an interface.
+ */
+static __always_inline int to_interface(struct __sk_buff *skb, __u32 ifindex, enum interface_flag flags)
+{
+	for_host(skb);
+	if (flags & INTERFACE_NODE)
+		return bpf_redirect(ifindex, 0);
+	return bpf_redirect_peer(ifindex, 0);
+}
+
+/* deliver_local hands the packet to an interface of this node. The VNI of the
+ * packet never decides alone: the interface must belong to it.
+ */
+static __always_inline enum reason deliver_local(struct __sk_buff *skb, struct packet *pkt, __u32 ifindex)
+{
+	struct interface *target = bpf_map_lookup_elem(&alioth_interfaces, &ifindex);
+
+	if (!target)
+		return DROP_NO_INTERFACE;
+	if (target->vni != pkt->vni)
+		return DROP_VNI_MISMATCH;
+	if (set_macs(skb, target->mac, virtual_mac))
+		return DROP_REWRITE_FAILED;
+	unmark(skb);
+	pkt->action = to_interface(skb, ifindex, target->flags);
+	return FORWARDED_LOCAL;
+}
+
+/* tunnel_key fills the key of the outer header and returns the helper's flags.
+ * Over IPv4 the outer checksum is left out, as is usual for VXLAN; IPv6 wants
+ * one (RFC 8200 section 8.1).
+ */
+static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, const struct addr *node)
+{
+	const __u32 *w = (const __u32 *)node->b;
+	struct addr source;
+
+	key->tunnel_id = vni;
+	key->tunnel_ttl = OUTER_TTL;
+	if (!w[0] && !w[1] && w[2] == bpf_htonl(0xffff)) {
+		addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
+		key->remote_ipv4 = bpf_ntohl(w[3]);
+		key->local_ipv4 = bpf_ntohl(addr_v4(&source));
+		return BPF_F_ZERO_CSUM_TX;
+	}
+	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V6]);
+	__builtin_memcpy(key->remote_ipv6, node->b, 16);
+	__builtin_memcpy(key->local_ipv6, source.b, 16);
+	return BPF_F_TUNINFO_IPV6;
+}
+
+static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt,
+						  const struct interface *from, const struct address *to)
+{
+	struct bpf_tunnel_key key = {};
+	__u64 flags = tunnel_key(&key, pkt->vni, &to->node);
+
+	if (set_macs(skb, to->mac, from->mac))
+		return DROP_REWRITE_FAILED;
+	if (bpf_skb_set_tunnel_key(skb, &key, sizeof(key), flags))
+		return DROP_REWRITE_FAILED;
+	unmark(skb);
+	pkt->action = bpf_redirect(alioth_config.vxlan_ifindex, 0);
+	return FORWARDED_REMOTE;
+}
+
+/* echo_gateway answers an echo request to a gateway in place. Swapping the two
+ * addresses changes no checksum; the type does.
+ */
+static __always_inline enum reason echo_gateway(struct __sk_buff *skb, struct packet *pkt,
+						const struct interface *from)
+{
+	bool v4 = pkt->family == FAMILY_V4;
+	__u8 request = v4 ? 8 : 128, reply = v4 ? 0 : 129, proto = v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+	enum reason reason = walk_extensions(skb, pkt);
+
+	if (reason)
+		return reason;
+	if (pkt->fragment || pkt->proto != proto)
+		return DROP_GATEWAY_CLOSED;
+	reason = parse_l4(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->icmp_type != request)
+		return DROP_GATEWAY_CLOSED;
+	if (bpf_l4_csum_replace(skb, pkt->l4 + ICMP_CHECK_OFF, bpf_htons(request << 8), bpf_htons(reply << 8), 2) ||
+	    bpf_skb_store_bytes(skb, pkt->l4, &reply, 1, 0) || set_macs(skb, from->mac, virtual_mac) ||
+	    store_addr(skb, addr_offset(ETH_HLEN, pkt->family, SIDE_SRC), pkt->family, &pkt->dst) ||
+	    store_addr(skb, addr_offset(ETH_HLEN, pkt->family, SIDE_DST), pkt->family, &pkt->src))
+		return DROP_REWRITE_FAILED;
+	pkt->action = to_interface(skb, skb->ifindex, from->flags);
+	return REPLIED;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The shadow door: between an address in a VPC and the node's own stack every
+ * pod interface has one stand-in address per family, unique on the node.
+ */
+#ifndef ALIOTH_DOOR_H
+#define ALIOTH_DOOR_H
+
+#include "deliver.h"
+#include "embedded.h"
+
+static __always_inline const struct addr *own_ip(const struct interface *i, enum family family)
+{
+	return family == FAMILY_V4 ? &i->ip[FAMILY_V4] : &i->ip[FAMILY_V6];
+}
+
+static __always_inline const struct addr *own_shadow(const struct interface *i, enum family family)
+{
+	return family == FAMILY_V4 ? &i->shadow[FAMILY_V4] : &i->shadow[FAMILY_V6];
+}
+
+static __always_inline bool is_node_shadow(const struct packet *pkt)
+{
+	struct addr shadow;
+
+	if (pkt->family == FAMILY_V4)
+		addr_from_config(&shadow, &alioth_config.node_shadow[FAMILY_V4]);
+	else
+		addr_from_config(&shadow, &alioth_config.node_shadow[FAMILY_V6]);
+	return addr_equal(&pkt->dst, &shadow);
+}
+
+/* quote_own translates the pod's address in an error which the pod sends. */
+static __always_inline int quote_own(struct __sk_buff *skb, struct packet *pkt, const struct addr *ip,
+				     const struct addr *shadow)
+{
+	struct quote q = {};
+
+	if (read_quote(skb, pkt, &q) || !addr_equal(&q.dst, ip))
+		return 0;
+	return quote_addr(skb, pkt, &q, SIDE_DST, shadow);
+}
+
+/* leave hands the packet to the node's stack under the interface's shadow. */
+static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					 __u32 mark)
+{
+	const struct addr *ip = own_ip(from, pkt->family), *shadow = own_shadow(from, pkt->family);
+
+	if (addr_is_zero(shadow))
+		return DROP_NO_SHADOW;
+	if (!pkt->later && is_icmp_error(pkt) && quote_own(skb, pkt, ip, shadow))
+		return DROP_REWRITE_FAILED;
+	if (set_addr(skb, pkt, SIDE_SRC, shadow))
+		return DROP_REWRITE_FAILED;
+	skb->mark = (skb->mark & ~MARK_MASK) | mark;
+	for_host(skb);
+	return TO_STACK;
+}
+
+/* reply_to_node lets out what answers the node. Whether the node did ask is
+ * known to its connection tracking; here a pod's own TCP opening stops.
+ */
+static __always_inline enum reason reply_to_node(struct __sk_buff *skb, struct packet *pkt,
+						 const struct interface *from)
+{
+	enum reason reason;
+
+	if (pkt->fragment)
+		return DROP_DOOR_FRAGMENT;
+	reason = parse_l4(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
+		return DROP_DOOR_CLOSED;
+	return leave(skb, pkt, from, 0);
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Leaving the VPC for the outside. Closed unless the VPC opens it, and even
+ * then never to anything that belongs to the cluster.
+ */
+#ifndef ALIOTH_EGRESS_H
+#define ALIOTH_EGRESS_H
+
+#include "door.h"
+
+#define ANY_VNI 0
+
+static __always_inline enum reason closed_reason(const struct closed *closed)
+{
+	switch (closed->class) {
+	case CLOSED_SHADOW:
+		return DROP_EGRESS_SHADOW;
+	case CLOSED_NODE:
+		return DROP_EGRESS_NODE;
+	case CLOSED_DEFAULT_VPC:
+		return DROP_EGRESS_DEFAULT_VPC;
+	case CLOSED_SERVICE:
+		return DROP_EGRESS_SERVICE;
+	case CLOSED_LINK_LOCAL:
+		return DROP_EGRESS_LINK_LOCAL;
+	case CLOSED_MULTICAST:
+		return DROP_EGRESS_MULTICAST;
+	default:
+		return DROP_EGRESS_DENIED;
+	}
+}
+
+/* closed_for tells whether a list closes the destination. */
+static __always_inline enum reason closed_for(__u32 vni, const struct addr *dst, enum vpc_flag flags)
+{
+	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *dst };
+	struct closed *closed = bpf_map_lookup_elem(&alioth_closed, &key);
+
+	if (!closed || (closed->class == CLOSED_NODE && (flags & VPC_DEFAULT)))
+		return UNDECIDED;
+	return closed_reason(closed);
+}
+
+static __always_inline enum reason closed_destination(const struct packet *pkt, enum vpc_flag flags)
+{
+	enum reason reason = closed_for(ANY_VNI, &pkt->dst, flags);
+
+	if (reason)
+		return reason;
+	reason = closed_for(pkt->vni, &pkt->dst, flags);
+	if (reason)
+		return reason;
+	/* Known nodes are closed even if nobody listed them. */
+	if (!(flags & VPC_DEFAULT) && bpf_map_lookup_elem(&alioth_nodes, &pkt->dst))
+		return DROP_EGRESS_NODE;
+	return UNDECIDED;
+}
+
+/* closed_transport refuses what could be read as a tunnel packet, at whatever
+ * address. A later fragment shows no port and counts as one.
+ */
+static __always_inline enum reason closed_transport(struct __sk_buff *skb, struct packet *pkt)
+{
+	enum reason reason;
+
+	if (pkt->later) {
+		if (pkt->proto == IPPROTO_UDP)
+			return DROP_EGRESS_TUNNEL_PORT;
+		return pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6 ?
+			       UNDECIDED :
+			       DROP_DOOR_PROTOCOL;
+	}
+	reason = parse_l4(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->proto == IPPROTO_UDP && pkt->dport == alioth_config.tunnel_port)
+		return DROP_EGRESS_TUNNEL_PORT;
+	return UNDECIDED;
+}
+
+static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
+					      const struct interface *from)
+{
+	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
+	enum reason reason;
+
+	if (!vpc || !(vpc->flags & VPC_EGRESS))
+		return DROP_EGRESS_CLOSED;
+	reason = closed_destination(pkt, vpc->flags);
+	if (reason)
+		return reason;
+	reason = closed_transport(skb, pkt);
+	if (reason)
+		return reason;
+	return leave(skb, pkt, from, vpc->flags & VPC_DEFAULT ? MARK_NODE : MARK_EGRESS);
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The few kernel types that the programs touch, kept by hand. Layouts of the
+ * user API (packet headers, program contexts) are fixed. Of the kernel's inner
+ * structs only the fields that are read are named, and the loader relocates
+ * each access to the running kernel.
+ */
+#ifndef ALIOTH_VMLINUX_H
+#define ALIOTH_VMLINUX_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u16 __sum16;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+enum { false = 0, true = 1 };
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
+};
+
+enum {
+	BPF_F_NO_PREALLOC = 1,
+};
+
+/* Flags of the checksum helpers. */
+enum {
+	BPF_F_HDR_FIELD_MASK = 0xf,
+	BPF_F_PSEUDO_HDR = 1 << 4,
+	BPF_F_MARK_MANGLED_0 = 1 << 5,
+};
+
+/* Flags of the tunnel key helpers. */
+enum {
+	BPF_F_TUNINFO_IPV6 = 1 << 0,
+	BPF_F_ZERO_CSUM_TX = 1 << 1,
+};
+
+enum {
+	TC_ACT_OK = 0,
+	TC_ACT_SHOT = 2,
+	TC_ACT_REDIRECT = 7,
+};
+
+enum {
+	PACKET_HOST = 0,
+};
+
+struct bpf_sock;
+struct bpf_flow_keys;
+
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	union {
+		struct bpf_flow_keys *flow_keys;
+		__u64 flow_keys_word;
+	} __attribute__((aligned(8)));
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	union {
+		struct bpf_sock *sk;
+		__u64 sk_word;
+	} __attribute__((aligned(8)));
+	__u32 gso_size;
+};
+
+struct bpf_sock_addr {
+	__u32 user_family;
+	__u32 user_ip4;
+	__u32 user_ip6[4];
+	__u32 user_port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 msg_src_ip4;
+	__u32 msg_src_ip6[4];
+	union {
+		struct bpf_sock *sk;
+		__u64 sk_word;
+	} __attribute__((aligned(8)));
+};
+
+struct bpf_tunnel_key {
+	__u32 tunnel_id;
+	union {
+		__u32 remote_ipv4;
+		__u32 remote_ipv6[4];
+	};
+	__u8 tunnel_tos;
+	__u8 tunnel_ttl;
+	__u16 tunnel_ext;
+	__u32 tunnel_label;
+	union {
+		__u32 local_ipv4;
+		__u32 local_ipv6[4];
+	};
+};
+
+struct ethhdr {
+	__u8 h_dest[6];
+	__u8 h_source[6];
+	__be16 h_proto;
+} __attribute__((packed));
+
+struct iphdr {
+	__u8 ihl : 4, version : 4;
+	__u8 tos;
+	__be16 tot_len;
+	__be16 id;
+	__be16 frag_off;
+	__u8 ttl;
+	__u8 protocol;
+	__sum16 check;
+	__be32 saddr;
+	__be32 daddr;
+};
+
+struct ipv6hdr {
+	__u8 priority : 4, version : 4;
+	__u8 flow_lbl[3];
+	__be16 payload_len;
+	__u8 nexthdr;
+	__u8 hop_limit;
+	__be32 saddr[4];
+	__be32 daddr[4];
+};
+
+/* enum sock_flags: only the name matters, the value is relocated. */
+enum sock_flags {
+	SOCK_LINGER = 4,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sock_common {
+	unsigned long skc_flags;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_lingertime;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+#ifndef ALIOTH_MAPS_H
+#define ALIOTH_MAPS_H
+
+#include "types.h"
+#include <bpf/bpf_helpers.h>
+
+/* What the loader knows when it loads the programs. */
+const volatile struct config alioth_config;
+
+/* LAYOUT_VERSION of the pinned maps, written by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} alioth_layout SEC(".maps");
+
+/* Device index -> the pod interface behind it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct interface);
+	__uint(max_entries, MAX_INTERFACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_interfaces SEC(".maps");
+
+/* Where an address of a VPC is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct address_key);
+	__type(value, struct address);
+	__uint(max_entries, MAX_ADDRESSES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_addresses SEC(".maps");
+
+/* Ranges whose addresses are all in alioth_addresses. The value is a slot for
+ * a reference to the subnet's role members.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__type(key, struct prefix_key);
+	__type(value, __u32);
+	__uint(max_entries, MAX_SUBNETS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_subnets SEC(".maps");
+
+/* All ranges of the VPCs of this node; the value as in alioth_subnets. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__type(key, struct prefix_key);
+	__type(value, __u32);
+	__uint(max_entries, MAX_SUBNETS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_vpc_ranges SEC(".maps");
+
+/* VNI -> the VPC, for the VPCs that are present on this node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct vpc);
+	__uint(max_entries, MAX_VPCS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_vpcs SEC(".maps");
+
+/* Underlay addresses of the known nodes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct addr);
+	__type(value, __u32);
+	__uint(max_entries, MAX_NODES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_nodes SEC(".maps");
+
+/* Destinations that egress must not reach; VNI 0 stands for every VPC. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__type(key, struct prefix_key);
+	__type(value, struct closed);
+	__uint(max_entries, MAX_CLOSED);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_closed SEC(".maps");
+
+/* Virtual addresses; VNI 0 for those that every VPC shares. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct service_key);
+	__type(value, struct service);
+	__uint(max_entries, MAX_SERVICES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_services SEC(".maps");
+
+/* Backends by the id of their service and slot. A changed service gets a new
+ * id, so that a reader never sees a mixture of two lists.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct backend_key);
+	__type(value, struct backend);
+	__uint(max_entries, MAX_BACKENDS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_backends SEC(".maps");
+
+/* Flows to services through the shadow door, two entries each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct conn_key);
+	__type(value, struct conn);
+	__uint(max_entries, MAX_CONNECTIONS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_connections SEC(".maps");
+
+/* How many flows an interface has opened, written by the programs only, and
+ * how many of those have ended, written by user space only: their difference
+ * is what the interface holds, and neither side overwrites the other.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, MAX_INTERFACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_conn_opened SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, MAX_INTERFACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_conn_ended SEC(".maps");
+
+/* Pod addresses that the node's own sockets reach by a shadow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct target_key);
+	__type(value, struct addr);
+	__uint(max_entries, MAX_PROBES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_targets SEC(".maps");
+
+/* Indexed by reason * DIRECTION_LEN + direction. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct counter);
+	__uint(max_entries, REASON_LEN * DIRECTION_LEN);
+} alioth_counters SEC(".maps");
+
+/* A sample of the drops, for people. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} alioth_drops SEC(".maps");
+
+/* When an interface last got an event of a reason, so that none can fill the
+ * ring alone.
+ */
+struct drop_gate_key {
+	__u32 ifindex;
+	enum reason reason;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct drop_gate_key);
+	__type(value, __u64);
+	__uint(max_entries, 16384);
+} alioth_drop_gate SEC(".maps");
+
+#endif

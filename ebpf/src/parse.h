@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Reading packets. Ethernet and IP headers are read directly from the linear
+ * part of the packet, which is extended only when it is too short; transport
+ * headers are needed at the shadow door only and are copied out.
+ */
+#ifndef ALIOTH_PARSE_H
+#define ALIOTH_PARSE_H
+
+#include "types.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define ETH_P_IP 0x0800
+#define ETH_P_ARP 0x0806
+#define ETH_P_8021Q 0x8100
+#define ETH_P_IPV6 0x86dd
+#define ETH_P_8021AD 0x88a8
+#define ETH_HLEN 14
+
+#define IPPROTO_ICMP 1
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ICMPV6 58
+
+/* IPv6 extension headers, RFC 7045 section 4. */
+#define NEXTHDR_HOP 0
+#define NEXTHDR_ROUTING 43
+#define NEXTHDR_FRAGMENT 44
+#define NEXTHDR_AUTH 51
+#define NEXTHDR_DEST 60
+#define NEXTHDR_MOBILITY 135
+#define MAX_EXTENSION_HEADERS 6
+
+#define IPV4_MORE_FRAGMENTS 0x2000
+#define IPV4_FRAGMENT_OFFSET 0x1fff
+#define IPV6_MORE_FRAGMENTS 0x0001
+#define IPV6_FRAGMENT_OFFSET 0xfff8
+
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+#define TCP_ACK 0x10
+
+/* What is known about the packet being handled. */
+struct packet {
+	struct addr src;
+	struct addr dst;
+	__u8 eth_dst[6];
+	__u8 eth_src[6];
+	__u32 l4; /* offset of the transport header, once walked */
+	__u32 vni;
+	enum family family;
+	enum direction direction;
+	int action; /* of a forwarded packet, from the redirect helper */
+	__be16 ethertype;
+	__be16 sport;
+	__be16 dport;
+	__u8 proto; /* IPv6: of the first header until walk_extensions() */
+	__u8 tcp_flags;
+	__u8 icmp_type;
+	bool fragment; /* any part of a fragmented datagram */
+	bool later; /* a fragment without a transport header */
+	bool options; /* IPv4 options or an IPv6 routing header */
+};
+
+static __always_inline bool addr_equal(const struct addr *a, const struct addr *b)
+{
+	const __u32 *x = (const __u32 *)a->b, *y = (const __u32 *)b->b;
+
+	return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && x[3] == y[3];
+}
+
+static __always_inline bool addr_is_zero(const struct addr *a)
+{
+	const __u32 *x = (const __u32 *)a->b;
+
+	return !(x[0] | x[1] | x[2] | x[3]);
+}
+
+static __always_inline void addr_from_v4(struct addr *a, __be32 v4)
+{
+	__u32 *w = (__u32 *)a->b;
+
+	w[0] = 0;
+	w[1] = 0;
+	w[2] = bpf_htonl(0xffff);
+	w[3] = v4;
+}
+
+static __always_inline __be32 addr_v4(const struct addr *a)
+{
+	return ((const __u32 *)a->b)[3];
+}
+
+static __always_inline bool addr_is_multicast(const struct addr *a, enum family family)
+{
+	if (family == FAMILY_V4)
+		return (a->b[12] & 0xf0) == 0xe0;
+	return a->b[0] == 0xff;
+}
+
+/* addr_from_config copies one of the loader's constants. */
+static __always_inline void addr_from_config(struct addr *a, const volatile struct addr *from)
+{
+	const volatile __u32 *w = (const volatile __u32 *)from->b;
+	__u32 *to = (__u32 *)a->b;
+
+	to[0] = w[0];
+	to[1] = w[1];
+	to[2] = w[2];
+	to[3] = w[3];
+}
+
+static __always_inline bool mac_equal(const __u8 *a, const __u8 *b)
+{
+	return *(const __u16 *)a == *(const __u16 *)b && *(const __u16 *)(a + 2) == *(const __u16 *)(b + 2) &&
+	       *(const __u16 *)(a + 4) == *(const __u16 *)(b + 4);
+}
+
+/* need makes the first len bytes of the packet directly readable. */
+static __always_inline bool need(struct __sk_buff *skb, __u32 len)
+{
+	if ((void *)(long)skb->data + len <= (void *)(long)skb->data_end)
+		return true;
+	return bpf_skb_pull_data(skb, len) == 0;
+}
+
+/* parse_eth reads the Ethernet header. Returns UNDECIDED or the reason to drop. */
+static __always_inline enum reason parse_eth(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct ethhdr *eth;
+
+	if (!need(skb, ETH_HLEN))
+		return DROP_BAD_HEADER;
+	eth = (void *)(long)skb->data;
+	if ((void *)(eth + 1) > (void *)(long)skb->data_end)
+		return DROP_BAD_HEADER;
+	__builtin_memcpy(pkt->eth_dst, eth->h_dest, 6);
+	__builtin_memcpy(pkt->eth_src, eth->h_source, 6);
+	pkt->ethertype = eth->h_proto;
+	if (skb->vlan_present || eth->h_proto == bpf_htons(ETH_P_8021Q) || eth->h_proto == bpf_htons(ETH_P_8021AD))
+		return DROP_VLAN;
+	return UNDECIDED;
+}
+
+static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct iphdr *ip;
+	__u16 frag;
+
+	if (!need(skb, ETH_HLEN + sizeof(*ip)))
+		return DROP_BAD_HEADER;
+	ip = (void *)(long)skb->data + ETH_HLEN;
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return DROP_BAD_HEADER;
+	if (ip->version != 4 || ip->ihl < 5 || ETH_HLEN + ip->ihl * 4 > skb->len)
+		return DROP_BAD_HEADER;
+	frag = bpf_ntohs(ip->frag_off);
+	pkt->family = FAMILY_V4;
+	pkt->proto = ip->protocol;
+	pkt->l4 = ETH_HLEN + ip->ihl * 4;
+	pkt->fragment = frag & (IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT_OFFSET);
+	pkt->later = frag & IPV4_FRAGMENT_OFFSET;
+	pkt->options = ip->ihl > 5;
+	addr_from_v4(&pkt->src, ip->saddr);
+	addr_from_v4(&pkt->dst, ip->daddr);
+	return UNDECIDED;
+}
+
+static __always_inline enum reason parse_ipv6(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct ipv6hdr *ip;
+
+	if (!need(skb, ETH_HLEN + sizeof(*ip)))
+		return DROP_BAD_HEADER;
+	ip = (void *)(long)skb->data + ETH_HLEN;
+	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+		return DROP_BAD_HEADER;
+	if (ip->version != 6)
+		return DROP_BAD_HEADER;
+	pkt->family = FAMILY_V6;
+	pkt->proto = ip->nexthdr;
+	pkt->l4 = ETH_HLEN + sizeof(*ip);
+	__builtin_memcpy(pkt->src.b, ip->saddr, 16);
+	__builtin_memcpy(pkt->dst.b, ip->daddr, 16);
+	/* An IPv4-mapped address on the wire would name an IPv4 endpoint. */
+	if (((__u32 *)pkt->src.b)[2] == bpf_htonl(0xffff) && !((__u64)((__u32 *)pkt->src.b)[0] | ((__u32 *)pkt->src.b)[1]))
+		return DROP_BAD_HEADER;
+	if (((__u32 *)pkt->dst.b)[2] == bpf_htonl(0xffff) && !((__u64)((__u32 *)pkt->dst.b)[0] | ((__u32 *)pkt->dst.b)[1]))
+		return DROP_BAD_HEADER;
+	return UNDECIDED;
+}
+
+/* parse_ip reads the IP header of either family. */
+static __always_inline enum reason parse_ip(struct __sk_buff *skb, struct packet *pkt)
+{
+	if (pkt->ethertype == bpf_htons(ETH_P_IP))
+		return parse_ipv4(skb, pkt);
+	if (pkt->ethertype == bpf_htons(ETH_P_IPV6))
+		return parse_ipv6(skb, pkt);
+	return DROP_ETHERTYPE;
+}
+
+static __always_inline bool is_extension(__u8 nexthdr)
+{
+	return nexthdr == NEXTHDR_HOP || nexthdr == NEXTHDR_ROUTING || nexthdr == NEXTHDR_FRAGMENT ||
+	       nexthdr == NEXTHDR_AUTH || nexthdr == NEXTHDR_DEST || nexthdr == NEXTHDR_MOBILITY;
+}
+
+/* walk_extensions moves pkt->l4 and pkt->proto past IPv6 extension headers
+ * and learns whether the packet is a fragment. A chain longer than
+ * MAX_EXTENSION_HEADERS is refused.
+ */
+static __always_inline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u8 hdr[4];
+
+	if (pkt->family != FAMILY_V6)
+		return UNDECIDED;
+	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
+		__u32 len;
+
+		if (pkt->later || !is_extension(pkt->proto))
+			return UNDECIDED;
+		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, sizeof(hdr)))
+			return DROP_BAD_HEADER;
+		len = (hdr[1] + 1) * 8;
+		if (pkt->proto == NEXTHDR_AUTH)
+			len = (hdr[1] + 2) * 4;
+		if (pkt->proto == NEXTHDR_ROUTING)
+			pkt->options = true;
+		if (pkt->proto == NEXTHDR_FRAGMENT) {
+			__u16 frag = hdr[2] << 8 | hdr[3];
+
+			len = 8;
+			pkt->fragment = true;
+			pkt->later = frag & IPV6_FRAGMENT_OFFSET;
+		}
+		pkt->proto = hdr[0];
+		pkt->l4 += len;
+	}
+	return pkt->later || !is_extension(pkt->proto) ? UNDECIDED : DROP_EXTENSION_HEADERS;
+}
+
+/* parse_l4 reads what the shadow door decides on. The packet must have been
+ * walked and must not be a later fragment.
+ */
+static __always_inline enum reason parse_l4(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u8 hdr[14];
+
+	switch (pkt->proto) {
+	case IPPROTO_TCP:
+		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 14) || skb->len < pkt->l4 + 20)
+			return DROP_BAD_HEADER;
+		pkt->tcp_flags = hdr[13];
+		break;
+	case IPPROTO_UDP:
+		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 8))
+			return DROP_BAD_HEADER;
+		break;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 8))
+			return DROP_BAD_HEADER;
+		pkt->icmp_type = hdr[0];
+		return UNDECIDED;
+	default:
+		return DROP_DOOR_PROTOCOL;
+	}
+	pkt->sport = *(__be16 *)hdr;
+	pkt->dport = *(__be16 *)(hdr + 2);
+	return UNDECIDED;
+}
+
+#endif

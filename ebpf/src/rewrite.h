@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Changing packets. All changes go through the checksum helpers, so that
+ * checksum offload and segmentation stay with whoever does them last.
+ * Every function returns 0, or -1 when a helper refused.
+ */
+#ifndef ALIOTH_REWRITE_H
+#define ALIOTH_REWRITE_H
+
+#include "parse.h"
+
+#define IPV4_CHECK_OFF (ETH_HLEN + 10)
+#define TCP_CHECK_OFF 16
+#define UDP_CHECK_OFF 6
+#define ICMP_CHECK_OFF 2
+
+enum side { SIDE_SRC, SIDE_DST };
+
+static const __u8 virtual_mac[6] = { 0x02, 0xa1, 0x07, 0x00, 0x00, 0x01 };
+
+/* set_macs writes both Ethernet addresses. */
+static __always_inline int set_macs(struct __sk_buff *skb, const __u8 *dst, const __u8 *src)
+{
+	__u8 macs[12];
+
+	__builtin_memcpy(macs, dst, 6);
+	__builtin_memcpy(macs + 6, src, 6);
+	return bpf_skb_store_bytes(skb, 0, macs, sizeof(macs), 0) ? -1 : 0;
+}
+
+/* addr_offset is where an address lies in an IP header that starts at l3. */
+static __always_inline __u32 addr_offset(__u32 l3, enum family family, enum side side)
+{
+	if (family == FAMILY_V4)
+		return l3 + (side == SIDE_SRC ? 12 : 16);
+	return l3 + (side == SIDE_SRC ? 8 : 24);
+}
+
+static __always_inline int store_addr(struct __sk_buff *skb, __u32 off, enum family family, const struct addr *a)
+{
+	if (family == FAMILY_V4)
+		return bpf_skb_store_bytes(skb, off, a->b + 12, 4, 0) ? -1 : 0;
+	return bpf_skb_store_bytes(skb, off, a->b, 16, 0) ? -1 : 0;
+}
+
+/* l4_check_offset tells where the transport checksum is that covers the
+ * addresses, and the flags to change it with; 0 when there is none here.
+ */
+static __always_inline __u32 l4_check_offset(const struct packet *pkt, __u64 *flags)
+{
+	*flags = 0;
+	if (pkt->later)
+		return 0;
+	switch (pkt->proto) {
+	case IPPROTO_TCP:
+		return pkt->l4 + TCP_CHECK_OFF;
+	case IPPROTO_UDP:
+		*flags = BPF_F_MARK_MANGLED_0;
+		return pkt->l4 + UDP_CHECK_OFF;
+	case IPPROTO_ICMPV6:
+		return pkt->family == FAMILY_V6 ? pkt->l4 + ICMP_CHECK_OFF : 0;
+	default:
+		return 0;
+	}
+}
+
+/* set_addr replaces the packet's source or destination address in the IP
+ * header and in the transport checksum. The mapped form makes the difference
+ * of two IPv4 addresses the same as that of their 16 bytes.
+ */
+static __always_inline int set_addr(struct __sk_buff *skb, struct packet *pkt, enum side side, const struct addr *to)
+{
+	struct addr *from = side == SIDE_SRC ? &pkt->src : &pkt->dst;
+	__u64 flags;
+	__u32 check = l4_check_offset(pkt, &flags);
+	__s64 diff = bpf_csum_diff((__be32 *)from->b, 16, (__be32 *)to->b, 16, 0);
+
+	if (diff < 0)
+		return -1;
+	if (check && bpf_l4_csum_replace(skb, check, 0, diff, BPF_F_PSEUDO_HDR | flags))
+		return -1;
+	if (pkt->family == FAMILY_V4 && bpf_l3_csum_replace(skb, IPV4_CHECK_OFF, 0, diff, 0))
+		return -1;
+	*from = *to;
+	return store_addr(skb, addr_offset(ETH_HLEN, pkt->family, side), pkt->family, to);
+}
+
+/* set_port replaces a TCP or UDP port of a packet that is no later fragment. */
+static __always_inline int set_port(struct __sk_buff *skb, struct packet *pkt, enum side side, __be16 to)
+{
+	__be16 *from = side == SIDE_SRC ? &pkt->sport : &pkt->dport;
+	__u64 flags;
+	__u32 check = l4_check_offset(pkt, &flags);
+
+	if (*from == to || !check)
+		return 0;
+	if (bpf_l4_csum_replace(skb, check, *from, to, flags | sizeof(to)))
+		return -1;
+	*from = to;
+	return bpf_skb_store_bytes(skb, pkt->l4 + (side == SIDE_SRC ? 0 : 2), &to, sizeof(to), 0) ? -1 : 0;
+}
+
+/* for_host makes the packet acceptable to a stack, whatever Ethernet address
+ * it had been sent to.
+ */
+static __always_inline void for_host(struct __sk_buff *skb)
+{
+	if (skb->pkt_type != PACKET_HOST)
+		bpf_skb_change_type(skb, PACKET_HOST);
+}
+
+#endif

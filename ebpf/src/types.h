@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Everything that user space shares with the programs: keys, values, enums
+ * and limits. The Go side is generated from it. A change of a layout or of the
+ * meaning of a field needs a new LAYOUT_VERSION.
+ */
+#ifndef ALIOTH_TYPES_H
+#define ALIOTH_TYPES_H
+
+#include "vmlinux.h"
+
+#define LAYOUT_VERSION 1
+
+#define MAX_INTERFACES 4096
+#define MAX_ADDRESSES 262144
+#define MAX_SUBNETS 65536
+#define MAX_VPCS 16384
+#define MAX_NODES 16384
+#define MAX_CLOSED 65536
+#define MAX_SERVICES 65536
+#define MAX_BACKENDS 262144
+#define MAX_CONNECTIONS 524288
+#define MAX_PROBES 65536
+
+/* An IPv6 address, or an IPv4 address in its v4-mapped form, so that one code
+ * path serves both families. Network order.
+ */
+struct addr {
+	__u8 b[16];
+} __attribute__((aligned(4)));
+
+enum family {
+	FAMILY_V4,
+	FAMILY_V6,
+	FAMILY_LEN,
+};
+
+/* Where a counted packet was seen. */
+enum direction {
+	DIRECTION_FROM_POD,
+	DIRECTION_TO_POD,
+	DIRECTION_FROM_TUNNEL,
+	DIRECTION_SOCKET,
+	DIRECTION_LEN,
+};
+
+/* What became of a packet. Every packet that a program sees counts exactly
+ * one of these. The meaning of each is in the string table on the Go side.
+ */
+enum reason {
+	UNDECIDED, /* between two steps of a decision; counting one is a bug */
+	FORWARDED_LOCAL,
+	FORWARDED_REMOTE,
+	REPLIED,
+	TO_STACK,
+	FROM_STACK,
+	PROBE_REWRITTEN,
+	HOOK_REWRITTEN,
+	/* Every reason from here on is a drop. */
+	DROP_UNKNOWN_INTERFACE,
+	DROP_VLAN,
+	DROP_ETHERTYPE,
+	DROP_BAD_HEADER,
+	DROP_EXTENSION_HEADERS,
+	DROP_SPOOFED_MAC,
+	DROP_SPOOFED_IP,
+	DROP_SPOOFED_LOCAL,
+	DROP_ARP_OWN,
+	DROP_ARP_OTHER,
+	DROP_ND_OWN,
+	DROP_ND_OTHER,
+	DROP_ROUTER_SOLICITATION,
+	DROP_MLD,
+	DROP_MULTICAST,
+	DROP_BROADCAST,
+	DROP_GATEWAY_CLOSED,
+	DROP_NO_ENDPOINT,
+	DROP_NO_SUBNET,
+	DROP_NO_INTERFACE,
+	DROP_VNI_MISMATCH,
+	DROP_NOT_HERE,
+	DROP_NODE_OUTSIDE,
+	DROP_NO_SHADOW,
+	DROP_NOT_SHADOW,
+	DROP_DOOR_CLOSED,
+	DROP_DOOR_PROTOCOL,
+	DROP_DOOR_FRAGMENT,
+	DROP_DOOR_OPTIONS,
+	DROP_SERVICE_PORT,
+	DROP_SERVICE_ICMP,
+	DROP_NO_BACKEND,
+	DROP_NO_CONNECTION,
+	DROP_CONN_LIMIT,
+	DROP_CONN_FULL,
+	DROP_CONN_CONFLICT,
+	DROP_EGRESS_CLOSED,
+	DROP_EGRESS_SHADOW,
+	DROP_EGRESS_NODE,
+	DROP_EGRESS_DEFAULT_VPC,
+	DROP_EGRESS_SERVICE,
+	DROP_EGRESS_LINK_LOCAL,
+	DROP_EGRESS_MULTICAST,
+	DROP_EGRESS_DENIED,
+	DROP_EGRESS_TUNNEL_PORT,
+	DROP_NO_TUNNEL_KEY,
+	DROP_UNKNOWN_NODE,
+	DROP_UNKNOWN_VNI,
+	DROP_TUNNEL_FLOOD,
+	DROP_REWRITE_FAILED,
+	REASON_LEN,
+};
+
+/* By these marks the host's rules recognise what a program has let out, and how
+ * far. MARK_MASK covers the only bits of a packet's mark that Alioth uses; every
+ * packet from a pod to the host's stack has them set to one of the values, or
+ * to 0 when it answers the node. A program knows the addresses of nodes only as
+ * far as they were listed, the host all of its own: so the mark says whether
+ * they are allowed.
+ */
+enum mark {
+	MARK_MASK = 0x30000000,
+	MARK_SHARED = 0x10000000, /* to a backend of a shared service */
+	MARK_EGRESS = 0x20000000, /* to the outside, to be masqueraded, never to this node */
+	MARK_NODE = 0x30000000, /* of the default VPC: to the outside or to a node */
+};
+
+struct config {
+	struct addr node_shadow[FAMILY_LEN];
+	struct addr tunnel_source[FAMILY_LEN]; /* zero: the route decides */
+	__u64 netns_cookie; /* of the node's own network namespace */
+	__u64 linger_jiffies; /* 1 s */
+	__u32 vxlan_ifindex;
+	__u32 connections_per_interface;
+	__be16 tunnel_port;
+	__u16 pad;
+	__u32 pad2;
+};
+
+enum interface_flag {
+	/* The node's own interface: no door, and no peer to redirect to. */
+	INTERFACE_NODE = 1 << 0,
+};
+
+struct interface {
+	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
+	struct addr shadow[FAMILY_LEN]; /* zero: no door in this family */
+	__u32 vni;
+	enum interface_flag flags;
+	__u8 mac[6];
+	__u8 pad[2];
+};
+
+struct address_key {
+	__u32 vni;
+	struct addr ip;
+};
+
+enum address_kind {
+	ADDRESS_LOCAL = 1,
+	ADDRESS_REMOTE,
+	ADDRESS_GATEWAY,
+	ADDRESS_KIND_LEN,
+};
+
+struct address {
+	enum address_kind kind;
+	__u32 ifindex; /* ADDRESS_LOCAL */
+	struct addr node; /* ADDRESS_REMOTE */
+	__u8 mac[6];
+	__u8 pad[2];
+};
+
+/* Bits of the prefix, including the 32 of the VNI. */
+struct prefix_key {
+	__u32 prefixlen;
+	__u32 vni;
+	struct addr ip;
+};
+
+enum vpc_flag {
+	VPC_EGRESS = 1 << 0,
+	VPC_DEFAULT = 1 << 1,
+};
+
+struct vpc {
+	enum vpc_flag flags;
+};
+
+enum closed_class {
+	CLOSED_SHADOW = 1,
+	CLOSED_NODE,
+	CLOSED_DEFAULT_VPC,
+	CLOSED_SERVICE,
+	CLOSED_LINK_LOCAL,
+	CLOSED_MULTICAST,
+	CLOSED_DENIED,
+	CLOSED_CLASS_LEN,
+};
+
+struct closed {
+	enum closed_class class;
+};
+
+/* Port and protocol 0 stand for the virtual address as such: it tells a
+ * service's address from any other when the port is not one of the service.
+ */
+struct service_key {
+	__u32 vni;
+	struct addr vip;
+	__be16 port;
+	__u8 proto;
+	__u8 pad;
+};
+
+struct service {
+	__u32 id;
+	__u32 backends; /* slots 0 to backends-1 under this id */
+};
+
+struct backend_key {
+	__u32 service;
+	__u32 slot;
+};
+
+struct backend {
+	struct addr ip;
+	__be16 port;
+	__u16 pad;
+};
+
+enum conn_direction {
+	CONN_FORWARD, /* peer = the service's address; value = its backend */
+	CONN_REVERSE, /* peer = the backend; value = the service's address */
+};
+
+struct conn_key {
+	__u32 vni;
+	struct addr pod;
+	struct addr peer;
+	__be16 pod_port;
+	__be16 peer_port;
+	enum conn_direction direction;
+	__u8 proto;
+	__u8 pad[3];
+};
+
+enum conn_flag {
+	CONN_FIN = 1 << 0, /* this direction has been closed */
+	CONN_RST = 1 << 1,
+	CONN_SEEN = 1 << 2, /* at least one packet since the first */
+};
+
+struct conn {
+	__u64 last_seen; /* ns, monotonic clock, renewed once per second */
+	struct addr addr;
+	__be16 port;
+	__u16 pad;
+	__u32 ifindex;
+	enum conn_flag flags;
+	__u32 pad2;
+};
+
+/* Scope 0 is the node's own network namespace; others may follow. */
+struct target_key {
+	__u32 scope;
+	struct addr ip;
+	__be16 port; /* 0: a probe, whatever the port is */
+	__u16 pad;
+};
+
+struct counter {
+	__u64 packets;
+	__u64 bytes;
+};
+
+/* One dropped packet, as far as it had been parsed. */
+struct drop_event {
+	__u64 time; /* ns, monotonic clock */
+	struct addr src;
+	struct addr dst;
+	__u32 vni;
+	__u32 ifindex;
+	enum reason reason;
+	enum direction direction;
+	enum mark mark;
+	__be16 sport;
+	__be16 dport;
+	__u8 proto;
+	__u8 pad[7];
+};
+
+#endif
