@@ -1,0 +1,199 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Defaults of Config.
+const (
+	DefaultPinDir                  = "/sys/fs/bpf/alioth"
+	DefaultCgroupRoot              = "/sys/fs/cgroup"
+	DefaultTunnelPort              = 4789 // RFC 7348
+	DefaultConnectionsPerInterface = 2048
+	DefaultConnections             = 1 << 19
+)
+
+// The marks on packets that the programs hand to the host's stack; an answer to
+// the node has none. Rules of the host compare with them under MarkMask.
+const (
+	MarkMask   = uint32(aliothMarkMARK_MASK)
+	MarkShared = uint32(aliothMarkMARK_SHARED) // to a backend of a shared service
+	MarkEgress = uint32(aliothMarkMARK_EGRESS) // to the outside, to be masqueraded, never to this node
+	MarkNode   = uint32(aliothMarkMARK_NODE)   // of the default VPC: to the outside or to a node
+)
+
+// Config is what the programs need to know when they are loaded.
+type Config struct {
+	// PinDir holds the pinned maps and links; it must lie on a bpf file
+	// system that outlives the process. Default DefaultPinDir.
+	PinDir string
+	// CgroupRoot is the cgroup2 directory whose processes' sockets are
+	// watched for the kubelet's connects. Default DefaultCgroupRoot.
+	CgroupRoot string
+	// VXLANIfindex is the node's VXLAN device in external (collect_md) mode,
+	// without learning. Required.
+	VXLANIfindex int
+	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
+	TunnelPort uint16
+	// TunnelSource4 and TunnelSource6 are the addresses under which the other
+	// nodes know this one. Without them the route decides.
+	TunnelSource4, TunnelSource6 netip.Addr
+	// NodeShadow4 and NodeShadow6 are the addresses under which the node
+	// speaks to shadows. A family without one has no door.
+	NodeShadow4, NodeShadow6 netip.Addr
+	// NetnsCookie is the cookie of the node's network namespace. Default: that
+	// of the namespace in which Open is called.
+	NetnsCookie uint64
+	// ConnectionsPerInterface bounds the flows to shared services that one
+	// interface may hold. Default DefaultConnectionsPerInterface.
+	ConnectionsPerInterface uint32
+	// Connections is the size of the node's table of flows to shared
+	// services; a flow takes two entries. Only what is used takes memory,
+	// beyond 16 bytes per entry. A change replaces the maps, and forgets the
+	// flows, with the first Apply. Default DefaultConnections.
+	Connections uint32
+}
+
+// withDefaults returns the configuration with its zero fields filled in, or an
+// error that says which field cannot be used.
+func (c Config) withDefaults() (Config, error) {
+	if c.PinDir == "" {
+		c.PinDir = DefaultPinDir
+	}
+	if c.CgroupRoot == "" {
+		c.CgroupRoot = DefaultCgroupRoot
+	}
+	if c.TunnelPort == 0 {
+		c.TunnelPort = DefaultTunnelPort
+	}
+	if c.ConnectionsPerInterface == 0 {
+		c.ConnectionsPerInterface = DefaultConnectionsPerInterface
+	}
+	if c.Connections == 0 {
+		c.Connections = DefaultConnections
+	}
+	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
+		return c, fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
+	}
+	if c.ConnectionsPerInterface > math.MaxInt32 {
+		return c, fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
+			c.ConnectionsPerInterface, math.MaxInt32)
+	}
+	if err := c.checkFamilies(); err != nil {
+		return c, err
+	}
+	if c.NetnsCookie == 0 {
+		cookie, err := ownNetnsCookie()
+		if err != nil {
+			return c, err
+		}
+		c.NetnsCookie = cookie
+	}
+	return c, nil
+}
+
+func (c Config) checkFamilies() error {
+	for name, ip := range map[string]netip.Addr{"NodeShadow4": c.NodeShadow4, "TunnelSource4": c.TunnelSource4} {
+		if ip.IsValid() && !ip.Unmap().Is4() {
+			return fmt.Errorf("check configuration: %s %s is no IPv4 address", name, ip)
+		}
+	}
+	for name, ip := range map[string]netip.Addr{"NodeShadow6": c.NodeShadow6, "TunnelSource6": c.TunnelSource6} {
+		if ip.IsValid() && ip.Unmap().Is4() {
+			return fmt.Errorf("check configuration: %s %s is no IPv6 address", name, ip)
+		}
+	}
+	return nil
+}
+
+// constants returns the configuration as the programs read it.
+func (c Config) constants() (aliothConfig, error) {
+	second, err := jiffiesPerSecond()
+	if err != nil {
+		return aliothConfig{}, err
+	}
+	k := aliothConfig{
+		NetnsCookie:             c.NetnsCookie,
+		LingerJiffies:           second,
+		VxlanIfindex:            uint32(c.VXLANIfindex),
+		ConnectionsPerInterface: c.ConnectionsPerInterface,
+		TunnelPort:              networkOrder(c.TunnelPort),
+	}
+	for family, ip := range []netip.Addr{c.NodeShadow4, c.NodeShadow6} {
+		if ip.IsValid() {
+			k.NodeShadow[family].B = ip.As16()
+		}
+	}
+	for family, ip := range []netip.Addr{c.TunnelSource4, c.TunnelSource6} {
+		if ip.IsValid() {
+			k.TunnelSource[family].B = ip.As16()
+		}
+	}
+	return k, nil
+}
+
+// jiffiesPerSecond tells the kernel's tick rate, which is a build option and
+// not written anywhere reliably. The coarse clock advances once per tick and
+// reports that as its resolution.
+func jiffiesPerSecond() (uint64, error) {
+	var resolution unix.Timespec
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &resolution); err != nil {
+		return 0, fmt.Errorf("read resolution of coarse clock: %w", err)
+	}
+	if resolution.Nano() <= 0 {
+		return 0, fmt.Errorf("read resolution of coarse clock: %d ns", resolution.Nano())
+	}
+	return uint64(math.Round(1e9 / float64(resolution.Nano()))), nil
+}
+
+// ownNetnsCookie returns the cookie of the calling thread's network namespace.
+func ownNetnsCookie() (uint64, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open socket for the namespace cookie: %w", err)
+	}
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("read cookie of the network namespace: %w", err)
+	}
+	return cookie, nil
+}
+
+// preparePinDir makes the pin directories. Pins on another file system than
+// bpf are impossible, and a bpf file system mounted here would vanish with the
+// caller's mount namespace, so a missing one is an error.
+func preparePinDir(dir string) error {
+	var fs unix.Statfs_t
+	parent := dir
+	for {
+		err := unix.Statfs(parent, &fs)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.ENOENT) || parent == filepath.Dir(parent) {
+			return fmt.Errorf("look at pin directory %s: %w", dir, err)
+		}
+		parent = filepath.Dir(parent)
+	}
+	if fs.Type != unix.BPF_FS_MAGIC {
+		return fmt.Errorf("use pin directory %s: not on a bpf file system; "+
+			"run 'mount -t bpf bpf /sys/fs/bpf' on the host", dir)
+	}
+	if err := os.MkdirAll(linkDir(dir), 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	return nil
+}
+
+func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }

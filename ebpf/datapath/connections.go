@@ -1,0 +1,235 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// How long a flow to a shared service is remembered without a packet. The
+// programs note packets with a resolution of one second.
+const (
+	idleEstablished = 2*time.Hour + 4*time.Minute // TCP, RFC 5382 REQ-5
+	idleOpening     = time.Minute                 // TCP that nobody answered
+	idleClosing     = 30 * time.Second            // TCP closed from both sides, or reset
+	idleDatagram    = 30 * time.Second            // UDP
+	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
+)
+
+const (
+	protoTCP = 6
+	protoUDP = 17
+	portDNS  = 53
+)
+
+// MonotonicNow returns the time of the clock by which flows are dated.
+func MonotonicNow() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0, fmt.Errorf("read monotonic clock: %w", err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// flow is the pair of entries of one flow.
+type flow struct {
+	forward, reverse       aliothConnKey
+	hasForward, hasReverse bool
+	ifindex                uint32
+	lastSeen               time.Duration
+	forwardFlags           aliothConnFlag
+	reverseFlags           aliothConnFlag
+}
+
+// idle returns for how long the flow may be silent.
+func (f *flow) idle() time.Duration {
+	flags := f.forwardFlags | f.reverseFlags
+	closed := f.forwardFlags&f.reverseFlags&aliothConnFlagCONN_FIN != 0 || flags&aliothConnFlagCONN_RST != 0
+	answered := f.reverseFlags&aliothConnFlagCONN_SEEN != 0
+	switch {
+	case f.forward.Proto == protoUDP && networkOrder(f.forward.PeerPort) == portDNS:
+		return idleDNS
+	case f.forward.Proto == protoUDP:
+		return idleDatagram
+	case closed:
+		return idleClosing
+	case !answered:
+		return idleOpening
+	default:
+		return idleEstablished
+	}
+}
+
+// expired tells whether the flow has ended. Half a pair serves nobody; it is
+// left alone for as long as its other half may just be about to be written.
+func (f *flow) expired(now time.Duration) bool {
+	silent := now - f.lastSeen
+	if !f.hasForward || !f.hasReverse {
+		return silent > time.Second
+	}
+	return silent > f.idle()
+}
+
+// pairFlows joins the entries that belong together, keyed by the forward key.
+func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
+	flows := map[aliothConnKey]*flow{}
+	for key, row := range entries {
+		other := key
+		other.Peer, other.PeerPort = row.Addr, row.Port
+		forward, reverse := key, other
+		other.Direction = aliothConnDirectionCONN_REVERSE
+		reverse.Direction = aliothConnDirectionCONN_REVERSE
+		if key.Direction == aliothConnDirectionCONN_REVERSE {
+			forward, reverse = other, key
+			forward.Direction = aliothConnDirectionCONN_FORWARD
+		}
+		f, ok := flows[forward]
+		if !ok {
+			f = &flow{forward: forward, reverse: reverse, ifindex: row.Ifindex}
+			flows[forward] = f
+		}
+		f.lastSeen = max(f.lastSeen, time.Duration(row.LastSeen))
+		if key.Direction == aliothConnDirectionCONN_REVERSE {
+			f.hasReverse, f.reverseFlags = true, row.Flags
+		} else {
+			f.hasForward, f.forwardFlags, f.reverse = true, row.Flags, reverse
+		}
+	}
+	return flows
+}
+
+// SweepConnections forgets the flows to shared services that have ended or
+// have been silent for too long at now (of MonotonicNow), and sets straight
+// how many flows each interface holds. It returns the number of flows
+// forgotten. Call it every few seconds.
+func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.forgetFlows(func(f *flow) bool { return f.expired(now) })
+}
+
+// forgetFlows deletes the flows that are over, and accounts for it.
+func (d *Datapath) forgetFlows(over func(*flow) bool) (removed int, err error) {
+	// Read before the entries: a flow opened in between is counted as held
+	// once too often until the next time, never once too rarely.
+	opened := map[uint32]uint32{}
+	if err := readMap(d.objects.AliothConnOpened, opened); err != nil {
+		return 0, err
+	}
+	entries, err := d.readConnections()
+	if err != nil {
+		return 0, err
+	}
+	held := map[uint32]uint32{}
+	for _, f := range pairFlows(entries) {
+		if !over(f) {
+			held[f.ifindex]++
+			continue
+		}
+		if err := d.forget(f); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	for ifindex, n := range opened {
+		if err := d.objects.AliothConnEnded.Update(ifindex, n-held[ifindex], ebpf.UpdateExist); err != nil &&
+			!errors.Is(err, ebpf.ErrKeyNotExist) {
+			return removed, fmt.Errorf("write ended flows of device %d: %w", ifindex, err)
+		}
+	}
+	return removed, nil
+}
+
+// readConnections copies the table while programs change it. Lookups in
+// batches see each bucket as a whole, so no lasting entry is missed.
+func (d *Datapath) readConnections() (map[aliothConnKey]aliothConn, error) {
+	const batch = 4096
+	var (
+		entries = map[aliothConnKey]aliothConn{}
+		keys    = make([]aliothConnKey, batch)
+		rows    = make([]aliothConn, batch)
+		cursor  ebpf.MapBatchCursor
+	)
+	for {
+		n, err := d.objects.AliothConnections.BatchLookup(&cursor, keys, rows, nil)
+		for i := range n {
+			entries[keys[i]] = rows[i]
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read connections: %w", err)
+		}
+	}
+}
+
+// forget deletes the entries of a flow, the forward one first: as long as it is
+// there, packets go out whose answers need the other.
+func (d *Datapath) forget(f *flow) error {
+	if f.hasForward {
+		if err := d.objects.AliothConnections.Delete(f.forward); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("delete connection: %w", err)
+		}
+	}
+	if f.hasReverse {
+		if err := d.objects.AliothConnections.Delete(f.reverse); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("delete connection: %w", err)
+		}
+	}
+	return nil
+}
+
+// pruneFlows forgets flows that lead to nobody: those of services that are gone,
+// and UDP flows to backends that are gone, whose clients would never notice.
+// TCP flows are left to end in peace.
+func (d *Datapath) pruneFlows(want *tables) error {
+	_, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) })
+	return err
+}
+
+// serves tells whether a flow still has somebody at its other end.
+func (t *tables) serves(f *flow) bool {
+	service, ok := t.services[aliothServiceKey{
+		Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto,
+	}]
+	if !ok {
+		return false
+	}
+	backend := aliothBackend{Ip: f.reverse.Peer, Port: f.reverse.PeerPort}
+	return f.forward.Proto == protoTCP || slices.Contains(t.backendsOf(service), backend)
+}
+
+// stepFlows opens or closes an interface's account of flows. Closing it also
+// forgets the flows, so that a later pod of the same address inherits none.
+func (d *Datapath) stepFlows(op operation) error {
+	ifindex := op.Key.(uint32)
+	accounts := []*ebpf.Map{d.objects.AliothConnEnded, d.objects.AliothConnOpened}
+	if !op.Delete {
+		for _, m := range accounts {
+			if err := m.Update(ifindex, uint32(0), ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+				return fmt.Errorf("%s: %w", op, err)
+			}
+		}
+		return nil
+	}
+	var opened uint32
+	if err := d.objects.AliothConnOpened.Lookup(ifindex, &opened); err == nil && opened != 0 {
+		if _, err := d.forgetFlows(func(f *flow) bool { return f.ifindex == ifindex }); err != nil {
+			return err
+		}
+	}
+	for _, m := range accounts {
+		if err := m.Delete(ifindex); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return nil
+}

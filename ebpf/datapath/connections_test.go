@@ -1,0 +1,66 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"testing"
+	"time"
+)
+
+func TestFlowsAreForgottenInTheirTime(t *testing.T) {
+	const now = 10 * time.Hour
+	fin, rst, seen := aliothConnFlagCONN_FIN, aliothConnFlagCONN_RST, aliothConnFlagCONN_SEEN
+	for _, c := range []struct {
+		name             string
+		proto            uint8
+		port             uint16
+		forward, reverse aliothConnFlag
+		idle             time.Duration
+	}{
+		{"TCP that nobody answered", protoTCP, 443, seen, 0, idleOpening},
+		{"TCP", protoTCP, 443, seen, seen, idleEstablished},
+		{"TCP closed by one side", protoTCP, 443, seen | fin, seen, idleEstablished},
+		{"TCP closed by both sides", protoTCP, 443, seen | fin, seen | fin, idleClosing},
+		{"TCP that was reset", protoTCP, 443, seen, seen | rst, idleClosing},
+		{"UDP", protoUDP, 123, 0, 0, idleDatagram},
+		{"DNS", protoUDP, portDNS, seen, seen, idleDNS},
+		{"DNS over TCP", protoTCP, portDNS, seen, seen, idleEstablished},
+	} {
+		key := aliothConnKey{
+			Vni: 5, Pod: rawAddr(ip("10.0.1.10")), Peer: rawAddr(ip("10.96.0.1")), PodPort: networkOrder(1000),
+			PeerPort: networkOrder(c.port), Direction: aliothConnDirectionCONN_FORWARD, Proto: c.proto,
+		}
+		reverse := key
+		reverse.Direction, reverse.Peer, reverse.PeerPort = aliothConnDirectionCONN_REVERSE, rawAddr(ip("10.8.1.10")), networkOrder(8443)
+		at := func(seen time.Duration) *flow {
+			pairs := pairFlows(map[aliothConnKey]aliothConn{
+				// The older half does not make the flow old.
+				key:     {Addr: reverse.Peer, Port: reverse.PeerPort, Ifindex: 7, Flags: c.forward, LastSeen: uint64(seen)},
+				reverse: {Addr: key.Peer, Port: key.PeerPort, Ifindex: 7, Flags: c.reverse, LastSeen: 1},
+			})
+			if len(pairs) != 1 || pairs[key] == nil || pairs[key].reverse != reverse {
+				t.Fatalf("%s: entries pair up as %v", c.name, pairs)
+			}
+			return pairs[key]
+		}
+		if at(now - c.idle).expired(now) {
+			t.Errorf("%s: forgotten after %v", c.name, c.idle)
+		}
+		if !at(now - c.idle - time.Nanosecond).expired(now) {
+			t.Errorf("%s: remembered for more than %v", c.name, c.idle)
+		}
+	}
+}
+
+func TestHalfAFlowIsForgottenSoon(t *testing.T) {
+	key := aliothConnKey{Vni: 5, Proto: protoTCP, Direction: aliothConnDirectionCONN_REVERSE}
+	for _, f := range pairFlows(map[aliothConnKey]aliothConn{key: {LastSeen: uint64(time.Hour)}}) {
+		if f.expired(time.Hour + time.Second) {
+			t.Error("forgotten while its other half may just be written")
+		}
+		if !f.expired(time.Hour + 2*time.Second) {
+			t.Error("remembered without its other half")
+		}
+	}
+}

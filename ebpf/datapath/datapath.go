@@ -1,0 +1,271 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+
+	"github.com/cilium/ebpf"
+)
+
+// Datapath is the loaded datapath of a node. Its methods may be called
+// concurrently.
+type Datapath struct {
+	cfg     Config
+	log     *slog.Logger
+	objects *aliothObjects
+	reader  *Reader
+	links   *links
+	filters *filters
+
+	mu sync.Mutex
+	// have is what the maps hold, or nil when they have to be read first.
+	have *tables
+	// recheck says that what have knows of attachments is not to be relied on.
+	recheck bool
+	// promote makes new maps and programs the node's own. It is set while
+	// the pin directory belongs to an incompatible version, whose programs
+	// keep serving until the first Apply has filled the new maps.
+	promote func() error
+}
+
+// Open loads the programs and makes them the node's datapath: it adopts the
+// maps pinned by an earlier process, replaces the programs on every interface
+// and link that has one without ever detaching it, and attaches those of the
+// tunnel and of the sockets. Maps pinned by an incompatible version are left in
+// use until the first Apply has filled new ones. Devices are those of the
+// network namespace in which Open is called.
+func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := preparePinDir(cfg.PinDir); err != nil {
+		return nil, err
+	}
+	spec, err := specify(cfg)
+	if err != nil {
+		return nil, err
+	}
+	adopted, err := adopt(cfg.PinDir, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer adopted.close()
+	objects, err := load(spec, adopted)
+	if err != nil {
+		return nil, err
+	}
+	filters, err := newFilters(objects, log)
+	if err != nil {
+		objects.Close()
+		return nil, err
+	}
+	d := &Datapath{
+		cfg:     cfg,
+		log:     log,
+		objects: objects,
+		reader:  newReader(byName(objects)),
+		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, log: log},
+		filters: filters,
+	}
+	if err := d.takeOver(adopted); err != nil {
+		filters.close()
+		objects.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// takeOver promotes the loaded objects now, or arranges for that to happen
+// once their maps are filled.
+func (d *Datapath) takeOver(a *adoption) error {
+	adopted := map[string]*ebpf.Map{}
+	for name, m := range a.maps {
+		adopted[name] = m
+	}
+	promote := func() error {
+		if err := pinMaps(d.cfg.PinDir, byName(d.objects), adopted, d.log); err != nil {
+			return err
+		}
+		return d.attachAll()
+	}
+	if a.foreign != "" {
+		d.log.Warn("pinned maps do not fit; replacing them with the first state", "reason", a.foreign)
+		d.promote = promote
+		return nil
+	}
+	d.log.Info("datapath opened", "pin_dir", d.cfg.PinDir, "adopted_maps", len(adopted))
+	return promote()
+}
+
+// attachAll makes the current programs those of every hook that has one.
+func (d *Datapath) attachAll() error {
+	if err := d.links.retire(d.filters); err != nil {
+		return err
+	}
+	if err := d.filters.replaceAll(); err != nil {
+		return err
+	}
+	return d.links.upsertAll(d.cfg)
+}
+
+// Close releases the process's hold on the datapath, which goes on working.
+func (d *Datapath) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.filters.close()
+	if err := d.objects.Close(); err != nil {
+		return fmt.Errorf("close datapath: %w", err)
+	}
+	return nil
+}
+
+// Apply makes the datapath equal to s. It is idempotent, and safe to repeat
+// after an error. A contradiction in s is reported as ErrInvalidState before
+// anything is changed; interfaces that cannot be given their programs are
+// reported as AttachErrors after everything else is done.
+func (d *Datapath) Apply(s State) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	have, err := d.current()
+	if err != nil {
+		return err
+	}
+	want := compile(s, have)
+	d.have = nil // until every step is known to be done
+	plan := makePlan(have, want)
+	if err := d.promoteAfter(&plan); err != nil {
+		return err
+	}
+	if err := d.execute(plan); err != nil {
+		return err
+	}
+	if !maps.Equal(have.services, want.services) {
+		if err := d.pruneFlows(want); err != nil {
+			return err
+		}
+	}
+	d.have = want
+	return nil
+}
+
+// Recheck makes the next Apply look at every device, and so repair what was
+// taken away by hand. Without it, Apply remembers what is attached to a device
+// for as long as the device exists.
+func (d *Datapath) Recheck() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recheck = true
+}
+
+// current returns what the maps and devices hold.
+func (d *Datapath) current() (*tables, error) {
+	// Before anything is listed: what vanishes later is told the next time.
+	vanished, lost, err := d.filters.vanished.since()
+	if err != nil {
+		return nil, err
+	}
+	have := d.have
+	if have == nil {
+		if have, err = d.reader.tables(); err != nil {
+			return nil, err
+		}
+	}
+	if d.have != nil && !d.recheck && !lost {
+		maps.DeleteFunc(have.attachments, func(a attachment, _ none) bool {
+			_, gone := vanished[a.Ifindex]
+			return gone
+		})
+		return have, nil
+	}
+	d.recheck = true // until the list is complete
+	if have.attachments, err = d.filters.attached(); err != nil {
+		return nil, err
+	}
+	d.recheck = false
+	return have, nil
+}
+
+// promoteAfter fills the maps of a new layout before they take the place of
+// the old ones, and leaves the steps that remain.
+func (d *Datapath) promoteAfter(plan *[]operation) error {
+	if d.promote == nil {
+		return nil
+	}
+	var attach []operation
+	for _, op := range *plan {
+		if op.Table == tableAttachments {
+			attach = append(attach, op)
+			continue
+		}
+		if err := d.step(op); err != nil {
+			return err
+		}
+	}
+	if err := d.promote(); err != nil {
+		return err
+	}
+	d.promote = nil
+	*plan = attach
+	return nil
+}
+
+// execute takes the steps in their order. A failed attachment stops nothing:
+// its interface gets no traffic, and a map that cannot be written stops
+// everything, because later steps may rely on it.
+func (d *Datapath) execute(plan []operation) error {
+	var failed []error
+	for _, op := range plan {
+		err := d.step(op)
+		var attach *AttachError
+		if errors.As(err, &attach) {
+			failed = append(failed, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		d.log.Debug("applied", "operation", op)
+	}
+	return errors.Join(failed...)
+}
+
+// step takes one step. All of them can be taken again without harm.
+func (d *Datapath) step(op operation) error {
+	switch op.Table {
+	case tableAttachments:
+		a := op.Key.(attachment)
+		if err := d.filters.ensure(a); err != nil {
+			return &AttachError{Ifindex: int(a.Ifindex), Program: string(a.Program), Err: err}
+		}
+		return nil
+	case tableFlows:
+		return d.stepFlows(op)
+	}
+	m := d.reader.maps[mapPrefix+string(op.Table)]
+	if op.Delete {
+		if err := m.Delete(op.Key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+		return nil
+	}
+	if err := m.Put(op.Key, op.Value); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+// Snapshot reads the whole state back from the maps.
+func (d *Datapath) Snapshot() (State, error) { return d.reader.Snapshot() }
+
+// Counters reads all counters that are not zero.
+func (d *Datapath) Counters() ([]Counter, error) { return d.reader.Counters() }

@@ -1,0 +1,78 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package datapath loads the BPF programs of a node, keeps them attached, and
+// makes their maps equal to a State.
+//
+// # Programs and hooks
+//
+//	 pod a              pod b                          other nodes
+//	 eth0               eth0                                |
+//	  |                  ^                                  v
+//	  |                  | peer redirect               VXLAN device
+//	==|==================|==================================|=====
+//	  v                  |                                  v
+//	[from_pod] -- address table --+--- local --> b    [from_tunnel]
+//	  |   |                       +--- remote -> VXLAN      |
+//	  |   +- answers ARP, ND, a gateway's echo              +-> local pods
+//	  |
+//	  | the shadow door: source becomes the shadow
+//	  |   to the node's shadow    no bare SYN, mark 0
+//	  |   to a shared service     destination becomes a backend, MarkShared
+//	  |   to the outside          nothing that is closed, MarkEgress;
+//	  |                           of the default VPC MarkNode
+//	  v
+//	host stack ------ routes, netfilter ------ underlay
+//	  |
+//	  | destination is the shadow
+//	  v
+//	[to_pod]  destination becomes the pod's address, source the service's
+//	  |
+//	  v
+//	 pod a
+//
+// [from_pod] (clsact ingress) and [to_pod] (clsact egress) sit on the host end
+// of every pod's veth, [from_pod] also on the far end of the node's own pair in
+// the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device, and
+// connect4 and connect6 at the cgroup root, where they send the kubelet's
+// probes and lifecycle hooks to shadows.
+//
+// # Maps
+//
+//	alioth_interfaces    ifindex             -> VNI, addresses, shadows, MAC, flags
+//	alioth_addresses     {VNI, ip}           -> local ifindex, node, or gateway
+//	alioth_subnets       {VNI, prefix}       ranges whose table is complete here
+//	alioth_vpc_ranges    {VNI, prefix}       all ranges of a VPC
+//	alioth_vpcs          VNI                 -> egress, default VPC
+//	alioth_nodes         ip                  known nodes
+//	alioth_closed        {VNI or 0, prefix}  -> why egress must not go there
+//	alioth_services      {VNI 0, vip, port}  -> id and number of backends
+//	alioth_backends      {id, slot}          -> ip, port
+//	alioth_connections   {VNI, pod, peer, ...} two entries per flow to a service
+//	alioth_conn_opened, alioth_conn_ended    flows per interface
+//	alioth_targets       {scope, ip, port}   -> shadow
+//	alioth_counters      reason x direction, per CPU
+//	alioth_drops         sampled drop events
+//	alioth_layout        version of all of these
+//
+// A destination is looked up as address, then subnet, then VPC. Today a miss in
+// a known subnet or VPC is a drop with a reason; handing the packet to a node
+// with the full table takes the place of those two drops and of the one for an
+// address that has moved, and learned addresses come between the first two.
+//
+// # Limits
+//
+// At the shadow door a packet with IPv4 options or an IPv6 routing header, a
+// protocol other than TCP, UDP and ICMP, a fragment to the node or to a
+// service, and a later fragment of UDP to the outside are dropped. A service's
+// answer that reaches the pod in fragments shows the service's address in the
+// first of them only. The checksum of a transport header that an ICMP error
+// quotes is not translated. Inside a VPC all of these pass.
+//
+// # Life
+//
+// Maps and links are pinned, filters of clsact stay by themselves. Open replaces
+// programs in place and adopts maps; Close leaves everything working; Uninstall
+// removes it. C (in ebpf/src) owns every layout, the Go side is generated from
+// it. Linux 6.6 or later.
+package datapath

@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// inNetns moves the test into a network namespace of its own, which lives as
+// long as the test.
+func inNetns(t *testing.T) netns.NsHandle {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("missing feature: network namespaces and BPF need root")
+	}
+	// Never unlocked: the thread ends with the test.
+	runtime.LockOSThread()
+	ns, err := netns.New()
+	if err != nil {
+		t.Fatalf("make network namespace: %v", err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// enter moves a subtest, which has a goroutine of its own, into a namespace.
+func enter(t *testing.T, ns netns.NsHandle) {
+	t.Helper()
+	runtime.LockOSThread()
+	if err := netns.Set(ns); err != nil {
+		t.Fatalf("enter network namespace: %v", err)
+	}
+}
+
+// bpffs mounts a bpf file system that belongs to the test.
+func bpffs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, "mode=0700"); err != nil {
+		t.Fatalf("mount bpf file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount bpf file system: %v", err)
+		}
+	})
+	return filepath.Join(dir, "alioth")
+}
+
+// childCgroup makes a cgroup2 directory that belongs to the test.
+func childCgroup(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.Open("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	for lines := bufio.NewScanner(mounts); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 3 || fields[2] != "cgroup2" {
+			continue
+		}
+		dir, err := os.MkdirTemp(fields[1], "alioth-ebpf-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("remove cgroup: %v", err)
+			}
+		})
+		return dir
+	}
+	t.Skip("missing feature: a writable cgroup2 mount")
+	return ""
+}
+
+// addLink creates a device and returns its index.
+func addLink(t *testing.T, link netlink.Link) int {
+	t.Helper()
+	if err := netlink.LinkAdd(link); err != nil {
+		t.Fatalf("add device %s: %v", link.Attrs().Name, err)
+	}
+	made, err := netlink.LinkByName(link.Attrs().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(made); err != nil {
+		t.Fatalf("set device %s up: %v", link.Attrs().Name, err)
+	}
+	return made.Attrs().Index
+}
+
+// addPair creates a veth pair and returns the index of its first end.
+func addPair(t *testing.T, name, peer string) int {
+	t.Helper()
+	return addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: peer})
+}
+
+// addTunnel creates a VXLAN device as Config wants it.
+func addTunnel(t *testing.T, name string) int {
+	t.Helper()
+	return addLink(t, &netlink.Vxlan{
+		LinkAttrs: netlink.LinkAttrs{Name: name}, FlowBased: true, Port: DefaultTunnelPort, UDP6ZeroCSumRx: true,
+	})
+}
+
+// testLog sends the datapath's log to the test's.
+func testLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+// open opens a datapath that is taken down with the test.
+func open(t *testing.T, cfg Config) *Datapath {
+	t.Helper()
+	d, err := Open(cfg, testLog(t))
+	if err != nil {
+		t.Fatalf("open datapath: %v", err)
+	}
+	t.Cleanup(func() {
+		d.Close()
+		if err := Uninstall(cfg.PinDir, cfg.CgroupRoot); err != nil {
+			t.Errorf("uninstall datapath: %v", err)
+		}
+	})
+	return d
+}
+
+// counts returns all counters as "direction/reason" -> packets.
+func counts(t *testing.T, d *Datapath) map[string]uint64 {
+	t.Helper()
+	counters, err := d.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]uint64{}
+	for _, c := range counters {
+		m[fmt.Sprintf("%s/%s", c.Direction, c.Reason)] = c.Packets
+	}
+	return m
+}
+
+// added returns what a counted step has added.
+func added(before, after map[string]uint64) map[string]uint64 {
+	diff := map[string]uint64{}
+	for k, n := range after {
+		if n != before[k] {
+			diff[k] = n - before[k]
+		}
+	}
+	return diff
+}

@@ -1,0 +1,282 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Where our filters sit on a device, in either direction. The priority is the
+// first; the handle is one that the kernel does not choose by itself, so that
+// somebody else's BPF filter of that priority gets another.
+const (
+	filterPriority = 1
+	filterHandle   = 0xa110
+	clsactKind     = "clsact"
+)
+
+// filters are the programs on pod interfaces: BPF filters of a clsact qdisc,
+// which stay until they or their device are removed. Unlike a TCX link, adding
+// one does not wait for a grace period of RCU.
+type filters struct {
+	netlink  *netlink.Handle
+	vanished *vanished
+	programs map[program]attachable
+	log      *slog.Logger
+}
+
+// attachable is a loaded program with the id that the kernel lists it under.
+type attachable struct {
+	*ebpf.Program
+	id ebpf.ProgramID
+}
+
+// newFilters works on the devices of the network namespace it is called in.
+func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
+	f := &filters{programs: map[program]attachable{}, log: log}
+	for name, p := range map[program]*ebpf.Program{programFromPod: objects.AliothFromPod, programToPod: objects.AliothToPod} {
+		info, err := p.Info()
+		if err != nil {
+			return nil, fmt.Errorf("read program %s: %w", name, err)
+		}
+		id, ok := info.ID()
+		if !ok {
+			return nil, fmt.Errorf("read program %s: the kernel tells no id", name)
+		}
+		f.programs[name] = attachable{p, id}
+	}
+	var err error
+	if f.vanished, err = watchVanished(); err != nil {
+		return nil, err
+	}
+	if f.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		f.vanished.close()
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	return f, nil
+}
+
+func (f *filters) close() {
+	f.netlink.Close()
+	f.vanished.close()
+}
+
+// filterName is the name that tells our filters from those of others.
+func filterName(p program) string { return mapPrefix + string(p) }
+
+// hook is the side of a clsact qdisc that a program belongs to.
+func hook(p program) uint32 {
+	if p == programToPod {
+		return netlink.HANDLE_MIN_EGRESS
+	}
+	return netlink.HANDLE_MIN_INGRESS
+}
+
+func clsact(ifindex int) netlink.Qdisc {
+	return &netlink.GenericQdisc{QdiscType: clsactKind, QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
+}
+
+func (f *filters) filter(a attachment) *netlink.BpfFilter {
+	return &netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: int(a.Ifindex), Parent: hook(a.Program),
+			Priority: filterPriority, Handle: filterHandle, Protocol: unix.ETH_P_ALL,
+		},
+		Fd: f.programs[a.Program].FD(), Name: filterName(a.Program), DirectAction: true,
+	}
+}
+
+// ensure attaches a program to an interface, or makes it the current one of
+// the filter that is there. Somebody else's filter in its place is an error.
+func (f *filters) ensure(a attachment) error {
+	// Of a qdisc that is there this changes nothing, unless it is not clsact:
+	// then it fails, where an addition would only say that there is one.
+	if err := f.netlink.QdiscReplace(clsact(int(a.Ifindex))); err != nil {
+		return fmt.Errorf("add clsact qdisc: %w", err)
+	}
+	err := f.netlink.FilterAdd(f.filter(a))
+	if !errors.Is(err, unix.EEXIST) {
+		if err != nil {
+			return fmt.Errorf("add filter: %w", err)
+		}
+		f.log.Debug("attached program", "program", a.Program, "ifindex", a.Ifindex)
+		return nil
+	}
+	list, err := f.list(int(a.Ifindex), hook(a.Program))
+	if err != nil {
+		return err
+	}
+	for _, other := range list {
+		if inOurPlace(other) && !isOurs(other, a.Program) {
+			return fmt.Errorf("add filter: priority %d, handle %#x holds one that is not Alioth's; remove it with 'tc filter del'",
+				filterPriority, filterHandle)
+		}
+	}
+	return f.replace(a)
+}
+
+// replace puts the current program into a filter in one step: no packet goes
+// without.
+func (f *filters) replace(a attachment) error {
+	if err := f.netlink.FilterReplace(f.filter(a)); err != nil {
+		return fmt.Errorf("replace filter: %w", err)
+	}
+	return nil
+}
+
+// replaceAll gives the current programs to every filter of ours.
+func (f *filters) replaceAll() error {
+	found, err := f.all()
+	if err != nil {
+		return err
+	}
+	for a := range found {
+		// The device can have vanished since; then there is nothing to replace.
+		if err := f.replace(a); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("device %d, %s: %w", a.Ifindex, a.Program, err)
+		}
+	}
+	return nil
+}
+
+// attached returns where the current programs are attached.
+func (f *filters) attached() (map[attachment]none, error) {
+	found, err := f.all()
+	if err != nil {
+		return nil, err
+	}
+	current := map[attachment]none{}
+	for a, id := range found {
+		if id == f.programs[a.Program].id {
+			current[a] = none{}
+		}
+	}
+	return current, nil
+}
+
+// all looks at every device and returns our filters with the ids of their
+// programs, whichever version has attached them.
+func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
+	devices, err := f.clsactDevices()
+	if err != nil {
+		return nil, err
+	}
+	found := map[attachment]ebpf.ProgramID{}
+	for _, ifindex := range devices {
+		for _, p := range []program{programFromPod, programToPod} {
+			list, err := f.list(ifindex, hook(p))
+			if err != nil {
+				return nil, err
+			}
+			for _, filter := range list {
+				if isOurs(filter, p) {
+					found[attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// clsactDevices returns the indexes of the devices that can have filters of ours.
+func (f *filters) clsactDevices() ([]int, error) {
+	qdiscs, err := dumped(func() ([]netlink.Qdisc, error) { return f.netlink.QdiscList(nil) })
+	if err != nil {
+		return nil, fmt.Errorf("list qdiscs: %w", err)
+	}
+	var devices []int
+	for _, q := range qdiscs {
+		if q.Type() == clsactKind {
+			devices = append(devices, q.Attrs().LinkIndex)
+		}
+	}
+	return devices, nil
+}
+
+// list returns the filters on one side of a device; none of one that is gone.
+func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
+	device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
+	list, err := dumped(func() ([]netlink.Filter, error) { return f.netlink.FilterList(device, side) })
+	if err != nil {
+		return nil, fmt.Errorf("list filters of device %d: %w", ifindex, err)
+	}
+	return list, nil
+}
+
+func inOurPlace(f netlink.Filter) bool {
+	return f.Attrs().Priority == filterPriority && f.Attrs().Handle == filterHandle
+}
+
+// isOurs tells whether a listed filter is the one that attaches p.
+func isOurs(f netlink.Filter, p program) bool {
+	bpf, ok := f.(*netlink.BpfFilter)
+	return ok && inOurPlace(f) && bpf.Name == filterName(p)
+}
+
+// remove takes our filters from every device of this namespace. A clsact qdisc
+// goes along with them unless somebody else has filters there.
+func (f *filters) remove() error {
+	devices, err := f.clsactDevices()
+	if err != nil {
+		return err
+	}
+	for _, ifindex := range devices {
+		if err := f.removeFrom(ifindex); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("device %d: %w", ifindex, err)
+		}
+	}
+	return nil
+}
+
+func (f *filters) removeFrom(ifindex int) error {
+	var ours []netlink.Filter
+	shared := false
+	for _, p := range []program{programFromPod, programToPod} {
+		list, err := f.list(ifindex, hook(p))
+		if err != nil {
+			return err
+		}
+		for _, filter := range list {
+			if isOurs(filter, p) {
+				ours = append(ours, filter)
+			} else {
+				shared = true
+			}
+		}
+	}
+	if len(ours) > 0 && !shared {
+		if err := f.netlink.QdiscDel(clsact(ifindex)); err != nil {
+			return fmt.Errorf("delete clsact qdisc: %w", err)
+		}
+		return nil
+	}
+	for _, filter := range ours {
+		if err := f.netlink.FilterDel(filter); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("delete filter: %w", err)
+		}
+	}
+	return nil
+}
+
+// dumped passes on the result of a dump, and asks again when the kernel's
+// tables changed in the middle of it.
+func dumped[T any](dump func() ([]T, error)) ([]T, error) {
+	for range dumpAttempts - 1 {
+		list, err := dump()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return list, err
+		}
+	}
+	return dump()
+}
+
+const dumpAttempts = 10

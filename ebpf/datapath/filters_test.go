@@ -1,0 +1,287 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// attachedFilters returns our filters in the current namespace.
+func attachedFilters(t *testing.T) map[attachment]ebpf.ProgramID {
+	t.Helper()
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	found, err := (&filters{netlink: handle}).all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// wantPrograms checks that a pod's interface has the current programs.
+func wantPrograms(t *testing.T, d *Datapath, ifindex int) {
+	t.Helper()
+	found := attachedFilters(t)
+	for name, p := range d.filters.programs {
+		if id := found[attachment{uint32(ifindex), name}]; id != p.id {
+			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, p.id)
+		}
+	}
+}
+
+// foreign is a filter that somebody else could have attached.
+func foreign(w *world, ifindex int, parent uint32, priority uint16, handle uint32) *netlink.BpfFilter {
+	return &netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: ifindex, Parent: parent, Priority: priority, Handle: handle, Protocol: unix.ETH_P_ALL,
+		},
+		Fd: w.objects.AliothFromTunnel.FD(), Name: "somebody", DirectAction: true,
+	}
+}
+
+// foreigners lists the filters of foreign on one side of a device.
+func foreigners(t *testing.T, d *Datapath, ifindex int, side uint32) (priorities []uint16) {
+	t.Helper()
+	list, err := d.filters.list(ifindex, side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		if bpf, ok := f.(*netlink.BpfFilter); ok && bpf.Name == "somebody" {
+			priorities = append(priorities, bpf.Priority)
+		}
+	}
+	return priorities
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteDevice(t *testing.T, ifindex int) {
+	t.Helper()
+	must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}))
+}
+
+func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name string
+		harm func(ifindex int) error
+	}{
+		{"a filter is deleted", func(ifindex int) error {
+			return netlink.FilterDel(w.filters.filter(attachment{uint32(ifindex), programToPod}))
+		}},
+		{"the qdisc is deleted", func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) }},
+		{"a filter is given another program", func(ifindex int) error {
+			f := w.filters.filter(attachment{uint32(ifindex), programFromPod})
+			f.Fd = w.objects.AliothFromTunnel.FD()
+			return netlink.FilterReplace(f)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			enter(t, w.ns)
+			must(t, c.harm(w.podA))
+			if left, err := w.filters.attached(); err != nil || len(left) == 2*5+1 {
+				t.Fatalf("nothing was taken away: %v, %v", left, err)
+			}
+			w.Recheck()
+			must(t, w.Apply(w.state()))
+			wantPrograms(t, w.Datapath, w.podA)
+		})
+	}
+}
+
+func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
+	w := newWorld(t)
+	elsewhere := newNs(t)
+	for i, c := range []struct {
+		name  string
+		leave func(t *testing.T, ifindex int)
+	}{
+		{"the earlier one is deleted", deleteDevice},
+		{"the earlier one moves to another namespace", func(t *testing.T, ifindex int) {
+			device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
+			must(t, netlink.LinkSetNsFd(device, int(elsewhere)))
+		}},
+		{"more devices leave than are noted", func(t *testing.T, ifindex int) {
+			// The smallest buffer that the kernel grants holds one event.
+			must(t, unix.SetsockoptInt(w.filters.vanished.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+			for range 10 {
+				deleteDevice(t, addPair(t, "passing", "passing-peer"))
+			}
+			deleteDevice(t, ifindex)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			enter(t, w.ns)
+			c.leave(t, w.podB)
+			name := fmt.Sprintf("again%d", i)
+			again := addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, Index: w.podB}, PeerName: name + "-peer"})
+			if again != w.podB || len(attachedFilters(t)) != 2*4+1 {
+				t.Fatalf("device %d is to follow %d, filters are %v", again, w.podB, attachedFilters(t))
+			}
+			must(t, w.Apply(w.state()))
+			wantPrograms(t, w.Datapath, w.podB)
+		})
+	}
+}
+
+func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
+	w := newWorld(t)
+	s := w.state()
+	without := w.state()
+	without.Interfaces, without.Addresses = nil, nil
+	must(t, w.Apply(without))
+	if n := len(attachedFilters(t)); n != 2*5+1 {
+		t.Errorf("%d programs are attached without interfaces, want all to stay", n)
+	}
+	must(t, w.Apply(s))
+	wantPrograms(t, w.Datapath, w.podA)
+	wantSettled(t, w.Datapath, s)
+}
+
+func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	// On the first device they came later, on the second earlier than ours.
+	device := addPair(t, "late", "late-peer")
+	must(t, netlink.QdiscAdd(clsact(device)))
+	for _, ifindex := range []int{w.podA, device} {
+		for _, side := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+			must(t, netlink.FilterAdd(foreign(w, ifindex, side, filterPriority, 0)))
+			must(t, netlink.FilterAdd(foreign(w, ifindex, side, 7, 0)))
+		}
+	}
+	s := w.state()
+	s.Interfaces = append(s.Interfaces, Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+	must(t, w.Apply(s))
+	must(t, w.Close())
+	again := open(t, w.cfg)
+	must(t, again.Apply(s))
+	check := func(when string) {
+		for _, ifindex := range []int{w.podA, device} {
+			for _, side := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+				if got := foreigners(t, again, ifindex, side); len(got) != 2 {
+					t.Errorf("%s device %d has filters of somebody else with priorities %v, want two", when, ifindex, got)
+				}
+			}
+		}
+	}
+	wantPrograms(t, again, w.podA)
+	wantPrograms(t, again, device)
+	check("with ours,")
+	must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
+	if left := attachedFilters(t); len(left) != 0 {
+		t.Errorf("filters are left: %v", left)
+	}
+	check("after uninstalling,")
+}
+
+func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name     string
+		put      func(ifindex int) error
+		take     func(ifindex int) error
+		complain string
+	}{
+		{
+			name: "a filter of somebody else",
+			put: func(ifindex int) error {
+				return errors.Join(netlink.QdiscAdd(clsact(ifindex)),
+					netlink.FilterAdd(foreign(w, ifindex, netlink.HANDLE_MIN_INGRESS, filterPriority, filterHandle)))
+			},
+			take:     func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) },
+			complain: "tc filter del",
+		},
+		{
+			name: "a qdisc without an egress side",
+			put: func(ifindex int) error {
+				return netlink.QdiscAdd(&netlink.Ingress{QdiscAttrs: *clsact(ifindex).Attrs()})
+			},
+			take:     func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) },
+			complain: "add clsact qdisc",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			enter(t, w.ns)
+			device := addPair(t, "taken", "taken-peer")
+			defer deleteDevice(t, device)
+			must(t, c.put(device))
+			s := w.state()
+			s.Interfaces = append(s.Interfaces, Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+			var failed *AttachError
+			if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != device || !strings.Contains(err.Error(), c.complain) {
+				t.Errorf("error is %v, want one of device %d with %q", err, device, c.complain)
+			}
+			must(t, c.take(device))
+			must(t, w.Apply(s))
+			wantPrograms(t, w.Datapath, device)
+		})
+	}
+}
+
+func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
+	w := newWorld(t)
+	must(t, netlink.QdiscDel(clsact(w.podA)))
+	for _, old := range []struct {
+		name    string
+		ifindex int
+		hook    ebpf.AttachType
+	}{
+		{"from_pod_a", w.podA, ebpf.AttachTCXIngress},
+		{"to_pod_a", w.podA, ebpf.AttachTCXEgress},
+		{"from_pod_gone", w.podB, ebpf.AttachTCXIngress},
+	} {
+		l, err := link.AttachTCX(link.TCXOptions{Interface: old.ifindex, Program: w.objects.AliothFromPod, Attach: old.hook})
+		must(t, err)
+		must(t, l.Pin(filepath.Join(linkDir(w.cfg.PinDir), old.name)))
+		must(t, l.Close())
+	}
+	deleteDevice(t, w.podB)
+	must(t, w.Close())
+	again := open(t, w.cfg)
+	wantPrograms(t, again, w.podA)
+	if links, err := os.ReadDir(linkDir(w.cfg.PinDir)); err != nil || len(links) != 3 {
+		t.Errorf("pinned links are %v, %v, want those of the tunnel and of the sockets", links, err)
+	}
+}
+
+// TestReplacingAFilterLosesNoPacket asks and answers in step, without ever
+// asking twice, while filters are replaced all the time.
+func TestReplacingAFilterLosesNoPacket(t *testing.T) {
+	l, red, _ := twoTenants(t)
+	n := l.nodes[0]
+	server, client := udpPair(t, red[11].ns, red[10].ns, netip.AddrPortFrom(red[11].addrs[0], 9000))
+	stop := make(chan struct{})
+	lost := make(chan error, 1)
+	go func() { lost <- pingPong(client, server, stop) }()
+	var err error
+	for range 500 {
+		if err = n.d.filters.replaceAll(); err != nil {
+			break
+		}
+	}
+	close(stop)
+	if err := errors.Join(err, <-lost); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,333 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// lab is two nodes and a host outside, each a network namespace:
+//
+//	outside --- node 1 --- node 2
+//
+// with pods, each a namespace too, on the nodes.
+type lab struct {
+	t       *testing.T
+	nodes   [2]*labNode
+	outside netns.NsHandle
+}
+
+type labNode struct {
+	ns       netns.NsHandle
+	d        *Datapath
+	cfg      Config
+	state    State
+	underlay [2]netip.Addr
+	uplink   int // towards outside
+}
+
+type labPod struct {
+	ns      netns.NsHandle
+	ifindex int // of the host end
+	peer    int // of the pod's end
+	addrs   []netip.Addr
+}
+
+const (
+	labVNI1, labVNI2 = 1001, 1002
+	labMTU           = 1430 // 1500 less VXLAN over IPv6
+	nodeShadowV4     = "169.254.64.1"
+	nodeShadowV6     = "fd00:a110::1"
+)
+
+// newNs makes a namespace and returns to the one the thread is in.
+func newNs(t *testing.T) netns.NsHandle {
+	t.Helper()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	ns, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	if err := netns.Set(home); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// in runs f with the thread inside ns.
+func in(t *testing.T, ns netns.NsHandle, f func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if err := netns.Set(ns); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := netns.Set(home); err != nil {
+			panic(fmt.Sprintf("return to the test's namespace: %v", err))
+		}
+	}()
+	f()
+}
+
+func sysctl(t *testing.T, path, value string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// linkTo makes a veth pair between the current namespace and another, and
+// returns the indexes of both ends.
+func linkTo(t *testing.T, name string, mac MAC, other netns.NsHandle, peer string, mtu int) (here, there int) {
+	t.Helper()
+	here = addLink(t, &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, HardwareAddr: mac[:]}, PeerName: peer, PeerNamespace: netlink.NsFd(other),
+	})
+	in(t, other, func() {
+		l, err := netlink.LinkByName(peer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			t.Fatal(err)
+		}
+		there = l.Attrs().Index
+	})
+	return here, there
+}
+
+// addAddr adds an address that is usable at once.
+func addAddr(t *testing.T, ifindex int, prefix netip.Prefix) {
+	t.Helper()
+	l, err := netlink.LinkByIndex(ifindex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &netlink.Addr{IPNet: ipNet(prefix)}
+	if prefix.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(l, a); err != nil {
+		t.Fatalf("add address %s: %v", prefix, err)
+	}
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func host(ip netip.Addr) netip.Prefix { return netip.PrefixFrom(ip, ip.BitLen()) }
+
+func addRoute(t *testing.T, r *netlink.Route) {
+	t.Helper()
+	if err := netlink.RouteAdd(r); err != nil {
+		t.Fatalf("add route %s: %v", r, err)
+	}
+}
+
+func addNeighbour(t *testing.T, ifindex int, ip netip.Addr, mac MAC) {
+	t.Helper()
+	err := netlink.NeighAdd(&netlink.Neigh{
+		LinkIndex: ifindex, IP: ip.AsSlice(), HardwareAddr: mac[:], State: netlink.NUD_PERMANENT,
+	})
+	if err != nil {
+		t.Fatalf("add neighbour %s: %v", ip, err)
+	}
+}
+
+// newLab builds the nodes without any pod.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	inNetns(t)
+	cgroup := childCgroup(t)
+	joinCgroup(t, cgroup)
+	l := &lab{t: t, outside: newNs(t)}
+	for i := range l.nodes {
+		l.nodes[i] = &labNode{ns: newNs(t), underlay: [2]netip.Addr{
+			ip(fmt.Sprintf("192.0.2.%d", i+1)), ip(fmt.Sprintf("2001:db8::%d", i+1)),
+		}}
+	}
+	in(t, l.nodes[0].ns, func() {
+		here, there := linkTo(t, "underlay", MAC{2, 0, 0, 0, 1, 1}, l.nodes[1].ns, "underlay", 1500)
+		l.nodes[0].addUnderlay(t, here)
+		in(t, l.nodes[1].ns, func() { l.nodes[1].addUnderlay(t, there) })
+		l.connectOutside()
+	})
+	for _, n := range l.nodes {
+		in(t, n.ns, func() { n.open(t, cgroup) })
+	}
+	return l
+}
+
+func (n *labNode) addUnderlay(t *testing.T, ifindex int) {
+	addAddr(t, ifindex, netip.PrefixFrom(n.underlay[0], 24))
+	addAddr(t, ifindex, netip.PrefixFrom(n.underlay[1], 64))
+}
+
+// connectOutside gives node 1 a way out that is narrower than it looks from
+// the other side.
+func (l *lab) connectOutside() {
+	t := l.t
+	here, there := linkTo(t, "uplink", MAC{2, 0, 0, 0, 2, 1}, l.outside, "uplink", 1500)
+	l.nodes[0].uplink = here
+	addAddr(t, here, px("198.51.100.254/24"))
+	addAddr(t, here, px("2001:db8:1::254/64"))
+	in(t, l.outside, func() {
+		addAddr(t, there, px("198.51.100.1/24"))
+		addAddr(t, there, px("2001:db8:1::1/64"))
+		addRoute(t, &netlink.Route{Dst: ipNet(px("169.254.64.0/18")), Gw: ip("198.51.100.254").AsSlice()})
+		addRoute(t, &netlink.Route{Dst: ipNet(px("fd00:a110::/64")), Gw: ip("2001:db8:1::254").AsSlice()})
+	})
+}
+
+// open opens the node's datapath, in its namespace.
+func (n *labNode) open(t *testing.T, cgroup string) {
+	sysctl(t, "net/ipv4/ip_forward", "1")
+	sysctl(t, "net/ipv6/conf/all/forwarding", "1")
+	addAddr(t, 1, host(ip(nodeShadowV4)))
+	addAddr(t, 1, host(ip(nodeShadowV6)))
+	n.cfg = Config{
+		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"),
+		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
+		TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
+	}
+	n.d = open(t, n.cfg)
+}
+
+// addPod makes a pod of both families on a node.
+func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
+	t, n := l.t, l.nodes[node]
+	p := &labPod{ns: newNs(t), addrs: []netip.Addr{
+		ip(fmt.Sprintf("10.0.1.%d", number)), ip(fmt.Sprintf("fd10:0:0:1::%x", number)),
+	}}
+	slot := len(n.state.Interfaces) + 10
+	shadow4 := ip(fmt.Sprintf("169.254.64.%d", slot))
+	shadow6 := ip(fmt.Sprintf("fd00:a110::%x", slot))
+	in(t, n.ns, func() {
+		p.ifindex, p.peer = linkTo(t, "pod"+strconv.Itoa(slot), VirtualMAC, p.ns, "eth0", labMTU)
+		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: ip(nodeShadowV4), shadow6: ip(nodeShadowV6)} {
+			addRoute(t, &netlink.Route{LinkIndex: p.ifindex, Dst: ipNet(host(shadow)), Src: source.AsSlice(), Scope: unix.RT_SCOPE_LINK})
+			addNeighbour(t, p.ifindex, shadow, mac)
+		}
+	})
+	in(t, p.ns, func() { p.configure(t, mac) })
+	n.state.Interfaces = append(n.state.Interfaces, Interface{
+		Ifindex: p.ifindex, VNI: vni, Addrs: p.addrs, MAC: mac, Shadow4: shadow4, Shadow6: shadow6,
+	})
+	for i := range l.nodes {
+		for _, a := range p.addrs {
+			row := Address{VNI: vni, IP: a, Kind: Remote, Node: n.underlay[i], MAC: mac}
+			if i == node {
+				row = Address{VNI: vni, IP: a, Kind: Local, Ifindex: p.ifindex, MAC: mac}
+			}
+			l.nodes[i].state.Addresses = append(l.nodes[i].state.Addresses, row)
+		}
+	}
+	return p
+}
+
+// configure sets up the pod's end, from inside.
+func (p *labPod) configure(t *testing.T, mac MAC) {
+	l, err := netlink.LinkByIndex(p.peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetHardwareAddr(l, mac[:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetMTU(l, labMTU); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.addrs {
+		addAddr(t, p.peer, host(a))
+	}
+	for gateway, all := range map[string]string{"10.0.1.1": "0.0.0.0/0", "fe80::1": "::/0"} {
+		if ip(gateway).Is4() {
+			addRoute(t, &netlink.Route{LinkIndex: p.peer, Dst: ipNet(px("10.0.1.1/32")), Scope: unix.RT_SCOPE_LINK})
+		}
+		addRoute(t, &netlink.Route{
+			LinkIndex: p.peer, Dst: ipNet(px(all)), Gw: ip(gateway).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+		})
+	}
+}
+
+// apply gives both nodes the state that the pods and the test have built.
+// Node 1 reaches the other by the IPv4 underlay and is reached by IPv6.
+func (l *lab) apply() {
+	l.t.Helper()
+	for i, n := range l.nodes {
+		n.state.VPCs = []VPC{
+			{VNI: labVNI1, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0},
+			{VNI: labVNI2, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
+		}
+		n.state.Subnets = nil
+		for _, vni := range []uint32{labVNI1, labVNI2} {
+			n.state.Subnets = append(n.state.Subnets, Subnet{vni, px("10.0.1.0/24")}, Subnet{vni, px("fd10:0:0:1::/64")})
+		}
+		n.state.Nodes = nil
+		for _, other := range l.nodes {
+			n.state.Nodes = append(n.state.Nodes, other.underlay[:]...)
+		}
+		in(l.t, n.ns, func() {
+			if err := n.d.Apply(n.state); err != nil {
+				l.t.Fatalf("apply on node %d: %v", i+1, err)
+			}
+		})
+	}
+}
+
+// joinCgroup moves the test's process into a cgroup until the test ends.
+func joinCgroup(t *testing.T, dir string) {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := ""
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			home = path
+		}
+	}
+	root := filepath.Dir(dir)
+	pid := []byte(strconv.Itoa(os.Getpid()))
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), pid, 0); err != nil {
+		t.Fatalf("join cgroup: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(filepath.Join(root, home, "cgroup.procs"), pid, 0); err != nil {
+			t.Errorf("leave cgroup: %v", err)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+)
+
+// layoutVersion is the version of the meaning of the maps' contents. Another
+// version in the pin directory means that the pinned maps are not adopted.
+// Version 1 is the first.
+const layoutVersion = 1
+
+// mapPrefix starts the name of every map that is pinned.
+const mapPrefix = "alioth_"
+
+// layoutMap holds layoutVersion.
+const layoutMap = "alioth_layout"
+
+// connectionsMap is the table whose size is configurable.
+const connectionsMap = "alioth_connections"
+
+// observing are maps whose contents no decision depends on. When their layout
+// has changed they are replaced alone.
+var observing = []string{"alioth_counters", "alioth_drops", "alioth_drop_gate"}
+
+// adoption is what a pin directory offers to a new set of programs.
+type adoption struct {
+	maps map[string]*ebpf.Map // pinned maps that fit, by name
+	// foreign says why the pinned maps do not fit, if they don't; the programs
+	// then keep running on those until new maps are filled.
+	foreign string
+}
+
+func (a *adoption) close() {
+	for _, m := range a.maps {
+		m.Close()
+	}
+}
+
+// adopt opens the pinned maps. Either all that decide anything fit, or none is
+// taken: half of an old state would be worse than none.
+func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
+	a = &adoption{maps: map[string]*ebpf.Map{}}
+	for name, ms := range spec.Maps {
+		if !strings.HasPrefix(name, mapPrefix) {
+			continue
+		}
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			a.close()
+			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
+		}
+		if err := ms.Compatible(m); err != nil {
+			m.Close()
+			if !isObserving(name) {
+				a.foreign = fmt.Sprintf("pinned map %s: %v", name, err)
+			}
+			continue
+		}
+		a.maps[name] = m
+	}
+	if a.foreign == "" {
+		if a.foreign, err = a.checkVersion(); err != nil {
+			a.close()
+			return nil, err
+		}
+	}
+	if a.foreign != "" {
+		a.close()
+		a.maps = map[string]*ebpf.Map{}
+	}
+	return a, nil
+}
+
+func isObserving(name string) bool {
+	for _, o := range observing {
+		if name == o {
+			return true
+		}
+	}
+	return false
+}
+
+// checkVersion says why maps of another layout version cannot be adopted. Maps
+// without any version are leftovers of an Open that did not finish.
+func (a *adoption) checkVersion() (foreign string, err error) {
+	layout, ok := a.maps[layoutMap]
+	if !ok {
+		if len(a.maps) == 0 {
+			return "", nil
+		}
+		return "pinned maps have no layout version", nil
+	}
+	var version uint32
+	if err := layout.Lookup(uint32(0), &version); err != nil {
+		return "", fmt.Errorf("read layout version: %w", err)
+	}
+	if version != layoutVersion {
+		return fmt.Sprintf("pinned maps have layout version %d, not %d", version, layoutVersion), nil
+	}
+	return "", nil
+}
+
+// specify returns the compiled programs and maps as the configuration wants
+// them.
+func specify(cfg Config) (*ebpf.CollectionSpec, error) {
+	spec, err := loadAlioth()
+	if err != nil {
+		return nil, fmt.Errorf("read compiled programs: %w", err)
+	}
+	spec.Maps[connectionsMap].MaxEntries = cfg.Connections
+	constants, err := cfg.constants()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables["alioth_config"].Set(constants); err != nil {
+		return nil, fmt.Errorf("set constants of the programs: %w", err)
+	}
+	return spec, nil
+}
+
+// load loads the programs on top of the adopted maps.
+func load(spec *ebpf.CollectionSpec, a *adoption) (*aliothObjects, error) {
+	objects := &aliothObjects{}
+	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: a.maps})
+	var verifier *ebpf.VerifierError
+	if errors.As(err, &verifier) {
+		return nil, fmt.Errorf("load programs: %w:\n%s", err, strings.Join(verifier.Log, "\n"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load programs: %w", err)
+	}
+	return objects, nil
+}
+
+// pinMaps pins every map that is not pinned yet, over one of the same name if
+// there is one.
+func pinMaps(dir string, maps map[string]*ebpf.Map, adopted map[string]*ebpf.Map, log *slog.Logger) error {
+	for name, m := range maps {
+		if _, ok := adopted[name]; ok || name == layoutMap {
+			continue
+		}
+		if err := pinOver(m, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+		log.Debug("pinned map", "map", name)
+	}
+	if _, ok := adopted[layoutMap]; ok {
+		return nil
+	}
+	// The version goes last: maps without it are not adopted.
+	layout := maps[layoutMap]
+	if err := layout.Put(uint32(0), uint32(layoutVersion)); err != nil {
+		return fmt.Errorf("write layout version: %w", err)
+	}
+	return pinOver(layout, filepath.Join(dir, layoutMap))
+}
+
+// pinOver pins m at path in one step, whether or not something is there.
+func pinOver(m *ebpf.Map, path string) error {
+	fresh := path + "_new" // bpffs allows no dots
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove leftover pin: %w", err)
+	}
+	if err := m.Pin(fresh); err != nil {
+		return fmt.Errorf("pin map: %w", err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("pin map: %w", err)
+	}
+	return nil
+}
+
+// byName lists the maps of a loaded collection by the names they are pinned
+// under.
+func byName(o *aliothObjects) map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{
+		"alioth_addresses":   o.AliothAddresses,
+		"alioth_backends":    o.AliothBackends,
+		"alioth_closed":      o.AliothClosed,
+		"alioth_conn_ended":  o.AliothConnEnded,
+		"alioth_conn_opened": o.AliothConnOpened,
+		connectionsMap:       o.AliothConnections,
+		"alioth_counters":    o.AliothCounters,
+		"alioth_drop_gate":   o.AliothDropGate,
+		"alioth_drops":       o.AliothDrops,
+		"alioth_interfaces":  o.AliothInterfaces,
+		layoutMap:            o.AliothLayout,
+		"alioth_nodes":       o.AliothNodes,
+		"alioth_services":    o.AliothServices,
+		"alioth_subnets":     o.AliothSubnets,
+		"alioth_targets":     o.AliothTargets,
+		"alioth_vpc_ranges":  o.AliothVpcRanges,
+		"alioth_vpcs":        o.AliothVpcs,
+	}
+}

@@ -1,0 +1,214 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// smallState has one of everything.
+func smallState() State {
+	return State{
+		VPCs:    []VPC{{VNI: 5, Prefixes: []netip.Prefix{px("10.0.0.0/16")}, EgressMasquerade: true}},
+		Subnets: []Subnet{{5, px("10.0.1.0/24")}},
+		Interfaces: []Interface{{
+			Ifindex: 7, VNI: 5, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10")}, Shadow4: ip(shadowA),
+		}},
+		Addresses: []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Local, Ifindex: 7, MAC: macA}},
+		Nodes:     []netip.Addr{ip("192.0.2.2")},
+		Closed:    []ClosedPrefix{{0, px("169.254.0.0/16"), ClosedLinkLocal}},
+		Services:  []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.2"), 6443}}}},
+		Probes:    []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}},
+		Hooks:     []HookTarget{{ip("10.0.1.10"), 80, ip(shadowA)}},
+	}
+}
+
+// steps renders a plan without its keys.
+func steps(plan []operation) []string {
+	var out []string
+	for _, op := range plan {
+		verb := "put "
+		if op.Delete {
+			verb = "delete "
+		}
+		out = append(out, verb+string(op.Table))
+	}
+	return out
+}
+
+func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
+	withBackends := func(s State, b ...Backend) State {
+		s.Services = []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: b}}
+		return s
+	}
+	for _, c := range []struct {
+		name       string
+		have, want State
+		steps      []string
+	}{
+		{
+			name: "from nothing", want: smallState(),
+			steps: []string{
+				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put vpcs",
+				"put backends", "put services", "put services",
+				"put interfaces", "put flows", "put attachments", "put attachments",
+				"put addresses", "put targets", "put targets",
+			},
+		},
+		{
+			name: "to nothing", have: smallState(),
+			steps: []string{
+				"delete addresses", "delete targets", "delete targets", "delete nodes",
+				"delete services", "delete services", "delete backends",
+				"delete flows", "delete interfaces",
+				"delete vpcs", "delete subnets", "delete vpc_ranges", "delete closed",
+			},
+		},
+		{name: "to the same", have: smallState(), want: smallState()},
+		{
+			name: "a service's backends change", have: smallState(),
+			want:  withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
+			steps: []string{"put backends", "put backends", "put services", "delete backends"},
+		},
+		{
+			name: "a service's backends are listed in another order",
+			have: withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
+			want: withBackends(smallState(), Backend{ip("192.0.2.2"), 6443}, Backend{ip("192.0.2.3"), 6443}),
+		},
+		{
+			name: "a service loses all backends", have: smallState(), want: withBackends(smallState()),
+			steps: []string{"put services", "delete backends"},
+		},
+		{
+			name: "an address moves to another node", have: smallState(),
+			want: func() State {
+				s := smallState()
+				s.Interfaces, s.Probes, s.Hooks = nil, nil, nil
+				s.Addresses = []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macA}}
+				return s
+			}(),
+			steps: []string{"delete targets", "delete targets", "put addresses", "delete flows", "delete interfaces"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := compile(c.have, newTables())
+			plan := makePlan(have, compile(c.want, have))
+			if d := cmp.Diff(c.steps, steps(plan)); d != "" {
+				t.Errorf("steps (-want +got):\n%s", d)
+			}
+			if again := makePlan(have, compile(c.want, have)); !cmp.Equal(plan, again, cmp.AllowUnexported(operation{})) {
+				t.Error("the same plan has another order the second time")
+			}
+		})
+	}
+}
+
+func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
+	have := compile(smallState(), newTables())
+	// What is left of a service whose removal was interrupted counts as well.
+	have.backends[aliothBackendKey{Service: 9}] = aliothBackend{}
+	s := smallState()
+	s.Services[0].Backends[0].Port = 6444
+	s.Services = append(s.Services, Service{VIP: ip("10.96.0.2"), Port: 443, Proto: protoTCP})
+	want := compile(s, have)
+	var ids []uint32
+	for key, row := range want.services {
+		if key.Port != 0 {
+			ids = append(ids, row.Id)
+		}
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, []uint32{10, 11}) {
+		t.Errorf("ids are %v, want 10 and 11", ids)
+	}
+}
+
+func TestRowsGiveBackTheStateTheyComeFrom(t *testing.T) {
+	s := smallState()
+	s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, px("fd10::/48"))
+	s.Subnets = append(s.Subnets, Subnet{5, px("fd10:0:0:1::/64")}, Subnet{5, px("0.0.0.0/0")})
+	s.Interfaces[0].Addrs = append(s.Interfaces[0].Addrs, ip("fd10:0:0:1::10"))
+	s.Interfaces[0].Shadow6 = ip(shadowA6)
+	s.sort()
+	got := compile(s, newTables()).state()
+	if d := cmp.Diff(s, got, sameAddr); d != "" {
+		t.Errorf("state (-want +got):\n%s", d)
+	}
+}
+
+func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*State)
+		want   string // part of the error
+	}{
+		{"no VNI", func(s *State) { s.VPCs[0].VNI = 0 }, "VNI 0 of a VPC"},
+		{"a VNI beyond 24 bits", func(s *State) { s.VPCs[0].VNI = 1 << 24 }, "not in 1 to"},
+		{"a VPC twice", func(s *State) { s.VPCs = append(s.VPCs, s.VPCs[0]) }, "VPC of VNI 5 is given twice"},
+		{"an unmasked prefix", func(s *State) { s.Subnets[0].Prefix = px("10.0.1.1/24") }, "it is 10.0.1.0/24"},
+		{"a prefix over the mapped range", func(s *State) { s.Closed[0].Prefix = px("::/0") }, "IPv4-mapped"},
+		{"a mapped prefix", func(s *State) { s.Closed[0].Prefix = px("::ffff:10.0.0.0/104") }, "not valid"},
+		{"a subnet of no VPC", func(s *State) { s.Subnets[0].VNI = 6 }, "no VPC of this state"},
+		{"a subnet twice", func(s *State) { s.Subnets = append(s.Subnets, s.Subnets[0]) }, "given twice"},
+		{"a device index of 0", func(s *State) { s.Interfaces[0].Ifindex = 0 }, "device index 0"},
+		{"an interface twice", func(s *State) { s.Interfaces = append(s.Interfaces, s.Interfaces[0]) }, "interface 7 is given twice"},
+		{"an interface of no VPC", func(s *State) { s.Interfaces[0].VNI = 6 }, "no VPC of this state"},
+		{"an interface without address", func(s *State) { s.Interfaces[0].Addrs = nil }, "no address"},
+		{"two addresses of a family", func(s *State) {
+			s.Interfaces[0].Addrs = []netip.Addr{ip("10.0.1.10"), ip("10.0.1.11")}
+		}, "second of its family"},
+		{"no MAC", func(s *State) { s.Interfaces[0].MAC = MAC{} }, "no address of one station"},
+		{"a group's MAC", func(s *State) { s.Interfaces[0].MAC = bcast }, "no address of one station"},
+		{"a shadow without address", func(s *State) { s.Interfaces[0].Shadow6 = ip(shadowA6) }, "does not belong"},
+		{"a shadow of the other family", func(s *State) { s.Interfaces[0].Shadow4 = ip(shadowA6) }, "does not belong"},
+		{"a shadow of the node's interface", func(s *State) { s.Interfaces[0].Node = true }, "does not belong"},
+		{"a shadow twice", func(s *State) {
+			i := s.Interfaces[0]
+			i.Ifindex, i.Addrs = 8, []netip.Addr{ip("10.0.1.11")}
+			s.Interfaces = append(s.Interfaces, i)
+		}, "shadow 169.254.64.10 is given twice"},
+		{"an address twice", func(s *State) { s.Addresses = append(s.Addresses, s.Addresses[0]) }, "given twice"},
+		{"an address twice, once mapped", func(s *State) {
+			a := s.Addresses[0]
+			a.IP = netip.AddrFrom16(a.IP.As16())
+			s.Addresses = append(s.Addresses, a)
+		}, "given twice"},
+		{"a local address of no interface", func(s *State) { s.Addresses[0].Ifindex = 8 }, "device 8 is no interface"},
+		{"a remote address without node", func(s *State) { s.Addresses[0].Kind = Remote }, "node"},
+		{"an address of no kind", func(s *State) { s.Addresses[0].Kind = 0 }, "kind 0"},
+		{"an address with a zone", func(s *State) { s.Addresses[0].IP = ip("fe80::1%eth0") }, "no plain address"},
+		{"a node twice", func(s *State) { s.Nodes = append(s.Nodes, s.Nodes[0]) }, "node 192.0.2.2 is given twice"},
+		{"a node that is none", func(s *State) { s.Nodes[0] = netip.Addr{} }, "no plain address"},
+		{"a closed prefix of no class", func(s *State) { s.Closed[0].Class = 0 }, "unknown class"},
+		{"a closed prefix twice", func(s *State) { s.Closed = append(s.Closed, s.Closed[0]) }, "given twice"},
+		{"a closed prefix of no VPC", func(s *State) { s.Closed[0].VNI = 6 }, "no VPC of this state"},
+		{"a VPC's own service", func(s *State) { s.Services[0].VNI = 5 }, "every VPC shares"},
+		{"a service of another protocol", func(s *State) { s.Services[0].Proto = 132 }, "not TCP or UDP"},
+		{"a service without port", func(s *State) { s.Services[0].Port = 0 }, "port is missing"},
+		{"a backend of another family", func(s *State) { s.Services[0].Backends[0].IP = ip("fd00::1") }, "another family"},
+		{"a service twice", func(s *State) { s.Services = append(s.Services, s.Services[0]) }, "given twice"},
+		{"a probe of another family", func(s *State) { s.Probes[0].Shadow = ip(shadowA6) }, "different families"},
+		{"a probe twice", func(s *State) { s.Probes = append(s.Probes, s.Probes[0]) }, "given twice"},
+		{"a hook without port", func(s *State) { s.Hooks[0].Port = 0 }, "no port"},
+		{"a hook twice", func(s *State) { s.Hooks = append(s.Hooks, s.Hooks[0]) }, "given twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := smallState()
+			c.change(&s)
+			err := s.validate()
+			if !errors.Is(err, ErrInvalidState) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want ErrInvalidState with %q", err, c.want)
+			}
+		})
+	}
+	if err := smallState().validate(); err != nil {
+		t.Errorf("a sound state is refused: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
+	if len(reasonNames) != int(aliothReasonREASON_LEN) {
+		t.Fatalf("%d names for %d reasons", len(reasonNames), aliothReasonREASON_LEN)
+	}
+	seen := map[string]int{}
+	for i, name := range reasonNames {
+		if name == "" {
+			t.Errorf("reason %d has no name", i)
+		}
+		if other, ok := seen[name]; ok {
+			t.Errorf("reasons %d and %d are both %q", other, i, name)
+		}
+		seen[name] = i
+	}
+	if got := Reason(aliothReasonREASON_LEN).String(); !strings.HasPrefix(got, "reason_") {
+		t.Errorf("an unknown reason is called %q", got)
+	}
+}
+
+func TestEveryDirectionHasANameOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for i, name := range directionNames {
+		if name == "" || seen[name] {
+			t.Errorf("direction %d is called %q", i, name)
+		}
+		seen[name] = true
+	}
+	if got := Direction(aliothDirectionDIRECTION_LEN).String(); !strings.HasPrefix(got, "direction_") {
+		t.Errorf("an unknown direction is called %q", got)
+	}
+}
+
+func TestDropsAreToldFromWhatWentOn(t *testing.T) {
+	for reason, drop := range map[aliothReason]bool{
+		aliothReasonFORWARDED_LOCAL: false, aliothReasonHOOK_REWRITTEN: false,
+		aliothReasonDROP_UNKNOWN_INTERFACE: true, aliothReasonDROP_REWRITE_FAILED: true,
+	} {
+		if Reason(reason).Drop() != drop {
+			t.Errorf("%s.Drop() is %t", Reason(reason), !drop)
+		}
+	}
+}
+
+// The programs and Go each name the fixed Ethernet address and the classes;
+// this ties what the compiler of C saw to what Go exports.
+func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
+	if int(aliothClosedClassCLOSED_CLASS_LEN) != int(ClosedDenied)+1 {
+		t.Errorf("%d classes of closed prefixes, the last in Go is %d", aliothClosedClassCLOSED_CLASS_LEN, ClosedDenied)
+	}
+	if int(aliothAddressKindADDRESS_KIND_LEN) != int(Gateway)+1 {
+		t.Errorf("%d kinds of addresses, the last in Go is %d", aliothAddressKindADDRESS_KIND_LEN, Gateway)
+	}
+	marks := []uint32{0, MarkShared, MarkEgress, MarkNode}
+	for i, mark := range marks {
+		if mark&^MarkMask != 0 || slices.Contains(marks[:i], mark) {
+			t.Errorf("mark %#x of %#x is used twice or lies outside of %#x", mark, marks, MarkMask)
+		}
+	}
+	spec, err := loadAlioth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := byName(&aliothObjects{})
+	for name := range spec.Maps {
+		if _, ok := pinned[name]; strings.HasPrefix(name, mapPrefix) && !ok {
+			t.Errorf("map %s is not pinned", name)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net"
+	"net/netip"
+)
+
+// State is everything the datapath of one node has to hold. It is
+// declarative: Apply makes the maps and attachments equal to it, and a State
+// given twice changes nothing the second time. The order of the slices has no
+// meaning.
+type State struct {
+	Interfaces []Interface
+	Addresses  []Address
+	Subnets    []Subnet
+	VPCs       []VPC
+	// Nodes are the underlay addresses from which tunnel packets are
+	// accepted, and which are closed to tenants' egress.
+	Nodes    []netip.Addr
+	Closed   []ClosedPrefix
+	Services []Service
+	Probes   []ProbeTarget
+	Hooks    []HookTarget
+}
+
+// MAC is an Ethernet address. A plain [6]byte can be assigned to it.
+type MAC [6]byte
+
+// String returns the address in its usual hexadecimal form.
+func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
+
+// VirtualMAC is the Ethernet address that every pod sees for its gateway and
+// for all its neighbours. The host end of each pod's veth carries it too, so
+// that a frame which a program passes to the host stack is addressed to the
+// host.
+var VirtualMAC = MAC{0x02, 0xa1, 0x07, 0x00, 0x00, 0x01}
+
+// Interface is the host end of one pod interface, or the node's own interface
+// in the default VPC.
+type Interface struct {
+	// Ifindex is the index, in the node's network namespace, of the device
+	// that gets the programs: the host end of a pod's veth, or for the node's
+	// own interface the far end of its pair, which lies in the same namespace.
+	Ifindex int
+	// VNI is the VPC of the interface, 1 to 1<<24-1.
+	VNI uint32
+	// Addrs are the interface's own addresses in the VPC, at most one per
+	// family and at least one. They are the only sources it may use.
+	Addrs []netip.Addr
+	// MAC is the address of the pod's end, the only source it may use.
+	MAC MAC
+	// Shadow4 and Shadow6 are unique on the node. A family without an address
+	// in Addrs has no shadow; Node interfaces have none at all.
+	Shadow4, Shadow6 netip.Addr
+	// Node marks the node's own interface in the default VPC: it has no door
+	// and no peer in another namespace, so packets are redirected to its
+	// egress instead of to a peer, and it is given no program for traffic of
+	// the host stack.
+	Node bool
+}
+
+// AddressKind says where an address of a VPC is.
+type AddressKind uint8
+
+// Kinds of Address.
+const (
+	// Local is an address of an interface of this node.
+	Local = AddressKind(aliothAddressKindADDRESS_LOCAL)
+	// Remote is an address that another node holds.
+	Remote = AddressKind(aliothAddressKindADDRESS_REMOTE)
+	// Gateway is an address that the datapath itself answers, on every node.
+	Gateway = AddressKind(aliothAddressKindADDRESS_GATEWAY)
+)
+
+// Address is one row of the address table of a VPC.
+type Address struct {
+	VNI  uint32
+	IP   netip.Addr
+	Kind AddressKind
+	// Ifindex is the interface of a Local address, otherwise 0.
+	Ifindex int
+	// Node is the underlay address of the node that holds a Remote address,
+	// otherwise the zero value.
+	Node netip.Addr
+	// MAC is the Ethernet address of the pod's end for Local and Remote.
+	MAC MAC
+}
+
+// Subnet is a range of a VPC whose addresses are all in the address table
+// when they exist.
+type Subnet struct {
+	VNI    uint32
+	Prefix netip.Prefix
+}
+
+// VPC is a VPC that is present on this node.
+type VPC struct {
+	VNI uint32
+	// Prefixes are all ranges of the VPC; nothing inside them ever leaves it.
+	Prefixes []netip.Prefix
+	// EgressMasquerade lets the VPC's pods open flows to the outside.
+	EgressMasquerade bool
+	// Default marks the default VPC, which alone may reach nodes and in which
+	// this node has an address of its own.
+	Default bool
+}
+
+// ClosedClass says why a destination is closed to egress. Each class has its
+// own drop reason.
+type ClosedClass uint8
+
+// Classes of ClosedPrefix.
+const (
+	// ClosedShadow is the range of shadow addresses.
+	ClosedShadow = ClosedClass(aliothClosedClassCLOSED_SHADOW)
+	// ClosedNode is an address of a known node; the default VPC may reach it.
+	ClosedNode = ClosedClass(aliothClosedClassCLOSED_NODE)
+	// ClosedDefaultVPC is a range of the default VPC.
+	ClosedDefaultVPC = ClosedClass(aliothClosedClassCLOSED_DEFAULT_VPC)
+	// ClosedService is a service range of the cluster.
+	ClosedService = ClosedClass(aliothClosedClassCLOSED_SERVICE)
+	// ClosedLinkLocal is link-local space.
+	ClosedLinkLocal = ClosedClass(aliothClosedClassCLOSED_LINK_LOCAL)
+	// ClosedMulticast is multicast and broadcast space.
+	ClosedMulticast = ClosedClass(aliothClosedClassCLOSED_MULTICAST)
+	// ClosedDenied is a range on the VPC's own list of denied destinations.
+	ClosedDenied = ClosedClass(aliothClosedClassCLOSED_DENIED)
+)
+
+// ClosedPrefix is a destination that egress must not reach.
+type ClosedPrefix struct {
+	// VNI limits the entry to one VPC; 0 means every VPC.
+	VNI    uint32
+	Prefix netip.Prefix
+	Class  ClosedClass
+}
+
+// Backend is one receiver of a Service's flows.
+type Backend struct {
+	IP   netip.Addr
+	Port uint16
+}
+
+// Service is a virtual address with its backends. VNI 0 means a service that
+// every VPC reaches through the shadow door.
+type Service struct {
+	VNI      uint32
+	VIP      netip.Addr
+	Port     uint16
+	Proto    uint8 // IPPROTO_TCP (6) or IPPROTO_UDP (17)
+	Backends []Backend
+}
+
+// ProbeTarget is a pod address that the kubelet probes. A TCP connect of the
+// node's own network namespace to IP, from a socket that lingers for 1 s, goes
+// to Shadow instead.
+type ProbeTarget struct {
+	IP, Shadow netip.Addr
+}
+
+// HookTarget is an address and port that a lifecycle hook of a pod names. A
+// TCP connect of the node's own network namespace to it goes to Shadow, same
+// port, whatever the socket's options are.
+type HookTarget struct {
+	IP     netip.Addr
+	Port   uint16
+	Shadow netip.Addr
+}

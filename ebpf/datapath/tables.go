@@ -1,0 +1,297 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// program names a program that is attached to an interface.
+type program string
+
+const (
+	programFromPod program = "from_pod"
+	programToPod   program = "to_pod"
+)
+
+// attachment is one program on one interface.
+type attachment struct {
+	Ifindex uint32
+	Program program
+}
+
+// none is the value of tables that are sets.
+type none = struct{}
+
+// tables are the rows of all maps that a State decides. Flows stands for the
+// two maps that account the flows of an interface: their values belong to the
+// programs, their keys to us.
+type tables struct {
+	interfaces  map[uint32]aliothInterface
+	flows       map[uint32]none
+	attachments map[attachment]none
+	addresses   map[aliothAddressKey]aliothAddress
+	subnets     map[aliothPrefixKey]uint32
+	ranges      map[aliothPrefixKey]uint32
+	vpcs        map[uint32]aliothVpc
+	nodes       map[aliothAddr]uint32
+	closed      map[aliothPrefixKey]aliothClosed
+	services    map[aliothServiceKey]aliothService
+	backends    map[aliothBackendKey]aliothBackend
+	targets     map[aliothTargetKey]aliothAddr
+}
+
+func newTables() *tables {
+	return &tables{
+		interfaces:  map[uint32]aliothInterface{},
+		flows:       map[uint32]none{},
+		attachments: map[attachment]none{},
+		addresses:   map[aliothAddressKey]aliothAddress{},
+		subnets:     map[aliothPrefixKey]uint32{},
+		ranges:      map[aliothPrefixKey]uint32{},
+		vpcs:        map[uint32]aliothVpc{},
+		nodes:       map[aliothAddr]uint32{},
+		closed:      map[aliothPrefixKey]aliothClosed{},
+		services:    map[aliothServiceKey]aliothService{},
+		backends:    map[aliothBackendKey]aliothBackend{},
+		targets:     map[aliothTargetKey]aliothAddr{},
+	}
+}
+
+// compile turns a valid State into rows. Services that have in held with the
+// same backends keep their id, all others get one that have does not use.
+func compile(s State, have *tables) *tables {
+	t := newTables()
+	for _, i := range s.Interfaces {
+		t.addInterface(i)
+	}
+	for _, a := range s.Addresses {
+		t.addresses[aliothAddressKey{Vni: a.VNI, Ip: rawAddr(a.IP)}] = aliothAddress{
+			Kind:    aliothAddressKind(a.Kind),
+			Ifindex: uint32(a.Ifindex),
+			Node:    rawAddr(a.Node),
+			Mac:     a.MAC,
+		}
+	}
+	for _, n := range s.Subnets {
+		t.subnets[rawPrefix(n.VNI, n.Prefix)] = 0
+	}
+	for _, v := range s.VPCs {
+		t.addVPC(v)
+	}
+	for _, n := range s.Nodes {
+		t.nodes[rawAddr(n)] = 0
+	}
+	for _, c := range s.Closed {
+		t.closed[rawPrefix(c.VNI, c.Prefix)] = aliothClosed{Class: aliothClosedClass(c.Class)}
+	}
+	t.addServices(s.Services, have)
+	for _, p := range s.Probes {
+		t.targets[aliothTargetKey{Ip: rawAddr(p.IP)}] = rawAddr(p.Shadow)
+	}
+	for _, h := range s.Hooks {
+		t.targets[aliothTargetKey{Ip: rawAddr(h.IP), Port: networkOrder(h.Port)}] = rawAddr(h.Shadow)
+	}
+	return t
+}
+
+func (t *tables) addInterface(i Interface) {
+	row := aliothInterface{Vni: i.VNI, Mac: i.MAC}
+	for _, ip := range i.Addrs {
+		row.Ip[familyIndex(ip.Unmap())] = rawAddr(ip)
+	}
+	row.Shadow[aliothFamilyFAMILY_V4] = rawAddr(i.Shadow4)
+	row.Shadow[aliothFamilyFAMILY_V6] = rawAddr(i.Shadow6)
+	ifindex := uint32(i.Ifindex)
+	t.attachments[attachment{ifindex, programFromPod}] = none{}
+	if i.Node {
+		row.Flags = aliothInterfaceFlagINTERFACE_NODE
+	} else {
+		t.attachments[attachment{ifindex, programToPod}] = none{}
+	}
+	t.interfaces[ifindex] = row
+	t.flows[ifindex] = none{}
+}
+
+func (t *tables) addVPC(v VPC) {
+	var flags aliothVpcFlag
+	if v.EgressMasquerade {
+		flags |= aliothVpcFlagVPC_EGRESS
+	}
+	if v.Default {
+		flags |= aliothVpcFlagVPC_DEFAULT
+	}
+	t.vpcs[v.VNI] = aliothVpc{Flags: flags}
+	for _, p := range v.Prefixes {
+		t.ranges[rawPrefix(v.VNI, p)] = 0
+	}
+}
+
+// addServices writes the services and, for each virtual address, the row that
+// marks it as one.
+func (t *tables) addServices(services []Service, have *tables) {
+	next := have.nextServiceID()
+	for _, s := range services {
+		key := aliothServiceKey{Vni: s.VNI, Vip: rawAddr(s.VIP), Port: networkOrder(s.Port), Proto: s.Proto}
+		backends := rawBackends(s.Backends)
+		row, ok := have.services[key]
+		if !ok || !slices.Equal(backends, have.backendsOf(row)) {
+			row = aliothService{Id: next, Backends: uint32(len(backends))}
+			next++
+		}
+		t.services[key] = row
+		t.services[aliothServiceKey{Vni: s.VNI, Vip: key.Vip}] = aliothService{}
+		for slot, b := range backends {
+			t.backends[aliothBackendKey{Service: row.Id, Slot: uint32(slot)}] = b
+		}
+	}
+}
+
+// rawBackends returns the rows of a service in an order that does not depend
+// on the order in which they were listed. The programs search them by it.
+func rawBackends(backends []Backend) []aliothBackend {
+	sorted := slices.SortedFunc(slices.Values(backends), compareBackends)
+	rows := make([]aliothBackend, 0, len(sorted))
+	for _, b := range sorted {
+		rows = append(rows, aliothBackend{Ip: rawAddr(b.IP), Port: networkOrder(b.Port)})
+	}
+	return rows
+}
+
+func compareBackends(a, b Backend) int {
+	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+}
+
+// nextServiceID returns an id above all in use. Ids run through 2^32 values
+// before they would repeat.
+func (t *tables) nextServiceID() uint32 {
+	next := uint32(1)
+	for _, row := range t.services {
+		next = max(next, row.Id+1)
+	}
+	for key := range t.backends {
+		next = max(next, key.Service+1)
+	}
+	return next
+}
+
+func (t *tables) backendsOf(s aliothService) []aliothBackend {
+	rows := make([]aliothBackend, 0, s.Backends)
+	for slot := range s.Backends {
+		rows = append(rows, t.backends[aliothBackendKey{Service: s.Id, Slot: slot}])
+	}
+	return rows
+}
+
+// state turns rows back into the State that they come from, in one canonical
+// order.
+func (t *tables) state() State {
+	var s State
+	for ifindex, row := range t.interfaces {
+		s.Interfaces = append(s.Interfaces, cookedInterface(ifindex, row))
+	}
+	for key, row := range t.addresses {
+		s.Addresses = append(s.Addresses, Address{
+			VNI: key.Vni, IP: cookedAddr(key.Ip), Kind: AddressKind(row.Kind),
+			Ifindex: int(row.Ifindex), Node: cookedAddr(row.Node), MAC: row.Mac,
+		})
+	}
+	for key := range t.subnets {
+		s.Subnets = append(s.Subnets, Subnet{VNI: key.Vni, Prefix: cookedPrefix(key)})
+	}
+	for vni, row := range t.vpcs {
+		s.VPCs = append(s.VPCs, t.cookedVPC(vni, row))
+	}
+	for ip := range t.nodes {
+		s.Nodes = append(s.Nodes, cookedAddr(ip))
+	}
+	for key, row := range t.closed {
+		s.Closed = append(s.Closed, ClosedPrefix{VNI: key.Vni, Prefix: cookedPrefix(key), Class: ClosedClass(row.Class)})
+	}
+	for key, row := range t.services {
+		if key.Port != 0 {
+			s.Services = append(s.Services, t.cookedService(key, row))
+		}
+	}
+	for key, shadow := range t.targets {
+		if key.Port == 0 {
+			s.Probes = append(s.Probes, ProbeTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
+		} else {
+			s.Hooks = append(s.Hooks, HookTarget{
+				IP: cookedAddr(key.Ip), Port: networkOrder(key.Port), Shadow: cookedAddr(shadow),
+			})
+		}
+	}
+	s.sort()
+	return s
+}
+
+func cookedInterface(ifindex uint32, row aliothInterface) Interface {
+	i := Interface{
+		Ifindex: int(ifindex),
+		VNI:     row.Vni,
+		MAC:     row.Mac,
+		Shadow4: cookedAddr(row.Shadow[aliothFamilyFAMILY_V4]),
+		Shadow6: cookedAddr(row.Shadow[aliothFamilyFAMILY_V6]),
+		Node:    row.Flags&aliothInterfaceFlagINTERFACE_NODE != 0,
+	}
+	for _, raw := range row.Ip {
+		if ip := cookedAddr(raw); ip.IsValid() {
+			i.Addrs = append(i.Addrs, ip)
+		}
+	}
+	return i
+}
+
+func (t *tables) cookedVPC(vni uint32, row aliothVpc) VPC {
+	v := VPC{
+		VNI:              vni,
+		EgressMasquerade: row.Flags&aliothVpcFlagVPC_EGRESS != 0,
+		Default:          row.Flags&aliothVpcFlagVPC_DEFAULT != 0,
+	}
+	for key := range t.ranges {
+		if key.Vni == vni {
+			v.Prefixes = append(v.Prefixes, cookedPrefix(key))
+		}
+	}
+	slices.SortFunc(v.Prefixes, comparePrefixes)
+	return v
+}
+
+func (t *tables) cookedService(key aliothServiceKey, row aliothService) Service {
+	s := Service{VNI: key.Vni, VIP: cookedAddr(key.Vip), Port: networkOrder(key.Port), Proto: key.Proto}
+	for _, b := range t.backendsOf(row) {
+		s.Backends = append(s.Backends, Backend{IP: cookedAddr(b.Ip), Port: networkOrder(b.Port)})
+	}
+	return s
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// sort brings every list into the order of its keys.
+func (s *State) sort() {
+	slices.SortFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	slices.SortFunc(s.Addresses, func(a, b Address) int {
+		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.IP.Compare(b.IP))
+	})
+	slices.SortFunc(s.Subnets, func(a, b Subnet) int {
+		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
+	})
+	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
+	slices.SortFunc(s.Nodes, netip.Addr.Compare)
+	slices.SortFunc(s.Closed, func(a, b ClosedPrefix) int {
+		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
+	})
+	slices.SortFunc(s.Services, func(a, b Service) int {
+		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Proto, b.Proto))
+	})
+	slices.SortFunc(s.Probes, func(a, b ProbeTarget) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(s.Hooks, func(a, b HookTarget) int {
+		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+	})
+}

@@ -1,0 +1,326 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+)
+
+// maxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
+const maxVNI = 1<<24 - 1
+
+// mappedRange holds the IPv4-mapped addresses, as which maps hold IPv4.
+var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
+
+// checker collects what the parts of a State have to agree on.
+type checker struct {
+	vpcs       map[uint32]bool
+	interfaces map[int]Interface
+	seen       map[any]bool
+}
+
+// Keys under which rows of each kind are known to be unique.
+type (
+	vpcKey       uint32
+	interfaceKey int
+	shadowKey    netip.Addr
+	nodeKey      netip.Addr
+	probeKey     netip.Addr
+	rangeKey     struct {
+		vni    uint32
+		prefix netip.Prefix
+	}
+	subnetKey rangeKey
+	closedKey rangeKey
+	ownerKey  struct {
+		vni uint32
+		ip  netip.Addr
+	}
+	portKey struct {
+		vni   uint32
+		ip    netip.Addr
+		proto uint8
+		port  uint16
+	}
+	hookKey portKey
+)
+
+// validate returns an error wrapping ErrInvalidState that names the first
+// contradiction.
+func (s State) validate() error {
+	c := &checker{vpcs: map[uint32]bool{}, interfaces: map[int]Interface{}, seen: map[any]bool{}}
+	checks := []func(*checker) error{
+		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes,
+		s.checkClosed, s.checkServices, s.checkTargets,
+	}
+	for _, check := range checks {
+		if err := check(c); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidState, err)
+		}
+	}
+	return nil
+}
+
+// once refuses a second row of the same key, which format and args describe.
+func (c *checker) once(key any, format string, args ...any) error {
+	if c.seen[key] {
+		return fmt.Errorf(format+" is given twice", args...)
+	}
+	c.seen[key] = true
+	return nil
+}
+
+// present refuses rows of a VPC that the State does not contain.
+func (c *checker) present(what any, vni uint32) error {
+	if !c.vpcs[vni] {
+		return fmt.Errorf("%v belongs to VNI %d, which is no VPC of this state", what, vni)
+	}
+	return nil
+}
+
+func checkIP(what string, ip netip.Addr) error {
+	if !ip.IsValid() || ip.IsUnspecified() || ip.Zone() != "" {
+		return fmt.Errorf("%s %q is no plain address", what, ip)
+	}
+	return nil
+}
+
+// checkPrefix refuses prefixes that IPv4 addresses in their mapped form would
+// match by accident.
+func checkPrefix(p netip.Prefix) error {
+	switch {
+	case !p.IsValid() || p.Addr().Is4In6():
+		return fmt.Errorf("prefix %q is not valid", p)
+	case p != p.Masked():
+		return fmt.Errorf("prefix %s has bits set beyond its length; it is %s", p, p.Masked())
+	case p.Addr().Is6() && p.Overlaps(mappedRange):
+		return fmt.Errorf("prefix %s contains the IPv4-mapped range; name 2000::/3 or narrower ranges", p)
+	}
+	return nil
+}
+
+func (s State) checkVPCs(c *checker) error {
+	for _, v := range s.VPCs {
+		if v.VNI == 0 || v.VNI > maxVNI {
+			return fmt.Errorf("VNI %d of a VPC is not in 1 to %d", v.VNI, maxVNI)
+		}
+		if err := c.once(vpcKey(v.VNI), "VPC of VNI %d", v.VNI); err != nil {
+			return err
+		}
+		c.vpcs[v.VNI] = true
+		for _, p := range v.Prefixes {
+			if err := checkPrefix(p); err != nil {
+				return fmt.Errorf("VPC of VNI %d: %w", v.VNI, err)
+			}
+			if err := c.once(rangeKey{v.VNI, p}, "range %s of VNI %d", p, v.VNI); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s State) checkInterfaces(c *checker) error {
+	for _, i := range s.Interfaces {
+		if i.Ifindex <= 0 || i.Ifindex > math.MaxInt32 {
+			return fmt.Errorf("interface has device index %d", i.Ifindex)
+		}
+		if err := c.once(interfaceKey(i.Ifindex), "interface %d", i.Ifindex); err != nil {
+			return err
+		}
+		if err := i.check(c); err != nil {
+			return fmt.Errorf("interface %d: %w", i.Ifindex, err)
+		}
+		c.interfaces[i.Ifindex] = i
+	}
+	return nil
+}
+
+func (i Interface) check(c *checker) error {
+	if err := c.present("it", i.VNI); err != nil {
+		return err
+	}
+	if i.MAC == (MAC{}) || i.MAC[0]&1 != 0 {
+		return fmt.Errorf("MAC %s is no address of one station", i.MAC)
+	}
+	var have [aliothFamilyFAMILY_LEN]bool
+	for _, ip := range i.Addrs {
+		if err := checkIP("address", ip); err != nil {
+			return err
+		}
+		family := familyIndex(ip.Unmap())
+		if have[family] {
+			return fmt.Errorf("address %s is the second of its family", ip)
+		}
+		have[family] = true
+	}
+	if len(i.Addrs) == 0 {
+		return fmt.Errorf("no address")
+	}
+	for family, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
+		if !shadow.IsValid() {
+			continue
+		}
+		if int(familyIndex(shadow.Unmap())) != family || !have[family] || i.Node {
+			return fmt.Errorf("shadow %s does not belong to an address of the interface", shadow)
+		}
+		if err := c.once(shadowKey(shadow.Unmap()), "shadow %s", shadow.Unmap()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s State) checkAddresses(c *checker) error {
+	for _, a := range s.Addresses {
+		if err := checkIP("address", a.IP); err != nil {
+			return err
+		}
+		if err := c.once(ownerKey{a.VNI, a.IP.Unmap()}, "address %s of VNI %d", a.IP.Unmap(), a.VNI); err != nil {
+			return err
+		}
+		if err := c.present(a.IP, a.VNI); err != nil {
+			return err
+		}
+		if err := a.checkKind(c); err != nil {
+			return fmt.Errorf("address %s of VNI %d: %w", a.IP, a.VNI, err)
+		}
+	}
+	return nil
+}
+
+func (a Address) checkKind(c *checker) error {
+	switch a.Kind {
+	case Local:
+		i, ok := c.interfaces[a.Ifindex]
+		if !ok || i.VNI != a.VNI {
+			return fmt.Errorf("device %d is no interface of that VNI", a.Ifindex)
+		}
+	case Remote:
+		return checkIP("node", a.Node)
+	case Gateway:
+	default:
+		return fmt.Errorf("kind %d is unknown", a.Kind)
+	}
+	return nil
+}
+
+func (s State) checkSubnets(c *checker) error {
+	for _, n := range s.Subnets {
+		if err := checkPrefix(n.Prefix); err != nil {
+			return fmt.Errorf("subnet of VNI %d: %w", n.VNI, err)
+		}
+		if err := c.once(subnetKey{n.VNI, n.Prefix}, "subnet %s of VNI %d", n.Prefix, n.VNI); err != nil {
+			return err
+		}
+		if err := c.present(n.Prefix, n.VNI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s State) checkNodes(c *checker) error {
+	for _, ip := range s.Nodes {
+		if err := checkIP("node", ip); err != nil {
+			return err
+		}
+		if err := c.once(nodeKey(ip.Unmap()), "node %s", ip.Unmap()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s State) checkClosed(c *checker) error {
+	for _, p := range s.Closed {
+		if err := checkPrefix(p.Prefix); err != nil {
+			return fmt.Errorf("closed prefix: %w", err)
+		}
+		if err := c.once(closedKey{p.VNI, p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
+			return err
+		}
+		if p.Class < ClosedShadow || p.Class > ClosedDenied {
+			return fmt.Errorf("closed prefix %s has unknown class %d", p.Prefix, p.Class)
+		}
+		if p.VNI != 0 {
+			if err := c.present(p.Prefix, p.VNI); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s State) checkServices(c *checker) error {
+	for _, v := range s.Services {
+		if err := v.check(); err != nil {
+			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
+		}
+		key := portKey{v.VNI, v.VIP.Unmap(), v.Proto, v.Port}
+		if err := c.once(key, "service %s protocol %d port %d of VNI %d", key.ip, v.Proto, v.Port, v.VNI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v Service) check() error {
+	if v.VNI != 0 {
+		return fmt.Errorf("VNI %d: only services that every VPC shares (VNI 0) go through the door", v.VNI)
+	}
+	if err := checkIP("virtual address", v.VIP); err != nil {
+		return err
+	}
+	if v.Port == 0 || (v.Proto != protoTCP && v.Proto != protoUDP) {
+		return fmt.Errorf("protocol %d is not TCP or UDP, or the port is missing", v.Proto)
+	}
+	for _, b := range v.Backends {
+		if err := checkIP("backend", b.IP); err != nil {
+			return err
+		}
+		if b.Port == 0 || b.IP.Unmap().Is4() != v.VIP.Unmap().Is4() {
+			return fmt.Errorf("backend %s port %d is of another family or has no port", b.IP, b.Port)
+		}
+	}
+	return nil
+}
+
+func (s State) checkTargets(c *checker) error {
+	for _, p := range s.Probes {
+		if err := checkTarget(p.IP, p.Shadow); err != nil {
+			return err
+		}
+		if err := c.once(probeKey(p.IP.Unmap()), "probe target %s", p.IP.Unmap()); err != nil {
+			return err
+		}
+	}
+	for _, h := range s.Hooks {
+		if err := checkTarget(h.IP, h.Shadow); err != nil {
+			return err
+		}
+		if h.Port == 0 {
+			return fmt.Errorf("hook target %s has no port", h.IP)
+		}
+		if err := c.once(hookKey{ip: h.IP.Unmap(), port: h.Port}, "hook target %s port %d", h.IP.Unmap(), h.Port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTarget(ip, shadow netip.Addr) error {
+	if err := checkIP("target", ip); err != nil {
+		return err
+	}
+	if err := checkIP("shadow", shadow); err != nil {
+		return err
+	}
+	if ip.Unmap().Is4() != shadow.Unmap().Is4() {
+		return fmt.Errorf("target %s and its shadow %s are of different families", ip, shadow)
+	}
+	return nil
+}

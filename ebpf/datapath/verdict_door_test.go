@@ -1,0 +1,228 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"slices"
+	"testing"
+)
+
+// toStack is a packet that leaves for the host's stack.
+func toStack(name string, device int, in frame, out func(*frame), mark uint32) verdictCase {
+	return verdictCase{
+		name: name, device: device, in: in.bytes(), out: in.with(out).bytes(), verdict: actOK, mark: mark,
+		counts: one("from_pod/to_stack"),
+	}
+}
+
+const (
+	shadowA, shadowA6       = "169.254.64.10", "fd00:a110::10"
+	shadowOpen, shadowOpen6 = "169.254.64.13", "fd00:a110::13"
+	nodeShadow, nodeShadow6 = "169.254.64.1", "fd00:a110::1"
+	outside, outside6       = "198.51.100.1", "2606:4700::1"
+)
+
+func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
+	w := newWorld(t)
+	reply := func(mutate func(*frame)) frame {
+		return fromA(func(f *frame) {
+			f.Dst, f.L4 = ip(nodeShadow), tcp{Sport: 80, Dport: 40000, Flags: flagSYN | flagACK}
+			mutate(f)
+		})
+	}
+	reply6 := func(mutate func(*frame)) frame {
+		return reply(func(f *frame) {
+			f.Src, f.Dst = ip("fd10:0:0:1::10"), ip(nodeShadow6)
+			mutate(f)
+		})
+	}
+	shadow := func(f *frame) { f.Src = ip(shadowA) }
+	shadow6 := func(f *frame) { f.Src = ip(shadowA6) }
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		toStack("TCP over IPv4", w.podA, reply(unchanged), shadow, 0),
+		toStack("TCP over IPv6", w.podA, reply6(unchanged), shadow6, 0),
+		toStack("TCP behind an extension header", w.podA, reply6(func(f *frame) {
+			f.Extensions = []extension{{60, make([]byte, 6)}}
+		}), shadow6, 0),
+		toStack("UDP", w.podA, reply(func(f *frame) { f.L4 = udp{Sport: 53, Dport: 40000, Payload: []byte("odd")} }), shadow, 0),
+		toStack("UDP without a checksum", w.podA, reply(func(f *frame) {
+			f.L4 = udp{Sport: 53, Dport: 40000, NoChecksum: true}
+		}), shadow, 0),
+		toStack("an echo reply", w.podA, reply(func(f *frame) { f.L4 = icmp{Body: make([]byte, 12)} }), shadow, 0),
+		toStack("an ICMPv6 echo reply", w.podA, reply6(func(f *frame) {
+			f.L4 = icmp{V6: true, Type: 129, Body: make([]byte, 12)}
+		}), shadow6, 0),
+		dropped("a bare SYN", w.podA, reply(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "door_closed"),
+		dropped("a bare SYN over IPv6", w.podA, reply6(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "door_closed"),
+		dropped("a bare SYN behind an extension header", w.podA, reply6(func(f *frame) {
+			f.L4, f.Extensions = tcp{Flags: flagSYN}, []extension{{60, make([]byte, 6)}}
+		}).bytes(), "door_closed"),
+		dropped("a fragment", w.podA, reply(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "door_fragment"),
+		dropped("a later fragment over IPv6", w.podA, reply6(func(f *frame) { f.Fragment = &fragment{8, false} }).bytes(), "door_fragment"),
+		dropped("IPv4 options", w.podA, reply(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }).bytes(), "door_options"),
+		dropped("an IPv6 routing header", w.podA, reply6(func(f *frame) {
+			f.Extensions = []extension{{43, make([]byte, 6)}}
+		}).bytes(), "door_options"),
+		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{protoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
+		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }).bytes(), "door_protocol"),
+		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "egress_closed"),
+	})
+}
+
+func TestAnErrorOfAPodAboutTheNodesPacketIsTranslated(t *testing.T) {
+	w := newWorld(t)
+	quote := func(src, dst string) []byte {
+		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 40000, Dport: 53, NoChecksum: true}}
+		return slices.Concat(make([]byte, 4), f.bytes()[14:])
+	}
+	unreachable := func(v6 bool, body []byte) icmp {
+		if v6 {
+			return icmp{V6: true, Type: 1, Code: 4, Body: body}
+		}
+		return icmp{Type: 3, Code: 3, Body: body}
+	}
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		toStack("over IPv4", w.podA, fromA(func(f *frame) {
+			f.Dst, f.L4 = ip(nodeShadow), unreachable(false, quote(nodeShadow, "10.0.1.10"))
+		}), func(f *frame) {
+			f.Src, f.L4 = ip(shadowA), unreachable(false, quote(nodeShadow, shadowA))
+		}, 0),
+		toStack("over IPv6", w.podA, fromA6(func(f *frame) {
+			f.Dst, f.L4 = ip(nodeShadow6), unreachable(true, quote(nodeShadow6, "fd10:0:0:1::10"))
+		}), func(f *frame) {
+			f.Src, f.L4 = ip(shadowA6), unreachable(true, quote(nodeShadow6, shadowA6))
+		}, 0),
+	})
+}
+
+func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
+	w := newWorld(t)
+	out := func(mutate func(*frame)) frame {
+		return fromA(func(f *frame) {
+			f.Dst = ip(outside)
+			mutate(f)
+		})
+	}
+	out6 := func(mutate func(*frame)) frame {
+		return fromA6(func(f *frame) {
+			f.Dst = ip(outside6)
+			mutate(f)
+		})
+	}
+	main := func(dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = ip("10.8.1.10"), ip(dst) }) }
+	shadow := func(f *frame) { f.Src = ip(shadowOpen) }
+	shadow6 := func(f *frame) { f.Src = ip(shadowOpen6) }
+	to := func(name, dst, reason string) verdictCase {
+		f := out(func(f *frame) { f.Dst = ip(dst) })
+		if ip(dst).Is6() {
+			f = out6(func(f *frame) { f.Dst = ip(dst) })
+		}
+		return dropped(name, w.open, f.bytes(), reason)
+	}
+	egress := MarkEgress
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		toStack("TCP over IPv4", w.open, out(unchanged), shadow, egress),
+		toStack("TCP over IPv6", w.open, out6(unchanged), shadow6, egress),
+		toStack("UDP", w.open, out(func(f *frame) { f.L4 = udp{Sport: 1000, Dport: 4788} }), shadow, egress),
+		toStack("an echo request", w.open, out(func(f *frame) { f.L4 = icmp{Type: 8, Body: make([]byte, 12)} }), shadow, egress),
+		toStack("a later fragment of TCP", w.open, out(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{100, false}, raw{protoTCP, []byte("whatever")}
+		}), shadow, egress),
+		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
+		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
+		dropped("a VPC without egress", w.podA, out(unchanged).bytes(), "egress_closed"),
+		dropped("a VPC without egress, IPv6", w.podA, out6(unchanged).bytes(), "egress_closed"),
+		to("a shadow", "169.254.64.11", "egress_shadow"),
+		to("a shadow over IPv6", "fd00:a110::11", "egress_shadow"),
+		to("a node", "192.0.2.1", "egress_node"),
+		to("a node that nobody listed as closed", "192.0.2.2", "egress_node"),
+		to("a node over IPv6", "2001:db8::2", "egress_node"),
+		to("the default VPC", "10.8.1.10", "egress_default_vpc"),
+		to("the default VPC over IPv6", "fd18:0:0:1::10", "egress_default_vpc"),
+		to("a service range", "10.96.5.5", "egress_service"),
+		to("a service range over IPv6", "fd96::5", "egress_service"),
+		to("link-local", "169.254.169.254", "egress_link_local"),
+		to("link-local over IPv6", "fe80::77", "egress_link_local"),
+		to("reserved space", "240.0.0.1", "egress_multicast"),
+		to("a denied range", "203.0.113.5", "egress_denied"),
+		to("a denied range over IPv6", "2001:db8:dead::5", "egress_denied"),
+		dropped("the default VPC to another's door", w.main, main("169.254.64.10").bytes(), "egress_shadow"),
+		dropped("the tunnel port", w.open, out(func(f *frame) { f.L4 = udp{Dport: 4789} }).bytes(), "egress_tunnel_port"),
+		dropped("the tunnel port of a node, from the default VPC", w.main,
+			main("192.0.2.1").with(func(f *frame) { f.L4 = udp{Dport: 4789} }).bytes(), "egress_tunnel_port"),
+		dropped("the tunnel port behind an extension header", w.open, out6(func(f *frame) {
+			f.L4, f.Extensions = udp{Dport: 4789}, []extension{{60, make([]byte, 6)}}
+		}).bytes(), "egress_tunnel_port"),
+		dropped("a later fragment of UDP", w.open, out(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{1, false}, raw{protoUDP, []byte("whatever")}
+		}).bytes(), "egress_tunnel_port"),
+		dropped("a later fragment of UDP over IPv6", w.open, out6(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{1, false}, raw{protoUDP, []byte("whatever")}
+		}).bytes(), "egress_tunnel_port"),
+		dropped("a tunnel of another kind", w.open, out(func(f *frame) { f.L4 = raw{4, make([]byte, 40)} }).bytes(), "door_protocol"),
+	})
+}
+
+func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
+	w := newWorld(t)
+	in := func(mutate func(*frame)) frame {
+		f := frame{
+			EthDst: MAC{2, 1, 1, 1, 1, 1}, EthSrc: VirtualMAC, Src: ip(nodeShadow), Dst: ip(shadowA),
+			L4: tcp{Sport: 40000, Dport: 80, Flags: flagSYN},
+		}
+		mutate(&f)
+		return f
+	}
+	in6 := func(mutate func(*frame)) frame {
+		return in(func(f *frame) {
+			f.Src, f.Dst = ip(nodeShadow6), ip(shadowA6)
+			mutate(f)
+		})
+	}
+	toPod := func(name string, f frame, out func(*frame)) verdictCase {
+		return verdictCase{
+			name: name, device: w.podA, in: f.bytes(), verdict: actOK, counts: one("to_pod/from_stack"),
+			out: f.with(func(f *frame) {
+				f.EthDst, f.EthSrc, f.Dst = macA, VirtualMAC, ip("10.0.1.10")
+				if f.Src.Is6() {
+					f.Dst = ip("fd10:0:0:1::10")
+				}
+				out(f)
+			}).bytes(),
+		}
+	}
+	refused := func(name string, in []byte, reason string) verdictCase {
+		return verdictCase{name: name, device: w.podA, in: in, verdict: actShot, counts: one("to_pod/" + reason)}
+	}
+	// A router on the way outside reports on a packet of the pod's.
+	quote := func(src, dst string) []byte {
+		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 1000, Dport: 53, NoChecksum: true}}
+		return slices.Concat([]byte{0, 0, 5, 0x78}, f.bytes()[14:])
+	}
+	tooBig := func(src string) icmp { return icmp{Type: 3, Code: 4, Body: quote(src, outside)} }
+	tooBig6 := func(src string) icmp { return icmp{V6: true, Type: 2, Body: quote(src, outside6)} }
+	w.check(t, w.objects.AliothToPod, []verdictCase{
+		toPod("TCP over IPv4", in(unchanged), unchanged),
+		toPod("TCP over IPv6", in6(unchanged), unchanged),
+		toPod("UDP without a checksum", in(func(f *frame) { f.L4 = udp{Sport: 1, Dport: 2, NoChecksum: true} }), unchanged),
+		toPod("an answer from outside", in(func(f *frame) { f.Src = ip(outside) }), unchanged),
+		toPod("a later fragment", in(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
+		}), unchanged),
+		toPod("an error about a packet of the pod's", in(func(f *frame) { f.Src, f.L4 = ip("192.0.2.254"), tooBig(shadowA) }),
+			func(f *frame) { f.L4 = tooBig("10.0.1.10") }),
+		toPod("an IPv6 error about a packet of the pod's", in6(func(f *frame) { f.Src, f.L4 = ip(outside6), tooBig6(shadowA6) }),
+			func(f *frame) { f.L4 = tooBig6("fd10:0:0:1::10") }),
+		toPod("an error that quotes too little", in(func(f *frame) { f.L4 = icmp{Type: 3, Body: make([]byte, 12)} }), unchanged),
+		refused("the pod's own address", in(func(f *frame) { f.Dst = ip("10.0.1.10") }).bytes(), "not_shadow"),
+		refused("another pod's shadow", in(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "not_shadow"),
+		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = ip("ff02::2") }).bytes(), "not_shadow"),
+		refused("ARP of the host", arpFrame(bcast, VirtualMAC, 1, VirtualMAC, ip(nodeShadow), MAC{}, ip(shadowA)), "not_shadow"),
+		refused("another protocol", in(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }).bytes(), "door_protocol"),
+		{
+			name: "a device without a row", device: 1, in: in(unchanged).bytes(), verdict: actShot,
+			counts: one("to_pod/unknown_interface"),
+		},
+	})
+}

@@ -1,0 +1,287 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netns"
+)
+
+// What programs return to the hook.
+const (
+	actOK       = 0
+	actShot     = 2
+	actRedirect = 7
+)
+
+// skbContext is the part of struct __sk_buff that a test run takes and gives.
+type skbContext struct {
+	Len, PktType, Mark, QueueMapping, Protocol   uint32
+	VlanPresent, VlanTCI, VlanProto, Priority    uint32
+	IngressIfindex, Ifindex, TCIndex             uint32
+	CB                                           [5]uint32
+	Hash, TCClassid, Data, DataEnd, NAPI, Family uint32
+	RemoteIP4, LocalIP4                          uint32
+	RemoteIP6, LocalIP6                          [4]uint32
+	RemotePort, LocalPort, DataMeta, Pad         uint32
+	FlowKeys, Tstamp                             uint64
+	WireLen, GSOSegs                             uint32
+	SK                                           uint64
+	GSOSize, Pad2                                uint32
+	HardwareTstamp                               uint64
+}
+
+// run sends one frame through a program, as if seen at the device.
+func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32, out []byte, mark uint32) {
+	t.Helper()
+	return runMarked(t, p, ifindex, in, 0)
+}
+
+// runMarked does the same with a packet that carries a mark.
+func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
+	t.Helper()
+	ctx := skbContext{Ifindex: uint32(ifindex), Mark: mark}
+	var end skbContext
+	opts := &ebpf.RunOptions{
+		Data: in, DataOut: make([]byte, len(in)+256), Context: &ctx, ContextOut: &end,
+	}
+	verdict, err := p.Run(opts)
+	if err != nil {
+		t.Fatalf("run program: %v", err)
+	}
+	return verdict, opts.DataOut, end.Mark
+}
+
+var (
+	macA    = MAC{0x02, 0, 0, 0, 0, 0xaa}
+	macB    = MAC{0x02, 0, 0, 0, 0, 0xbb}
+	macR    = MAC{0x02, 0, 0, 0, 0, 0xcc}
+	macNode = MAC{0x02, 0, 0, 0, 0, 0xdd}
+	bcast   = MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+	ip = netip.MustParseAddr
+)
+
+func px(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+const (
+	vniRed  = 100 // two pods, egress closed
+	vniBlue = 200 // one pod with the addresses of a red one
+	vniOpen = 300 // egress open
+	vniMain = 400 // the default VPC
+)
+
+// world is the state that the verdict tests run against.
+type world struct {
+	*Datapath
+	ns                                 netns.NsHandle
+	podA, podB, twin, open, main, node int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ns := inNetns(t)
+	w := &world{
+		ns:   ns,
+		podA: addPair(t, "pod-a", "pod-a-peer"), podB: addPair(t, "pod-b", "pod-b-peer"), twin: addPair(t, "twin", "twin-peer"),
+		open: addPair(t, "open", "open-peer"), main: addPair(t, "main", "main-peer"), node: addPair(t, "node", "node-peer"),
+	}
+	w.Datapath = open(t, Config{
+		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
+		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: 4096,
+	})
+	if err := w.Apply(w.state()); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return w
+}
+
+func (w *world) state() State {
+	return State{
+		VPCs: []VPC{
+			{VNI: vniRed, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
+			{VNI: vniBlue, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
+			{VNI: vniOpen, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: true},
+			{VNI: vniMain, Prefixes: []netip.Prefix{px("10.8.0.0/16"), px("fd18::/48")}, EgressMasquerade: true, Default: true},
+		},
+		Subnets: []Subnet{
+			{vniRed, px("10.0.1.0/24")},
+			{vniRed, px("fd10:0:0:1::/64")},
+			{vniMain, px("10.8.1.0/24")},
+			{vniMain, px("fd18:0:0:1::/64")},
+		},
+		Interfaces: []Interface{
+			{
+				Ifindex: w.podA, VNI: vniRed, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
+				Shadow4: ip("169.254.64.10"), Shadow6: ip("fd00:a110::10"),
+			},
+			{
+				Ifindex: w.podB, VNI: vniRed, MAC: macB, Addrs: []netip.Addr{ip("10.0.1.11"), ip("fd10:0:0:1::11")},
+				Shadow4: ip("169.254.64.11"), Shadow6: ip("fd00:a110::11"),
+			},
+			{
+				Ifindex: w.twin, VNI: vniBlue, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
+				Shadow4: ip("169.254.64.12"), Shadow6: ip("fd00:a110::12"),
+			},
+			{
+				Ifindex: w.open, VNI: vniOpen, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
+				Shadow4: ip("169.254.64.13"), Shadow6: ip("fd00:a110::13"),
+			},
+			{
+				Ifindex: w.main, VNI: vniMain, MAC: macA, Addrs: []netip.Addr{ip("10.8.1.10"), ip("fd18:0:0:1::10")},
+				Shadow4: ip("169.254.64.14"), Shadow6: ip("fd00:a110::14"),
+			},
+			{Ifindex: w.node, VNI: vniMain, MAC: macNode, Addrs: []netip.Addr{ip("10.8.1.2"), ip("fd18:0:0:1::2")}, Node: true},
+		},
+		Addresses: []Address{
+			{VNI: vniRed, IP: ip("10.0.1.10"), Kind: Local, Ifindex: w.podA, MAC: macA},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::10"), Kind: Local, Ifindex: w.podA, MAC: macA},
+			{VNI: vniRed, IP: ip("10.0.1.11"), Kind: Local, Ifindex: w.podB, MAC: macB},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::11"), Kind: Local, Ifindex: w.podB, MAC: macB},
+			{VNI: vniRed, IP: ip("10.0.1.20"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::20"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR},
+			{VNI: vniRed, IP: ip("10.0.1.1"), Kind: Gateway},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::1"), Kind: Gateway},
+			{VNI: vniBlue, IP: ip("10.0.1.10"), Kind: Local, Ifindex: w.twin, MAC: macA},
+			{VNI: vniMain, IP: ip("10.8.1.10"), Kind: Local, Ifindex: w.main, MAC: macA},
+			{VNI: vniMain, IP: ip("fd18:0:0:1::10"), Kind: Local, Ifindex: w.main, MAC: macA},
+			{VNI: vniMain, IP: ip("10.8.1.2"), Kind: Local, Ifindex: w.node, MAC: macNode},
+			{VNI: vniMain, IP: ip("fd18:0:0:1::2"), Kind: Local, Ifindex: w.node, MAC: macNode},
+		},
+		Nodes: []netip.Addr{ip("192.0.2.1"), ip("192.0.2.2"), ip("2001:db8::2")},
+		Closed: []ClosedPrefix{
+			{0, px("169.254.64.0/18"), ClosedShadow},
+			{0, px("fd00:a110::/64"), ClosedShadow},
+			{0, px("192.0.2.1/32"), ClosedNode},
+			{0, px("2001:db8::2/128"), ClosedNode},
+			{0, px("10.8.0.0/16"), ClosedDefaultVPC},
+			{0, px("fd18::/48"), ClosedDefaultVPC},
+			{0, px("10.96.0.0/16"), ClosedService},
+			{0, px("fd96::/108"), ClosedService},
+			{0, px("169.254.0.0/16"), ClosedLinkLocal},
+			{0, px("fe80::/10"), ClosedLinkLocal},
+			{0, px("224.0.0.0/3"), ClosedMulticast},
+			{0, px("ff00::/8"), ClosedMulticast},
+			{vniOpen, px("203.0.113.0/24"), ClosedDenied},
+			{vniOpen, px("2001:db8:dead::/48"), ClosedDenied},
+		},
+		Services: []Service{
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoUDP, Backends: []Backend{{ip("10.8.1.10"), 5353}}},
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoTCP, Backends: []Backend{{ip("10.8.1.10"), 5353}}},
+			{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.1"), 6443}}},
+			{VIP: ip("10.96.0.2"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.1"), 6443}}},
+			{VIP: ip("10.96.0.1"), Port: 444, Proto: protoTCP},
+			{VIP: ip("fd96::10"), Port: 53, Proto: protoUDP, Backends: []Backend{{ip("fd18:0:0:1::10"), 5353}}},
+		},
+	}
+}
+
+// verdictCase is one packet and everything that it may cause.
+type verdictCase struct {
+	name    string
+	device  int
+	in      []byte
+	verdict uint32
+	out     []byte // nil: as it came in
+	mark    uint32
+	counts  map[string]uint64 // all others stay
+}
+
+func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			enter(t, w.ns)
+			before := counts(t, w.Datapath)
+			verdict, out, mark := run(t, p, c.device, c.in)
+			if verdict != c.verdict {
+				t.Errorf("verdict is %d, want %d", verdict, c.verdict)
+			}
+			want := c.out
+			if want == nil {
+				want = c.in
+			}
+			if d := cmp.Diff(want, out); d != "" {
+				t.Errorf("packet out (-want +got):\n%s", d)
+			}
+			if mark != c.mark {
+				t.Errorf("mark is %#x, want %#x", mark, c.mark)
+			}
+			if d := cmp.Diff(c.counts, added(before, counts(t, w.Datapath))); d != "" {
+				t.Errorf("counters (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// one is the expectation of a single counter.
+func one(name string) map[string]uint64 { return map[string]uint64{name: 1} }
+
+// dropped is a packet from a pod that is dropped unchanged.
+func dropped(name string, device int, in []byte, reason string) verdictCase {
+	return verdictCase{name: name, device: device, in: in, verdict: actShot, counts: one("from_pod/" + reason)}
+}
+
+// from is an ordinary packet of pod A.
+func fromA(mutate func(*frame)) frame {
+	f := frame{
+		EthDst: VirtualMAC, EthSrc: macA, Src: ip("10.0.1.10"), Dst: ip("10.0.1.11"),
+		L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN, Payload: []byte("payload")},
+	}
+	mutate(&f)
+	return f
+}
+
+func fromA6(mutate func(*frame)) frame {
+	return fromA(func(f *frame) {
+		f.Src, f.Dst = ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11")
+		mutate(f)
+	})
+}
+
+// with returns a changed copy, for the packet that is expected to come out.
+func (f frame) with(mutate func(*frame)) frame {
+	mutate(&f)
+	return f
+}
+
+func unchanged(*frame) {}
+
+func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
+	w := newWorld(t)
+	delivered := func(f *frame) { f.EthDst, f.EthSrc = macB, VirtualMAC }
+	tunnelled := func(f *frame) { f.EthDst, f.EthSrc = macR, macA }
+	var cases []verdictCase
+	add := func(name string, f frame, out func(*frame), reason string) {
+		cases = append(cases, verdictCase{
+			name: name, device: w.podA, in: f.bytes(), out: f.with(out).bytes(),
+			verdict: actRedirect, counts: one("from_pod/" + reason),
+		})
+	}
+	local, remote := "forwarded_local", "forwarded_remote"
+	add("IPv4 to a pod of this node", fromA(unchanged), delivered, local)
+	add("IPv6 to a pod of this node", fromA6(unchanged), delivered, local)
+	add("IPv4 to a pod of another node", fromA(func(f *frame) { f.Dst = ip("10.0.1.20") }), tunnelled, remote)
+	add("IPv6 to a pod of another node", fromA6(func(f *frame) { f.Dst = ip("fd10:0:0:1::20") }), tunnelled, remote)
+	add("a first IPv4 fragment", fromA(func(f *frame) { f.Fragment = &fragment{0, true} }), delivered, local)
+	add("a later IPv4 fragment", fromA(func(f *frame) {
+		f.Fragment, f.L4 = &fragment{185, false}, raw{protoUDP, []byte("the rest")}
+	}), delivered, local)
+	add("a later IPv6 fragment", fromA6(func(f *frame) {
+		f.Fragment, f.L4 = &fragment{185, false}, raw{protoUDP, []byte("the rest")}
+	}), delivered, local)
+	add("IPv4 with options", fromA(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }), delivered, local)
+	add("IPv6 with extension headers", fromA6(func(f *frame) {
+		f.Extensions = []extension{{0, make([]byte, 6)}, {60, make([]byte, 14)}, {51, make([]byte, 22)}}
+	}), delivered, local)
+	add("an IPv4 ICMP error", fromA(func(f *frame) { f.L4 = icmp{Type: 3, Code: 4, Body: make([]byte, 32)} }), delivered, local)
+	add("an ICMPv6 error", fromA6(func(f *frame) { f.L4 = icmp{V6: true, Type: 2, Body: make([]byte, 52)} }), delivered, local)
+	add("a protocol that nobody knows", fromA(func(f *frame) { f.L4 = raw{253, []byte("experiment")} }), delivered, local)
+	add("to a stale Ethernet address", fromA(func(f *frame) { f.EthDst = macR }), delivered, local)
+	w.check(t, w.objects.AliothFromPod, cases)
+}

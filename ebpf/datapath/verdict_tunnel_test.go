@@ -1,0 +1,131 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// tunnelled returns a program that gives a packet the tunnel key which the
+// VXLAN device would give it, and goes on to alioth_from_tunnel.
+func tunnelled(t *testing.T, w *world, vni uint32, node netip.Addr) *ebpf.Program {
+	t.Helper()
+	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { jump.Close() })
+	if err := jump.Put(uint32(0), w.objects.AliothFromTunnel); err != nil {
+		t.Fatal(err)
+	}
+	// struct bpf_tunnel_key: the helper that sets a key writes the local
+	// address where the receiving side finds the sender's.
+	const size, local = 44, 28
+	words := make([]uint32, size/4)
+	words[0] = vni
+	flags := int64(0)
+	if node.Is4() {
+		b := node.As4()
+		words[local/4] = uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	} else {
+		b := node.As16()
+		for i := range 4 {
+			words[local/4+i] = uint32(b[4*i]) | uint32(b[4*i+1])<<8 | uint32(b[4*i+2])<<16 | uint32(b[4*i+3])<<24
+		}
+		flags = 1
+	}
+	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
+	for i, w := range words {
+		code = append(code, asm.StoreImm(asm.RFP, int16(4*i-size), int64(int32(w)), asm.Word))
+	}
+	code = append(code,
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -size),
+		asm.Mov.Imm(asm.R3, size), asm.Mov.Imm(asm.R4, int32(flags)),
+		asm.FnSkbSetTunnelKey.Call(),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.LoadMapPtr(asm.R2, jump.FD()), asm.Mov.Imm(asm.R3, 0),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, -1), asm.Return(),
+	)
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, License: "GPL", Instructions: code,
+	})
+	if err != nil {
+		t.Fatalf("load program: %+v", err)
+	}
+	t.Cleanup(func() { prog.Close() })
+	return prog
+}
+
+func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
+	w := newWorld(t)
+	inner := func(mutate func(*frame)) frame {
+		f := frame{
+			EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"),
+			L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN},
+		}
+		mutate(&f)
+		return f
+	}
+	inner6 := func(mutate func(*frame)) frame {
+		return inner(func(f *frame) {
+			f.Src, f.Dst = ip("fd10:0:0:1::20"), ip("fd10:0:0:1::10")
+			mutate(f)
+		})
+	}
+	delivered := func(name string, f frame, mac MAC) verdictCase {
+		return verdictCase{
+			name: name, device: w.podA, in: f.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
+			out: f.with(func(f *frame) { f.EthDst, f.EthSrc = mac, VirtualMAC }).bytes(),
+		}
+	}
+	refused := func(name string, in []byte, reason string) verdictCase {
+		return verdictCase{name: name, device: w.podA, in: in, verdict: actShot, counts: one("from_tunnel/" + reason)}
+	}
+	peer, peer6, stranger := ip("192.0.2.2"), ip("2001:db8::2"), ip("192.0.2.66")
+	ok, ok6 := inner(unchanged), inner6(unchanged)
+
+	w.check(t, tunnelled(t, w, vniRed, peer), []verdictCase{
+		delivered("IPv4", ok, macA),
+		delivered("IPv6", ok6, macA),
+		delivered("a later fragment", inner(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
+		}), macA),
+		refused("an address of another node", inner(func(f *frame) { f.Src, f.Dst = ip("10.0.1.21"), ip("10.0.1.20") }).bytes(), "not_here"),
+		refused("an address nobody has", inner(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), "no_endpoint"),
+		refused("an address of no subnet", inner(func(f *frame) { f.Dst = ip("10.0.9.1") }).bytes(), "no_subnet"),
+		refused("the gateway", inner(func(f *frame) { f.Dst = ip("10.0.1.1") }).bytes(), "not_here"),
+		refused("the node's shadow", inner(func(f *frame) { f.Dst = ip(nodeShadow) }).bytes(), "no_subnet"),
+		refused("under an address of a pod of this node", inner(func(f *frame) { f.Src = ip("10.0.1.11") }).bytes(), "spoofed_local"),
+		refused("ARP", arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), MAC{}, ip("10.0.1.10")), "tunnel_flood"),
+		refused("a solicitation", inner6(func(f *frame) { f.Hops, f.L4 = 255, solicitation("fd10:0:0:1::10") }).bytes(), "tunnel_flood"),
+		refused("an advertisement to a pod", inner6(func(f *frame) { f.Hops, f.L4 = 255, advertisement("fd10:0:0:1::1") }).bytes(), "tunnel_flood"),
+		refused("multicast", inner(func(f *frame) { f.Dst = ip("224.0.0.1") }).bytes(), "tunnel_flood"),
+		refused("a broadcast frame", inner(func(f *frame) { f.EthDst = bcast }).bytes(), "tunnel_flood"),
+		refused("another ethertype", inner(func(f *frame) { f.EtherType = 0x88cc }).bytes(), "ethertype"),
+		refused("a VLAN tag", append(append(ok.bytes()[:12:12], 0x81, 0, 0, 5), ok.bytes()[12:]...), "vlan"),
+	})
+	w.check(t, tunnelled(t, w, vniRed, peer6), []verdictCase{delivered("over an IPv6 underlay", ok, macA)})
+	w.check(t, tunnelled(t, w, vniRed, stranger), []verdictCase{refused("from no node", ok.bytes(), "unknown_node")})
+	w.check(t, tunnelled(t, w, vniRed, ip("2001:db8::66")), []verdictCase{refused("from no node over IPv6", ok.bytes(), "unknown_node")})
+	w.check(t, tunnelled(t, w, 999, peer), []verdictCase{refused("of a VPC that is not here", ok.bytes(), "unknown_vni")})
+	w.check(t, tunnelled(t, w, vniBlue, peer), []verdictCase{
+		delivered("to the same address in another VPC", ok, macA),
+		refused("to an address that only another VPC has", inner(func(f *frame) { f.Dst = ip("10.0.1.11") }).bytes(), "no_subnet"),
+	})
+	w.check(t, w.objects.AliothFromTunnel, []verdictCase{refused("without a tunnel", ok.bytes(), "no_tunnel_key")})
+}
+
+func TestThePacketsOfATunnelReachTheNodesInterface(t *testing.T) {
+	w := newWorld(t)
+	f := frame{EthDst: macNode, EthSrc: macR, Src: ip("10.8.1.20"), Dst: ip("10.8.1.2"), L4: udp{Sport: 53, Dport: 1000}}
+	w.check(t, tunnelled(t, w, vniMain, ip("192.0.2.2")), []verdictCase{{
+		name: "from a pod of another node", device: w.podA, in: f.bytes(), verdict: actRedirect,
+		out:    f.with(func(f *frame) { f.EthSrc = VirtualMAC }).bytes(),
+		counts: one("from_tunnel/forwarded_local"),
+	}})
+}
