@@ -1,0 +1,170 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Links makes the tunnel device and the node's pair of devices, brings them up
+// and returns their indexes. A tunnel device with another port is replaced,
+// and so gets a new index.
+func (h *Host) Links(want Devices) (Indexes, error) {
+	tunnel, err := h.tunnel(want)
+	if err != nil {
+		return Indexes{}, fmt.Errorf("make tunnel device %s: %w", TunnelDevice, err)
+	}
+	node, peer, err := h.nodePair()
+	if err != nil {
+		return Indexes{}, fmt.Errorf("make devices %s and %s: %w", NodeDevice, NodePeerDevice, err)
+	}
+	for _, link := range []netlink.Link{tunnel, node, peer} {
+		if err := h.tune(link, want.MTU); err != nil {
+			return Indexes{}, fmt.Errorf("set up device %s: %w", link.Attrs().Name, err)
+		}
+	}
+	return Indexes{Tunnel: tunnel.Attrs().Index, Node: node.Attrs().Index, NodePeer: peer.Attrs().Index}, nil
+}
+
+func (h *Host) tunnel(want Devices) (netlink.Link, error) {
+	link, err := h.netlink.LinkByName(TunnelDevice)
+	if err == nil {
+		if vxlan, ok := link.(*netlink.Vxlan); ok && vxlan.FlowBased && vxlan.Port == int(want.TunnelPort) {
+			return link, nil
+		}
+		if err := h.netlink.LinkDel(link); err != nil {
+			return nil, fmt.Errorf("delete the one with other settings: %w", err)
+		}
+	} else if !absent(err) {
+		return nil, err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = TunnelDevice
+	err = h.netlink.LinkAdd(&netlink.Vxlan{
+		LinkAttrs: attrs, FlowBased: true, Port: int(want.TunnelPort),
+		// A peer may leave out the checksum that UDP over IPv6 usually has
+		// (RFC 6935): the inner packet has its own.
+		UDPCSum: true, UDP6ZeroCSumRx: true,
+	})
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("UDP port %d is taken by another VXLAN device or program; free it or choose another with --tunnel-port: %w",
+			want.TunnelPort, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.netlink.LinkByName(TunnelDevice)
+}
+
+func (h *Host) nodePair() (node, peer netlink.Link, err error) {
+	node, err = h.netlink.LinkByName(NodeDevice)
+	if err != nil && !absent(err) {
+		return nil, nil, err
+	}
+	peer, peerErr := h.netlink.LinkByName(NodePeerDevice)
+	if err == nil && peerErr == nil {
+		return node, peer, nil
+	}
+	if err == nil { // its peer is somewhere else
+		if err := h.netlink.LinkDel(node); err != nil {
+			return nil, nil, err
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = NodeDevice
+	if err := h.netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: NodePeerDevice}); err != nil {
+		return nil, nil, err
+	}
+	if node, err = h.netlink.LinkByName(NodeDevice); err != nil {
+		return nil, nil, err
+	}
+	peer, err = h.netlink.LinkByName(NodePeerDevice)
+	return node, peer, err
+}
+
+// tune keeps a device quiet: no ARP, no link-local address, so that the kernel
+// sends nothing of its own into a VPC.
+func (h *Host) tune(link netlink.Link, mtu int) error {
+	attrs := link.Attrs()
+	if attrs.Flags&net.FlagUp == 0 {
+		// The kernel makes the link-local address when the device comes up.
+		if err := h.netlink.LinkSetIP6AddrGenMode(link, noAddress); err != nil && h.sysctls.hasIPv6() {
+			return err
+		}
+	}
+	if attrs.RawFlags&unix.IFF_NOARP == 0 {
+		if err := h.netlink.LinkSetARPOff(link); err != nil {
+			return err
+		}
+	}
+	if attrs.MTU != mtu {
+		if err := h.netlink.LinkSetMTU(link, mtu); err != nil {
+			return fmt.Errorf("MTU %d: %w", mtu, err)
+		}
+	}
+	if err := h.sysctls.set(perDevice("ipv4", attrs.Name, "rp_filter"), "2", forget); err != nil {
+		return err
+	}
+	if attrs.Flags&net.FlagUp == 0 {
+		return h.netlink.LinkSetUp(link)
+	}
+	return nil
+}
+
+// noAddress is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
+const noAddress = 1
+
+func (h *Host) applyNode(want NodeInterface) error {
+	link, err := h.netlink.LinkByName(NodeDevice)
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", NodeDevice, err)
+	}
+	return onDevice(link.Attrs().Index, h.applyNodeDevice(link, want))
+}
+
+func (h *Host) applyNodeDevice(link netlink.Link, want NodeInterface) error {
+	if len(want.Addrs) == 0 {
+		return h.keepAddresses(link, nil)
+	}
+	if !bytes.Equal(link.Attrs().HardwareAddr, want.MAC[:]) {
+		if err := h.netlink.LinkSetHardwareAddr(link, want.MAC[:]); err != nil {
+			return fmt.Errorf("set MAC of %s: %w", NodeDevice, err)
+		}
+	}
+	return h.keepAddresses(link, want.Addrs)
+}
+
+// deleteDevices deletes every device whose name says that it is Alioth's.
+func (h *Host) deleteDevices() error {
+	links, err := dumped(h.netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list devices: %w", err)
+	}
+	var failures []error
+	for _, link := range links {
+		name := link.Attrs().Name
+		ours := name == TunnelDevice || name == NodeDevice || name == NodePeerDevice || isPodDevice(name)
+		if !ours {
+			continue
+		}
+		err := h.netlink.LinkDel(link)
+		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) {
+			failures = append(failures, fmt.Errorf("delete device %s: %w", name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// isPodDevice recognises the prefix with the 12 hexadecimal digits behind it.
+func isPodDevice(name string) bool {
+	digits, ok := strings.CutPrefix(name, PodDevices)
+	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789abcdef") == ""
+}

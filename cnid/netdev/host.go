@@ -1,0 +1,119 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Host is the network namespace of a node. Its methods must not be called at
+// the same time, and must be called in that namespace, because kernel settings
+// are looked up in the caller's.
+type Host struct {
+	netlink *netlink.Handle
+	// socket is for ioctls.
+	socket  int
+	sysctls *settings
+	log     *slog.Logger
+	// applied is the state that was made true last, the zero value after a
+	// failure; routes are those that it has.
+	applied State
+	routes  []route
+}
+
+// New returns the Host of the calling thread's network namespace. The original
+// values of kernel settings are kept in the file settingsFile, which outlives
+// the process.
+func New(settingsFile string, log *slog.Logger) (*Host, error) {
+	handle, err := netlink.NewHandle()
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		handle.Close()
+		return nil, fmt.Errorf("open socket: %w", err)
+	}
+	return &Host{netlink: handle, socket: socket, sysctls: &settings{file: settingsFile, root: sysctlRoot}, log: log}, nil
+}
+
+// Close releases the netlink sockets and leaves everything else as it is.
+func (h *Host) Close() {
+	h.netlink.Close()
+	unix.Close(h.socket)
+}
+
+// Apply reads what the kernel has and makes the state true. What of it fails
+// does not keep the rest from being applied; the error names every failure, as a
+// *DeviceError if it concerns one device only.
+func (h *Host) Apply(s State) error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("check state of devices: %w", err)
+	}
+	h.applied = State{}
+	routes, err := h.ownRoutes()
+	err = errors.Join(err, h.applyForwarding(), h.applyShadows(s.Shadows), h.applyNode(s.Node), h.applyRoutes(s, routes))
+	if err != nil {
+		return err
+	}
+	h.applied = s
+	return nil
+}
+
+// Update is Apply without looking at what the kernel has: only what differs
+// from the state that was applied last is changed. Where more than pods does,
+// or the last time failed, it is Apply.
+func (h *Host) Update(s State) error {
+	last := h.applied
+	last.Pods = s.Pods
+	if !reflect.DeepEqual(last, s) {
+		return h.Apply(s)
+	}
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("check state of devices: %w", err)
+	}
+	h.applied = State{}
+	if err := h.applyRoutes(s, h.routes); err != nil {
+		return err
+	}
+	h.applied = s
+	return nil
+}
+
+// Uninstall removes the devices, pods' host ends included, the routes, the
+// shadow addresses and gives kernel settings their original values.
+func (h *Host) Uninstall(s State) error {
+	return errors.Join(
+		h.deleteRoutes(),
+		h.dropAddresses("lo", s.Shadows),
+		h.deleteDevices(),
+		h.sysctls.restore(),
+	)
+}
+
+// absent says whether a netlink error means that the object is not there.
+func absent(err error) bool {
+	var notFound netlink.LinkNotFoundError
+	return errors.As(err, &notFound)
+}
+
+// dumped passes on the result of a dump, and asks again when the kernel's
+// tables changed in the middle of it.
+func dumped[T any](dump func() ([]T, error)) ([]T, error) {
+	for range dumpAttempts - 1 {
+		list, err := dump()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return list, err
+		}
+	}
+	return dump()
+}
+
+const dumpAttempts = 10

@@ -1,0 +1,168 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// route is a route of Alioth: destination and device, with a preferred source.
+type route struct {
+	dst    netip.Prefix
+	device int
+	source netip.Addr
+}
+
+// wantedRoutes are those to the pods' shadows, which the node reaches under
+// its own shadow so that a pod's reply is unambiguous, and those to the
+// default VPC, sorted.
+func wantedRoutes(s State, node int) []route {
+	var list []route
+	for _, pod := range s.Pods {
+		for _, shadow := range pod.Shadows {
+			if source, ok := ofFamily(s.Shadows, shadow); ok {
+				list = append(list, route{netip.PrefixFrom(shadow, shadow.BitLen()), pod.Ifindex, source})
+			}
+		}
+	}
+	for _, prefix := range s.Node.Prefixes {
+		if source, ok := ofFamily(s.Node.Addrs, prefix.Addr()); ok {
+			list = append(list, route{prefix, node, source})
+		}
+	}
+	slices.SortFunc(list, func(a, b route) int {
+		return cmp.Or(a.dst.Compare(b.dst), cmp.Compare(a.device, b.device))
+	})
+	return list
+}
+
+// diffRoutes returns what to add, and what of our own to delete. A route that
+// is to be replaced is only added: it takes the place of the old one.
+func diffRoutes(have, want []route) (add, remove []route) {
+	for _, r := range want {
+		if !slices.Contains(have, r) {
+			add = append(add, r)
+		}
+	}
+	for _, r := range have {
+		wanted := slices.ContainsFunc(want, func(w route) bool { return w.dst == r.dst })
+		if !wanted {
+			remove = append(remove, r)
+		}
+	}
+	return add, remove
+}
+
+func (h *Host) applyRoutes(s State, have []route) error {
+	node, err := h.Existing([]string{NodeDevice})
+	if err != nil {
+		return err
+	}
+	want := wantedRoutes(s, node[NodeDevice])
+	h.routes = want
+	add, remove := diffRoutes(have, want)
+	var failures []error
+	for _, r := range remove {
+		failures = append(failures, onDevice(r.device, h.deleteRoute(r)))
+	}
+	names := map[int]string{}
+	for _, pod := range s.Pods {
+		names[pod.Ifindex] = pod.Device
+	}
+	for _, r := range add {
+		failures = append(failures, onDevice(r.device, h.addRoute(r, names[r.device])))
+	}
+	return errors.Join(failures...)
+}
+
+// addRoute adds a route; podDevice is the name of its device when that belongs
+// to a pod, whose settings are taken care of here once.
+func (h *Host) addRoute(r route, podDevice string) error {
+	if r.dst.Addr().Is6() && !h.sysctls.hasIPv6() {
+		return nil
+	}
+	if podDevice != "" {
+		if err := h.tunePod(podDevice, r.dst.Addr().Is6()); err != nil {
+			return err
+		}
+	}
+	err := h.replaceRoute(r)
+	if errors.Is(err, unix.ENETDOWN) {
+		// Somebody set the device down, and the kernel dropped its routes.
+		up := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: r.device}}
+		if err = h.netlink.LinkSetUp(up); err == nil {
+			err = h.replaceRoute(r)
+		}
+	}
+	if errors.Is(err, unix.ENODEV) {
+		// The pod has left; its record will follow.
+		h.log.Debug("device of a route is gone", "destination", r.dst.String(), "ifindex", r.device)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("add route to %v by device %d: %w", r.dst, r.device, err)
+	}
+	return nil
+}
+
+func (h *Host) replaceRoute(r route) error {
+	return h.netlink.RouteReplace(&netlink.Route{
+		Dst: ipNet(r.dst), LinkIndex: r.device, Src: r.source.AsSlice(),
+		Protocol: RouteProtocol, Scope: netlink.SCOPE_LINK,
+	})
+}
+
+// tunePod undoes what a distribution's defaults for new devices may be.
+func (h *Host) tunePod(device string, ipv6 bool) error {
+	if ipv6 {
+		return h.sysctls.set(perDevice("ipv6", device, "disable_ipv6"), "0", forget)
+	}
+	return h.sysctls.set(perDevice("ipv4", device, "rp_filter"), "2", forget)
+}
+
+func (h *Host) deleteRoute(r route) error {
+	err := h.netlink.RouteDel(&netlink.Route{
+		Dst: ipNet(r.dst), LinkIndex: r.device, Protocol: RouteProtocol, Scope: netlink.SCOPE_LINK,
+	})
+	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete route to %v by device %d: %w", r.dst, r.device, err)
+	}
+	return nil
+}
+
+func (h *Host) deleteRoutes() error {
+	have, err := h.ownRoutes()
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, r := range have {
+		failures = append(failures, h.deleteRoute(r))
+	}
+	return errors.Join(failures...)
+}
+
+// ownRoutes are the routes of the main table that carry our protocol number.
+func (h *Host) ownRoutes() ([]route, error) {
+	filter := &netlink.Route{Protocol: RouteProtocol}
+	found, err := dumped(func() ([]netlink.Route, error) {
+		return h.netlink.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_PROTOCOL)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	var list []route
+	for _, r := range found {
+		source, _ := netip.AddrFromSlice(r.Src)
+		list = append(list, route{dst: prefixOf(r.Dst), device: r.LinkIndex, source: source.Unmap()})
+	}
+	return list, nil
+}

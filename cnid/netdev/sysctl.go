@@ -1,0 +1,209 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const sysctlRoot = "/proc/sys/net"
+
+// Settings that forwarding needs, relative to sysctlRoot.
+const (
+	forward4 = "ipv4/ip_forward"
+	forward6 = "ipv6/conf/all/forwarding"
+)
+
+// keep says whether the original value of a setting matters: not on a device
+// of our own, which goes away with it.
+type keep bool
+
+const (
+	remember keep = true
+	forget   keep = false
+)
+
+// settings changes kernel settings and remembers what they were, in a file, so
+// that a later process can restore them.
+type settings struct {
+	file, root string
+}
+
+func perDevice(family, device, name string) string {
+	return filepath.Join(family, "conf", device, name)
+}
+
+func (s *settings) hasIPv6() bool {
+	_, err := os.Stat(filepath.Join(s.root, "ipv6"))
+	return err == nil
+}
+
+func (s *settings) get(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(s.root, name))
+	if err != nil {
+		return "", fmt.Errorf("read kernel setting: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// set gives a setting a value, unless it has it. The original goes to the file
+// before the change. A setting of a device that has gone is no error.
+func (s *settings) set(name, value string, original keep) error {
+	have, err := s.get(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || have == value {
+		return err
+	}
+	if original == remember {
+		if err := s.note(name, have); err != nil {
+			return err
+		}
+	}
+	err = os.WriteFile(filepath.Join(s.root, name), []byte(value), 0o644)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("change kernel setting to %s: %w", value, err)
+	}
+	return nil
+}
+
+// originals reads the file; without one, nothing was changed yet.
+func (s *settings) originals() (map[string]string, error) {
+	text, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read original kernel settings: %w", err)
+	}
+	known := map[string]string{}
+	if err := json.Unmarshal(text, &known); err != nil {
+		return nil, fmt.Errorf("read original kernel settings in %s (delete the file to forget them): %w", s.file, err)
+	}
+	return known, nil
+}
+
+// note keeps the first value seen of a setting: a later one may be our own.
+func (s *settings) note(name, value string) error {
+	known, err := s.originals()
+	if err != nil {
+		return err
+	}
+	if _, ok := known[name]; ok {
+		return nil
+	}
+	known[name] = value
+	text, err := json.MarshalIndent(known, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode original kernel settings: %w", err)
+	}
+	next := s.file + ".new"
+	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write original kernel settings: %w", err)
+	}
+	if err := os.Rename(next, s.file); err != nil {
+		return fmt.Errorf("write original kernel settings: %w", err)
+	}
+	return nil
+}
+
+// restore gives everything its original value, the global ones first, since
+// writing those changes the ones of the devices.
+func (s *settings) restore() error {
+	known, err := s.originals()
+	if err != nil {
+		return err
+	}
+	var names []string
+	var failures []error
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if global(a) != global(b) {
+			if global(a) {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		err := os.WriteFile(filepath.Join(s.root, name), []byte(known[name]), 0o644)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failures = append(failures, fmt.Errorf("restore kernel setting: %w", err))
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	if err := os.Remove(s.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove original kernel settings: %w", err)
+	}
+	return nil
+}
+
+func global(name string) bool { return name == forward4 || name == forward6 }
+
+// applyForwarding turns forwarding on. For IPv6 the kernel has one switch that
+// also ends the acceptance of router advertisements on every device; those
+// that accepted them go on to do so (value 2).
+func (h *Host) applyForwarding() error {
+	if err := h.sysctls.set(forward4, "1", remember); err != nil {
+		return err
+	}
+	if !h.sysctls.hasIPv6() {
+		return nil
+	}
+	if err := h.keepAdvertisements(); err != nil {
+		return err
+	}
+	return h.sysctls.set(forward6, "1", remember)
+}
+
+// keepAdvertisements does nothing on a host that forwarded before Alioth came:
+// there, value 1 means that the device does not accept them.
+func (h *Host) keepAdvertisements() error {
+	now, err := h.sysctls.get(forward6)
+	if err != nil {
+		return err
+	}
+	known, err := h.sysctls.originals()
+	if err != nil {
+		return err
+	}
+	if _, changed := known[forward6]; now != "0" && !changed {
+		return nil
+	}
+	devices, err := os.ReadDir(filepath.Join(h.sysctls.root, "ipv6", "conf"))
+	if err != nil {
+		return fmt.Errorf("list devices with IPv6: %w", err)
+	}
+	for _, device := range devices {
+		name := device.Name()
+		if ours(name) || name == "all" || name == "lo" {
+			continue
+		}
+		setting := perDevice("ipv6", name, "accept_ra")
+		if have, err := h.sysctls.get(setting); err != nil || have != "1" {
+			continue // the device has gone, or does not accept them
+		}
+		if err := h.sysctls.set(setting, "2", remember); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ours(device string) bool {
+	return device == TunnelDevice || device == NodeDevice || device == NodePeerDevice || strings.HasPrefix(device, PodDevices)
+}

@@ -1,0 +1,69 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Overhead of VXLAN (RFC 7348 section 5) in bytes: outer IP header, UDP and
+// VXLAN headers, and the inner Ethernet header.
+const (
+	OverheadIPv4 = 20 + 8 + 8 + 14
+	OverheadIPv6 = 40 + 8 + 8 + 14
+)
+
+// ErrNoUnderlay says that no device has the node's address.
+var ErrNoUnderlay = errors.New("no device of this node has the address")
+
+// PodMTU returns the size in bytes of the largest packet of a pod that fits
+// through the tunnel, from the device that holds the node's tunnel address. It
+// wraps ErrNoUnderlay when there is none.
+func (h *Host) PodMTU(tunnelAddress netip.Addr) (int, error) {
+	addrs, err := dumped(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return 0, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, addr := range addrs {
+		if prefixOf(addr.IPNet).Addr() != tunnelAddress {
+			continue
+		}
+		link, err := h.netlink.LinkByIndex(addr.LinkIndex)
+		if err != nil {
+			return 0, fmt.Errorf("find the device of %v: %w", tunnelAddress, err)
+		}
+		if tunnelAddress.Is4() {
+			return link.Attrs().MTU - OverheadIPv4, nil
+		}
+		return link.Attrs().MTU - OverheadIPv6, nil
+	}
+	return 0, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
+}
+
+// Existing returns the indexes of those of the devices that exist, by name. It
+// asks for each by an ioctl, which unlike a dump waits for nobody who is
+// changing devices.
+func (h *Host) Existing(names []string) (map[string]int, error) {
+	found := make(map[string]int, len(names))
+	for _, name := range names {
+		request, err := unix.NewIfreq(name)
+		if err != nil {
+			return nil, fmt.Errorf("look for device %q: %w", name, err)
+		}
+		err = unix.IoctlIfreq(h.socket, unix.SIOCGIFINDEX, request)
+		if errors.Is(err, unix.ENODEV) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for device %s: %w", name, err)
+		}
+		found[name] = int(request.Uint32())
+	}
+	return found, nil
+}

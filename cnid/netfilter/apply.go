@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/userdata"
+	"golang.org/x/sys/unix"
+)
+
+// TableName is the name of the table, of family inet, that belongs to Alioth.
+const TableName = "alioth"
+
+// rulesVersion goes into the fingerprint: a release that changes the rules for
+// one and the same State changes it.
+const rulesVersion = 2
+
+// Apply makes the table equal to the state. It reads what the kernel holds and
+// changes nothing when that is the same, so counters survive a restart;
+// otherwise the table is replaced in one transaction. The size of the kernel's
+// conntrack table, which bounds FlowsPerShadow, counts as part of the state.
+func Apply(want State) error {
+	want = want.normal()
+	if err := want.validate(); err != nil {
+		return fmt.Errorf("check packet filter rules: %w", err)
+	}
+	room, err := conntrackRoom()
+	if err != nil {
+		return err
+	}
+	want.FlowsPerShadow = fittingShare(want.FlowsPerShadow, room)
+	mark, err := fingerprint(want)
+	if err != nil {
+		return err
+	}
+	list := chains(want)
+	conn := &nftables.Conn{}
+	if holds(conn, mark, list) {
+		return nil
+	}
+	return replace(conn, want, mark, list)
+}
+
+// Remove deletes the table. A table that is not there is no error.
+func Remove() error {
+	conn := &nftables.Conn{}
+	conn.DelTable(table())
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("delete packet filter table %s: %w", TableName, err)
+	}
+	return nil
+}
+
+// Counter is how often a reason dropped a packet since the table was made.
+type Counter struct {
+	Reason         string
+	Packets, Bytes uint64
+}
+
+// Counters returns one row per reason, in the order of Reasons.
+func Counters() ([]Counter, error) {
+	conn := &nftables.Conn{}
+	objects, err := conn.GetObjects(table())
+	if err != nil {
+		return nil, fmt.Errorf("read counters of packet filter table %s: %w", TableName, err)
+	}
+	found := map[string]*nftables.CounterObj{}
+	for _, object := range objects {
+		if counter, ok := object.(*nftables.CounterObj); ok {
+			found[counter.Name] = counter
+		}
+	}
+	var list []Counter
+	for _, reason := range Reasons() {
+		if counter := found[reason]; counter != nil {
+			list = append(list, Counter{Reason: reason, Packets: counter.Packets, Bytes: counter.Bytes})
+		}
+	}
+	return list, nil
+}
+
+func table() *nftables.Table {
+	return &nftables.Table{Name: TableName, Family: nftables.TableFamilyINet}
+}
+
+// fingerprint identifies the rules of a state; each rule carries it as its
+// comment.
+func fingerprint(s State) (string, error) {
+	text, err := json.Marshal(struct {
+		Version int
+		State   State
+	}{rulesVersion, s})
+	if err != nil {
+		return "", fmt.Errorf("encode packet filter state: %w", err)
+	}
+	return fmt.Sprintf("alioth %x", sha256.Sum256(text))[:40], nil
+}
+
+// holds says whether the kernel has every rule of the table, all made from the
+// same state. Anything unreadable counts as not there: it is then replaced.
+func holds(conn *nftables.Conn, mark string, list []chain) bool {
+	for _, c := range list {
+		rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
+		if err != nil || len(rules) != len(c.rules) {
+			return false
+		}
+		for _, r := range rules {
+			if comment, ok := userdata.GetString(r.UserData, userdata.TypeComment); !ok || comment != mark {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// replace adds the table before deleting it, because deleting one that is not
+// there fails the transaction.
+func replace(conn *nftables.Conn, want State, mark string, list []chain) error {
+	conn.AddTable(table())
+	conn.DelTable(table())
+	t := conn.AddTable(table())
+	for _, reason := range Reasons() {
+		conn.AddObject(&nftables.CounterObj{Table: t, Name: reason})
+	}
+	if want.FlowsPerShadow > 0 {
+		if err := addFlowSets(conn, t); err != nil {
+			return err
+		}
+	}
+	for _, c := range list {
+		added := conn.AddChain(&nftables.Chain{Name: c.name, Table: t, Type: c.kind, Hooknum: c.hook, Priority: c.priority})
+		for _, r := range c.rules {
+			conn.AddRule(&nftables.Rule{
+				Table: t, Chain: added, Exprs: r,
+				UserData: userdata.AppendString(nil, userdata.TypeComment, mark),
+			})
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("replace packet filter table %s (the kernel needs nf_tables with inet, nat, ct, connlimit and objref): %w",
+			TableName, err)
+	}
+	return nil
+}

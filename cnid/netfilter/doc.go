@@ -1,0 +1,22 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package netfilter keeps the node's half of the shadow door: the table
+// "alioth" (family inet) of nf_tables in the current network namespace.
+//
+//	raw prerouting   the tunnel bypasses conntrack; nobody but a pod, the
+//	                 node's own interface or the node itself may use a shadow
+//	                 address or send to the default VPC
+//	raw output       the tunnel bypasses conntrack
+//	filter input     from a pod only a reply, and what a program marked as a
+//	                 flow to a shared service or as one of the default VPC
+//	filter forward   from a pod only what a program marked, and to the default
+//	                 VPC only shared services
+//	nat postrouting  shadow addresses never leave the node
+//
+// A State describes the table completely; Apply replaces it in one
+// transaction, or leaves it alone when the kernel already holds it. Every drop
+// has a named counter, which Counters reads. The rules only ever drop or
+// accept traffic of Alioth's own devices and ranges, and accepting a packet
+// here does not keep another table from dropping it.
+package netfilter

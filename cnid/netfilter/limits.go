@@ -1,0 +1,125 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// The chains that let a new flow return as long as its source has a share
+// left. Pods of this node are known by their shadows, those that come through
+// the node's interface in the default VPC by their addresses there; neither
+// can use up the account of the others.
+const (
+	podShare  = "pod_share"
+	nodeShare = "node_share"
+)
+
+// maxFlowHolders bounds the sets that count flows per source address. The
+// kernel takes an address out when its last flow has ended.
+const maxFlowHolders = 65535
+
+// usualPods is how many pods a kubelet runs on a node unless told otherwise.
+const usualPods = 110
+
+// smallConntrack is what the kernel chooses for nf_conntrack_max on a machine
+// of little memory. It stands in until conntrack has been loaded, which the
+// table itself causes.
+const smallConntrack = 65536
+
+const conntrackMax = "/proc/sys/net/netfilter/nf_conntrack_max"
+
+// conntrackRoom returns how many flows the node can track; 0 means no limit.
+func conntrackRoom() (uint32, error) {
+	text, err := os.ReadFile(conntrackMax)
+	if errors.Is(err, os.ErrNotExist) {
+		return smallConntrack, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read size of conntrack: %w", err)
+	}
+	room, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("read size of conntrack in %s: %w", conntrackMax, err)
+	}
+	return uint32(room), nil
+}
+
+// fittingShare returns the share of a pod with which the pods of a usual node
+// leave a quarter of conntrack to the node itself, whatever they do.
+func fittingShare(asked, room uint32) uint32 {
+	if asked == 0 || room == 0 {
+		return asked
+	}
+	return max(1, min(asked, uint32(uint64(room)*3/4/usualPods)))
+}
+
+func families() []byte { return []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} }
+
+// shares returns the chains in which flows are counted.
+func shares(s State) []chain {
+	if s.FlowsPerShadow == 0 {
+		return nil
+	}
+	return []chain{
+		{name: podShare, rules: share(s, podShare)},
+		{name: nodeShare, rules: share(s, nodeShare)},
+	}
+}
+
+// share returns to the caller when the source is counted and has not too many
+// flows. The statement that counts does not match for a source that finds the
+// set full, so what matches must be what goes on, not what is dropped.
+func share(s State, name string) []rule {
+	var rules []rule
+	for _, family := range families() {
+		count := &expr.Dynset{
+			SrcRegKey: 1, SetName: flowSet(name, family), Operation: unix.NFT_DYNSET_OP_ADD,
+			Exprs: []expr.Any{&expr.Connlimit{Count: s.FlowsPerShadow}},
+		}
+		rules = append(rules, when(ofFamily(family), rule{load(source, family), count}, verdict(expr.VerdictReturn)))
+	}
+	return append(rules, drop(ReasonFlowLimit))
+}
+
+// limit sends the new flows of a device through the chain of shares.
+func limit(s State, device rule, name string) []rule {
+	if s.FlowsPerShadow == 0 {
+		return nil
+	}
+	return []rule{when(device, opening(), jump(name))}
+}
+
+func flowSet(share string, family byte) string {
+	prefix := strings.TrimSuffix(share, "share") + "flows"
+	if family == unix.NFPROTO_IPV4 {
+		return prefix + "4"
+	}
+	return prefix + "6"
+}
+
+func addFlowSets(conn *nftables.Conn, t *nftables.Table) error {
+	kinds := map[byte]nftables.SetDatatype{unix.NFPROTO_IPV4: nftables.TypeIPAddr, unix.NFPROTO_IPV6: nftables.TypeIP6Addr}
+	id := uint32(0)
+	for _, name := range []string{podShare, nodeShare} {
+		for _, family := range families() {
+			id++
+			set := &nftables.Set{
+				Table: t, ID: id, Name: flowSet(name, family), KeyType: kinds[family], Dynamic: true, Size: maxFlowHolders,
+			}
+			if err := conn.AddSet(set, nil); err != nil {
+				return fmt.Errorf("add set %s: %w", set.Name, err)
+			}
+		}
+	}
+	return nil
+}

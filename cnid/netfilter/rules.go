@@ -1,0 +1,185 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Reasons for which the table drops packets; the names of its counters.
+const (
+	// ReasonUnhandled: a packet came out of a device whose program should
+	// have taken it.
+	ReasonUnhandled = "unhandled"
+	// ReasonUnshadowed: a pod's packet has a source that is no shadow
+	// address, because no program translated it.
+	ReasonUnshadowed = "unshadowed"
+	// ReasonForeignShadow: a packet from outside the node uses a shadow
+	// address.
+	ReasonForeignShadow = "foreign_shadow"
+	// ReasonForeignDefaultVPC: a packet for the default VPC reached the node
+	// without a tunnel header.
+	ReasonForeignDefaultVPC = "foreign_default_vpc"
+	// ReasonDoorClosed: a pod sent the node something that is neither a reply
+	// nor let out by a program.
+	ReasonDoorClosed = "door_closed"
+	// ReasonForwardClosed: the same, for something to be forwarded.
+	ReasonForwardClosed = "forward_closed"
+	// ReasonNodeDoor: something other than a flow to a shared service was to
+	// be forwarded into the default VPC.
+	ReasonNodeDoor = "node_door"
+	// ReasonShadowUnasked: somebody other than the node itself opened a flow
+	// to a shadow address.
+	ReasonShadowUnasked = "shadow_unasked"
+	// ReasonTunnelPort: a pod's packet could be read as a tunnel's.
+	ReasonTunnelPort = "tunnel_port"
+	// ReasonRewritten: somebody else's rule has given a pod's packet another
+	// destination than the one that a program let through.
+	ReasonRewritten = "rewritten"
+	// ReasonFlowLimit: a pod has more flows through the door than it may, or
+	// one of the default VPC to the node's address there; or there are too
+	// many to be counted.
+	ReasonFlowLimit = "flow_limit"
+)
+
+// Reasons lists every reason, in the order in which Counters returns them.
+func Reasons() []string {
+	return []string{
+		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
+		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten, ReasonFlowLimit,
+	}
+}
+
+// rule is a list of conditions, all of which must hold, with what is done
+// then.
+type rule []expr.Any
+
+// chain is one chain of the table. A chain without hook is only jumped to.
+type chain struct {
+	name     string
+	kind     nftables.ChainType
+	hook     *nftables.ChainHook
+	priority *nftables.ChainPriority
+	rules    []rule
+}
+
+// chains returns the whole table for a state, targets of jumps first.
+func chains(s State) []chain {
+	return append(shares(s), []chain{
+		{
+			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
+			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),
+		},
+		{
+			name: "raw_output", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput,
+			priority: nftables.ChainPriorityRaw, rules: []rule{when(toTunnel(s), rule{&expr.Notrack{}})},
+		},
+		{
+			name: "input", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookInput,
+			priority: nftables.ChainPriorityFilter, rules: input(s),
+		},
+		{
+			name: "forward", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookForward,
+			priority: nftables.ChainPriorityFilter, rules: forward(s),
+		},
+		{
+			name: "postrouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting,
+			priority: nftables.ChainPriorityNATSource, rules: postrouting(s),
+		},
+	}...)
+}
+
+func rawPrerouting(s State) []rule {
+	rules := []rule{when(toTunnel(s), rule{&expr.Notrack{}})}
+	for _, device := range s.SealedDevices {
+		rules = append(rules, when(fromDevice(device), drop(ReasonUnhandled)))
+	}
+	for _, shadow := range s.Shadows {
+		rules = append(rules, when(fromDevices(s.PodDevices), outside(source, shadow), drop(ReasonUnshadowed)))
+	}
+	for _, family := range missingFamilies(s.Shadows) {
+		rules = append(rules, when(fromDevices(s.PodDevices), ofFamily(family), drop(ReasonUnshadowed)))
+	}
+	rules = append(rules,
+		when(fromDevices(s.PodDevices), verdict(expr.VerdictAccept)),
+		when(fromDevice(s.NodeDevice), verdict(expr.VerdictAccept)),
+		when(fromDevice("lo"), verdict(expr.VerdictAccept)))
+	for _, shadow := range s.Shadows {
+		rules = append(rules,
+			when(inside(source, shadow), drop(ReasonForeignShadow)),
+			when(inside(destination, shadow), drop(ReasonForeignShadow)))
+	}
+	for _, prefix := range s.DefaultVPC {
+		rules = append(rules, when(inside(destination, prefix), drop(ReasonForeignDefaultVPC)))
+	}
+	return rules
+}
+
+// input lets pods reach the node itself as far as they answer it or a program
+// has let them: which addresses the node has is known here only, so a flow
+// that may just leave the cluster ends here.
+func input(s State) []rule {
+	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
+	rules := []rule{when(pod, replying(), verdict(expr.VerdictAccept))}
+	rules = append(rules, disguised(s, pod)...)
+	rules = append(rules, limit(s, pod, podShare)...)
+	rules = append(rules, limit(s, node, nodeShare)...)
+	return append(rules,
+		when(pod, marked(s, s.SharedMark), verdict(expr.VerdictAccept)),
+		when(pod, marked(s, s.NodeMark), verdict(expr.VerdictAccept)),
+		when(pod, drop(ReasonDoorClosed)))
+}
+
+// forward lets nothing through to a shadow but replies, so that only the node
+// itself, whose packets never pass here, can open a flow to a pod.
+func forward(s State) []rule {
+	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
+	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
+	rules := []rule{
+		when(toPod, answering(), verdict(expr.VerdictAccept)),
+		when(toPod, drop(ReasonShadowUnasked)),
+	}
+	rules = append(rules, disguised(s, pod)...)
+	rules = append(rules, limit(s, pod, podShare)...)
+	return append(rules,
+		when(pod, marked(s, s.SharedMark), verdict(expr.VerdictAccept)),
+		when(toNode, drop(ReasonNodeDoor)),
+		when(pod, marked(s, s.EgressMark), verdict(expr.VerdictAccept)),
+		when(pod, marked(s, s.NodeMark), verdict(expr.VerdictAccept)),
+		when(pod, replying(), verdict(expr.VerdictAccept)),
+		when(pod, drop(ReasonForwardClosed)),
+		when(node, drop(ReasonForwardClosed)))
+}
+
+// disguised drops what a program would not have marked, had it seen the packet
+// as it is now: whoever translates destinations does so after the programs.
+func disguised(s State, pod rule) []rule {
+	return []rule{
+		when(pod, toTunnel(s), drop(ReasonTunnelPort)),
+		when(pod, rewritten(), drop(ReasonRewritten)),
+	}
+}
+
+func postrouting(s State) []rule {
+	var rules []rule
+	for _, shadow := range s.Shadows {
+		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
+	}
+	return rules
+}
+
+// leaving holds for packets that go out of the node: what takes lo stays on it.
+func leaving() rule { return not(toDevice("lo")) }
+
+func toTunnel(s State) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(s.TunnelPort)},
+	}
+}

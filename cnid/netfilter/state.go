@@ -1,0 +1,72 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// State is everything that the table depends on.
+type State struct {
+	// Shadows are the ranges of shadow addresses, at most one per family and
+	// at least one.
+	Shadows []netip.Prefix
+	// DefaultVPC are the ranges of the default VPC; none while there is no
+	// such VPC.
+	DefaultVPC []netip.Prefix
+	// TunnelPort is the UDP port of VXLAN.
+	TunnelPort uint16
+	// PodDevices is the prefix of the names of the host ends of pods.
+	PodDevices string
+	// NodeDevice is the node's own interface in the default VPC.
+	NodeDevice string
+	// SealedDevices never hand a packet to the host's stack as long as the
+	// datapath's programs are attached; what comes from them is dropped.
+	SealedDevices []string
+	// MarkMask selects the bits of a packet's mark that the datapath sets.
+	// SharedMark, EgressMark and NodeMark are their values for a flow to a
+	// shared service, for one to the outside, and for one of the default VPC,
+	// which alone may reach nodes as well.
+	MarkMask, SharedMark, EgressMark, NodeMark uint32
+	// FlowsPerShadow is the number of conntrack entries that one shadow
+	// address may hold through the door at a time, and one address of the
+	// default VPC at the node's own address there; 0 means no limit. Apply
+	// takes less when conntrack has no room for the pods of a usual node.
+	FlowsPerShadow uint32
+}
+
+// normal returns the state with its lists sorted, so that equal states have
+// equal fingerprints.
+func (s State) normal() State {
+	s.Shadows = slices.Clone(s.Shadows)
+	slices.SortFunc(s.Shadows, netip.Prefix.Compare)
+	s.DefaultVPC = slices.Clone(s.DefaultVPC)
+	slices.SortFunc(s.DefaultVPC, netip.Prefix.Compare)
+	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
+	return s
+}
+
+func (s State) validate() error {
+	if len(s.Shadows) == 0 {
+		return errors.New("no shadow range")
+	}
+	for _, p := range slices.Concat(s.Shadows, s.DefaultVPC) {
+		if !p.IsValid() || p != p.Masked() {
+			return fmt.Errorf("range %v is not a canonical prefix", p)
+		}
+	}
+	if s.TunnelPort == 0 || s.PodDevices == "" || s.NodeDevice == "" {
+		return errors.New("tunnel port, pod devices and node device must be set")
+	}
+	marks := []uint32{0, s.SharedMark, s.EgressMark, s.NodeMark}
+	for i, mark := range marks {
+		if mark&^s.MarkMask != 0 || slices.Contains(marks[:i], mark) {
+			return errors.New("the marks must be different, not 0, and lie in the mask")
+		}
+	}
+	return nil
+}
