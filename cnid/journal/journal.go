@@ -1,0 +1,253 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Errors that callers match.
+var (
+	// ErrNotFound: the journal has no such record.
+	ErrNotFound = errors.New("not in the journal")
+	// ErrExists: the journal has a record for that container and interface.
+	ErrExists = errors.New("already in the journal")
+	// ErrShadowsExhausted: every address of a shadow range is given out.
+	ErrShadowsExhausted = errors.New("no shadow address is free: configure a larger shadow range")
+	// ErrNewerFormat: the file was written by a later release.
+	ErrNewerFormat = errors.New("journal was written by a newer release")
+)
+
+// Config says where a Journal is and what it gives out.
+type Config struct {
+	// Path of the file. Its directory must exist.
+	Path string
+	// Shadow4 and Shadow6 are the ranges of shadow addresses. The zero value
+	// means that attachments get none of that family.
+	Shadow4, Shadow6 netip.Prefix
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Journal is the node's memory. Its methods may be called at the same time.
+type Journal struct {
+	cfg  Config
+	disk *disk
+	// damaged is where the unreadable file went that Open found, or "".
+	damaged string
+
+	// writing serialises changes, so that what one decides from the content
+	// still holds when it is on disk; mu guards content only for as long as
+	// memory is touched, so that readers don't wait for the disk.
+	writing sync.Mutex
+	mu      sync.RWMutex
+	content content
+}
+
+// content is everything that the file holds.
+type content struct {
+	records  map[Key]Record
+	releases map[uint64]Record
+	counters counters
+}
+
+// counters only grow.
+type counters struct {
+	// Seq is the last Record.Seq given out.
+	Seq uint64 `json:"seq"`
+	// Shadow is the last index into the shadow ranges given out.
+	Shadow uint64 `json:"shadow"`
+}
+
+// Open reads the journal at cfg.Path, or starts an empty one, and keeps it for
+// this process alone until Close. It waits until ctx ends for another process
+// to let go of it.
+//
+// A file that can't be read, or in parts only, is moved aside and reported by
+// Damaged; the journal goes on with the records that could be read.
+func Open(ctx context.Context, cfg Config) (*Journal, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	d, found, err := openDisk(ctx, cfg.Path, cfg.Now)
+	if err != nil {
+		return nil, fmt.Errorf("open journal %s: %w", cfg.Path, err)
+	}
+	if found.damage != nil {
+		cfg.Log.Error("journal is damaged; moved it aside and went on with what could be read",
+			"path", cfg.Path, "movedTo", found.movedTo, "records", len(found.content.records), "error", found.damage)
+	}
+	return &Journal{cfg: cfg, disk: d, damaged: found.movedTo, content: found.content}, nil
+}
+
+// Damaged returns where Open moved a damaged file, or "" when there was none.
+// Attachments may be missing from the records then.
+func (j *Journal) Damaged() string { return j.damaged }
+
+// Close lets go of the file.
+func (j *Journal) Close() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	return j.disk.close()
+}
+
+// Get returns one record, or ErrNotFound.
+func (j *Journal) Get(key Key) (Record, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	rec, ok := j.content.records[key]
+	if !ok {
+		return Record{}, fmt.Errorf("attachment %s: %w", key, ErrNotFound)
+	}
+	return rec, nil
+}
+
+// Records returns all records, the oldest first.
+func (j *Journal) Records() []Record {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return bySeq(maps.Values(j.content.records))
+}
+
+// Releases returns the release queue, the oldest attachment first.
+func (j *Journal) Releases() []Record {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return bySeq(maps.Values(j.content.releases))
+}
+
+func bySeq(seq func(func(Record) bool)) []Record {
+	return slices.SortedFunc(seq, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+}
+
+// Begin stores rec with phase PhaseIntended, and returns it with shadow
+// addresses, sequence number and time filled in. It is on disk, to survive a
+// power failure too, when Begin returns. A record of the same key is an
+// ErrExists.
+func (j *Journal) Begin(rec Record) (Record, error) {
+	rec, written, err := j.begin(rec)
+	if err != nil {
+		return Record{}, fmt.Errorf("begin attachment %s: %w", rec.Key, err)
+	}
+	// Outside of the lock, so that many attachments share one flush.
+	if err := j.disk.flush(written); err != nil {
+		return Record{}, errors.Join(fmt.Errorf("begin attachment %s: %w", rec.Key, err), j.drop(rec))
+	}
+	return rec, nil
+}
+
+// begin does all of Begin but the flush, and returns what to flush.
+func (j *Journal) begin(rec Record) (Record, uint64, error) {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if _, err := j.Get(rec.Key); err == nil {
+		return rec, 0, ErrExists
+	}
+	next := j.content.counters
+	if err := j.chooseShadows(&rec, &next); err != nil {
+		return rec, 0, err
+	}
+	next.Seq++
+	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
+	rec.Phase, rec.Device = PhaseIntended, Device{}
+	written, err := j.disk.write(change{put: &rec, counters: &next})
+	if err != nil {
+		return rec, 0, err
+	}
+	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
+	return rec, written, nil
+}
+
+// drop forgets a record that was never acted upon.
+func (j *Journal) drop(rec Record) error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.apply(func(c *content) { delete(c.records, rec.Key) })
+	_, err := j.disk.write(change{drop: &rec})
+	return err
+}
+
+// Complete moves a record to PhaseDone.
+func (j *Journal) Complete(key Key, dev Device) (Record, error) {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	rec, err := j.Get(key)
+	if err != nil {
+		return Record{}, err
+	}
+	rec.Phase, rec.Device = PhaseDone, dev
+	if _, err := j.disk.write(change{put: &rec}); err != nil {
+		return Record{}, fmt.Errorf("complete attachment %s: %w", key, err)
+	}
+	j.apply(func(c *content) { c.records[key] = rec })
+	return rec, nil
+}
+
+// Leave moves a record to PhaseLeaving.
+//
+// Leave, Retire and Released hold for this process even when they return an
+// error because the disk could not be written: a full disk must not keep pods
+// from ending. What is on disk then is more than there is, which the next
+// start finds out and undoes.
+func (j *Journal) Leave(key Key) (Record, error) {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	rec, err := j.Get(key)
+	if err != nil {
+		return Record{}, err
+	}
+	rec.Phase = PhaseLeaving
+	j.apply(func(c *content) { c.records[key] = rec })
+	if _, err := j.disk.write(change{put: &rec}); err != nil {
+		return rec, fmt.Errorf("write that attachment %s is leaving: %w", key, err)
+	}
+	return rec, nil
+}
+
+// Retire moves a record to the release queue, in one step: whenever the
+// process dies, the attachment is in one of the two. See Leave for errors.
+func (j *Journal) Retire(key Key) error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	rec, err := j.Get(key)
+	if err != nil {
+		return err
+	}
+	j.apply(func(c *content) {
+		delete(c.records, key)
+		c.releases[rec.Seq] = rec
+	})
+	if _, err := j.disk.write(change{drop: &rec, queue: &rec}); err != nil {
+		return fmt.Errorf("write that attachment %s is retired: %w", key, err)
+	}
+	return nil
+}
+
+// Released takes the attachment with sequence number seq off the release
+// queue. One that isn't there is no error. See Leave for others.
+func (j *Journal) Released(seq uint64) error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.apply(func(c *content) { delete(c.releases, seq) })
+	if _, err := j.disk.write(change{unqueue: seq}); err != nil {
+		return fmt.Errorf("write that attachment %d is off the release queue: %w", seq, err)
+	}
+	return nil
+}
+
+func (j *Journal) apply(f func(*content)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f(&j.content)
+}

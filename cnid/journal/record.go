@@ -1,0 +1,139 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package journal remembers on disk what this node holds: every attachment
+// that was begun and not yet undone, the shadow addresses given to it, and the
+// queue of attachments whose addresses are still to be released in the API.
+//
+// A record is written before the first side effect it describes and removed
+// after the last one is undone, so whatever a killed daemon leaves behind is
+// named in its journal.
+package journal
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Key names one attachment: one interface in one sandbox.
+type Key struct {
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+}
+
+// String returns the key in the form containerID/ifName.
+func (k Key) String() string { return k.ContainerID + "/" + k.IfName }
+
+// Pod is the pod that a sandbox belongs to.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String returns the pod in the form namespace/name.
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Kind is a way to attach a pod to its network.
+type Kind string
+
+// KindVeth is a pair of virtual Ethernet devices, one end in the pod.
+const KindVeth Kind = "veth"
+
+// Phase is how far an attachment has come.
+type Phase string
+
+const (
+	// PhaseIntended says that side effects may or may not have begun. Not to be
+	// programmed; undone when found at start.
+	PhaseIntended Phase = "intended"
+	// PhaseDone says that the device exists and Device is filled in. To be programmed.
+	PhaseDone Phase = "done"
+	// PhaseLeaving says that undoing has begun. No longer to be programmed.
+	PhaseLeaving Phase = "leaving"
+)
+
+// MAC is an Ethernet address; datapath.MAC converts from it.
+type MAC [6]byte
+
+// String returns the address in lower case with colons.
+func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler; it wants six octets.
+func (m *MAC) UnmarshalText(text []byte) error {
+	mac, err := ParseMAC(string(text))
+	if err != nil {
+		return err
+	}
+	*m = mac
+	return nil
+}
+
+// ParseMAC reads an Ethernet address of six octets.
+func ParseMAC(text string) (MAC, error) {
+	hw, err := net.ParseMAC(text)
+	if err != nil {
+		return MAC{}, fmt.Errorf("parse MAC: %w", err)
+	}
+	if len(hw) != 6 {
+		return MAC{}, fmt.Errorf("parse MAC %q: want 6 octets, got %d", text, len(hw))
+	}
+	return MAC(hw), nil
+}
+
+// Device is what exists once an attachment is done.
+type Device struct {
+	// HostIfindex is the index of the host end in the node's network
+	// namespace.
+	HostIfindex int `json:"hostIfindex"`
+	// NetnsInode and NetnsCookie tell the pod's network namespace from a
+	// later one at the same path. A cookie is never used twice between two
+	// boots.
+	NetnsInode  uint64 `json:"netnsInode"`
+	NetnsCookie uint64 `json:"netnsCookie"`
+}
+
+// Record is one attachment.
+type Record struct {
+	Key
+	Pod Pod `json:"pod"`
+	// CNINetwork is the name in the CNI configuration.
+	CNINetwork string `json:"cniNetwork"`
+	// NetnsPath is where the runtime keeps the pod's network namespace.
+	NetnsPath string `json:"netnsPath"`
+	Kind      Kind   `json:"kind"`
+	// Attachment is its name in the Address objects.
+	Attachment string `json:"attachment"`
+	// HostIfName is the name of the host end.
+	HostIfName string `json:"hostIfName"`
+	VPC        string `json:"vpc"`
+	VNI        uint32 `json:"vni"`
+	// Addrs are the pod's addresses with their subnets' prefix lengths, at
+	// most one per family and at least one.
+	Addrs []netip.Prefix `json:"addrs"`
+	// Gateways are those of the subnets, in the order of Addrs.
+	Gateways []netip.Addr `json:"gateways"`
+	MAC      MAC          `json:"mac"`
+	// MTU of both ends, in bytes.
+	MTU int `json:"mtu"`
+	// AltName is a second name of the interface in the pod, or "".
+	AltName string `json:"altName,omitempty"`
+
+	// Shadow4 and Shadow6 are unique on the node while the record or its
+	// entry in the release queue exists; the zero value for a family without
+	// an address. Begin chooses them.
+	Shadow4 netip.Addr `json:"shadow4"`
+	Shadow6 netip.Addr `json:"shadow6"`
+	// Seq grows with every Begin: of two records the lower is the older.
+	Seq uint64 `json:"seq"`
+	// Begun is when Begin was called.
+	Begun time.Time `json:"begun"`
+
+	Phase  Phase  `json:"phase"`
+	Device Device `json:"device"`
+}

@@ -1,0 +1,105 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// NodeShadow returns the address of a shadow range that is the node's own: the
+// one after the range's base address, which some stacks treat as a broadcast
+// or anycast address. It returns the zero value for the zero prefix.
+func NodeShadow(shadows netip.Prefix) netip.Addr {
+	if !shadows.IsValid() {
+		return netip.Addr{}
+	}
+	return shadows.Masked().Addr().Next()
+}
+
+// firstIndex is that of the first address for pods: 0 is the base address and
+// 1 is the node's own.
+const firstIndex = 2
+
+// size returns how many indices a range has, its last address left out for
+// being a broadcast address; at most 1<<32, which no node outgrows.
+func size(shadows netip.Prefix) uint64 {
+	bits := shadows.Addr().BitLen() - shadows.Bits()
+	return 1<<min(bits, 32) - 1
+}
+
+// at returns the address with the given index in a range.
+func at(shadows netip.Prefix, index uint64) netip.Addr {
+	base := shadows.Masked().Addr()
+	raw := base.As16()
+	low := binary.BigEndian.Uint64(raw[8:])
+	binary.BigEndian.PutUint64(raw[8:], low+index)
+	addr := netip.AddrFrom16(raw)
+	if base.Is4() {
+		return addr.Unmap()
+	}
+	return addr
+}
+
+// chooseShadows gives rec a shadow address for each family it has an address
+// of, both with one index. Indices are handed out in a ring, so that an
+// address rests as long as possible before another pod gets it and finds the
+// last one's connections.
+func (j *Journal) chooseShadows(rec *Record, next *counters) error {
+	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
+	var ranges []netip.Prefix
+	var fields []*netip.Addr
+	for _, a := range rec.Addrs {
+		shadows, field := j.cfg.Shadow6, &rec.Shadow6
+		if a.Addr().Is4() {
+			shadows, field = j.cfg.Shadow4, &rec.Shadow4
+		}
+		if shadows.IsValid() {
+			ranges, fields = append(ranges, shadows), append(fields, field)
+		}
+	}
+	if len(ranges) == 0 {
+		return nil
+	}
+	index, err := j.freeIndex(ranges, next.Shadow)
+	if err != nil {
+		return err
+	}
+	for i, shadows := range ranges {
+		*fields[i] = at(shadows, index)
+	}
+	next.Shadow = index
+	return nil
+}
+
+// freeIndex returns the first index behind last, going round, whose address is
+// free in all ranges.
+func (j *Journal) freeIndex(ranges []netip.Prefix, last uint64) (uint64, error) {
+	used := make(map[netip.Addr]bool, 2*len(j.content.records))
+	for _, rec := range j.content.records {
+		used[rec.Shadow4], used[rec.Shadow6] = true, true
+	}
+	end := size(ranges[0])
+	for _, shadows := range ranges {
+		end = min(end, size(shadows))
+	}
+	for tried := uint64(firstIndex); tried < end; tried++ {
+		if last++; last < firstIndex || last >= end {
+			last = firstIndex
+		}
+		if allFree(ranges, last, used) {
+			return last, nil
+		}
+	}
+	return 0, ErrShadowsExhausted
+}
+
+func allFree(ranges []netip.Prefix, index uint64, used map[netip.Addr]bool) bool {
+	for _, shadows := range ranges {
+		if used[at(shadows, index)] {
+			return false
+		}
+	}
+	return true
+}
