@@ -1,0 +1,245 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package veth attaches a pod by a pair of virtual Ethernet devices: one end in
+// the pod under the name that the runtime wants, one on the node for the
+// datapath's programs.
+//
+// The host end has one fixed MAC address, the same for every pod, and no ARP:
+// it is the pod's only neighbour, and what the node sends to the pod gets its
+// destination MAC from the datapath. The pod's end has every address decided
+// before it is up, and nothing the kernel would add by itself: no link-local
+// address, no router advertisements, no duplicate address detection to wait
+// for. Pods are L3, and addresses are unique by decision.
+package veth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// HostPrefix starts the name of every host end, and of nothing else that
+// Alioth makes.
+const HostPrefix = "alv"
+
+// maxAlias is the longest alias that the kernel takes (IFALIASZ less the zero).
+const maxAlias = 255
+
+// Attacher makes veth pairs between the network namespace it was created in
+// and pods. It implements attach.Attacher.
+type Attacher struct {
+	host   *netlink.Handle
+	hostID netns.ID
+	mac    net.HardwareAddr
+}
+
+// New returns an Attacher for the network namespace of the calling thread. All
+// host ends get the address hostMAC.
+func New(hostMAC net.HardwareAddr) (*Attacher, error) {
+	id, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	host, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	return &Attacher{host: host, hostID: id, mac: hostMAC}, nil
+}
+
+// Close releases the Attacher's sockets.
+func (a *Attacher) Close() { a.host.Close() }
+
+// HostName implements attach.Attacher. The name has the 15 characters that a
+// name may have.
+func (a *Attacher) HostName(containerID, ifName string) string {
+	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
+	return HostPrefix + hex.EncodeToString(sum[:6])
+}
+
+// Attach implements attach.Attacher.
+func (a *Attacher) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	link, err := a.attach(ctx, spec)
+	if err != nil {
+		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+	}
+	return link, nil
+}
+
+func (a *Attacher) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	pod, err := netns.Open(spec.NetnsPath)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	defer func() { _ = pod.Close() }()
+	host, err := a.createPair(ctx, pod, spec)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	id, err := a.configure(ctx, pod, host, spec)
+	if err != nil {
+		return attach.Link{}, errors.Join(err, a.remove(host))
+	}
+	return a.describe(host, id), nil
+}
+
+func (a *Attacher) describe(host netlink.Link, id netns.ID) attach.Link {
+	return attach.Link{
+		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: host.Attrs().HardwareAddr,
+		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
+	}
+}
+
+// createPair makes both ends, each in its namespace from the beginning, so
+// that no name in the node's namespace can be in the way of the pod's end.
+func (a *Attacher) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
+	if err := a.refuseOwnNamespace(pod); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = a.HostName(spec.ContainerID, spec.IfName)
+	attrs.HardwareAddr = a.mac
+	attrs.MTU = spec.MTU
+	pair := &netlink.Veth{
+		LinkAttrs: attrs,
+		PeerName:  spec.IfName, PeerHardwareAddr: spec.MAC, PeerMTU: uint32(spec.MTU),
+		PeerTxQLen: -1, PeerNamespace: netlink.NsFd(pod.Fd()),
+	}
+	err := a.host.LinkAdd(pair)
+	if errors.Is(err, unix.EEXIST) {
+		// Either end's name is taken. The host end's can only be from an
+		// earlier attempt at this attachment, whose other end went with it.
+		if err := a.detach(attrs.Name); err != nil {
+			return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+		}
+		pair.Index = 0
+		err = a.host.LinkAdd(pair)
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create veth pair: %w", err)
+	}
+	return pair, nil
+}
+
+// refuseOwnNamespace keeps a runtime's mistake from renumbering the node.
+func (a *Attacher) refuseOwnNamespace(pod ns.NetNS) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(pod.Fd()), &stat); err != nil {
+		return fmt.Errorf("stat network namespace: %w", err)
+	}
+	if stat.Ino == a.hostID.Inode {
+		return fmt.Errorf("%s is the node's own network namespace", pod.Path())
+	}
+	return nil
+}
+
+func (a *Attacher) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
+	if err := a.configureHost(host, spec); err != nil {
+		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
+	}
+	var id netns.ID
+	err := inNamespace(pod, func(h *netlink.Handle) error {
+		var err error
+		if id, err = netns.Current(); err != nil {
+			return err
+		}
+		return configurePod(h, spec)
+	})
+	if err != nil {
+		return netns.ID{}, fmt.Errorf("configure the pod's end: %w", err)
+	}
+	return id, ctx.Err()
+}
+
+// configureHost brings the host end up. It has no ARP and no IPv6 link-local
+// address: the node must not talk to the pod on its own account.
+func (a *Attacher) configureHost(host netlink.Link, spec attach.Spec) error {
+	alias := "alioth " + spec.Description + " " + spec.IfName + " " + spec.ContainerID
+	if len(alias) > maxAlias {
+		alias = alias[:maxAlias]
+	}
+	return errors.Join(
+		a.host.LinkSetAlias(host, alias),
+		setNoLinkLocal(a.host, host),
+		a.host.LinkSetARPOff(host),
+		a.host.LinkSetUp(host))
+}
+
+// setNoLinkLocal stops the kernel from giving the device an IPv6 link-local
+// address. A kernel without IPv6 knows no such setting, and needs none.
+func setNoLinkLocal(h *netlink.Handle, link netlink.Link) error {
+	err := h.LinkSetIP6AddrGenMode(link, nl.IN6_ADDR_GEN_MODE_NONE)
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		return nil
+	}
+	return err
+}
+
+// Detach implements attach.Attacher. The pod's end goes with the host end.
+func (a *Attacher) Detach(ctx context.Context, containerID, ifName string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return a.detach(a.HostName(containerID, ifName))
+}
+
+func (a *Attacher) detach(hostName string) error {
+	link, err := a.host.LinkByName(hostName)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find %s: %w", hostName, err)
+	}
+	return a.remove(link)
+}
+
+// remove deletes the device, which the end of the pod's namespace may do first.
+func (a *Attacher) remove(link netlink.Link) error {
+	err := a.host.LinkDel(link)
+	if err != nil && !isNotFound(err) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete %s: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+func isNotFound(err error) bool {
+	var notFound netlink.LinkNotFoundError
+	return errors.As(err, &notFound)
+}
+
+// inNamespace runs f on a thread inside the pod's namespace, for what is bound
+// to threads there: netlink sockets and /proc/sys/net.
+func inNamespace(pod ns.NetNS, f func(*netlink.Handle) error) error {
+	return pod.Do(func(ns.NetNS) error {
+		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return fmt.Errorf("open netlink socket: %w", err)
+		}
+		defer h.Close()
+		return f(h)
+	})
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

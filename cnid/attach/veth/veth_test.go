@@ -1,0 +1,457 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package veth_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+var (
+	_       attach.Attacher = (*veth.Attacher)(nil)
+	hostMAC                 = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
+)
+
+// node is a namespace that plays the node's, with an Attacher for it.
+type node struct {
+	*netnstest.Namespace
+	attacher *veth.Attacher
+}
+
+func newNode(t testing.TB) node {
+	t.Helper()
+	n := node{Namespace: netnstest.New(t)}
+	n.Do(t, func() error {
+		var err error
+		n.attacher, err = veth.New(hostMAC)
+		return err
+	})
+	t.Cleanup(n.attacher.Close)
+	return n
+}
+
+func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
+	if len(addrs) == 0 {
+		addrs = []string{"10.10.1.7/24", "fd10:10:0:1::7/64"}
+	}
+	s := attach.Spec{
+		ContainerID: "0123456789abcdef", IfName: "eth0", Description: "customer-a/web-1",
+		NetnsPath: pod.Path, MAC: net.HardwareAddr{2, 0, 10, 10, 1, 7}, MTU: 1450,
+	}
+	for _, a := range addrs {
+		s.Addrs = append(s.Addrs, netip.MustParsePrefix(a))
+		s.Gateways = append(s.Gateways, netip.MustParsePrefix(a).Masked().Addr().Next())
+	}
+	return s
+}
+
+// links returns the names of all devices but lo.
+func links(t testing.TB, n *netnstest.Namespace) []string {
+	t.Helper()
+	names := []string{}
+	n.Do(t, func() error {
+		list, err := net.Interfaces()
+		for _, l := range list {
+			if l.Name != "lo" {
+				names = append(names, l.Name)
+			}
+		}
+		return err
+	})
+	return names
+}
+
+func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
+	t.Helper()
+	n.Do(t, func() error {
+		var err error
+		link, err = netlink.LinkByName(name)
+		return err
+	})
+	return link
+}
+
+func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	s := spec(pod)
+	s.AltName = "blue"
+	got, err := n.attacher.Attach(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	host := linkByName(t, n.Namespace, n.attacher.HostName(s.ContainerID, s.IfName))
+	id, err := netns.Identify(pod.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := attach.Link{
+		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: hostMAC,
+		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("link (-want +got):\n%s", diff)
+	}
+	if a := host.Attrs(); len(a.Name) != 15 || !strings.HasPrefix(a.Name, veth.HostPrefix) || a.MTU != 1450 ||
+		!bytes.Equal(a.HardwareAddr, hostMAC) || a.RawFlags&unix.IFF_NOARP == 0 || a.RawFlags&unix.IFF_UP == 0 {
+		t.Errorf("host end is %+v", a)
+	}
+	if !strings.Contains(host.Attrs().Alias, "customer-a/web-1") {
+		t.Errorf("host end's alias %q does not name the pod", host.Attrs().Alias)
+	}
+	link := linkByName(t, pod, "eth0").Attrs()
+	if link.MTU != 1450 || !bytes.Equal(link.HardwareAddr, s.MAC) || link.OperState != netlink.OperUp {
+		t.Errorf("pod's end is %+v", link)
+	}
+	if alt := linkByName(t, pod, "blue").Attrs(); alt.Index != link.Index {
+		t.Errorf("the other name belongs to %s", alt.Name)
+	}
+	if diff := cmp.Diff([]string{"127.0.0.1/8 lo", "10.10.1.7/24 eth0", "::1/128 lo", "fd10:10:0:1::7/64 eth0"}, addresses(t, pod)); diff != "" {
+		t.Errorf("addresses in the pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{}, addresses(t, n.Namespace)); diff != "" {
+		t.Errorf("addresses on the node (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"10.10.1.1", "fd10:10:0:1::1"}, gateways(t, pod)); diff != "" {
+		t.Errorf("default routes (-want +got):\n%s", diff)
+	}
+	for setting, want := range map[string]string{"accept_ra": "0", "accept_dad": "0", "autoconf": "0", "addr_gen_mode": "1", "disable_ipv6": "0"} {
+		pod.Do(t, func() error {
+			text, err := os.ReadFile("/proc/sys/net/ipv6/conf/eth0/" + setting)
+			if got := strings.TrimSpace(string(text)); got != want {
+				t.Errorf("IPv6 setting %s is %s, want %s", setting, got, want)
+			}
+			return err
+		})
+	}
+}
+
+// addresses lists "address device" of all that are there, and fails the test
+// for one that is not usable yet.
+func addresses(t testing.TB, n *netnstest.Namespace) []string {
+	t.Helper()
+	out := []string{}
+	n.Do(t, func() error {
+		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+			list, err := netlink.AddrList(nil, family)
+			if err != nil {
+				return err
+			}
+			for _, a := range list {
+				if a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 {
+					t.Errorf("address %s is tentative", a.IPNet)
+				}
+				link, err := netlink.LinkByIndex(a.LinkIndex)
+				if err != nil {
+					return err
+				}
+				out = append(out, a.IPNet.String()+" "+link.Attrs().Name)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+func gateways(t testing.TB, n *netnstest.Namespace) []string {
+	t.Helper()
+	var out []string
+	n.Do(t, func() error {
+		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+			list, err := netlink.RouteList(nil, family)
+			if err != nil {
+				return err
+			}
+			for _, r := range list {
+				if r.Gw != nil {
+					out = append(out, r.Gw.String())
+				}
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		addr    string
+		gateway string
+	}{
+		{"IPv4 only", "10.10.1.7/24", "10.10.1.1"},
+		{"IPv6 only", "fd10:10:0:1::7/64", "fd10:10:0:1::1"},
+		{"a single IPv4 address", "10.10.1.7/32", "10.10.1.1"},
+		{"a single IPv6 address", "fd10:10:0:1::7/128", "fe80::1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, pod := newNode(t), netnstest.New(t)
+			s := spec(pod, tc.addr)
+			s.Gateways = []netip.Addr{netip.MustParseAddr(tc.gateway)}
+			if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tc.gateway}, gateways(t, pod)); diff != "" {
+				t.Errorf("default routes (-want +got):\n%s", diff)
+			}
+			if _, err := n.attacher.Check(t.Context(), s); err != nil {
+				t.Errorf("check: %v", err)
+			}
+		})
+	}
+}
+
+func TestIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	pod.Do(t, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644)
+	})
+	s := spec(pod)
+	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.attacher.Check(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	s := spec(pod)
+	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"first", "again"} {
+		if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if got := append(links(t, n.Namespace), links(t, pod)...); len(got) != 0 {
+			t.Errorf("%s: %v are left", when, got)
+		}
+	}
+	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	pod.Close(t)
+	if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
+		t.Errorf("after the namespace: %v", err)
+	}
+	if got := links(t, n.Namespace); len(got) != 0 {
+		t.Errorf("after the namespace: %v are left", got)
+	}
+}
+
+func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	s := spec(pod)
+	first, err := n.attacher.Attach(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Addrs = []netip.Prefix{netip.MustParsePrefix("10.10.1.8/24")}
+	s.Gateways = s.Gateways[:1]
+	second, err := n.attacher.Attach(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.HostIfindex == first.HostIfindex {
+		t.Error("the old pair is still in place")
+	}
+	if diff := cmp.Diff([]string{"127.0.0.1/8 lo", "10.10.1.8/24 eth0", "::1/128 lo"}, addresses(t, pod)); diff != "" {
+		t.Errorf("addresses in the pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFailedAttachLeavesNothing(t *testing.T) {
+	foreign := func(name string) func(*netnstest.Namespace, *attach.Spec) error {
+		return func(*netnstest.Namespace, *attach.Spec) error {
+			return addForeign(name)
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		prepare func(*netnstest.Namespace, *attach.Spec) error
+		want    error
+		left    []string
+	}{
+		{"the name is taken in the pod", foreign("eth0"), attach.ErrExists, []string{"foreign", "eth0"}},
+		{"the other name is taken in the pod", foreign("blue"), unix.EEXIST, []string{"foreign", "blue"}},
+		{"the gateway cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error {
+			s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")}
+			return nil
+		}, unix.EINVAL, []string{}},
+		{"the MTU cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error { s.MTU = 1 << 20; return nil }, unix.EINVAL, []string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, pod := newNode(t), netnstest.New(t)
+			s := spec(pod)
+			s.AltName = "blue"
+			pod.Do(t, func() error { return tc.prepare(pod, &s) })
+			if _, err := n.attacher.Attach(t.Context(), s); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if got := links(t, n.Namespace); len(got) != 0 {
+				t.Errorf("%v are left on the node", got)
+			}
+			if diff := cmp.Diff(tc.left, links(t, pod)); diff != "" {
+				t.Errorf("devices in the pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// addForeign makes a device that Alioth has nothing to do with.
+func addForeign(name string) error {
+	return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1}, PeerName: "foreign"})
+}
+
+func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) {
+	n := newNode(t)
+	if _, err := n.attacher.Attach(t.Context(), spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
+		t.Errorf("got %v", err)
+	}
+	gone := netnstest.New(t)
+	gone.Close(t)
+	if _, err := n.attacher.Attach(t.Context(), spec(gone)); !errors.Is(err, netns.ErrGone) {
+		t.Errorf("got %v, want ErrGone", err)
+	}
+	if got := links(t, n.Namespace); len(got) != 0 {
+		t.Errorf("%v are left", got)
+	}
+}
+
+func TestCheckNoticesWhatChanged(t *testing.T) {
+	eth0 := func(do func(netlink.Link) error) func() error {
+		return func() error {
+			link, err := netlink.LinkByName("eth0")
+			if err != nil {
+				return err
+			}
+			return do(link)
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func() error
+		want   string
+	}{
+		{"nothing", func() error { return nil }, ""},
+		{"an address was added", eth0(func(l netlink.Link) error {
+			addr, _ := netlink.ParseAddr("10.99.0.1/24")
+			return netlink.AddrAdd(l, addr)
+		}), ""},
+		{"an address was taken away", eth0(func(l netlink.Link) error {
+			addr, _ := netlink.ParseAddr("fd10:10:0:1::7/64")
+			return netlink.AddrDel(l, addr)
+		}), "address fd10:10:0:1::7/64 is gone"},
+		{"the MTU", eth0(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) }), "MTU 1300"},
+		{"the MAC", eth0(func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0, 9}) }), "MAC 02:00:00:00:00:09"},
+		{"down", eth0(netlink.LinkSetDown), "is down"},
+		{"the default route", eth0(func(l netlink.Link) error {
+			return netlink.RouteDel(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}})
+		}), "default route by 10.10.1.1 is gone"},
+		{"the interface", eth0(netlink.LinkDel), "is gone"},
+		{"another interface in its place", eth0(func(l netlink.Link) error {
+			return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "eth9"),
+				addForeign("eth0"))
+		}), "other end"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, pod := newNode(t), netnstest.New(t)
+			s := spec(pod)
+			made, err := n.attacher.Attach(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod.Do(t, tc.change)
+			got, err := n.attacher.Check(t.Context(), s)
+			if tc.want == "" {
+				if diff := cmp.Diff(made, got); err != nil || diff != "" {
+					t.Errorf("%v (-made +checked):\n%s", err, diff)
+				}
+				return
+			}
+			if !errors.Is(err, attach.ErrMismatch) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an ErrMismatch with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	s := spec(pod)
+	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || !errors.Is(err, attach.ErrGone) {
+		t.Errorf("before attach: %v", err)
+	}
+	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	s.NetnsPath = "/proc/1/ns/nothing"
+	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) {
+		t.Errorf("without the namespace's path: %v", err)
+	}
+}
+
+func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
+	const pods = 20
+	n := newNode(t)
+	specs := make([]attach.Spec, pods)
+	for i := range specs {
+		specs[i] = spec(netnstest.New(t), fmt.Sprintf("10.10.1.%d/24", i+2))
+		specs[i].ContainerID = fmt.Sprintf("container%d", i)
+	}
+	forAll := func(do func(attach.Spec) error) {
+		t.Helper()
+		errs := make([]error, pods)
+		var wg sync.WaitGroup
+		for i, s := range specs {
+			wg.Go(func() { errs[i] = do(s) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+	}
+	forAll(func(s attach.Spec) error { _, err := n.attacher.Attach(t.Context(), s); return err })
+	forAll(func(s attach.Spec) error { _, err := n.attacher.Check(t.Context(), s); return err })
+	if got := links(t, n.Namespace); len(got) != pods {
+		t.Errorf("%d host ends, want %d", len(got), pods)
+	}
+	forAll(func(s attach.Spec) error { return n.attacher.Detach(t.Context(), s.ContainerID, s.IfName) })
+	if got := links(t, n.Namespace); len(got) != 0 {
+		t.Errorf("%v are left", got)
+	}
+}
+
+func BenchmarkAttach(b *testing.B) {
+	n, pod := newNode(b), netnstest.New(b)
+	s := spec(pod)
+	for b.Loop() {
+		if _, err := n.attacher.Attach(b.Context(), s); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := n.attacher.Detach(b.Context(), s.ContainerID, s.IfName); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
