@@ -1,0 +1,97 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cniserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/utils"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// command is a Request understood.
+type command struct {
+	key   journal.Key
+	netns string
+	pod   journal.Pod
+	conf  netConf
+}
+
+// netConf is what we read of a network configuration (CNI 1.1, section
+// "Plugin configuration objects").
+type netConf struct {
+	CNIVersion string          `json:"cniVersion"`
+	Name       string          `json:"name"`
+	PrevResult json.RawMessage `json:"prevResult"`
+	// Valid lists, in a GC, the attachments to keep.
+	Valid []validAttachment `json:"cni.dev/valid-attachments"`
+}
+
+type validAttachment struct {
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifname"`
+}
+
+// parse checks what the command needs. The plugin binary has checked some of
+// it, but other programs may open the socket too.
+func parse(req cniapi.Request) (command, error) {
+	c := command{key: journal.Key{ContainerID: req.ContainerID, IfName: req.IfName}, netns: req.Netns}
+	if err := json.Unmarshal(req.Config, &c.conf); err != nil {
+		return c, types.NewError(types.ErrDecodingFailure, "decode network configuration", err.Error())
+	}
+	if !slices.Contains(cniapi.Versions(), c.conf.CNIVersion) {
+		return c, types.NewError(types.ErrIncompatibleCNIVersion, fmt.Sprintf("cniVersion %q is not served, only %s",
+			c.conf.CNIVersion, strings.Join(cniapi.Versions(), ", ")), "")
+	}
+	if req.Command == "STATUS" || req.Command == "GC" {
+		return c, nil
+	}
+	if err := utils.ValidateContainerID(req.ContainerID); err != nil {
+		return c, err
+	}
+	if err := utils.ValidateInterfaceName(req.IfName); err != nil {
+		return c, err
+	}
+	if req.Command == "DEL" {
+		// A DEL has to work with less than an ADD: its container and
+		// interface say it all.
+		return c, nil
+	}
+	if req.Netns == "" {
+		return c, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_NETNS is missing", "")
+	}
+	pod, err := parsePod(req)
+	c.pod = pod
+	return c, err
+}
+
+// parsePod reads the pod from CNI_ARGS, as the runtimes of Kubernetes set it.
+// The UID is needed because a name alone can be a later pod's.
+func parsePod(req cniapi.Request) (journal.Pod, error) {
+	args := map[string]string{}
+	for pair := range strings.SplitSeq(req.Args, ";") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok && pair != "" {
+			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %q, want key=value", pair), "")
+		}
+		args[key] = value
+	}
+	pod := journal.Pod{Namespace: args["K8S_POD_NAMESPACE"], Name: args["K8S_POD_NAME"], UID: args["K8S_POD_UID"]}
+	for _, key := range []string{"K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"} {
+		if args[key] == "" {
+			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS has no "+key+"; a container runtime of Kubernetes sets it", "")
+		}
+	}
+	if infra, ok := args["K8S_POD_INFRA_CONTAINER_ID"]; ok && infra != req.ContainerID {
+		return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables,
+			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %q but CNI_CONTAINERID is %q", infra, req.ContainerID), "")
+	}
+	return pod, nil
+}

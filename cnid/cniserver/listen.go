@@ -1,0 +1,119 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cniserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+)
+
+const (
+	// maxRequest bounds what the server reads, in bytes.
+	maxRequest = 1 << 20
+	// stopWait bounds how long a stopping server waits for commands to undo
+	// what they have begun.
+	stopWait = 10 * time.Second
+)
+
+// Handler returns the HTTP handler of the protocol (package cniapi), to be
+// mounted at cniapi.PathV1.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.Error(w, "want POST", http.StatusMethodNotAllowed)
+			return
+		}
+		// The body has to be read to its very end: only from then on does
+		// net/http notice that the connection was closed.
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		var req cniapi.Request
+		if err = errors.Join(err, json.Unmarshal(body, &req)); err != nil {
+			http.Error(w, "decode request: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		resp := s.Do(r.Context(), req)
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(resp); err != nil {
+			s.cfg.Log.Debug("nobody reads the answer", "command", req.Command, "containerID", req.ContainerID, "error", err)
+		}
+	})
+}
+
+// Listen makes the socket at path, for root alone. It takes the place of an
+// earlier daemon's in one step, and stays when the listener is closed: its
+// modification time tells the plugin binary since when the daemon is away.
+func Listen(path string) (net.Listener, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the socket's directory: %w", err)
+	}
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove an unfinished socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("put socket %s in place: %w", path, err), l.Close())
+	}
+	return l, nil
+}
+
+// Serve serves h on l, which is the socket at path, until ctx ends, and says
+// all along that the daemon is alive. When ctx ends, commands that wait are
+// ended, and waited for while they undo.
+func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, log *slog.Logger) error {
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	go heartbeat(beating, path, log)
+	srv := &http.Server{
+		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-beating.Done()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+		defer cancel()
+		stopped <- srv.Shutdown(bounded)
+	}()
+	err := srv.Serve(l)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", path, err)
+	}
+	return <-stopped
+}
+
+// heartbeat sets the socket's modification time (cniapi.HeartbeatInterval).
+func heartbeat(ctx context.Context, path string, log *slog.Logger) {
+	tick := time.NewTicker(cniapi.HeartbeatInterval)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		if err := os.Chtimes(path, now, now); err != nil {
+			log.Warn("cannot touch the socket; STATUS may call the node unavailable during a restart", "path", path, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

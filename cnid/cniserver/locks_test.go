@@ -1,0 +1,77 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cniserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestALockIsHeldByOneAtATimeAndForgottenAfterTheLast(t *testing.T) {
+	l := locks{held: map[string]*lock{}}
+	var wg sync.WaitGroup
+	inside, most := 0, 0
+	for range 50 {
+		wg.Go(func() {
+			release, err := l.acquire(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			inside++ // guarded by the lock itself
+			most = max(most, inside)
+			inside--
+			release()
+		})
+	}
+	wg.Wait()
+	if most != 1 {
+		t.Errorf("%d were inside at a time", most)
+	}
+	if len(l.held) != 0 {
+		t.Errorf("%d locks are kept", len(l.held))
+	}
+}
+
+func TestALockOfAnotherContainerIsFree(t *testing.T) {
+	l := locks{held: map[string]*lock{}}
+	release, err := l.acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, ok := l.try("b"); !ok {
+		t.Error("b is taken")
+	} else {
+		other()
+	}
+	if _, ok := l.try("a"); ok {
+		t.Error("a is free")
+	}
+	release()
+	if again, ok := l.try("a"); !ok {
+		t.Error("a is taken after it was released")
+	} else {
+		again()
+	}
+}
+
+func TestWaitingForALockIsBounded(t *testing.T) {
+	l := locks{held: map[string]*lock{}}
+	release, err := l.acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := l.acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if len(l.held) != 0 {
+		t.Errorf("%d locks are kept", len(l.held))
+	}
+}
