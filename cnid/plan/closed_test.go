@@ -1,0 +1,61 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestARangeOfTheDefaultVPCThatCoversWhatTheNodeMustReachIsNeitherRoutedNorGuarded(t *testing.T) {
+	const fine = "10.244.0.0/16"
+	cases := map[string]struct {
+		covering string
+		row      func(store.Tx) error
+		change   func(*Config)
+	}{
+		"this node":                     {"192.0.0.0/16", node("node1", "192.0.2.1"), func(*Config) {}},
+		"another node":                  {"2001:db8::/64", node("node2", "2001:db8::2"), func(*Config) {}},
+		"another node, no InternalIP":   {"198.51.100.0/24", node2With("198.51.100.9"), func(*Config) {}},
+		"an endpoint of the API server": {"10.10.0.0/16", slice("default", "kubernetes", "a", nil, ready("10.10.1.77")), func(*Config) {}},
+		"the configured host":           {"10.10.0.0/16", pod("x", false), func(cfg *Config) { cfg.Reserved = ips("10.10.1.77") }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, c.row, vpc("default", 1, c.covering, fine))
+			got := w.build(c.change)
+			for what, list := range map[string][]netip.Prefix{"filter": got.Filter.DefaultVPC, "routes": got.Devices.Node.Prefixes} {
+				if diff := cmp.Diff(prefixes(fine), list, byValue); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+			closed := datapath.ClosedPrefix{Prefix: prefix(c.covering), Class: datapath.ClosedDefaultVPC}
+			if !slices.Contains(got.Datapath.Closed, closed) {
+				t.Errorf("tenants' egress may reach %s: %v", c.covering, got.Datapath.Closed)
+			}
+		})
+	}
+}
+
+func TestTheNodeDoesNotTakeAnAddressThatANodeHasAlready(t *testing.T) {
+	w := newWorld(t,
+		node("node1", "192.0.2.1"), node("node2", "10.244.0.7"), vpc("default", 1, "10.244.0.0/16", "fd10:244::/48"),
+		address("default", "10.244.0.7", "node1", store.HolderNode, "node1"),
+		address("default", "fd10:244::7", "node1", store.HolderNode, "node1"),
+	)
+	got := w.build()
+	if diff := cmp.Diff(ips("fd10:244::7"), got.Devices.Node.Addrs, byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(prefixes("fd10:244::/48"), got.Devices.Node.Prefixes, byValue); diff != "" {
+		t.Errorf("routes (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,415 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+var (
+	ip     = netip.MustParseAddr
+	prefix = netip.MustParsePrefix
+)
+
+func ips(list ...string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range list {
+		out = append(out, ip(text))
+	}
+	return out
+}
+
+func prefixes(list ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range list {
+		out = append(out, prefix(text))
+	}
+	return out
+}
+
+func testConfig() Config {
+	return Config{
+		Node: "node1", DefaultVPC: "default",
+		Shadows:        prefixes("169.254.64.0/18", "fd41:6c69:6f74:6801::/64"),
+		ServiceRanges:  prefixes("10.96.0.0/16"),
+		SharedServices: []ServiceRef{{"default", "kubernetes"}, {"kube-system", "kube-dns"}},
+		APIServer:      ServiceRef{"default", "kubernetes"},
+		TunnelPort:     4789,
+	}
+}
+
+// world is a store with rows, and the journal and devices that go with it.
+type world struct {
+	store   *store.Store
+	records []journal.Record
+	devices map[string]int
+}
+
+func newWorld(t *testing.T, rows ...func(store.Tx) error) *world {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: s, devices: map[string]int{}}
+	w.put(t, rows...)
+	return w
+}
+
+func (w *world) put(t *testing.T, rows ...func(store.Tx) error) {
+	t.Helper()
+	for _, row := range rows {
+		if err := w.store.Update(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// attach adds a pod that is attached here; its device has index 100 + seq.
+func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
+	seq := uint64(len(w.records) + 1)
+	rec := journal.Record{
+		Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"},
+		Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, HostIfName: "alv-" + pod,
+		VPC: vpc, VNI: vni, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)},
+		Seq: seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 100 + int(seq)},
+	}
+	for _, a := range rec.Addrs {
+		if a.Addr().Is4() {
+			rec.Shadow4 = netip.AddrFrom4([4]byte{169, 254, 64, byte(seq + 1)})
+		} else {
+			rec.Shadow6 = ip("fd41:6c69:6f74:6801::" + string(rune('1'+seq)))
+		}
+	}
+	w.records = append(w.records, rec)
+	w.devices[rec.HostIfName] = rec.Device.HostIfindex
+}
+
+func (w *world) build(change ...func(*Config)) Wanted {
+	cfg := testConfig()
+	for _, c := range change {
+		c(&cfg)
+	}
+	var wanted Wanted
+	w.store.View(func(tx store.ReadTx) {
+		wanted = Build(tx, Input{Config: cfg, Records: w.records, Devices: w.devices, NodePeer: 7})
+	})
+	return wanted
+}
+
+func vpc(name string, vni uint32, cidrs ...string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutVPC(tx, &store.VPC{
+			Meta: store.Meta{UID: name}, Name: name, VNI: vni, Ready: true, Prefixes: prefixes(cidrs...),
+			EgressMasquerade: name == "default",
+		})
+	}
+}
+
+func subnet(name, vpc string, age int, ready bool, cidr, gateway string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutSubnet(tx, &store.Subnet{
+			Meta: store.Meta{UID: name, Created: time.Unix(int64(age), 0)}, Name: name, VPC: vpc, ShortName: name,
+			Prefixes: prefixes(cidr), Gateways: ips(gateway), Ready: ready,
+		})
+	}
+}
+
+func address(vpc, addr, node string, kind store.HolderKind, holder string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutAddress(tx, &store.Address{
+			Meta: store.Meta{UID: vpc + addr}, Name: vpc + "." + addr, VPC: vpc, IP: ip(addr), MAC: "02:00:00:00:01:01",
+			Node: node, Holder: store.Holder{Kind: kind, Name: holder, UID: holder}, Set: ips(addr),
+		})
+	}
+}
+
+func node(name string, addrs ...string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutNode(tx, &store.Node{
+			Meta: store.Meta{UID: name}, Name: name, Addresses: ips(addrs...), AllAddresses: ips(addrs...),
+		})
+	}
+}
+
+func pod(name string, networkProbes bool, hooks ...uint16) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutPod(tx, &store.Pod{
+			Meta: store.Meta{UID: name}, Namespace: "ns", Name: name, Node: "node1", NetworkProbes: networkProbes, HookPorts: hooks,
+		})
+	}
+}
+
+func service(namespace, name string, vips []string, ports ...store.ServicePort) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutService(tx, &store.Service{
+			Meta: store.Meta{UID: name}, Namespace: namespace, Name: name, ClusterIPs: ips(vips...), Ports: ports,
+		})
+	}
+}
+
+func slice(namespace, service, name string, ports []store.ServicePort, endpoints ...store.Endpoint) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutEndpointSlice(tx, &store.EndpointSlice{
+			Meta: store.Meta{UID: name}, Namespace: namespace, Name: name, Service: service, Ports: ports, Endpoints: endpoints,
+		})
+	}
+}
+
+func ready(addr string) store.Endpoint { return store.Endpoint{Addresses: ips(addr), Ready: true} }
+
+// comparable lets cmp look at netip values.
+var byValue = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmpopts.EquateEmpty(),
+}
+
+// tenants are two VPCs of one range; each has a pod here, and blue one on
+// another node. The node has an address in the default VPC.
+func tenants(t *testing.T) *world {
+	w := newWorld(t,
+		node("node1", "192.0.2.1", "2001:db8::1"), node("node2", "2001:db8::2", "192.0.2.2"),
+		vpc("default", 1, "10.244.0.0/16"), subnet("default", "default", 1, true, "10.244.0.0/16", "10.244.0.1"),
+		vpc("blue", 20, "10.10.0.0/16"), subnet("blue1", "blue", 1, true, "10.10.1.0/24", "10.10.1.1"),
+		vpc("red", 30, "10.10.0.0/16"), subnet("red1", "red", 1, true, "10.10.1.0/24", "10.10.1.1"),
+		address("default", "10.244.0.7", "node1", store.HolderNode, "node1"),
+		address("default", "10.244.0.8", "node2", store.HolderNode, "node2"),
+		address("blue", "10.10.1.10", "node1", store.HolderPod, "b1"),
+		address("blue", "10.10.1.11", "node2", store.HolderPod, "b2"),
+		address("red", "10.10.1.10", "node1", store.HolderPod, "r1"),
+	)
+	w.attach("blue", 20, "b1", "10.10.1.10/24")
+	w.attach("red", 30, "r1", "10.10.1.10/24")
+	return w
+}
+
+func TestAWholeNode(t *testing.T) {
+	got := tenants(t).build()
+	want := datapath.State{
+		Interfaces: []datapath.Interface{
+			{Ifindex: 7, VNI: 1, Addrs: ips("10.244.0.7"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}, Node: true},
+			{Ifindex: 101, VNI: 20, Addrs: ips("10.10.1.10"), MAC: datapath.MAC{2, 0, 0, 0, 0, 1}, Shadow4: ip("169.254.64.2")},
+			{Ifindex: 102, VNI: 30, Addrs: ips("10.10.1.10"), MAC: datapath.MAC{2, 0, 0, 0, 0, 2}, Shadow4: ip("169.254.64.3")},
+		},
+		Addresses: []datapath.Address{
+			{VNI: 1, IP: ip("10.244.0.1"), Kind: datapath.Gateway},
+			{VNI: 1, IP: ip("10.244.0.7"), Kind: datapath.Local, Ifindex: 7, MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 1, IP: ip("10.244.0.8"), Kind: datapath.Remote, Node: ip("192.0.2.2"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 20, IP: ip("10.10.1.1"), Kind: datapath.Gateway},
+			{VNI: 20, IP: ip("10.10.1.10"), Kind: datapath.Local, Ifindex: 101, MAC: datapath.MAC{2, 0, 0, 0, 0, 1}},
+			{VNI: 20, IP: ip("10.10.1.11"), Kind: datapath.Remote, Node: ip("192.0.2.2"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 30, IP: ip("10.10.1.1"), Kind: datapath.Gateway},
+			{VNI: 30, IP: ip("10.10.1.10"), Kind: datapath.Local, Ifindex: 102, MAC: datapath.MAC{2, 0, 0, 0, 0, 2}},
+		},
+		Subnets: []datapath.Subnet{{VNI: 1, Prefix: prefix("10.244.0.0/16")}, {VNI: 20, Prefix: prefix("10.10.1.0/24")}, {VNI: 30, Prefix: prefix("10.10.1.0/24")}},
+		VPCs: []datapath.VPC{
+			{VNI: 1, Prefixes: prefixes("10.244.0.0/16"), EgressMasquerade: true, Default: true},
+			{VNI: 20, Prefixes: prefixes("10.10.0.0/16")},
+			{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
+		},
+		Nodes: ips("192.0.2.2", "2001:db8::2"),
+		Closed: []datapath.ClosedPrefix{
+			{Prefix: prefix("0.0.0.0/8"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("10.96.0.0/16"), Class: datapath.ClosedService},
+			{Prefix: prefix("10.244.0.0/16"), Class: datapath.ClosedDefaultVPC},
+			{Prefix: prefix("127.0.0.0/8"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("169.254.0.0/16"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("169.254.64.0/18"), Class: datapath.ClosedShadow},
+			{Prefix: prefix("192.0.2.1/32"), Class: datapath.ClosedNode},
+			{Prefix: prefix("192.0.2.2/32"), Class: datapath.ClosedNode},
+			{Prefix: prefix("224.0.0.0/3"), Class: datapath.ClosedMulticast},
+			{Prefix: prefix("::/128"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("::1/128"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("2001:db8::1/128"), Class: datapath.ClosedNode},
+			{Prefix: prefix("2001:db8::2/128"), Class: datapath.ClosedNode},
+			{Prefix: prefix("fd41:6c69:6f74:6801::/64"), Class: datapath.ClosedShadow},
+			{Prefix: prefix("fe80::/10"), Class: datapath.ClosedLinkLocal},
+			{Prefix: prefix("ff00::/8"), Class: datapath.ClosedMulticast},
+		},
+	}
+	if diff := cmp.Diff(want, got.Datapath, byValue); diff != "" {
+		t.Errorf("datapath (-want +got):\n%s", diff)
+	}
+	devices := netdev.State{
+		Shadows: ips("169.254.64.1", "fd41:6c69:6f74:6801::1"),
+		Node:    netdev.NodeInterface{Addrs: ips("10.244.0.7"), MAC: [6]byte{2, 0, 0, 0, 1, 1}, Prefixes: prefixes("10.244.0.0/16")},
+		Pods: []netdev.Pod{
+			{Device: "alv-b1", Ifindex: 101, Shadows: ips("169.254.64.2")},
+			{Device: "alv-r1", Ifindex: 102, Shadows: ips("169.254.64.3")},
+		},
+	}
+	if diff := cmp.Diff(devices, got.Devices, byValue); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(prefixes("10.244.0.0/16"), got.Filter.DefaultVPC, byValue); diff != "" {
+		t.Errorf("filter's default VPC (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheOrderOfRecordsMakesNoDifference(t *testing.T) {
+	w := tenants(t)
+	before := w.build()
+	slices.Reverse(w.records)
+	if diff := cmp.Diff(before, w.build(), byValue); diff != "" {
+		t.Errorf("(-in order +reversed):\n%s", diff)
+	}
+}
+
+func TestAVPCWithoutAnAttachmentHereTakesNothing(t *testing.T) {
+	w := tenants(t)
+	w.records = w.records[:1]
+	for _, row := range w.build().Datapath.Addresses {
+		if row.VNI == 30 {
+			t.Errorf("address of the absent VPC: %+v", row)
+		}
+	}
+}
+
+func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
+	cases := map[string]func(*world){
+		"only intended":                 func(w *world) { w.records[0].Phase = journal.PhaseIntended },
+		"leaving":                       func(w *world) { w.records[0].Phase = journal.PhaseLeaving },
+		"the device has gone":           func(w *world) { delete(w.devices, "alv-b1") },
+		"the device is from a new boot": func(w *world) { w.devices["alv-b1"] = 55 },
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			change(w)
+			got := w.build()
+			for _, row := range got.Datapath.Addresses {
+				if row.VNI == 20 {
+					t.Errorf("address of its VPC: %+v", row)
+				}
+			}
+			if len(got.Datapath.Interfaces) != 2 || len(got.Devices.Pods) != 1 {
+				t.Errorf("%d interfaces and %d pods, want 2 and 1", len(got.Datapath.Interfaces), len(got.Devices.Pods))
+			}
+		})
+	}
+}
+
+func TestPodsOfAVPCWhoseObjectIsGoneKeepEachOther(t *testing.T) {
+	for name, change := range map[string]func(store.Tx) error{
+		"gone": func(tx store.Tx) error { store.DeleteVPC(tx, "blue", "blue"); return nil },
+		"replaced by another": func(tx store.Tx) error {
+			store.DeleteVPC(tx, "blue", "blue")
+			return vpc("blue", 21, "10.10.0.0/16")(tx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, change)
+			w.attach("blue", 20, "b3", "10.10.1.12/24")
+			got := w.build().Datapath
+			var kinds []datapath.AddressKind
+			for _, row := range got.Addresses {
+				if row.VNI == 20 || row.VNI == 21 {
+					kinds = append(kinds, row.Kind)
+				}
+			}
+			if diff := cmp.Diff([]datapath.AddressKind{datapath.Local, datapath.Local}, kinds); diff != "" {
+				t.Errorf("addresses of the VPC (-want +got):\n%s", diff)
+			}
+			want := datapath.VPC{VNI: 20, Prefixes: prefixes("10.10.1.0/24")}
+			if diff := cmp.Diff(want, got.VPCs[1], byValue); diff != "" {
+				t.Errorf("VPC (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOfTwoConflictingSubnetsTheOlderIsProgrammedOnce(t *testing.T) {
+	w := tenants(t)
+	w.put(t, subnet("blue2", "blue", 2, true, "10.10.1.0/24", "10.10.1.1"), subnet("blue3", "blue", 3, false, "10.10.9.0/24", "10.10.9.1"))
+	seen := map[netip.Prefix]int{}
+	for _, row := range w.build().Datapath.Subnets {
+		if row.VNI == 20 {
+			seen[row.Prefix]++
+		}
+	}
+	if diff := cmp.Diff(map[netip.Prefix]int{prefix("10.10.1.0/24"): 1}, seen, byValue); diff != "" {
+		t.Errorf("subnets of blue (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheTunnelAddressIsOfAFamilyThatBothNodesHave(t *testing.T) {
+	row := func(addrs ...string) *store.Node { return &store.Node{Addresses: ips(addrs...)} }
+	cases := []struct {
+		name       string
+		self, peer *store.Node
+		want       string
+	}{
+		{"IPv4 before IPv6", row("192.0.2.1", "2001:db8::1"), row("2001:db8::2", "192.0.2.2"), "192.0.2.2"},
+		{"we have IPv6 only", row("2001:db8::1"), row("192.0.2.2", "2001:db8::2"), "2001:db8::2"},
+		{"the peer has IPv6 only", row("192.0.2.1", "2001:db8::1"), row("2001:db8::2"), "2001:db8::2"},
+		{"nothing in common", row("192.0.2.1"), row("2001:db8::2"), ""},
+		{"our own node is not known yet", nil, row("192.0.2.2"), "192.0.2.2"},
+		{"the peer is unknown", row("192.0.2.1"), nil, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, ok := TunnelAddress(c.self, c.peer)
+			if ok != (c.want != "") || ok && got != ip(c.want) {
+				t.Errorf("got %v, %v; want %q", got, ok, c.want)
+			}
+		})
+	}
+}
+
+func TestSharedServicesHaveReadyBackendsOfTheirFamilyAndPort(t *testing.T) {
+	dns, dnsTCP := store.ServicePort{Name: "dns", Protocol: "UDP", Port: 53}, store.ServicePort{Name: "dns-tcp", Protocol: "TCP", Port: 53}
+	ends := []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 1053}, {Name: "dns-tcp", Protocol: "TCP", Port: 1054}}
+	w := newWorld(t,
+		service("kube-system", "kube-dns", []string{"10.96.0.10", "fd96::a"}, dns, dnsTCP, store.ServicePort{Name: "x", Protocol: "SCTP", Port: 9}),
+		service("kube-system", "other", []string{"10.96.0.11"}, dns),
+		slice("kube-system", "kube-dns", "a", ends, ready("10.244.0.21"), ready("10.244.0.20"),
+			store.Endpoint{Addresses: ips("10.244.0.22")}, store.Endpoint{Addresses: ips("10.244.0.23"), Terminating: true}),
+		slice("kube-system", "kube-dns", "b", ends, ready("10.244.0.20")),
+		slice("kube-system", "kube-dns", "c", ends, ready("fd10:244::20")),
+		slice("kube-system", "kube-dns", "d", []store.ServicePort{{Name: "dns", Protocol: "UDP"}}, ready("10.244.0.29")),
+		slice("kube-system", "other", "e", ends, ready("10.244.0.30")),
+	)
+	four := func(port uint16) []datapath.Backend {
+		return []datapath.Backend{{IP: ip("10.244.0.20"), Port: port}, {IP: ip("10.244.0.21"), Port: port}}
+	}
+	six := func(port uint16) []datapath.Backend { return []datapath.Backend{{IP: ip("fd10:244::20"), Port: port}} }
+	want := []datapath.Service{
+		{VIP: ip("10.96.0.10"), Port: 53, Proto: 6, Backends: four(1054)},
+		{VIP: ip("10.96.0.10"), Port: 53, Proto: 17, Backends: four(1053)},
+		{VIP: ip("fd96::a"), Port: 53, Proto: 6, Backends: six(1054)},
+		{VIP: ip("fd96::a"), Port: 53, Proto: 17, Backends: six(1053)},
+	}
+	if diff := cmp.Diff(want, w.build().Datapath.Services, byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTheNodeTakesOneAddressPerFamilyTheOldest(t *testing.T) {
+	own := func(addr string, age int) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			return store.PutAddress(tx, &store.Address{
+				Meta: store.Meta{UID: addr, Created: time.Unix(int64(age), 0)}, Name: "default." + addr, VPC: "default", IP: ip(addr),
+				MAC: "02:00:00:00:01:01", Node: "node1", Holder: store.Holder{Kind: store.HolderNode, Name: "node1", UID: "node1"},
+			})
+		}
+	}
+	w := newWorld(t, vpc("default", 1, "10.244.0.0/16", "fd10:244::/48"), own("fd10:244::7", 1), own("10.244.0.9", 2), own("10.244.0.7", 3))
+	got := w.build()
+	if diff := cmp.Diff(ips("10.244.0.9", "fd10:244::7"), got.Devices.Node.Addrs, byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,124 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// probes adds the addresses whose connects by the kubelet go to a shadow. One
+// address stands for one pod only: the oldest that has probes or hooks. The
+// others were refused, see ProbeConflict.
+func (b *builder) probes() {
+	taken := map[netip.Addr]bool{}
+	unprobed := unprobedAddresses(b.tx, b.in.Config)
+	for _, rec := range b.live {
+		pod := store.GetPod(b.tx, rec.Pod.UID)
+		if pod == nil || !pod.NetworkProbes {
+			continue
+		}
+		for _, prefix := range rec.Addrs {
+			ip, shadow := prefix.Addr(), rec.Shadow6
+			if ip.Is4() {
+				shadow = rec.Shadow4
+			}
+			if !shadow.IsValid() || taken[ip] || slices.Contains(unprobed, ip) {
+				continue
+			}
+			taken[ip] = true
+			b.want.Datapath.Probes = append(b.want.Datapath.Probes, datapath.ProbeTarget{IP: ip, Shadow: shadow})
+			if slices.Contains(b.reserved, ip) {
+				continue // a hook carries no mark of the kubelet's, so any connect of the node's would be taken for it
+			}
+			for _, port := range pod.HookPorts {
+				b.want.Datapath.Hooks = append(b.want.Datapath.Hooks, datapath.HookTarget{IP: ip, Port: port, Shadow: shadow})
+			}
+		}
+	}
+}
+
+// ProbeConflict says why a pod with network probes or hooks can't have one of
+// the addresses on this node, and what to do; or "" when nothing is in the
+// way. Only records older than before count; 0 means all.
+func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, addrs []netip.Addr, before uint64) string {
+	if !pod.NetworkProbes {
+		return ""
+	}
+	for _, ip := range addrs {
+		if other := probedPod(tx, records, pod.UID, ip, before); other != nil {
+			return fmt.Sprintf("IP %s also belongs to pod %s/%s of another VPC on this node, which has network probes or hooks too: the kubelet"+
+				" couldn't tell them apart; use exec probes and hooks in one of them, give one another IP, or keep them on different nodes",
+				ip, other.Namespace, other.Name)
+		}
+	}
+	return ""
+}
+
+// ProbeWarning says that a pod's network probes and hooks won't reach it,
+// because an address of its own is one that the node itself must reach; or "".
+func ProbeWarning(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
+	if !pod.NetworkProbes {
+		return ""
+	}
+	unprobed, reserved := unprobedAddresses(tx, cfg), ReservedAddresses(tx, cfg)
+	for _, ip := range addrs {
+		switch {
+		case slices.Contains(unprobed, ip):
+			return fmt.Sprintf("IP %s is also the API server's or this node's, so the kubelet's network probes and hooks of this pod end there"+
+				" and not at the pod; give the pod another IP, or exec probes and hooks only", ip)
+		case len(pod.HookPorts) > 0 && slices.Contains(reserved, ip):
+			return fmt.Sprintf("IP %s is also a node's, so the kubelet's network hooks of this pod end there and not at the pod;"+
+				" give the pod another IP, or exec hooks only", ip)
+		}
+	}
+	return ""
+}
+
+// probedPod returns another pod of this node with network probes and the IP.
+func probedPod(tx store.ReadTx, records []journal.Record, uid string, ip netip.Addr, before uint64) *store.Pod {
+	for _, rec := range records {
+		if rec.Pod.UID == uid || rec.Phase == journal.PhaseLeaving || before != 0 && rec.Seq >= before {
+			continue
+		}
+		if !slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
+			continue
+		}
+		if pod := store.GetPod(tx, rec.Pod.UID); pod != nil && pod.NetworkProbes {
+			return pod
+		}
+	}
+	return leavingPod(tx, uid, ip)
+}
+
+// leavingPod returns another pod of the same node with network probes and the
+// IP that is being deleted. The kubelet probes it until after its sandbox is
+// gone, which is when nothing else here speaks of it any more.
+func leavingPod(tx store.ReadTx, uid string, ip netip.Addr) *store.Pod {
+	self := store.GetPod(tx, uid)
+	if self == nil {
+		return nil
+	}
+	for _, pod := range store.PodsByNode(tx, self.Node) {
+		if pod.UID == uid || !pod.Deleting || !pod.NetworkProbes {
+			continue
+		}
+		list, err := annotations.ParseAttachments(pod.Attachments)
+		if err != nil {
+			continue // it was never told an address
+		}
+		for _, attachment := range list {
+			if slices.ContainsFunc(attachment.Addresses, func(p netip.Prefix) bool { return p.Addr() == ip }) {
+				return pod
+			}
+		}
+	}
+	return nil
+}

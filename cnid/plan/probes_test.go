@@ -1,0 +1,170 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
+	w := tenants(t)
+	w.put(t, pod("b1", true, 8080, 9090), pod("r1", true))
+	got := w.build().Datapath
+	if diff := cmp.Diff([]datapath.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}, got.Probes, byValue); diff != "" {
+		t.Errorf("probes (-want +got):\n%s", diff)
+	}
+	hooks := []datapath.HookTarget{{IP: ip("10.10.1.10"), Port: 8080, Shadow: ip("169.254.64.2")}, {IP: ip("10.10.1.10"), Port: 9090, Shadow: ip("169.254.64.2")}}
+	if diff := cmp.Diff(hooks, got.Hooks, byValue); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+	w.put(t, pod("b1", false))
+	if got := w.build().Datapath.Probes; len(got) != 1 || got[0].Shadow != ip("169.254.64.3") {
+		t.Errorf("with the older one unprobed: %v", got)
+	}
+}
+
+func TestAnAddressThatTheNodeMustReachIsNeverAProbeTarget(t *testing.T) {
+	endpoint := slice("default", "kubernetes", "a", nil, ready("10.10.1.10"))
+	cases := map[string]struct {
+		row    func(store.Tx) error
+		change func(*Config)
+	}{
+		"an endpoint of the API server": {endpoint, func(*Config) {}},
+		"the node's own":                {node("node1", "192.0.2.1", "10.10.1.10"), func(*Config) {}},
+		"the configured host":           {pod("x", false), func(cfg *Config) { cfg.Reserved = ips("10.10.1.10") }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, pod("b1", true, 8080), c.row)
+			if got := w.build(c.change).Datapath; len(got.Probes)+len(got.Hooks) != 0 {
+				t.Errorf("probes %v, hooks %v", got.Probes, got.Hooks)
+			}
+		})
+	}
+}
+
+func TestAnotherNodesAddressIsProbedButNeverAHooksTarget(t *testing.T) {
+	w := tenants(t)
+	w.put(t, pod("b1", true, 8080), node2With("10.10.1.10"))
+	if got := w.build().Datapath; len(got.Probes) != 1 || len(got.Hooks) != 0 {
+		t.Errorf("probes %v, hooks %v", got.Probes, got.Hooks)
+	}
+}
+
+// node2With is node2 with one more address that is no InternalIP.
+func node2With(extra string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutNode(tx, &store.Node{
+			Meta: store.Meta{UID: "node2"}, Name: "node2", Addresses: ips("192.0.2.2"), AllAddresses: ips("192.0.2.2", extra),
+		})
+	}
+}
+
+func TestAPodThatCouldNotBeToldApartIsRefusedWithCauseAndRemedy(t *testing.T) {
+	cases := []struct {
+		name   string
+		rows   []func(store.Tx) error
+		uid    string
+		addr   string
+		before uint64
+		want   []string
+	}{
+		{
+			"the other has probes",
+			[]func(store.Tx) error{pod("b1", true), pod("new", true)},
+			"new", "10.10.1.10", 0,
+			[]string{"10.10.1.10", "pod ns/b1", "exec probes"},
+		},
+		{"the other has none", []func(store.Tx) error{pod("b1", false), pod("new", true)}, "new", "10.10.1.10", 0, nil},
+		{"it has none itself", []func(store.Tx) error{pod("b1", true), pod("new", false)}, "new", "10.10.1.10", 0, nil},
+		{"another IP", []func(store.Tx) error{pod("b1", true), pod("new", true)}, "new", "10.10.1.77", 0, nil},
+		{"its own earlier sandbox", []func(store.Tx) error{pod("b1", true)}, "b1", "10.10.1.10", 0, nil},
+		{"the other came later", []func(store.Tx) error{pod("r1", true), pod("new", true)}, "new", "10.10.1.10", 2, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, c.rows...)
+			var got string
+			w.store.View(func(tx store.ReadTx) {
+				got = ProbeConflict(tx, w.records, store.GetPod(tx, c.uid), ips(c.addr), c.before)
+			})
+			if (got == "") != (c.want == nil) {
+				t.Fatalf("got %q", got)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(got, part) {
+					t.Errorf("%q does not say %q", got, part)
+				}
+			}
+		})
+	}
+}
+
+func TestAPodThatIsBeingDeletedIsProbedUntilItIsGone(t *testing.T) {
+	leaving := func(deleting, probed bool, ip string) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			return store.PutPod(tx, &store.Pod{
+				Meta: store.Meta{UID: "old", Deleting: deleting}, Namespace: "ns", Name: "old", Node: "node1", NetworkProbes: probed,
+				Attachments: `[{"name": "eth0", "kind": "veth", "vpc": "v", "subnet": "s", "mac": "", "addresses": ["` + ip + `/24"]}]`,
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		row     func(store.Tx) error
+		refused bool
+	}{
+		"without its sandbox":      {leaving(true, true, "10.10.1.50"), true},
+		"without probes":           {leaving(true, false, "10.10.1.50"), false},
+		"with another address":     {leaving(true, true, "10.10.1.51"), false},
+		"not deleted, not started": {leaving(false, true, "10.10.1.50"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, pod("new", true), c.row)
+			w.store.View(func(tx store.ReadTx) {
+				got := ProbeConflict(tx, w.records, store.GetPod(tx, "new"), ips("10.10.1.50"), 0)
+				if strings.Contains(got, "pod ns/old") != c.refused {
+					t.Errorf("got %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAPodWithAnAddressThatTheNodeMustReachIsWarnedAboutItsProbes(t *testing.T) {
+	cases := []struct {
+		name   string
+		probed bool
+		hooks  []uint16
+		addr   string
+		warned bool
+	}{
+		{"the API server's", true, nil, "10.10.1.77", true},
+		{"the node's own", true, nil, "192.0.2.1", true},
+		{"another node's", true, nil, "192.0.2.2", false},
+		{"another node's, with hooks", true, []uint16{8080}, "192.0.2.2", true},
+		{"somebody else's", true, []uint16{8080}, "192.0.2.3", false},
+		{"without probes", false, nil, "192.0.2.1", false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, slice("default", "kubernetes", "a", nil, ready("10.10.1.77")), pod("new", c.probed, c.hooks...))
+			w.store.View(func(tx store.ReadTx) {
+				got := ProbeWarning(tx, testConfig(), store.GetPod(tx, "new"), ips(c.addr))
+				if (got != "") != c.warned || c.warned && !strings.Contains(got, c.addr) {
+					t.Errorf("got %q", got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// services adds the virtual addresses of the shared services, with those of
+// their ready endpoints that have the family of the address.
+func (b *builder) services() {
+	for _, ref := range b.in.SharedServices {
+		row := store.GetService(b.tx, ref.Namespace, ref.Name)
+		if row == nil {
+			continue
+		}
+		for _, vip := range row.ClusterIPs {
+			for _, port := range row.Ports {
+				if proto := protocol(port.Protocol); proto != 0 {
+					b.want.Datapath.Services = append(b.want.Datapath.Services, datapath.Service{
+						VIP: vip, Port: port.Port, Proto: proto, Backends: b.backends(ref, port, vip.Is4()),
+					})
+				}
+			}
+		}
+	}
+}
+
+// protocol returns the number of a protocol that the datapath serves, or 0.
+func protocol(name string) uint8 {
+	switch name {
+	case "TCP":
+		return unix.IPPROTO_TCP
+	case "UDP":
+		return unix.IPPROTO_UDP
+	}
+	return 0
+}
+
+// backends are sorted and occur once, so that all nodes list them alike.
+func (b *builder) backends(ref ServiceRef, port store.ServicePort, is4 bool) []datapath.Backend {
+	var list []datapath.Backend
+	for _, slice := range store.EndpointSlicesByService(b.tx, ref.Namespace, ref.Name) {
+		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
+			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
+		})
+		if at < 0 {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if !endpoint.Ready {
+				continue
+			}
+			for _, ip := range endpoint.Addresses {
+				if ip.Is4() == is4 {
+					list = append(list, datapath.Backend{IP: ip, Port: slice.Ports[at].Port})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b datapath.Backend) int {
+		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+	})
+	return slices.Compact(list)
+}
+
+// ReservedAddresses are those that the node itself must reach under their real
+// meaning: the API server's, by its endpoints and by configuration, and those
+// of all nodes, under which pods on the host's network reach each other.
+func ReservedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
+	return unique(append(apiServerAddresses(tx, cfg), addressesOf(store.ListNodes(tx)...)...))
+}
+
+// unprobedAddresses are those under which the kubelet's own probes must reach
+// what they name: the API server's, and this node's, under which it probes pods
+// on the host's network. It probes nothing under another node's.
+func unprobedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
+	list := apiServerAddresses(tx, cfg)
+	if self := store.GetNode(tx, cfg.Node); self != nil {
+		list = append(list, addressesOf(self)...)
+	}
+	return unique(list)
+}
+
+func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
+	list := slices.Clone(cfg.Reserved)
+	for _, slice := range store.EndpointSlicesByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {
+		for _, endpoint := range slice.Endpoints {
+			list = append(list, endpoint.Addresses...)
+		}
+	}
+	return list
+}
+
+func addressesOf(nodes ...*store.Node) []netip.Addr {
+	var list []netip.Addr
+	for _, node := range nodes {
+		list = append(append(list, node.Addresses...), node.AllAddresses...)
+	}
+	return list
+}

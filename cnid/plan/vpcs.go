@@ -1,0 +1,210 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// chooseLive finds the records to be programmed. Where one VNI occurs with two
+// VPCs, which a claim released too early makes possible, only one can have it.
+func (b *builder) chooseLive() {
+	var list []journal.Record
+	for _, rec := range b.in.Records {
+		if index, ok := b.in.Devices[rec.HostIfName]; ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex {
+			list = append(list, rec)
+		}
+	}
+	owners := b.owners(list)
+	for _, rec := range list {
+		if owners[rec.VNI] == rec.VPC {
+			b.live = append(b.live, rec)
+			continue
+		}
+		b.want.Refused = append(b.want.Refused, rec.Device.HostIfindex)
+	}
+}
+
+// owners returns the name of the VPC that has each VNI: that of the object with
+// the VNI, or without one that of the attachment that came last.
+func (b *builder) owners(records []journal.Record) map[uint32]string {
+	latest := map[uint32]journal.Record{}
+	for _, rec := range records {
+		if last, ok := latest[rec.VNI]; !ok || rec.Seq > last.Seq {
+			latest[rec.VNI] = rec
+		}
+	}
+	owners := map[uint32]string{}
+	for vni, rec := range latest {
+		owners[vni] = rec.VPC
+		if row := store.VPCByVNI(b.tx, vni); row != nil {
+			owners[vni] = row.Name
+		}
+	}
+	return owners
+}
+
+// present notes that a VPC is on this node.
+func (b *builder) present(name string, vni uint32) *localVPC {
+	if b.vpcs[vni] == nil {
+		// A VPC of the same name with another VNI is a successor, with which
+		// what is attached here has nothing to do.
+		b.vpcs[vni] = &localVPC{name: name, row: store.VPCByVNI(b.tx, vni)}
+	}
+	return b.vpcs[vni]
+}
+
+// addVPCs adds the tables of every VPC that is present.
+func (b *builder) addVPCs() {
+	for _, vni := range slices.Sorted(maps.Keys(b.vpcs)) {
+		vpc := b.vpcs[vni]
+		if vpc.row == nil {
+			b.orphan(vni, vpc)
+			continue
+		}
+		b.want.Datapath.VPCs = append(b.want.Datapath.VPCs, datapath.VPC{
+			VNI: vni, Prefixes: vpc.row.Prefixes,
+			EgressMasquerade: vpc.row.EgressMasquerade, Default: vpc.name == b.in.DefaultVPC,
+		})
+		b.subnets(vni, vpc)
+		b.remotes(vni, vpc.name)
+	}
+}
+
+// orphan keeps the pods of a VPC whose object is gone reachable for each other
+// and for probes, and closed to everything else.
+func (b *builder) orphan(vni uint32, vpc *localVPC) {
+	ranges := unique(vpc.ranges)
+	b.want.Datapath.VPCs = append(b.want.Datapath.VPCs, datapath.VPC{VNI: vni, Prefixes: ranges})
+	for _, prefix := range ranges {
+		b.want.Datapath.Subnets = append(b.want.Datapath.Subnets, datapath.Subnet{VNI: vni, Prefix: prefix})
+	}
+}
+
+// subnets adds the ranges and gateways of a VPC's subnets. Of two that
+// conflict, the older wins, as in the operator.
+func (b *builder) subnets(vni uint32, vpc *localVPC) {
+	seen := map[netip.Prefix]bool{}
+	for _, row := range store.SubnetsByVPC(b.tx, vpc.name) {
+		if !row.Ready && !inUse(row, vpc) {
+			continue
+		}
+		for _, prefix := range row.Prefixes {
+			if !seen[prefix] {
+				seen[prefix] = true
+				b.want.Datapath.Subnets = append(b.want.Datapath.Subnets, datapath.Subnet{VNI: vni, Prefix: prefix})
+			}
+		}
+		for _, gateway := range row.Gateways {
+			key := addressKey{vni, gateway}
+			if _, taken := b.addresses[key]; !taken {
+				b.addresses[key] = datapath.Address{VNI: vni, IP: gateway, Kind: datapath.Gateway}
+			}
+		}
+	}
+}
+
+// inUse says whether a pod here got its address from the subnet while it was
+// ready.
+func inUse(row *store.Subnet, vpc *localVPC) bool {
+	return slices.ContainsFunc(row.Prefixes, func(p netip.Prefix) bool { return slices.Contains(vpc.ranges, p) })
+}
+
+// remotes adds the addresses of a VPC that other nodes hold.
+func (b *builder) remotes(vni uint32, name string) {
+	for _, row := range store.AddressesByVPC(b.tx, name) {
+		key := addressKey{vni, row.IP}
+		if _, taken := b.addresses[key]; taken || row.Node == b.in.Node {
+			continue
+		}
+		mac, err := journal.ParseMAC(row.MAC)
+		if err != nil {
+			continue // the schema allows nothing else
+		}
+		node, ok := TunnelAddress(b.self, store.GetNode(b.tx, row.Node))
+		if !ok {
+			continue // its Node row will come, and with it another pass
+		}
+		b.addresses[key] = datapath.Address{VNI: vni, IP: row.IP, Kind: datapath.Remote, Node: node, MAC: datapath.MAC(mac)}
+	}
+}
+
+// TunnelAddress returns the underlay address under which self reaches peer:
+// the first InternalIP of a family that self has as well, IPv4 before IPv6. A
+// self of nil has both families.
+func TunnelAddress(self, peer *store.Node) (netip.Addr, bool) {
+	if peer == nil {
+		return netip.Addr{}, false
+	}
+	for _, is4 := range []bool{true, false} {
+		family := func(ip netip.Addr) bool { return ip.Is4() == is4 }
+		if self != nil && !slices.ContainsFunc(self.Addresses, family) {
+			continue
+		}
+		if at := slices.IndexFunc(peer.Addresses, family); at >= 0 {
+			return peer.Addresses[at], true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// nodes adds the addresses from which tunnel packets are accepted. This node's
+// own are not among them: nobody else may send under them.
+func (b *builder) nodes() {
+	var own, others []netip.Addr
+	for _, row := range store.ListNodes(b.tx) {
+		if row.Name == b.in.Node {
+			own = append(own, row.Addresses...)
+			continue
+		}
+		others = append(others, row.Addresses...)
+	}
+	b.want.Datapath.Nodes = unique(slices.DeleteFunc(others, func(ip netip.Addr) bool { return slices.Contains(own, ip) }))
+}
+
+// closed adds what egress must not reach. Where two entries have one prefix,
+// the first class wins.
+func (b *builder) closed() {
+	seen := map[netip.Prefix]bool{}
+	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
+		for _, prefix := range prefixes {
+			if !seen[prefix] {
+				seen[prefix] = true
+				b.want.Datapath.Closed = append(b.want.Datapath.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
+			}
+		}
+	}
+	add(datapath.ClosedShadow, b.in.Shadows...)
+	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
+		add(datapath.ClosedDefaultVPC, vpc.Prefixes...)
+	}
+	add(datapath.ClosedService, b.in.ServiceRanges...)
+	add(datapath.ClosedLinkLocal, netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
+		// What means the node itself reaches even less far (RFC 1122 section
+		// 3.2.1.3, RFC 4291 section 2.5).
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))
+	// 224.0.0.0/3 has the multicast, the reserved and the broadcast space.
+	add(datapath.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
+	for _, row := range store.ListNodes(b.tx) {
+		for _, ip := range slices.Concat(row.Addresses, row.AllAddresses) {
+			add(datapath.ClosedNode, netip.PrefixFrom(ip, ip.BitLen()))
+		}
+	}
+}
+
+// unique returns a sorted copy without duplicates.
+func unique[T interface {
+	comparable
+	Compare(T) int
+}](list []T) []T {
+	sorted := slices.SortedFunc(slices.Values(list), T.Compare)
+	return slices.Compact(sorted)
+}
