@@ -1,0 +1,155 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/plan"
+)
+
+// options are the command line; what is text there is parsed in config.
+type options struct {
+	cnid.Config
+	serviceCIDRs, shadowCIDRs, sharedServices []string
+	logLevel, logFormat                       string
+}
+
+func newCommand() *cobra.Command {
+	o := &options{Config: cnid.DefaultConfig()}
+	root := &cobra.Command{
+		Use:   "alioth-cnid",
+		Short: "Serve the pods of one node: CNI, datapath, probes",
+		Args:  cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, log, err := o.prepare()
+			if err != nil {
+				return err
+			}
+			return cnid.Run(cmd.Context(), cfg, log)
+		},
+	}
+	o.addFlags(root)
+	root.AddCommand(installCommand(o), uninstallCommand(o))
+	return root
+}
+
+func installCommand(o *options) *cobra.Command {
+	binary := "/usr/local/bin/alioth"
+	cmd := &cobra.Command{
+		Use:   "install-cni",
+		Short: "Copy the CNI plugin into the container runtime's directory and end",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return cnid.InstallPlugin(binary, o.CNIBinDir) },
+	}
+	cmd.Flags().StringVar(&binary, "plugin", binary, "the plugin binary to copy")
+	return cmd
+}
+
+func uninstallCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take everything of Alioth off this node, the interfaces of running pods included",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, log, err := o.prepare()
+			if err != nil {
+				return err
+			}
+			return cnid.Uninstall(cmd.Context(), cfg, log)
+		},
+	}
+}
+
+func (o *options) addFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME)")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; needed outside of a pod only")
+	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server, instead of what the environment says")
+	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "its port; 443 when only the host is given")
+	flags.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the journal; outlives reboots")
+	flags.StringVar(&o.RunDir, "run-dir", o.RunDir, "directory of the unix socket for the CNI plugin")
+	flags.StringVar(&o.BPFDir, "bpf-dir", o.BPFDir, "directory for pinned maps and programs, on a bpf file system")
+	flags.StringVar(&o.CgroupRoot, "cgroup-root", "", "root of the cgroup2 hierarchy; found by itself when empty")
+	flags.StringVar(&o.CNIBinDir, "cni-bin-dir", o.CNIBinDir, "the container runtime's directory of CNI plugins")
+	flags.StringVar(&o.CNIConfDir, "cni-conf-dir", o.CNIConfDir, "the container runtime's directory of CNI configurations")
+	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC")
+	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
+	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
+	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches")
+	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
+	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")
+	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "flows to shared services that one pod may have at a time")
+	flags.DurationVar(&o.Wait, "wait", o.Wait, "how long an ADD waits for the control plane")
+	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
+	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics; empty for none")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
+}
+
+func texts[T fmt.Stringer](list []T) []string {
+	var out []string
+	for _, item := range list {
+		out = append(out, item.String())
+	}
+	return out
+}
+
+// prepare parses what is text, and sets up logging, that of the Kubernetes
+// libraries included.
+func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
+	log, err := newLogger(o.logLevel, o.logFormat)
+	if err != nil {
+		return cnid.Config{}, nil, err
+	}
+	klog.SetSlogLogger(log)
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	cfg := o.Config
+	cfg.FromEnvironment()
+	if cfg.ServiceRanges, err = parseAll("--service-cidrs", o.serviceCIDRs, netip.ParsePrefix); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Shadows, err = parseAll("--shadow-cidrs", o.shadowCIDRs, netip.ParsePrefix); err != nil {
+		return cfg, nil, err
+	}
+	cfg.SharedServices, err = parseAll("--shared-services", o.sharedServices, plan.ParseServiceRef)
+	return cfg, log, err
+}
+
+func parseAll[T any](flag string, list []string, parse func(string) (T, error)) ([]T, error) {
+	var out []T
+	for _, text := range list {
+		item, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		out = append(out, item)
+	}
+	return out, nil
+}
+
+func newLogger(level, format string) (*slog.Logger, error) {
+	var handlerOptions slog.HandlerOptions
+	var at slog.Level
+	if err := at.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	handlerOptions.Level = at
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, &handlerOptions)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, &handlerOptions)), nil
+	}
+	return nil, fmt.Errorf("--log-format: %q is neither text nor json", format)
+}

@@ -1,0 +1,430 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+)
+
+// server is the API server that the tests of this package share.
+var server apiserver.Shared
+
+// apiNode is a machine with the real daemon, and the test in the operator's
+// place.
+type apiNode struct {
+	*machine
+	api  client.Client
+	link *apiLink
+	lab  *lab
+	name string
+}
+
+func newAPINode(t *testing.T, name string) *apiNode {
+	t.Helper()
+	config := server.Config(t)
+	n := &apiNode{machine: newMachine(t, name), name: name}
+	testnet.Veth(t, n.NetNS, "eth0", []string{"192.0.2.1/24"}, testnet.New(t), "eth0", nil)
+	n.link = newAPILink(t, n.machine, config)
+	n.cfg.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	writeKubeconfig(t, n.cfg.Kubeconfig, config, n.link.address())
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.api = c
+	n.lab = &lab{shim: buildShim(t)}
+	n.create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	n.status(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(obj client.Object) {
+		node := obj.(*corev1.Node)
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+	})
+	return n
+}
+
+// apiLink is the only way from a machine to the API server; it can be cut.
+type apiLink struct {
+	listener net.Listener
+	target   string
+
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+func newAPILink(t *testing.T, m *machine, config *rest.Config) *apiLink {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &apiLink{target: target.Host}
+	testnet.In(t, m.NetNS, func() (err error) {
+		l.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		return err
+	})
+	t.Cleanup(func() {
+		l.listener.Close()
+		l.cut()
+	})
+	go l.serve()
+	return l
+}
+
+func (l *apiLink) address() string { return l.listener.Addr().String() }
+
+func (l *apiLink) serve() {
+	for {
+		near, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", l.target)
+		if err != nil || !l.keep(near, far) {
+			near.Close()
+			continue
+		}
+		for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+			go func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				pair[0].Close()
+			}()
+		}
+	}
+}
+
+func (l *apiLink) keep(conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conns...)
+	return !l.down
+}
+
+func (l *apiLink) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for _, conn := range l.conns {
+		conn.Close()
+	}
+	l.conns = nil
+}
+
+func (l *apiLink) restore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
+}
+
+func writeKubeconfig(t *testing.T, path string, config *rest.Config, address string) {
+	t.Helper()
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + address, InsecureSkipTLSVerify: true}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: config.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create creates an object, and deletes it with the test.
+func (n *apiNode) create(t *testing.T, obj client.Object) {
+	t.Helper()
+	if err := n.api.Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
+	}
+	t.Cleanup(func() {
+		err := n.api.Delete(context.Background(), obj, client.GracePeriodSeconds(0))
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("delete %T %s: %v", obj, obj.GetName(), err)
+		}
+	})
+}
+
+// status changes the status of an object, metadata included where the API
+// takes it.
+func (n *apiNode) status(t *testing.T, obj client.Object, change func(client.Object)) {
+	t.Helper()
+	if err := n.api.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		t.Fatal(err)
+	}
+	before := obj.DeepCopyObject().(client.Object)
+	change(obj)
+	if err := n.api.Status().Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
+		t.Fatalf("patch status of %T %s: %v", obj, obj.GetName(), err)
+	}
+}
+
+// vpc makes a VPC that is ready, with one subnet.
+func (n *apiNode) vpc(t *testing.T, name string, vni int32) {
+	t.Helper()
+	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
+	n.create(t, &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}}})
+	n.status(t, &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(obj client.Object) {
+		obj.(*v1alpha1.VPC).Status.VNI, obj.(*v1alpha1.VPC).Status.Conditions = vni, ready
+	})
+	n.create(t, &v1alpha1.Subnet{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-net1"},
+		Spec:       v1alpha1.SubnetSpec{VPC: name, Name: "net1", CIDRs: []string{"10.10.1.0/24"}},
+	})
+	n.status(t, &v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: name + "-net1"}}, func(obj client.Object) {
+		obj.(*v1alpha1.Subnet).Status.Conditions = ready
+	})
+}
+
+// pod makes a pod that is bound to this node, and its sandbox.
+func (n *apiNode) pod(t *testing.T, name, vpc, ip string, probe *corev1.Probe) *labPod {
+	t.Helper()
+	n.create(t, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{
+			NodeName:   n.name,
+			Containers: []corev1.Container{{Name: "c", Image: "image", ReadinessProbe: probe}},
+		},
+	})
+	return &labPod{
+		NetNS: testnet.New(t), name: name, vpc: vpc, node: n.machine,
+		addrs: []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(ip), 24)},
+	}
+}
+
+// decide does for a pod what the operator does.
+func (n *apiNode) decide(t *testing.T, p *labPod) {
+	t.Helper()
+	pod := n.get(t, p)
+	ip := p.ip(true)
+	row := addressRow(p.vpc, "", ip.String(), "", store.Holder{}, ip.String())
+	n.create(t, &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(p.vpc, ip)},
+		Spec: v1alpha1.AddressSpec{
+			VPC: p.vpc, Subnet: p.vpc + "-net1", IP: ip.String(), MAC: row.MAC, Node: n.name,
+			Holder:     v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: "default", Name: p.name, UID: string(pod.UID)},
+			Attachment: v1alpha1.PodAttachment, Set: []string{ip.String()},
+		},
+	})
+	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+		Name: "eth0", Kind: "veth", VPC: p.vpc, Subnet: p.vpc + "-net1", Addresses: p.addrs, MAC: row.MAC,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.status(t, pod, func(obj client.Object) {
+		obj.SetAnnotations(map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"})
+	})
+}
+
+func (n *apiNode) get(t *testing.T, p *labPod) *corev1.Pod {
+	t.Helper()
+	var pod corev1.Pod
+	if err := n.api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: p.name}, &pod); err != nil {
+		t.Fatal(err)
+	}
+	p.uid = string(pod.UID)
+	return &pod
+}
+
+func (n *apiNode) deletePod(t *testing.T, p *labPod) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.name}}
+	if err := n.api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addressGone is nil when the Address of a pod has been deleted.
+func (n *apiNode) addressGone(p *labPod) error {
+	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &v1alpha1.Address{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("address of %s is still there (%w)", p.name, err)
+}
+
+func TestTheDaemonServesWhatTheAPISays(t *testing.T) {
+	n := newAPINode(t, "api-serves")
+	n.vpc(t, "serves", 41)
+	n.start(t)
+	a, b := n.pod(t, "serves-a", "serves", "10.10.1.10", nil), n.pod(t, "serves-b", "serves", "10.10.1.11", nil)
+	n.get(t, a)
+	attached := make(chan error, 1)
+	go func() { attached <- n.lab.cni(t, "ADD", a) }() // before the operator has decided
+	n.decide(t, a)
+	n.decide(t, b)
+	if err := <-attached; err != nil {
+		t.Fatal(err)
+	}
+	if err := n.lab.cni(t, "ADD", b); err != nil {
+		t.Fatal(err)
+	}
+	b.serve(t)
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+		t.Errorf("answered by %q, error %v", got, err)
+	}
+	eventually(t, "the node's condition NetworkUnavailable is cleared", func() error {
+		var node corev1.Node
+		if err := n.api.Get(t.Context(), client.ObjectKey{Name: n.name}, &node); err != nil {
+			return err
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionFalse {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions: %v", node.Status.Conditions)
+	})
+}
+
+func TestAnAddressGoesWhenThePodAndItsLastAttachmentAreGone(t *testing.T) {
+	n := newAPINode(t, "api-releases")
+	n.vpc(t, "releases", 42)
+	n.start(t)
+	p := n.pod(t, "releases-a", "releases", "10.10.1.10", nil)
+	n.decide(t, p)
+	for range 2 { // the second time for a restarted sandbox of the living pod
+		if err := n.lab.cni(t, "ADD", p); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.lab.cni(t, "DEL", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.lab.cni(t, "ADD", p); err != nil {
+		t.Fatalf("ADD of a pod that is alive after two DELs: %v", err)
+	}
+	n.deletePod(t, p)
+	if err := n.lab.cni(t, "DEL", p); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+func TestAPodThatNeverGotASandboxGivesItsAddressBack(t *testing.T) {
+	n := newAPINode(t, "api-unborn")
+	n.vpc(t, "unborn", 43)
+	n.start(t)
+	p := n.pod(t, "unborn-a", "unborn", "10.10.1.10", nil)
+	n.decide(t, p)
+	n.deletePod(t, p)
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+func TestDELWorksWithoutTheAPIServerAndTheAddressIsReleasedLater(t *testing.T) {
+	n := newAPINode(t, "api-away")
+	n.vpc(t, "away", 44)
+	n.start(t)
+	p := n.pod(t, "away-a", "away", "10.10.1.10", nil)
+	n.decide(t, p)
+	if err := n.lab.cni(t, "ADD", p); err != nil {
+		t.Fatal(err)
+	}
+	n.link.cut()
+	if err := n.lab.cni(t, "DEL", p); err != nil {
+		t.Fatalf("DEL without the API server: %v", err)
+	}
+	n.stop(unix.SIGKILL) // the queue is on disk
+	n.deletePod(t, p)
+	if n.addressGone(p) == nil {
+		t.Fatal("the Address is gone already")
+	}
+	n.link.restore()
+	n.start(t)
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+func TestADaemonThatStartsWithoutTheAPIServerKeepsAndRemovesAttachments(t *testing.T) {
+	n := newAPINode(t, "api-start")
+	n.vpc(t, "start", 45)
+	n.start(t)
+	a, b := n.pod(t, "start-a", "start", "10.10.1.10", nil), n.pod(t, "start-b", "start", "10.10.1.11", nil)
+	gone := n.pod(t, "start-c", "start", "10.10.1.12", nil)
+	for _, p := range []*labPod{a, b, gone} {
+		n.decide(t, p)
+		if err := n.lab.cni(t, "ADD", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.serve(t)
+	n.stop(unix.SIGKILL)
+	n.link.cut()
+	n.launch(t)
+	eventually(t, "DEL works", func() error { return n.lab.cni(t, "DEL", gone) })
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+		t.Errorf("without the API server: answered by %q, error %v", got, err)
+	}
+	n.link.restore()
+	n.awaitConflist(t)
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err != nil || got != b.name {
+		t.Errorf("after the API server is back: answered by %q, error %v", got, err)
+	}
+}
+
+func TestTwoProbedPodsWithOneAddressAreNotBothAttached(t *testing.T) {
+	n := newAPINode(t, "api-probes")
+	n.cfg.Wait = time.Second
+	n.vpc(t, "probes-a", 46)
+	n.vpc(t, "probes-b", 47)
+	n.start(t)
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
+	first, second := n.pod(t, "probes-first", "probes-a", "10.10.1.10", probe), n.pod(t, "probes-second", "probes-b", "10.10.1.10", probe)
+	n.decide(t, first)
+	n.decide(t, second)
+	if err := n.lab.cni(t, "ADD", first); err != nil {
+		t.Fatal(err)
+	}
+	err := n.lab.cni(t, "ADD", second)
+	if err == nil || !strings.Contains(err.Error(), `"code": 11`) || !strings.Contains(err.Error(), "default/probes-first") {
+		t.Fatalf("ADD of the second: %v; want code 11 naming the first", err)
+	}
+	eventually(t, "an event tells of it", func() error {
+		var list eventsv1.EventList
+		if err := n.api.List(t.Context(), &list, client.InNamespace("default")); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Regarding.Name == second.name && event.Reason == v1alpha1.ProbeConflictReason && event.Type == corev1.EventTypeWarning {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events, none of them it", len(list.Items))
+	})
+	if err := n.lab.cni(t, "DEL", first); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.lab.cni(t, "ADD", second); err != nil {
+		t.Errorf("ADD of the second after the first has left: %v", err)
+	}
+}

@@ -1,0 +1,64 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// decisions implements cniserver.Decisions on the store.
+type decisions struct {
+	cfg     plan.Config
+	store   *store.Store
+	journal *journal.Journal
+	// vpcSynced says whether everything of a VPC has been read; the channel is
+	// closed when that may have changed.
+	vpcSynced func(vpc string) (bool, <-chan struct{})
+	// mtu for pods, likewise.
+	mtu func() (int, <-chan struct{})
+	// warn tells people about a pod that is refused, or not probed.
+	warn func(pod journal.Pod, message string)
+	log  *slog.Logger
+}
+
+// Await implements cniserver.Decisions.
+func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decision, error) {
+	var last answer
+	var seen, warned bool
+	err := d.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		mtu, changed := d.mtu()
+		if mtu == 0 {
+			ws.Add(changed)
+		}
+		last = decide(tx, question{
+			cfg: d.cfg, records: d.journal.Records(), pod: pod, mtu: mtu,
+			synced: func(vpc string) bool {
+				synced, changed := d.vpcSynced(vpc)
+				ws.Add(changed)
+				return synced
+			},
+		})
+		last.gone = last.gone || seen && !last.seen
+		seen = seen || last.seen
+		if last.warning != "" && !warned {
+			warned = true
+			d.warn(pod, last.warning)
+		}
+		return last.gone || last.missing == ""
+	})
+	switch {
+	case last.gone:
+		return cniserver.Decision{}, cniserver.ErrPodGone
+	case err != nil:
+		d.log.Debug("gave up waiting for a pod's network", "pod", pod.String(), "podUID", pod.UID, "reason", last.missing)
+		return cniserver.Decision{}, &cniserver.NotReady{Reason: last.missing}
+	}
+	return last.decision, nil
+}

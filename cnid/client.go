@@ -1,0 +1,95 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// Requests per second to the API server, of which a node needs few but for
+// releasing a wave of pods.
+const (
+	apiQPS   = 50
+	apiBurst = 100
+)
+
+// newClient does not talk to the API server yet.
+func newClient(cfg Config) (client.WithWatch, error) {
+	config, err := restConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = apiQPS, apiBurst
+	config.UserAgent = componentName
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make API client: %w", err)
+	}
+	return c, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(reflector.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API kinds: %w", err)
+	}
+	return scheme, nil
+}
+
+// restConfig is the kubeconfig's or the pod's, with another host and port if
+// the daemon was told so: the cluster's own address of the API server is a
+// Service that nobody on this node serves yet.
+func restConfig(cfg Config) (*rest.Config, error) {
+	if cfg.Kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", cfg.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig: %w", err)
+		}
+		if address := cfg.hostPort(); address != "" {
+			config.Host = (&url.URL{Scheme: "https", Host: address}).String()
+		}
+		return config, nil
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the pod's API credentials (outside of a pod, give --kubeconfig): %w", err)
+	}
+	if address := cfg.hostPort(); address != "" {
+		config.Host = (&url.URL{Scheme: "https", Host: address}).String()
+	}
+	return config, nil
+}
+
+// FromEnvironment takes host and port of the API server from the variables
+// that a pod has, where the command line doesn't say. They are also the
+// addresses that the node must be able to reach whatever a tenant's pod is
+// called.
+func (c *Config) FromEnvironment() {
+	if c.APIServerHost != "" || c.Kubeconfig != "" {
+		return
+	}
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" {
+		return
+	}
+	if number, err := strconv.Atoi(port); err == nil {
+		c.APIServerHost, c.APIServerPort = host, number
+	}
+}

@@ -1,0 +1,145 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// Config is what a daemon is told by its command line.
+type Config struct {
+	// NodeName is the name of this node's Node object.
+	NodeName string
+	// Kubeconfig is a file that says how to reach the API server; "" inside a
+	// pod. APIServerHost and APIServerPort take the place of what the
+	// environment or the file says; "" and 0 leave it.
+	Kubeconfig    string
+	APIServerHost string
+	APIServerPort int
+
+	// StateDir outlives a reboot, RunDir need not.
+	StateDir, RunDir string
+	// BPFDir lies on a bpf file system. CgroupRoot is the root of the cgroup2
+	// hierarchy; "" looks for it.
+	BPFDir, CgroupRoot string
+	// CNIBinDir and CNIConfDir are the container runtime's.
+	CNIBinDir, CNIConfDir string
+
+	DefaultVPC    string
+	ServiceRanges []netip.Prefix
+	// Shadows are the ranges of shadow addresses, at most one per family.
+	Shadows []netip.Prefix
+	// SharedServices are those that every VPC reaches.
+	SharedServices []plan.ServiceRef
+	TunnelPort     uint16
+	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
+	// of the host's connection tracking and of the datapath's.
+	FlowsPerShadow, ConnectionsPerInterface uint32
+
+	// Wait is how long an ADD may wait for the control plane.
+	Wait time.Duration
+	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
+	HealthAddr, MetricsAddr string
+}
+
+// DefaultConfig returns what a node needs that says nothing else.
+func DefaultConfig() Config {
+	return Config{
+		StateDir: "/var/lib/alioth", RunDir: filepath.Dir(cniapi.DefaultSocket),
+		BPFDir: datapath.DefaultPinDir, CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d",
+		DefaultVPC: v1alpha1.DefaultVPCName,
+		Shadows:    []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)},
+		SharedServices: []plan.ServiceRef{
+			apiServerService(), {Namespace: "kube-system", Name: "kube-dns"},
+		},
+		TunnelPort:     datapath.DefaultTunnelPort,
+		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
+		Wait:       60 * time.Second,
+		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
+	}
+}
+
+func apiServerService() plan.ServiceRef {
+	return plan.ServiceRef{Namespace: "default", Name: "kubernetes"}
+}
+
+// check says what a person must correct.
+func (c Config) check() error {
+	if c.NodeName == "" {
+		return errors.New("no node name: give --node-name or set NODE_NAME")
+	}
+	families := map[bool]bool{}
+	for _, shadow := range c.Shadows {
+		if shadow != shadow.Masked() || families[shadow.Addr().Is4()] {
+			return fmt.Errorf("--shadow-cidrs: want at most one canonical range per family, got %v", c.Shadows)
+		}
+		families[shadow.Addr().Is4()] = true
+	}
+	if len(c.Shadows) == 0 {
+		return errors.New("--shadow-cidrs: want at least one range")
+	}
+	if c.TunnelPort == 0 {
+		return errors.New("--tunnel-port: want 1 to 65535")
+	}
+	return nil
+}
+
+// shadow returns the shadow range of a family, or the zero value.
+func (c Config) shadow(is4 bool) netip.Prefix {
+	for _, prefix := range c.Shadows {
+		if prefix.Addr().Is4() == is4 {
+			return prefix
+		}
+	}
+	return netip.Prefix{}
+}
+
+func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(cniapi.DefaultSocket)) }
+
+func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.db") }
+
+func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
+
+func (c Config) devices(mtu int) netdev.Devices {
+	return netdev.Devices{TunnelPort: c.TunnelPort, MTU: mtu}
+}
+
+// planConfig resolves nothing: an API server that is given by name is known by
+// its endpoints.
+func (c Config) planConfig() plan.Config {
+	cfg := plan.Config{
+		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
+		SharedServices: c.SharedServices, APIServer: apiServerService(),
+		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow,
+	}
+	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {
+		cfg.Reserved = append(cfg.Reserved, host.Unmap())
+	}
+	return cfg
+}
+
+// hostPort returns host and port as one address, or "" when the host is not
+// set.
+func (c Config) hostPort() string {
+	if c.APIServerHost == "" {
+		return ""
+	}
+	port := c.APIServerPort
+	if port == 0 {
+		port = 443
+	}
+	return net.JoinHostPort(c.APIServerHost, strconv.Itoa(port))
+}

@@ -1,0 +1,189 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// minMTU6 is the smallest MTU that IPv6 works with (RFC 8200 section 5).
+const minMTU6 = 1280
+
+// question is everything from which a decision for a pod is taken.
+type question struct {
+	cfg     plan.Config
+	records []journal.Record
+	pod     journal.Pod
+	// mtu for pods in bytes, 0 while the underlay is not known.
+	mtu int
+	// synced says whether everything of a VPC has been read.
+	synced func(vpc string) bool
+}
+
+// answer is a decision, or else why there is none yet.
+type answer struct {
+	decision cniserver.Decision
+	// missing says for a person what is waited for; "" with a decision.
+	missing string
+	// seen: the store has the pod. gone: it is to have no network any more.
+	seen, gone bool
+	// warning is what the pod's people should know, refused or not.
+	warning string
+}
+
+func wait(format string, args ...any) answer {
+	return answer{missing: fmt.Sprintf(format, args...), seen: true}
+}
+
+// decide takes VPC, IPs and MAC from the Address objects of the pod's UID. The
+// annotation has to agree with them and adds nothing but names.
+func decide(tx store.ReadTx, q question) answer {
+	pod := findPod(tx, q.pod)
+	switch {
+	case pod == nil:
+		return answer{missing: "this node has not heard of the pod yet; if that lasts, its alioth-cnid can't reach the API server"}
+	case pod.Deleting || pod.Terminal:
+		return answer{seen: true, gone: true}
+	case !pod.NetworkReady && pod.Message != "":
+		return wait("%s: %s", pod.Reason, pod.Message)
+	case !pod.NetworkReady:
+		return wait("no addresses are assigned yet; is alioth-operator running?")
+	}
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil || len(list) == 0 {
+		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
+	}
+	rows, missing := completeSet(tx, pod.UID, q.cfg.Node)
+	if missing != "" {
+		return wait("%s", missing)
+	}
+	if difference := disagreement(list[0], rows); difference != "" {
+		return wait("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
+	}
+	return assemble(tx, q, pod, list[0], rows)
+}
+
+// findPod goes by UID. Without one, which no current runtime leaves out, the
+// newest of the name is meant.
+func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
+	if pod.UID == "" {
+		return store.PodByName(tx, pod.Namespace, pod.Name)
+	}
+	row := store.GetPod(tx, pod.UID)
+	if row == nil || row.Namespace != pod.Namespace || row.Name != pod.Name {
+		return nil
+	}
+	return row
+}
+
+// completeSet returns the Addresses of the pod's first attachment, IPv4 first,
+// once every one that they name exists.
+func completeSet(tx store.ReadTx, uid, node string) ([]*store.Address, string) {
+	var rows []*store.Address
+	for _, row := range store.AddressesByHolder(tx, uid) {
+		if row.Holder.Kind == store.HolderPod && row.Attachment == v1alpha1.PodAttachment && !row.Deleting {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, "the pod's Address objects have not arrived yet"
+	}
+	slices.SortFunc(rows, func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
+	first := rows[0]
+	for _, row := range rows {
+		if row.VPC != first.VPC || row.MAC != first.MAC || row.Node != node {
+			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or node", first.Name, row.Name)
+		}
+	}
+	for _, ip := range first.Set {
+		if !slices.ContainsFunc(rows, func(row *store.Address) bool { return row.IP == ip }) {
+			return nil, fmt.Sprintf("the Address object of %s has not arrived yet", ip)
+		}
+	}
+	if len(rows) != len(first.Set) {
+		return nil, "the pod has more Address objects than their set names"
+	}
+	return rows, ""
+}
+
+func disagreement(said annotations.Attachment, rows []*store.Address) string {
+	var saidIPs, held []netip.Addr
+	for _, prefix := range said.Addresses {
+		saidIPs = append(saidIPs, prefix.Addr())
+	}
+	for _, row := range rows {
+		held = append(held, row.IP)
+	}
+	slices.SortFunc(saidIPs, netip.Addr.Compare)
+	switch {
+	case said.VPC != rows[0].VPC:
+		return fmt.Sprintf("VPC %q, %q", said.VPC, rows[0].VPC)
+	case !slices.Equal(saidIPs, held):
+		return fmt.Sprintf("addresses %v, %v", saidIPs, held)
+	case said.MAC != rows[0].MAC:
+		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
+	}
+	return ""
+}
+
+// assemble adds what the VPC, its subnets and this node say.
+func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Attachment, rows []*store.Address) answer {
+	vpc := store.GetVPC(tx, rows[0].VPC)
+	switch {
+	case !q.synced(rows[0].VPC):
+		return wait("what belongs to VPC %s is still being read from the API server", rows[0].VPC)
+	case vpc == nil || vpc.VNI == 0:
+		return wait("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
+	case q.mtu == 0:
+		return wait("node %s has no InternalIP that a device of this machine holds", q.cfg.Node)
+	}
+	mac, err := journal.ParseMAC(rows[0].MAC)
+	if err != nil {
+		return wait("Address object %s: %v", rows[0].Name, err)
+	}
+	d := cniserver.Decision{
+		Kind: journal.KindVeth, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
+		MAC: mac, MTU: q.mtu, AltName: said.AltName,
+	}
+	var ips []netip.Addr
+	for _, row := range rows {
+		prefix, gateway, missing := inSubnet(tx, row)
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		if row.IP.Is6() && q.mtu < minMTU6 {
+			return wait("the underlay leaves an MTU of %d bytes and IPv6 needs %d; raise the MTU of the node's network", q.mtu, minMTU6)
+		}
+		ips = append(ips, row.IP)
+		d.Addrs, d.Gateways = append(d.Addrs, prefix), append(d.Gateways, gateway)
+	}
+	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
+		return answer{seen: true, warning: conflict, missing: conflict}
+	}
+	return answer{seen: true, decision: d, warning: plan.ProbeWarning(tx, q.cfg, pod, ips)}
+}
+
+// inSubnet returns an address with its subnet's prefix length, and the
+// subnet's gateway of its family.
+func inSubnet(tx store.ReadTx, row *store.Address) (netip.Prefix, netip.Addr, string) {
+	subnet := store.GetSubnet(tx, row.Subnet)
+	if subnet == nil || subnet.VPC != row.VPC {
+		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf("subnet %s of Address object %s does not exist in its VPC", row.Subnet, row.Name)
+	}
+	inside := slices.IndexFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Contains(row.IP) })
+	gateway := slices.IndexFunc(subnet.Gateways, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() })
+	if inside < 0 || gateway < 0 {
+		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf("subnet %s has no range or no gateway for %s", row.Subnet, row.IP)
+	}
+	return netip.PrefixFrom(row.IP, subnet.Prefixes[inside].Bits()), subnet.Gateways[gateway], ""
+}

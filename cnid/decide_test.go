@@ -1,0 +1,255 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// decided is a store in which everything for pod p1 is decided.
+type decided struct {
+	vpc       store.VPC
+	subnet    store.Subnet
+	pod       store.Pod
+	said      annotations.Attachment
+	addresses []store.Address
+	records   []journal.Record
+	mtu       int
+	unsynced  bool
+}
+
+func newDecided() *decided {
+	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
+	d := &decided{
+		vpc:    vpcRow("blue", 20, "10.10.0.0/16", "fd10:10::/48"),
+		subnet: subnetRow("blue1", "blue", "10.10.1.0/24", "10.10.1.1", "fd10:10:0:1::/64", "fd10:10:0:1::1"),
+		pod:    store.Pod{Meta: meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true},
+		addresses: []store.Address{
+			addressRow("blue", "blue1", "fd10:10:0:1::10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+			addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+		},
+		mtu: 1450,
+	}
+	d.said = annotations.Attachment{
+		Name: "eth0", AltName: "net0", Kind: "veth", VPC: "blue", Subnet: "blue1", MAC: d.addresses[0].MAC,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+	}
+	return d
+}
+
+func (d *decided) fill(t *testing.T, s *store.Store) {
+	t.Helper()
+	if d.pod.Attachments == "" {
+		text, err := annotations.FormatAttachments([]annotations.Attachment{d.said})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.pod.Attachments = text
+	}
+	rows := script{VPCs: []store.VPC{d.vpc}, Subnets: []store.Subnet{d.subnet}, Addresses: d.addresses}
+	if d.pod.UID != "" {
+		rows.Pods = []store.Pod{d.pod}
+	}
+	if err := s.Update(rows.fill); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill(t, s)
+	var got answer
+	s.View(func(tx store.ReadTx) {
+		got = decide(tx, question{
+			cfg: plan.Config{Node: "node1"}, records: d.records, pod: pod, mtu: d.mtu,
+			synced: func(string) bool { return !d.unsynced },
+		})
+	})
+	return got
+}
+
+var thePod = journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}
+
+func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
+	want := cniserver.Decision{
+		Kind: journal.KindVeth, Attachment: "eth0", VPC: "blue", VNI: 20,
+		Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
+		MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
+	}
+	for name, pod := range map[string]journal.Pod{"by UID": thePod, "by name, when the runtime gives no UID": {Namespace: "ns", Name: "p1"}} {
+		t.Run(name, func(t *testing.T) {
+			got := newDecided().decide(t, pod)
+			same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+			if diff := cmp.Diff(want, got.decision, same, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || got.missing != "" {
+				t.Errorf("missing %q (-want +got):\n%s", got.missing, diff)
+			}
+		})
+	}
+}
+
+func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*decided)
+		want   string
+	}{
+		{"the pod is unknown", func(d *decided) { d.pod.UID = "" }, "has not heard of the pod"},
+		{"another pod of that name", func(d *decided) { d.pod.UID = "p0" }, "has not heard of the pod"},
+		{"the operator has not looked", func(d *decided) { d.pod.NetworkReady = false }, "is alioth-operator running"},
+		{"the operator says why not", func(d *decided) {
+			d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free in blue1"
+		}, "SubnetExhausted: no address is free in blue1"},
+		{"an annotation that is no JSON", func(d *decided) { d.pod.Attachments = "{" }, "unusable"},
+		{"an annotation without attachments", func(d *decided) { d.pod.Attachments = "[]" }, "unusable"},
+		{"no Address yet", func(d *decided) { d.addresses = nil }, "have not arrived yet"},
+		{"half a set", func(d *decided) { d.addresses = d.addresses[:1] }, "Address object of 10.10.1.10 has not arrived"},
+		{"an Address of another pod", func(d *decided) { d.addresses[0].Holder.UID = "p0" }, "Address object of fd10:10:0:1::10 has not arrived"},
+		{"an Address that is being deleted", func(d *decided) { d.addresses[0].Deleting = true }, "has not arrived"},
+		{"an Address more than the set", func(d *decided) {
+			d.addresses = append(d.addresses, addressRow("blue", "blue1", "10.10.1.11", "node1", d.addresses[0].Holder, "10.10.1.10", "fd10:10:0:1::10"))
+		}, "more Address objects than their set"},
+		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "disagree about VPC, MAC or node"},
+		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or node"},
+		{"a forged VPC in the annotation", func(d *decided) { d.said.VPC = "red" }, `VPC "red", "blue"`},
+		{"a forged address in the annotation", func(d *decided) { d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
+		{"a forged MAC in the annotation", func(d *decided) { d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
+		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
+		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
+		{"a subnet that is not there", func(d *decided) { d.subnet.Name = "blue2" }, "subnet blue1"},
+		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
+		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
+		{"no underlay", func(d *decided) { d.mtu = 0 }, "no InternalIP"},
+		{"an underlay too small for IPv6", func(d *decided) { d.mtu = 1279 }, "raise the MTU"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			c.change(d)
+			got := d.decide(t, thePod)
+			if !strings.Contains(got.missing, c.want) || got.gone {
+				t.Errorf("got %q, gone %v; want %q in it", got.missing, got.gone, c.want)
+			}
+		})
+	}
+}
+
+func TestAPodOnItsWayOutGetsNoNetwork(t *testing.T) {
+	for name, change := range map[string]func(*decided){
+		"deleting": func(d *decided) { d.pod.Deleting = true },
+		"terminal": func(d *decided) { d.pod.Terminal = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			change(d)
+			if got := d.decide(t, thePod); !got.gone {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// awaiting starts an Await on a store, and returns it together with Await's
+// result once Await has taken its first look.
+func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan error) {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill(t, s)
+	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal.db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var once sync.Once
+	looking := make(chan struct{})
+	decisions := &decisions{
+		cfg: plan.Config{Node: "node1"}, store: s, journal: j, log: slog.New(slog.DiscardHandler),
+		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+		mtu: func() (int, <-chan struct{}) {
+			once.Do(func() { close(looking) })
+			return 1450, nil
+		},
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := decisions.Await(ctx, thePod)
+		ended <- err
+	}()
+	<-looking
+	return s, ended
+}
+
+func TestAwaitEndsWhenTheLastPartArrives(t *testing.T) {
+	d := newDecided()
+	missing := d.addresses[1]
+	d.addresses = d.addresses[:1]
+	s, ended := awaiting(t.Context(), t, d)
+	if err := s.Update(func(tx store.Tx) error { return store.PutAddress(tx, &missing) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+func TestAwaitEndsWhenThePodGoes(t *testing.T) {
+	for name, change := range map[string]func(tx store.Tx) error{
+		"it is gone after it was seen": func(tx store.Tx) error { store.DeletePod(tx, "p1"); return nil },
+		"it is being deleted": func(tx store.Tx) error {
+			pod := *store.GetPod(tx, "p1")
+			pod.Deleting, pod.ResourceVersion = true, "2"
+			return store.PutPod(tx, &pod)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.NetworkReady = false
+			s, ended := awaiting(t.Context(), t, d)
+			if err := s.Update(change); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; !errors.Is(err, cniserver.ErrPodGone) {
+				t.Errorf("Await: %v, want %v", err, cniserver.ErrPodGone)
+			}
+		})
+	}
+}
+
+func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
+	d := newDecided()
+	d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free"
+	ctx, cancel := context.WithCancel(t.Context())
+	_, ended := awaiting(ctx, t, d)
+	cancel()
+	var notReady *cniserver.NotReady
+	if err := <-ended; !errors.As(err, &notReady) || notReady.Reason != "SubnetExhausted: no address is free" {
+		t.Errorf("Await: %v", err)
+	}
+}

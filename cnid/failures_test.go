@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+func TestFailuresOfSingleDevicesAreToldFromThoseOfTheNode(t *testing.T) {
+	route := &netdev.DeviceError{Ifindex: 5, Err: unix.EINVAL}
+	program := &datapath.AttachError{Ifindex: 5, Program: "from_pod", Err: unix.EBUSY}
+	other := &datapath.AttachError{Ifindex: 6, Program: "to_pod", Err: unix.EPERM}
+	invalid := fmt.Errorf("%w: %w", datapath.ErrInvalidState, errors.New("given twice"))
+	cases := []struct {
+		name    string
+		err     error
+		devices []int
+		rest    error
+	}{
+		{"none", nil, nil, nil},
+		{"one device", route, []int{5}, nil},
+		{"joined, and joined again", errors.Join(errors.Join(route, other), errors.Join(program)), []int{5, 6}, nil},
+		{"the node as a whole", errNoUnderlay, nil, errNoUnderlay},
+		{"both", errors.Join(errNoUnderlay, program), []int{5}, errNoUnderlay},
+		{"a contradiction in the state", invalid, nil, datapath.ErrInvalidState},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			devices := map[int]error{}
+			rest := apart(c.err, devices)
+			if (rest != nil) != (c.rest != nil) || !errors.Is(rest, c.rest) {
+				t.Errorf("rest %v, want %v", rest, c.rest)
+			}
+			if len(devices) != len(c.devices) {
+				t.Errorf("devices %v, want %v", devices, c.devices)
+			}
+			for _, index := range c.devices {
+				if devices[index] == nil || !strings.Contains(together(devices).Error(), devices[index].Error()) {
+					t.Errorf("device %d: %v; all: %v", index, devices[index], together(devices))
+				}
+			}
+		})
+	}
+	if rest := apart(invalid, map[int]error{}); rest.Error() != invalid.Error() {
+		t.Errorf("%q became %q", invalid, rest)
+	}
+}
+
+func TestAFailingDeviceFailsItsOwnADDOnly(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.finish(outcome{upTo: 5, failed: map[int]error{7: unix.EBUSY}})
+	if err := s.settle(ended, 5, 7); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("the device's own: %v, want %v", err, unix.EBUSY)
+	}
+	if err := s.settle(ended, 5, 8); err != nil {
+		t.Errorf("another's: %v", err)
+	}
+	if err := s.settle(ended, 5, 0); err != nil {
+		t.Errorf("a DEL: %v", err)
+	}
+	if status := s.status(); !strings.Contains(status.Problem, unix.EBUSY.Error()) {
+		t.Errorf("people are told %q", status.Problem)
+	}
+	s.finish(outcome{upTo: 5})
+	if err := s.settle(ended, 5, 7); err != nil || s.status().Problem != "" {
+		t.Errorf("once it is set up: %v, %q", err, s.status().Problem)
+	}
+}
+
+func TestARefusedDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	last := outcome{upTo: 5, refused: []int{7}}
+	s.finish(last)
+	if err := s.settle(ended, 5, 7); !errors.Is(err, errVNITaken) {
+		t.Errorf("its own: %v, want %v", err, errVNITaken)
+	}
+	if err := s.settle(ended, 5, 8); err != nil {
+		t.Errorf("another's: %v", err)
+	}
+	if last.failure() != nil {
+		t.Errorf("the pass counts as failed: %v", last.failure())
+	}
+}
+
+func TestSTATUSDoesNotFailForSingleDevices(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	s.finish(outcome{failed: map[int]error{7: unix.EBUSY}})
+	s.failing = time.Now().Add(-2 * lasting)
+	s.finish(outcome{failed: map[int]error{7: unix.EBUSY}})
+	if err := s.Ready(); err != nil {
+		t.Errorf("after failures of one device: %v", err)
+	}
+}

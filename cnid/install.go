@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+)
+
+const (
+	// ConflistName is the CNI configuration file that makes the container
+	// runtime use Alioth.
+	ConflistName = "05-alioth.conflist"
+	// PluginName is the CNI plugin binary, and the type in the configuration.
+	PluginName = "alioth"
+	// conflistVersion is the newest that the plugin speaks.
+	conflistVersion = "1.1.0"
+)
+
+// InstallPlugin copies the plugin binary into the container runtime's
+// directory. A runtime that starts the plugin meanwhile gets the old one or the
+// new one, never a part.
+func InstallPlugin(binary, dir string) error {
+	source, err := os.Open(binary)
+	if err != nil {
+		return fmt.Errorf("open plugin binary: %w", err)
+	}
+	defer source.Close()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make directory of CNI plugins: %w", err)
+	}
+	return writeAtomically(filepath.Join(dir, PluginName), 0o755, func(w io.Writer) error {
+		_, err := io.Copy(w, source)
+		return err
+	})
+}
+
+// writeConflist makes the container runtime use the plugin.
+func writeConflist(dir, socket string) error {
+	plugin := map[string]any{"type": PluginName}
+	if socket != cniapi.DefaultSocket {
+		plugin["socket"] = socket
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"cniVersion": conflistVersion, "name": "alioth", "plugins": []any{plugin},
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode CNI configuration: %w", err)
+	}
+	path := filepath.Join(dir, ConflistName)
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(text)+"\n" {
+		return nil // a runtime that watches the directory need not look again
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make directory of CNI configurations: %w", err)
+	}
+	return writeAtomically(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// configurationBefore returns the name of a CNI configuration that the runtime
+// would use instead of Alioth's, because it sorts before; or "".
+func configurationBefore(dir string) (string, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return "", fmt.Errorf("list CNI configurations: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() >= ConflistName {
+			break
+		}
+		switch filepath.Ext(entry.Name()) {
+		case ".conf", ".conflist", ".json": // what libcni reads
+			return entry.Name(), nil
+		}
+	}
+	return "", nil
+}
+
+// writeAtomically replaces a file by one that is completely written. The name
+// of the unfinished one starts with a dot, which runtimes skip.
+func writeAtomically(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
+		}
+	}()
+	err = errors.Join(write(file), file.Chmod(mode), file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// removeFiles removes what is there of a list of files.
+func removeFiles(paths ...string) error {
+	var failures []error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			failures = append(failures, fmt.Errorf("remove file: %w", err))
+		}
+	}
+	return errors.Join(failures...)
+}

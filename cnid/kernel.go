@@ -1,0 +1,185 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// kernel carries out what is planned. Its methods other than counters and
+// sweep are called by the syncer alone.
+type kernel struct {
+	cfg     Config
+	host    *netdev.Host
+	metrics *syncMetrics
+	log     *slog.Logger
+
+	indexes netdev.Indexes
+	mtu     int
+	filter  netfilter.State
+
+	// mu guards path, which is replaced when what its programs are told at
+	// load time changes.
+	mu     sync.Mutex
+	path   *datapath.Datapath
+	opened datapath.Config
+}
+
+// errNoUnderlay says that the Node object has no address to tunnel with yet.
+var errNoUnderlay = errors.New("the Node object has no InternalIP")
+
+// prepare makes the devices and opens the datapath for a node with these
+// InternalIPs. Only a thorough call looks at devices that are there.
+func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
+	source4, source6 := firstOf(internalIPs, true), firstOf(internalIPs, false)
+	tunnel := source4
+	if !tunnel.IsValid() {
+		tunnel = source6
+	}
+	if !tunnel.IsValid() {
+		return errNoUnderlay
+	}
+	if thorough || k.path == nil {
+		mtu, err := k.host.PodMTU(tunnel)
+		if err != nil {
+			return fmt.Errorf("find the node's network: %w", err)
+		}
+		if k.indexes, err = k.host.Links(k.cfg.devices(mtu)); err != nil {
+			return err
+		}
+		k.mtu = mtu
+	}
+	return k.open(datapath.Config{
+		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
+		TunnelSource4: source4, TunnelSource6: source6,
+		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
+		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
+	})
+}
+
+// firstOf returns the first address of a family, or the zero value.
+func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
+	at := slices.IndexFunc(addrs, func(ip netip.Addr) bool { return ip.Is4() == is4 })
+	if at < 0 {
+		return netip.Addr{}
+	}
+	return addrs[at]
+}
+
+// open replaces the open datapath when the programs have to be told something
+// else. The new ones take the place of the old ones on every hook.
+func (k *kernel) open(cfg datapath.Config) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path != nil && k.opened == cfg {
+		return nil
+	}
+	path, err := datapath.Open(cfg, k.log)
+	if err != nil {
+		return fmt.Errorf("open datapath: %w", err)
+	}
+	if k.path != nil {
+		err = k.path.Close()
+	}
+	k.path, k.opened = path, cfg
+	return err
+}
+
+// apply makes true what is wanted: the packet filter before what it guards,
+// the programs last. What failed for single devices comes apart from what
+// concerns the node as a whole.
+func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
+	if thorough || !reflect.DeepEqual(want.Filter, k.filter) {
+		began := time.Now()
+		if err := netfilter.Apply(want.Filter); err != nil {
+			return nil, err
+		}
+		k.filter = want.Filter
+		k.metrics.since(stepFilter, began)
+	}
+	began := time.Now()
+	update := k.host.Update
+	if thorough {
+		update = k.host.Apply
+	}
+	devices := update(want.Devices)
+	k.metrics.since(stepDevices, began)
+	began = time.Now()
+	if thorough {
+		k.path.Recheck()
+	}
+	programs := k.path.Apply(want.Datapath)
+	k.metrics.since(stepDatapath, began)
+	failed := map[int]error{}
+	return failed, errors.Join(apart(devices, failed), apart(programs, failed))
+}
+
+func (k *kernel) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return
+	}
+	if err := k.path.Close(); err != nil {
+		k.log.Warn("can't close the datapath", "error", err)
+	}
+	k.path = nil
+}
+
+// counters returns the datapath's; none before it is open.
+func (k *kernel) counters() ([]datapath.Counter, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return nil, nil
+	}
+	return k.path.Counters()
+}
+
+// sweepEvery is how often ended flows to shared services are forgotten.
+const sweepEvery = 5 * time.Second
+
+// sweep forgets ended flows until ctx ends.
+func (k *kernel) sweep(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := k.sweepOnce(); err != nil {
+			k.log.Warn("can't forget ended flows", "error", err)
+		}
+	}
+}
+
+func (k *kernel) sweepOnce() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return nil
+	}
+	now, err := datapath.MonotonicNow()
+	if err != nil {
+		return err
+	}
+	_, err = k.path.SweepConnections(now)
+	return err
+}

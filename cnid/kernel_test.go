@@ -1,0 +1,101 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// clsactOf returns the qdisc that holds the programs of a device, or nil.
+func clsactOf(device string) (netlink.Qdisc, error) {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return nil, err
+	}
+	qdiscs, err := netlink.QdiscList(link)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range qdiscs {
+		if q.Type() == "clsact" {
+			return q, nil
+		}
+	}
+	return nil, nil
+}
+
+func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
+	m, neighbour := newMachine(t, "node1"), testnet.New(t)
+	if err := os.Mkdir(m.cfg.StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	testnet.Veth(t, m, "eth0", []string{"192.0.2.1/24"}, neighbour, "eth0", []string{"192.0.2.2/24"})
+	s := script{
+		VPCs:    []store.VPC{vpcRow("default", 1, "10.244.0.0/16")},
+		Subnets: []store.Subnet{subnetRow("default", "default", "10.244.0.0/16", "10.244.0.1")},
+		Nodes:   []store.Node{nodeRow("node1", "192.0.2.1")},
+		Addresses: []store.Address{
+			addressRow("default", "default", "10.244.0.7", "node1", store.Holder{Kind: store.HolderNode, Name: "node1", UID: "node1"}, "10.244.0.7"),
+		},
+	}
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Update(s.fill); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, m, func() error {
+		log := slog.New(slog.NewTextHandler(t.Output(), nil))
+		host, err := netdev.New(m.cfg.settingsFile(), log)
+		if err != nil {
+			return err
+		}
+		defer host.Close()
+		k := &kernel{cfg: m.cfg, host: host, metrics: newSyncMetrics(prometheus.NewRegistry()), log: log}
+		defer k.close()
+		pass := func() error {
+			if err := k.prepare([]netip.Addr{netip.MustParseAddr("192.0.2.1")}, true); err != nil {
+				return err
+			}
+			var want plan.Wanted
+			rows.View(func(tx store.ReadTx) {
+				want = plan.Build(tx, plan.Input{Config: m.cfg.planConfig(), NodePeer: k.indexes.NodePeer})
+			})
+			if failed, err := k.apply(want, true); err != nil || len(failed) != 0 {
+				return fmt.Errorf("apply: %v, %w", failed, err)
+			}
+			return nil
+		}
+		if err := pass(); err != nil {
+			return err
+		}
+		qdisc, err := clsactOf(netdev.NodePeerDevice)
+		if err != nil || qdisc == nil {
+			return fmt.Errorf("%s has no programs: %w", netdev.NodePeerDevice, err)
+		}
+		if err := netlink.QdiscDel(qdisc); err != nil {
+			return err
+		}
+		if err := pass(); err != nil {
+			return err
+		}
+		if qdisc, err = clsactOf(netdev.NodePeerDevice); qdisc == nil {
+			t.Errorf("%s has no programs after a thorough pass: %v", netdev.NodePeerDevice, err)
+		}
+		return nil
+	})
+}

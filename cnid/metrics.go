@@ -1,0 +1,99 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/cnid/netfilter"
+)
+
+const metricsNamespace = "alioth"
+
+// Steps of a pass, as the metric's label.
+const (
+	stepPrepare  = "prepare"
+	stepPlan     = "plan"
+	stepFilter   = "filter"
+	stepDevices  = "devices"
+	stepDatapath = "datapath"
+	stepTotal    = "total"
+)
+
+// syncMetrics measure the passes of the syncer.
+type syncMetrics struct {
+	seconds  *prometheus.HistogramVec
+	failures prometheus.Counter
+}
+
+func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
+	m := &syncMetrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: metricsNamespace, Subsystem: "cnid", Name: "sync_seconds",
+			Help:    "Time in seconds that it took to plan and program what the node has to hold, by step.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
+		}, []string{"step"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Subsystem: "cnid", Name: "sync_failures_total",
+			Help: "Passes that did not succeed.",
+		}),
+	}
+	registry.MustRegister(m.seconds, m.failures)
+	return m
+}
+
+// since observes a step that began at start and has just ended.
+func (m *syncMetrics) since(step string, start time.Time) {
+	m.seconds.WithLabelValues(step).Observe(time.Since(start).Seconds())
+}
+
+// packetCollector reads the counters of datapath and packet filter when they
+// are asked for.
+type packetCollector struct {
+	kernel           *kernel
+	packets, dropped *prometheus.Desc
+	log              *slog.Logger
+}
+
+func newPacketCollector(k *kernel, log *slog.Logger) *packetCollector {
+	return &packetCollector{
+		kernel: k, log: log,
+		packets: prometheus.NewDesc("alioth_datapath_packets_total",
+			"Packets that the datapath's programs saw, by what became of them and where.", []string{"verdict", "reason", "direction"}, nil),
+		dropped: prometheus.NewDesc("alioth_filter_dropped_packets_total",
+			"Packets that the host's packet filter dropped, by reason.", []string{"reason"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *packetCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.packets
+	ch <- c.dropped
+}
+
+// Collect implements prometheus.Collector.
+func (c *packetCollector) Collect(ch chan<- prometheus.Metric) {
+	counters, err := c.kernel.counters()
+	if err != nil {
+		c.log.Warn("can't read the datapath's counters", "error", err)
+	}
+	for _, row := range counters {
+		verdict := "pass"
+		if row.Reason.Drop() {
+			verdict = "drop"
+		}
+		ch <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(row.Packets),
+			verdict, row.Reason.String(), row.Direction.String())
+	}
+	drops, err := netfilter.Counters()
+	if err != nil {
+		c.log.Debug("can't read the packet filter's counters", "error", err)
+	}
+	for _, row := range drops {
+		ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(row.Packets), row.Reason)
+	}
+}

@@ -1,0 +1,354 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// roleVariable makes the test binary play a part in another network namespace
+// instead of running tests.
+const roleVariable = "ALIOTH_CNID_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet}
+	if play := roles[os.Getenv(roleVariable)]; play != nil {
+		go func() {
+			_, _ = os.NewFile(3, "parent").Read(make([]byte, 1))
+			os.Exit(1)
+		}()
+		if err := play(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(server.Run(m))
+}
+
+// script is what a node process is told: its configuration and the rows that
+// stand for the API.
+type script struct {
+	Config    Config
+	Uninstall bool
+	VPCs      []store.VPC
+	Subnets   []store.Subnet
+	Nodes     []store.Node
+	Pods      []store.Pod
+	Addresses []store.Address
+}
+
+// playNode is a daemon whose API side is a script on standard input.
+func playNode() error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	var s script
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		return err
+	}
+	if s.Uninstall {
+		return Uninstall(ctx, s.Config, log)
+	}
+	n, err := newNode(ctx, s.Config, log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.store.Update(s.fill); err != nil {
+		return err
+	}
+	always := func() (bool, <-chan struct{}) { return true, nil }
+	err = n.assemble(control{
+		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
+		warn:     func(pod journal.Pod, message string) { log.Warn("conflict", "pod", pod.String(), "message", message) },
+		releaser: releaseAtOnce{n.journal},
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if err := n.start(ctx, group); err != nil {
+		return err
+	}
+	return group.Wait()
+}
+
+// playDaemon is the whole daemon.
+func playDaemon() error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	var s script
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	return Run(ctx, s.Config, log)
+}
+
+type releaseAtOnce struct{ journal *journal.Journal }
+
+func (r releaseAtOnce) Release(rec journal.Record) { _ = r.journal.Released(rec.Seq) }
+
+func (s *script) fill(tx store.Tx) error {
+	var failures []error
+	for _, row := range s.VPCs {
+		failures = append(failures, store.PutVPC(tx, &row))
+	}
+	for _, row := range s.Subnets {
+		failures = append(failures, store.PutSubnet(tx, &row))
+	}
+	for _, row := range s.Nodes {
+		failures = append(failures, store.PutNode(tx, &row))
+	}
+	for _, row := range s.Pods {
+		failures = append(failures, store.PutPod(tx, &row))
+	}
+	for _, row := range s.Addresses {
+		failures = append(failures, store.PutAddress(tx, &row))
+	}
+	return errors.Join(failures...)
+}
+
+// playKubelet dials the address in its first argument as the kubelet probes,
+// and prints what it is answered.
+func playKubelet() error {
+	dialer := net.Dialer{Timeout: 2 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+		var failure error
+		err := c.Control(func(fd uintptr) {
+			failure = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 1})
+		})
+		return errors.Join(err, failure)
+	}}
+	conn, err := dialer.Dial("tcp", os.Getenv("TARGET"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.Copy(os.Stdout, conn)
+	return err
+}
+
+// machine is a node: a network namespace with a daemon process in it.
+type machine struct {
+	ns.NetNS
+	cfg    Config
+	cgroup string
+	daemon *exec.Cmd
+	script script
+}
+
+// newMachine prepares a node and everything that its daemon needs to be kept
+// apart from others on this host.
+func newMachine(t *testing.T, name string) *machine {
+	t.Helper()
+	m := &machine{NetNS: testnet.New(t), cfg: DefaultConfig()}
+	dir := t.TempDir()
+	pins := filepath.Join(dir, "bpf")
+	m.cgroup = newCgroup(t)
+	m.cfg.NodeName, m.cfg.StateDir, m.cfg.RunDir = name, filepath.Join(dir, "state"), filepath.Join(dir, "run")
+	m.cfg.BPFDir, m.cfg.CgroupRoot = filepath.Join(pins, "alioth"), m.cgroup
+	m.cfg.CNIBinDir, m.cfg.CNIConfDir = filepath.Join(dir, "bin"), filepath.Join(dir, "net.d")
+	m.cfg.HealthAddr, m.cfg.MetricsAddr = "127.0.0.1:9471", "127.0.0.1:9471"
+	m.cfg.Wait = 5 * time.Second
+	if err := os.Mkdir(pins, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
+		t.Fatalf("mount a bpf file system: %v", err)
+	}
+	t.Cleanup(func() {
+		// The machine's devices are meant, and not those of this host.
+		uninstall := func(ns.NetNS) error { return datapath.Uninstall(m.cfg.BPFDir, m.cgroup) }
+		if err := errors.Join(m.Do(uninstall), unix.Unmount(pins, 0)); err != nil {
+			t.Errorf("clean up pinned objects: %v", err)
+		}
+	})
+	return m
+}
+
+func newCgroup(t *testing.T) string {
+	t.Helper()
+	root, err := cgroupRoot("")
+	if err != nil {
+		t.Skipf("no cgroup2: %v", err)
+	}
+	dir, err := os.MkdirTemp(root, "alioth-cnid-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Errorf("remove cgroup: %v", err)
+		}
+	})
+	return dir
+}
+
+// process prepares the test binary to play a role on this machine.
+func (m *machine) process(t *testing.T, role string, variables ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role), variables...)
+	return cmd
+}
+
+// run starts a process in the machine's network namespace and cgroup.
+func (m *machine) run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	group, err := os.Open(m.cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+	// The process ends when the other end of this pipe does: with this one,
+	// however it ends.
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd.ExtraFiles = []*os.File{read}
+	t.Cleanup(func() { write.Close() })
+	testnet.In(t, m.NetNS, cmd.Start)
+}
+
+// start starts the daemon and waits until it wants pods.
+func (m *machine) start(t *testing.T) {
+	t.Helper()
+	m.launch(t)
+	m.awaitConflist(t)
+}
+
+// launch starts the daemon: the whole one if it has an API server.
+func (m *machine) launch(t *testing.T) {
+	t.Helper()
+	role := "node"
+	if m.cfg.Kubeconfig != "" {
+		role = "daemon"
+	}
+	m.daemon = m.process(t, role)
+	m.daemon.Stdin = m.input(t, m.script)
+	m.daemon.Stderr = os.Stderr
+	if !testing.Verbose() {
+		m.daemon.Stderr = nil
+	}
+	if err := m.saveConflist(); err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, m.daemon)
+	t.Cleanup(func() { m.stop(unix.SIGKILL) })
+}
+
+func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, ConflistName) }
+
+// saveConflist puts the CNI configuration where cni finds it and the daemon
+// has to write it anew.
+func (m *machine) saveConflist() error {
+	err := os.Rename(m.conflist(), m.conflist()+".last")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (m *machine) awaitConflist(t *testing.T) {
+	t.Helper()
+	eventually(t, "the daemon writes the CNI configuration", func() error {
+		_, err := os.Stat(m.conflist())
+		return err
+	})
+}
+
+func (m *machine) input(t *testing.T, s script) io.Reader {
+	t.Helper()
+	s.Config = m.cfg
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReader(string(text))
+}
+
+func (m *machine) stop(signal os.Signal) {
+	if m.daemon == nil {
+		return
+	}
+	_ = m.daemon.Process.Signal(signal)
+	_ = m.daemon.Wait()
+	m.daemon = nil
+}
+
+// uninstall runs the step that takes everything away.
+func (m *machine) uninstall(t *testing.T) {
+	t.Helper()
+	cmd := m.process(t, "node")
+	cmd.Stdin = m.input(t, script{Uninstall: true})
+	var output strings.Builder
+	cmd.Stderr = &output
+	m.run(t, cmd)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("uninstall: %v\n%s", err, output.String())
+	}
+}
+
+// probe asks as the kubelet does; it returns the answer.
+func (m *machine) probe(t *testing.T, target string) (string, error) {
+	t.Helper()
+	cmd := m.process(t, "kubelet", "TARGET="+target)
+	var output, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &errs
+	m.run(t, cmd)
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return output.String(), nil
+}
+
+// eventually waits for a condition. How long it takes is not what is tested;
+// the limit only keeps a failing test from hanging.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-limit:
+			t.Fatalf("%s: %v", what, err)
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodestatus is what a node's daemon says of itself to the people who
+// run the node: over its root-only socket, as JSON.
+package nodestatus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// Path is where the daemon's socket answers a GET with a Status.
+const Path = "/status/v1"
+
+// Status is the state of one node. Fields may be added.
+type Status struct {
+	Node string `json:"node"`
+	// Synced is true once everything of this node had been read from the API.
+	Synced bool `json:"synced"`
+	// Programmed is true once the kernel had been programmed.
+	Programmed bool `json:"programmed"`
+	// Problem is what keeps the kernel from being programmed now, or "".
+	Problem string `json:"problem,omitempty"`
+	// PodMTU in bytes, 0 while not known.
+	PodMTU int `json:"podMTU"`
+	// Attachments and those that wait for their addresses to be released,
+	// oldest first.
+	Attachments []journal.Record `json:"attachments"`
+	Releasing   []journal.Record `json:"releasing"`
+}
+
+// Fetch asks the daemon behind a socket.
+func Fetch(ctx context.Context, socket string) (Status, error) {
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://alioth-cnid"+Path, http.NoBody)
+	if err != nil {
+		return Status{}, fmt.Errorf("ask alioth-cnid: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return Status{}, fmt.Errorf("ask alioth-cnid (run this as root on the node, or in the node's alioth-cnid pod): %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return Status{}, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
+	}
+	var status Status
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		return Status{}, fmt.Errorf("read answer of alioth-cnid: %w", err)
+	}
+	return status, nil
+}
+
+// Handler serves what current returns.
+func Handler(current func() Status) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			http.Error(w, "want GET", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		// An error means that nobody reads the answer.
+		_ = json.NewEncoder(w).Encode(current())
+	})
+}

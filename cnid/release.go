@@ -1,0 +1,191 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+const (
+	// reviewReleases is how often Addresses that were left alone are looked at
+	// again.
+	reviewReleases = 30 * time.Second
+	// retryReleases is the wait after a failure, for the most part of the API
+	// server.
+	retryReleases = time.Second
+	// apiTimeout bounds one request to the API server.
+	apiTimeout = 10 * time.Second
+)
+
+// releaser deletes the Addresses of this node's pods that have no attachment
+// any more and will not get another one. Which those are follows from store,
+// journal and API alone, so whatever a DEL without the API server, or a crash,
+// leaves behind is found again.
+type releaser struct {
+	node    string
+	store   *store.Store
+	journal *journal.Journal
+	api     client.Client
+	// synced says whether the node's pods and Addresses have been read.
+	synced func() bool
+	log    *slog.Logger
+	// kicked has one element when the journal's queue has grown.
+	kicked chan struct{}
+}
+
+func newReleaser(node string, s *store.Store, j *journal.Journal, api client.Client, synced func() bool, log *slog.Logger) *releaser {
+	return &releaser{node: node, store: s, journal: j, api: api, synced: synced, log: log, kicked: make(chan struct{}, 1)}
+}
+
+// Release implements cniserver.Releaser.
+func (r *releaser) Release(journal.Record) {
+	select {
+	case r.kicked <- struct{}{}:
+	default: // the pass that is due will see this one too
+	}
+}
+
+// run releases until ctx ends.
+func (r *releaser) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := reviewReleases
+		handled, err := r.pass(ctx)
+		if err != nil {
+			r.log.Warn("can't release addresses; trying again", "error", err, "after", retryReleases)
+			pause = retryReleases
+		}
+		r.idle(ctx, handled, pause)
+	}
+}
+
+// pass deletes what can be deleted, and takes off the queue what was looked
+// at. It returns the UIDs of the Addresses that it deleted or found that they
+// stay.
+func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
+	handled = map[string]bool{}
+	if !r.synced() {
+		return handled, nil
+	}
+	queue := r.journal.Releases()
+	var failures []error
+	for _, row := range r.candidates() {
+		if err := r.release(ctx, row); err != nil {
+			failures = append(failures, fmt.Errorf("address %s: %w", row.Name, err))
+		}
+		handled[row.UID] = true
+	}
+	if len(failures) > 0 {
+		return handled, errors.Join(failures...)
+	}
+	for _, rec := range queue {
+		if err := r.journal.Released(rec.Seq); err != nil {
+			return handled, err
+		}
+	}
+	return handled, nil
+}
+
+func (r *releaser) candidates() (list []*store.Address) {
+	r.store.View(func(tx store.ReadTx) { list = releasable(tx, r.node, r.journal.Records()) })
+	return list
+}
+
+// releasable are the Addresses of this node whose pod has no attachment here
+// and, as far as the store knows, is gone or on its way out.
+func releasable(tx store.ReadTx, node string, records []journal.Record) []*store.Address {
+	attached := map[string]bool{}
+	for _, rec := range records {
+		attached[rec.Pod.UID] = true
+	}
+	var list []*store.Address
+	for _, row := range store.AddressesByNode(tx, node) {
+		if row.Holder.Kind != store.HolderPod || row.Deleting || attached[row.Holder.UID] {
+			continue
+		}
+		if pod := store.GetPod(tx, row.Holder.UID); pod == nil || pod.Deleting || pod.Terminal {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// release asks the API before it deletes: the store may know an Address before
+// it knows the pod. The Address's UID keeps a successor from being deleted.
+func (r *releaser) release(ctx context.Context, row *store.Address) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	leaving, err := r.podLeaving(ctx, row.Holder)
+	if err != nil || !leaving {
+		return err
+	}
+	uid := types.UID(row.UID)
+	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+	err = r.api.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // somebody did it already
+	}
+	if err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	r.log.Info("released address", "address", row.Name, "pod", row.Holder.Namespace+"/"+row.Holder.Name, "podUID", row.Holder.UID)
+	return nil
+}
+
+func (r *releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, error) {
+	var pod corev1.Pod
+	err := r.api.Get(ctx, client.ObjectKey{Namespace: holder.Namespace, Name: holder.Name}, &pod)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get pod: %w", err)
+	}
+	other := string(pod.UID) != holder.UID
+	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return other || terminal || pod.DeletionTimestamp != nil, nil
+}
+
+// idle returns when there is something to release that was not handled just
+// now, when the queue has grown, or after a while.
+func (r *releaser) idle(ctx context.Context, handled map[string]bool, atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	woken := make(chan struct{})
+	go func() {
+		select {
+		case <-r.kicked:
+			close(woken)
+		case <-ctx.Done():
+		}
+	}()
+	// An error means that it is time to look again.
+	_ = r.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		ws.Add(woken)
+		select {
+		case <-woken:
+			return true
+		default:
+		}
+		for _, row := range releasable(tx, r.node, r.journal.Records()) {
+			if !handled[row.UID] {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// releaseCase is what store, API and journal have of the pod p1, whose Address
+// is on this node.
+type releaseCase struct {
+	inStore, inAPI *corev1.Pod
+	// attached: the journal has a record of the pod.
+	attached bool
+	unsynced bool
+	getFails bool
+	// kept: the Address stays. queued: the journal's queue stays.
+	kept, queued bool
+}
+
+func podWith(uid types.UID, change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: uid}}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+func deleting(pod *corev1.Pod) {
+	now := metav1.Now()
+	pod.DeletionTimestamp, pod.Finalizers = &now, []string{"test/hold"}
+}
+
+func succeeded(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
+
+func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
+	cases := map[string]releaseCase{
+		"the pod is gone":                             {},
+		"the pod is being deleted":                    {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting)},
+		"the pod has ended":                           {inStore: podWith("p1", succeeded), inAPI: podWith("p1", succeeded)},
+		"a successor has the name":                    {inAPI: podWith("p2", nil)},
+		"the pod lives":                               {inStore: podWith("p1", nil), inAPI: podWith("p1", nil), kept: true},
+		"the pod lives and the store lags behind":     {inAPI: podWith("p1", nil), kept: true},
+		"the pod is gone but its attachment is not":   {attached: true, kept: true},
+		"the pod is being deleted, still attached":    {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting), attached: true, kept: true},
+		"the node's pods have not been read yet":      {unsynced: true, kept: true, queued: true},
+		"the API server does not answer for the pod":  {getFails: true, kept: true, queued: true},
+		"the API server is away and the pod lives on": {inStore: podWith("p1", nil), getFails: true, kept: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, api := newTestReleaser(t, c)
+			_, err := r.pass(t.Context())
+			if (err != nil) != (c.getFails && c.queued) {
+				t.Errorf("pass: %v", err)
+			}
+			gone := apierrors.IsNotFound(api.Get(t.Context(), client.ObjectKey{Name: "blue.10.10.1.10"}, &v1alpha1.Address{}))
+			if gone == c.kept {
+				t.Errorf("the Address is gone: %v, want %v", gone, !c.kept)
+			}
+			if queued := len(r.journal.Releases()) > 0; queued != c.queued {
+				t.Errorf("the queue is kept: %v, want %v", queued, c.queued)
+			}
+		})
+	}
+}
+
+func newTestReleaser(t *testing.T, c releaseCase) (*releaser, client.Client) {
+	t.Helper()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
+	row := addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10")
+	objects := []client.Object{&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}}
+	if c.inAPI != nil {
+		objects = append(objects, c.inAPI)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, isPod := obj.(*corev1.Pod); isPod && c.getFails {
+				return errors.New("no answer")
+			}
+			return inner.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := script{Addresses: []store.Address{row}}
+	if pod := c.inStore; pod != nil {
+		rows.Pods = []store.Pod{{
+			Meta:      store.Meta{UID: string(pod.UID), ResourceVersion: "1", Deleting: pod.DeletionTimestamp != nil},
+			Namespace: "ns", Name: "p1", Node: "node1", Terminal: pod.Status.Phase == corev1.PodSucceeded,
+		}}
+	}
+	if err := s.Update(rows.fill); err != nil {
+		t.Fatal(err)
+	}
+	r := newReleaser("node1", s, queueJournal(t, c.attached), api, func() bool { return !c.unsynced }, slog.New(slog.DiscardHandler))
+	return r, api
+}
+
+// queueJournal has an attachment of p1 in its release queue, and another one
+// that lives if so wanted.
+func queueJournal(t *testing.T, attached bool) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(t.Context(), journal.Config{
+		Path: filepath.Join(t.TempDir(), "journal.db"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	begin := func(container string) journal.Key {
+		rec, err := j.Begin(journal.Record{
+			Key: journal.Key{ContainerID: container, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"},
+			Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.Key
+	}
+	if err := j.Retire(begin("old")); err != nil {
+		t.Fatal(err)
+	}
+	if attached {
+		begin("new")
+	}
+	return j
+}

@@ -1,0 +1,120 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// componentName is who events and conditions come from.
+const componentName = "alioth-cnid"
+
+// reporter tells people, through the API, what this node does.
+type reporter struct {
+	node string
+	api  client.Client
+	log  *slog.Logger
+}
+
+// conflict writes an event for a pod whose address and probes don't go
+// together on this node. It does not wait for the API server.
+func (r *reporter) conflict(pod journal.Pod, message string) {
+	event := r.event(pod, v1alpha1.ProbeConflictReason, message)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
+		defer cancel()
+		if err := r.api.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
+			r.log.Warn("can't write an event", "pod", pod.String(), "reason", v1alpha1.ProbeConflictReason, "error", err)
+		}
+	}()
+}
+
+// event is named after what it says, so that saying it again while the API
+// server remembers makes no second one.
+func (r *reporter) event(pod journal.Pod, reason, message string) *eventsv1.Event {
+	digest := sha256.Sum256([]byte(pod.UID + "\x00" + reason + "\x00" + message))
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: pod.Namespace, Name: fmt.Sprintf("%s.%x", pod.Name, digest[:8])},
+		EventTime:           metav1.NewMicroTime(time.Now()),
+		ReportingController: "alioth.dev/" + componentName, ReportingInstance: r.node,
+		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: shorten(message),
+		Regarding: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
+		},
+	}
+}
+
+// maxNote is the API's limit on the text of an event, in bytes.
+const maxNote = 1024
+
+func shorten(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	return text[:maxNote-3] + "..."
+}
+
+// networkAvailable clears the condition NetworkUnavailable on this node's Node
+// object, and again when another object takes its place, until ctx ends.
+func (r *reporter) networkAvailable(ctx context.Context, s *store.Store) {
+	var done string
+	for ctx.Err() == nil {
+		var uid string
+		err := s.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
+			row := store.GetNode(tx, r.node)
+			if row == nil || row.UID == done {
+				return false
+			}
+			uid = row.UID
+			return true
+		})
+		if err != nil {
+			return
+		}
+		if err := r.patchCondition(ctx); err != nil {
+			r.log.Warn("can't clear the node's condition NetworkUnavailable; trying again", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryReleases):
+			}
+			continue
+		}
+		done = uid
+	}
+}
+
+func (r *reporter) patchCondition(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	now := metav1.Now()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
+		Reason: "AliothIsUp", Message: "Alioth's datapath is programmed on this node",
+		LastHeartbeatTime: now, LastTransitionTime: now,
+	}}}})
+	if err != nil {
+		return fmt.Errorf("encode condition: %w", err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
+	if err := r.api.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+		return fmt.Errorf("patch node status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// reconcileEvery is how often the daemon looks for attachments whose sandbox
+// went away without a DEL.
+const reconcileEvery = time.Minute
+
+// Run is the daemon. It ends with ctx, or with an error that keeps it from its
+// work for good; a missing API server is none.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	api, err := newClient(cfg)
+	if err != nil {
+		return err
+	}
+	n, err := newNode(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	set := reflector.NewSet(n.store, api, log)
+	sources := newSources(n.plan, set, n.store, n.journal, log)
+	reporter := &reporter{node: cfg.NodeName, api: api, log: log}
+	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, sources.baseSynced, log)
+	err = n.assemble(control{
+		synced: sources.synced, vpcSynced: sources.vpcSynced,
+		warn: reporter.conflict, releaser: releaser,
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if err := sources.start(ctx); err != nil {
+		return err
+	}
+	background(ctx, group, sources.run, releaser.run, func(ctx context.Context) {
+		if n.syncer.awaitFirst(ctx) {
+			reporter.networkAvailable(ctx, n.store)
+		}
+	})
+	if err := n.start(ctx, group); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return group.Wait()
+}
+
+// background runs functions that end with ctx and have nothing to report.
+func background(ctx context.Context, group *errgroup.Group, functions ...func(context.Context)) {
+	for _, f := range functions {
+		group.Go(func() error {
+			f(ctx)
+			return nil
+		})
+	}
+}
+
+// control is what a node gets from the API's side.
+type control struct {
+	synced    func() (bool, <-chan struct{})
+	vpcSynced func(vpc string) (bool, <-chan struct{})
+	warn      func(pod journal.Pod, message string)
+	releaser  cniserver.Releaser
+}
+
+// node is the daemon without the API's side: what serves the container runtime
+// and programs the kernel from a store that somebody fills.
+type node struct {
+	cfg      Config
+	plan     plan.Config
+	log      *slog.Logger
+	store    *store.Store
+	journal  *journal.Journal
+	kernel   *kernel
+	registry *prometheus.Registry
+
+	syncer *syncer
+	server *cniserver.Server
+}
+
+func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
+	var err error
+	if cfg.CgroupRoot, err = cgroupRoot(cfg.CgroupRoot); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{cfg.StateDir, cfg.RunDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	s, err := store.New()
+	if err != nil {
+		return nil, err
+	}
+	// In a rollout the last daemon may still be about to end.
+	j, err := journal.Open(ctx, journal.Config{
+		Path: cfg.journalFile(), Shadow4: cfg.shadow(true), Shadow6: cfg.shadow(false), Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	host, err := netdev.New(cfg.settingsFile(), log)
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	registry := prometheus.NewRegistry()
+	metrics := newSyncMetrics(registry)
+	return &node{
+		cfg: cfg, plan: cfg.planConfig(), log: log, store: s, journal: j,
+		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log}, registry: registry,
+	}, nil
+}
+
+// assemble connects the node's parts with each other and with the API's side.
+func (n *node) assemble(c control) error {
+	attacher, err := veth.New(datapath.VirtualMAC[:])
+	if err != nil {
+		return err
+	}
+	n.registry.MustRegister(newPacketCollector(n.kernel, n.log))
+	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, n.kernel.metrics, n.log)
+	n.server = cniserver.New(cniserver.Config{
+		Journal:   n.journal,
+		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
+		Decisions: &decisions{
+			cfg: n.plan, store: n.store, journal: n.journal, vpcSynced: c.vpcSynced,
+			mtu: n.syncer.podMTU, warn: c.warn, log: n.log,
+		},
+		Datapath: n.syncer, Releaser: c.releaser, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
+		Wait: n.cfg.Wait,
+	})
+	return nil
+}
+
+// start serves the container runtime, and tells it to come here once the node
+// is programmed.
+func (n *node) start(ctx context.Context, group *errgroup.Group) error {
+	if err := n.server.Reconcile(ctx); err != nil {
+		// What could not be removed now is tried again.
+		n.log.Warn("can't remove every attachment that is left over", "error", err)
+	}
+	listener, err := cniserver.Listen(n.cfg.socket())
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(cniapi.PathV1, n.server.Handler())
+	mux.Handle(nodestatus.Path, nodestatus.Handler(n.syncer.status))
+	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.log) })
+	group.Go(func() error { return n.serveHTTP(ctx) })
+	group.Go(func() error { return n.announce(ctx) })
+	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile)
+	return nil
+}
+
+// announce writes the CNI configuration once ADDs can succeed.
+func (n *node) announce(ctx context.Context) error {
+	if !n.syncer.awaitFirst(ctx) {
+		return nil
+	}
+	if err := writeConflist(n.cfg.CNIConfDir, n.cfg.socket()); err != nil {
+		return err
+	}
+	n.log.Info("node is ready for pods", "node", n.cfg.NodeName)
+	if other, err := configurationBefore(n.cfg.CNIConfDir); err != nil || other != "" {
+		n.log.Warn("another CNI configuration comes before Alioth's, so the container runtime uses that; remove it",
+			"directory", n.cfg.CNIConfDir, "file", other, "error", err)
+	}
+	return nil
+}
+
+// reconcile removes attachments whose sandbox is gone, until ctx ends.
+func (n *node) reconcile(ctx context.Context) {
+	ticker := time.NewTicker(reconcileEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := n.server.Reconcile(ctx); err != nil && ctx.Err() == nil {
+			n.log.Warn("can't remove every attachment that is left over; trying again", "error", err)
+		}
+	}
+}
+
+func (n *node) close() {
+	n.kernel.close()
+	n.kernel.host.Close()
+	if err := n.journal.Close(); err != nil {
+		n.log.Warn("can't close the journal", "error", err)
+	}
+}

@@ -1,0 +1,330 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+const (
+	// thoroughEvery is how often a pass looks at everything in the kernel,
+	// whether or not something changed.
+	thoroughEvery = 30 * time.Second
+	// firstRetry and lastRetry bound the wait between failed passes.
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	// lasting is how long passes must have failed for STATUS to say so.
+	lasting = time.Minute
+)
+
+// syncer makes the kernel hold what store and journal say.
+type syncer struct {
+	cfg     plan.Config
+	store   *store.Store
+	journal *journal.Journal
+	kernel  *kernel
+	// synced says whether what is on this node has been read from the API.
+	synced  func() (bool, <-chan struct{})
+	metrics *syncMetrics
+	log     *slog.Logger
+
+	mu sync.Mutex
+	// asked counts the requests for a pass; programmed is the count that the
+	// last pass included which did not fail for the node as a whole.
+	asked, programmed uint64
+	// failed are the devices that this pass could not set up or refused.
+	failed map[int]error
+	// lastError of the passes since failing, which is zero after a success; the
+	// failures of single devices are not among them. problem has those as well.
+	lastError, problem error
+	failing            time.Time
+	// mtu for pods, 0 before the first successful pass.
+	mtu int
+	// asking and passed are closed, and replaced, with the next request and
+	// with the end of the next pass.
+	asking, passed chan struct{}
+}
+
+func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, synced func() (bool, <-chan struct{}),
+	metrics *syncMetrics, log *slog.Logger,
+) *syncer {
+	return &syncer{
+		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, metrics: metrics, log: log,
+		asking: make(chan struct{}), passed: make(chan struct{}),
+	}
+}
+
+// Program implements cniserver.Datapath. A conflict that two ADDs at the same
+// time brought about is found here, where one of them is the later.
+func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
+	var conflict string
+	s.store.View(func(tx store.ReadTx) {
+		pod := findPod(tx, rec.Pod)
+		if pod == nil {
+			return
+		}
+		var ips []netip.Addr
+		for _, prefix := range rec.Addrs {
+			ips = append(ips, prefix.Addr())
+		}
+		conflict = plan.ProbeConflict(tx, s.journal.Records(), pod, ips, rec.Seq)
+	})
+	if conflict != "" {
+		return &cniserver.NotReady{Reason: conflict}
+	}
+	return s.settle(ctx, s.ask(), rec.Device.HostIfindex)
+}
+
+// Unprogram implements cniserver.Datapath. Before the first pass of this
+// process there is nothing to wait for: what an earlier one programmed leads
+// to a device that is about to go, and the first pass removes it.
+func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
+	if mtu, _ := s.podMTU(); mtu == 0 {
+		s.ask()
+		return nil
+	}
+	return s.settle(ctx, s.ask(), 0)
+}
+
+// Ready implements cniserver.Datapath.
+func (s *syncer) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastError == nil || time.Since(s.failing) < lasting {
+		return nil
+	}
+	return fmt.Errorf("programming the node has failed for %s: %w", time.Since(s.failing).Round(time.Second), s.lastError)
+}
+
+// podMTU returns the MTU for pods, 0 before the first successful pass, and a
+// channel that is closed when it may have changed.
+func (s *syncer) podMTU() (int, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mtu, s.passed
+}
+
+// status is what people are told of this node.
+func (s *syncer) status() nodestatus.Status {
+	synced, _ := s.synced()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := nodestatus.Status{
+		Node: s.cfg.Node, Synced: synced, Programmed: s.mtu != 0, PodMTU: s.mtu,
+		Attachments: s.journal.Records(), Releasing: s.journal.Releases(),
+	}
+	if s.problem != nil {
+		status.Problem = s.problem.Error()
+	}
+	return status
+}
+
+// ask requests a pass and returns the number that it will have programmed.
+func (s *syncer) ask() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	close(s.asking)
+	s.asking = make(chan struct{})
+	return s.asked
+}
+
+// settle returns once a pass that was asked for with that number, or a later
+// one, has succeeded, and the last one with this device; 0 stands for none.
+// Until then, those that fail are followed by others.
+func (s *syncer) settle(ctx context.Context, number uint64, device int) error {
+	for {
+		s.mu.Lock()
+		done, passed, failure := s.programmed >= number, s.passed, errors.Join(s.failed[device], s.lastError)
+		done = done && s.failed[device] == nil
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the datapath: %w", errors.Join(ctx.Err(), failure))
+		}
+	}
+}
+
+// run makes passes until ctx ends: after a request, after a change of the
+// store, after a failure, and now and then.
+func (s *syncer) run(ctx context.Context) {
+	retry := firstRetry
+	var lastThorough time.Time
+	for ctx.Err() == nil {
+		if !s.awaitSync(ctx) {
+			return
+		}
+		thorough := time.Since(lastThorough) >= thoroughEvery
+		began := time.Now()
+		last := s.pass(thorough)
+		s.metrics.since(stepTotal, began)
+		s.finish(last)
+		if thorough {
+			lastThorough = began
+		}
+		pause := time.Until(lastThorough.Add(thoroughEvery))
+		if last.failure() == nil {
+			retry = firstRetry
+		} else {
+			s.log.Warn("can't program the node; trying again", "error", last.failure(), "after", retry)
+			pause, retry = min(pause, retry), min(2*retry, lastRetry)
+		}
+		if last.err != nil {
+			// Whatever is asked meanwhile would fail as well.
+			lastThorough = time.Time{}
+			s.rest(ctx, pause)
+			continue
+		}
+		s.idle(ctx, last, pause)
+	}
+}
+
+func (s *syncer) rest(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
+}
+
+// awaitSync blocks until everything that is on this node has been read. With
+// less, a pass would take away what an earlier process had programmed.
+func (s *syncer) awaitSync(ctx context.Context) bool {
+	for {
+		synced, changed := s.synced()
+		if synced {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// idle returns when there is something to do.
+func (s *syncer) idle(ctx context.Context, last outcome, atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	// The error says that the time is up, which is a reason to go on.
+	_ = s.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ws.Add(s.asking)
+		return s.asked != last.upTo || tx.Revision() != last.revision
+	})
+}
+
+// outcome is how a pass went.
+type outcome struct {
+	// upTo and revision are the requests and the revision of the store that the
+	// pass included.
+	upTo, revision uint64
+	// failed are the devices that could not be set up, by index; refused are
+	// those that must not be, see plan.Wanted.
+	failed  map[int]error
+	refused []int
+	// err concerns the node as a whole.
+	err error
+}
+
+// failure is why to try again, or nil.
+func (o outcome) failure() error { return errors.Join(o.err, together(o.failed)) }
+
+// errVNITaken says why a device is refused.
+var errVNITaken = errors.New("the VNI of the pod's VPC belongs to another VPC now")
+
+// pass programs what is wanted now.
+func (s *syncer) pass(thorough bool) (o outcome) {
+	s.mu.Lock()
+	o.upTo = s.asked
+	s.mu.Unlock()
+	var internalIPs []netip.Addr
+	s.store.View(func(tx store.ReadTx) {
+		o.revision = tx.Revision()
+		if self := store.GetNode(tx, s.cfg.Node); self != nil {
+			internalIPs = self.Addresses
+		}
+	})
+	began := time.Now()
+	if o.err = s.kernel.prepare(internalIPs, thorough); o.err != nil {
+		return o
+	}
+	s.metrics.since(stepPrepare, began)
+	// The journal before the devices: a device is made before its record is
+	// complete, so a complete record's device is among them.
+	began = time.Now()
+	input := plan.Input{Config: s.cfg, Records: s.journal.Records(), NodePeer: s.kernel.indexes.NodePeer}
+	var names []string
+	for _, rec := range input.Records {
+		names = append(names, rec.HostIfName)
+	}
+	if input.Devices, o.err = s.kernel.host.Existing(names); o.err != nil {
+		return o
+	}
+	var want plan.Wanted
+	s.store.View(func(tx store.ReadTx) {
+		o.revision = tx.Revision()
+		want = plan.Build(tx, input)
+	})
+	s.metrics.since(stepPlan, began)
+	o.refused = want.Refused
+	o.failed, o.err = s.kernel.apply(want, thorough)
+	return o
+}
+
+// finish tells those who wait how the pass went.
+func (s *syncer) finish(o outcome) {
+	problem := o.failure()
+	if problem != nil {
+		s.metrics.failures.Inc()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.err == nil {
+		s.programmed, s.failing, s.mtu = o.upTo, time.Time{}, s.kernel.mtu
+		s.failed = map[int]error{}
+		maps.Copy(s.failed, o.failed)
+		for _, index := range o.refused {
+			s.failed[index] = errVNITaken
+		}
+	} else if s.lastError == nil {
+		s.failing = time.Now()
+	}
+	s.lastError, s.problem = o.err, problem
+	close(s.passed)
+	s.passed = make(chan struct{})
+}
+
+// awaitFirst returns true once a pass has succeeded, or false when ctx ends.
+func (s *syncer) awaitFirst(ctx context.Context) bool {
+	for {
+		mtu, passed := s.podMTU()
+		if mtu != 0 {
+			return true
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

@@ -1,0 +1,92 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// Uninstall takes Alioth off this node: CNI configuration and plugin, programs
+// and maps, devices with the pods' interfaces, packet filter, kernel settings,
+// journal and sockets. It fails while a daemon runs, and goes on where one step
+// fails; what is not there is no error.
+func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
+	// First of all, so that no new pod meets the rest half gone.
+	if err := removeFiles(filepath.Join(cfg.CNIConfDir, ConflistName)); err != nil {
+		return err
+	}
+	if err := stopped(ctx, cfg, log); err != nil {
+		return err
+	}
+	cgroup, err := cgroupRoot(cfg.CgroupRoot)
+	if err != nil {
+		return err
+	}
+	host, err := netdev.New(cfg.settingsFile(), log)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	var shadows []netip.Addr
+	for _, prefix := range cfg.Shadows {
+		shadows = append(shadows, journal.NodeShadow(prefix))
+	}
+	err = errors.Join(
+		datapath.Uninstall(cfg.BPFDir, cgroup),
+		host.Uninstall(netdev.State{Shadows: shadows}),
+		netfilter.Remove(),
+	)
+	if err != nil {
+		// The journal stays: what it names is not all gone.
+		return err
+	}
+	if err := removeState(cfg); err != nil {
+		return err
+	}
+	log.Info("Alioth is gone from this node")
+	return nil
+}
+
+// stopped makes sure that no daemon holds the journal.
+func stopped(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if _, err := os.Stat(cfg.StateDir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, cfg.Wait)
+	defer cancel()
+	j, err := journal.Open(waiting, journal.Config{Path: cfg.journalFile(), Log: log})
+	if errors.Is(err, journal.ErrNewerFormat) {
+		return nil // it is to go, whatever is in it
+	}
+	if err != nil {
+		return fmt.Errorf("is alioth-cnid still running on this node? %w", err)
+	}
+	return j.Close()
+}
+
+// removeState removes what is left of files: the plugin, the journal with what
+// was moved aside of it, and the sockets. The directories stay, because they
+// may be mounts.
+func removeState(cfg Config) error {
+	paths := []string{filepath.Join(cfg.CNIBinDir, PluginName)}
+	for _, pattern := range []string{cfg.journalFile() + "*", cfg.settingsFile() + "*", cfg.socket() + "*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("look for files of Alioth: %w", err)
+		}
+		paths = append(paths, found...)
+	}
+	return removeFiles(paths...)
+}
