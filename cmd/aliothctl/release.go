@@ -1,0 +1,147 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// releaser deletes one Address on a person's word.
+type releaser struct {
+	api client.Client
+	out io.Writer
+	// force deletes it although its holder is alive.
+	force bool
+}
+
+func releaseCommand() *cobra.Command {
+	var r releaser
+	kubeconfig := os.Getenv("KUBECONFIG")
+	cmd := &cobra.Command{
+		Use:   "release VPC IP",
+		Short: "Release an address whose holder will never do it (break-glass)",
+		Long: `Release an address: delete the Address object, so that the IP can be handed out
+again. Alioth does this by itself once it knows that the holder is gone. Use this
+for an address that is left behind, for example by a node that is lost for good.
+
+If the holder still runs somewhere, two pods may then have one IP. So a holder
+that the API server still knows is refused without --force. An event on the
+Address's holder tells that the address was released by hand.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			ip, err := netip.ParseAddr(args[1])
+			if err != nil {
+				return fmt.Errorf("IP: %w", err)
+			}
+			r.out = cmd.OutOrStdout()
+			if r.api, err = newClient(kubeconfig); err != nil {
+				return err
+			}
+			return r.release(cmd.Context(), args[0], ip)
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
+	cmd.Flags().BoolVar(&r.force, "force", false, "release it although its holder is known to the API server")
+	return cmd
+}
+
+func newClient(kubeconfig string) (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API kinds: %w", err)
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error {
+	name := v1alpha1.AddressName(vpc, ip)
+	var address v1alpha1.Address
+	if err := r.api.Get(ctx, client.ObjectKey{Name: name}, &address); err != nil {
+		return fmt.Errorf("get address %s: %w", name, err)
+	}
+	holder := address.Spec.Holder
+	alive, err := r.alive(ctx, holder)
+	if err != nil {
+		return err
+	}
+	if alive && !r.force {
+		return fmt.Errorf("address %s is held by %s, which exists; delete that, or give --force if it is certain to run nowhere", name, describe(holder))
+	}
+	// Told first: a deed that fails is told of once too often, never one that
+	// nobody can explain later.
+	if err := r.api.Create(ctx, event(&address)); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	if err := r.api.Delete(ctx, &address, client.Preconditions{UID: &address.UID}); err != nil {
+		return fmt.Errorf("delete address %s: %w", name, err)
+	}
+	fmt.Fprintf(r.out, "address %s of %s on node %s released\n", name, describe(holder), address.Spec.Node)
+	return nil
+}
+
+// alive says whether the API server has the very object that holds the
+// address.
+func (r *releaser) alive(ctx context.Context, holder v1alpha1.AddressHolder) (bool, error) {
+	var object client.Object = &corev1.Pod{}
+	if holder.Kind == v1alpha1.HolderNode {
+		object = &corev1.Node{}
+	}
+	err := r.api.Get(ctx, client.ObjectKey{Namespace: holder.Namespace, Name: holder.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get %s: %w", describe(holder), err)
+	}
+	return string(object.GetUID()) == holder.UID, nil
+}
+
+func describe(holder v1alpha1.AddressHolder) string {
+	if holder.Namespace == "" {
+		return fmt.Sprintf("%s %s", holder.Kind, holder.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", holder.Kind, holder.Namespace, holder.Name)
+}
+
+// event speaks of the holder. One without a namespace has its events in the
+// namespace default, as Kubernetes does it.
+func event(address *v1alpha1.Address) *eventsv1.Event {
+	holder := address.Spec.Holder
+	namespace := holder.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: holder.Name + "."},
+		EventTime:           metav1.NewMicroTime(time.Now()),
+		ReportingController: "alioth.dev/aliothctl", ReportingInstance: "aliothctl",
+		Action: "Release", Reason: "AddressReleased", Type: corev1.EventTypeWarning,
+		Note: fmt.Sprintf("Address %s (UID %s) on node %s was released by hand", address.Name, address.UID, address.Spec.Node),
+		Regarding: corev1.ObjectReference{
+			APIVersion: "v1", Kind: string(holder.Kind), Namespace: holder.Namespace, Name: holder.Name, UID: types.UID(holder.UID),
+		},
+	}
+}

@@ -1,0 +1,135 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+func statusCommand() *cobra.Command {
+	socket, pins := cniapi.DefaultSocket, datapath.DefaultPinDir
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show this node's attachments, and what became of its packets",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Each part may fail for itself: the counters are there while
+			// the daemon is not.
+			status, err := nodestatus.Fetch(cmd.Context(), socket)
+			if err == nil {
+				err = writeStatus(cmd.OutOrStdout(), status)
+			}
+			packets, packetErr := readPackets(pins)
+			return errors.Join(err, packetErr, writePackets(cmd.OutOrStdout(), packets))
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
+	cmd.Flags().StringVar(&pins, "bpf-dir", pins, "directory of the pinned maps")
+	return cmd
+}
+
+func writeStatus(out io.Writer, s nodestatus.Status) error {
+	fmt.Fprintf(out, "Node %s: %s; MTU of pods %d\n", s.Node, inWords(s), s.PodMTU)
+	if s.Problem != "" {
+		fmt.Fprintf(out, "Problem: %s\n", s.Problem)
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "\nPOD\tINTERFACE\tVPC\tVNI\tADDRESSES\tSHADOWS\tHOST DEVICE\tPHASE\n")
+	for _, rec := range s.Attachments {
+		writeAttachment(table, rec, string(rec.Phase))
+	}
+	for _, rec := range s.Releasing {
+		writeAttachment(table, rec, "releasing")
+	}
+	return table.Flush()
+}
+
+func inWords(s nodestatus.Status) string {
+	switch {
+	case !s.Synced:
+		return "still reading from the API server"
+	case !s.Programmed:
+		return "not programmed yet"
+	case s.Problem != "":
+		return "can't be programmed at present"
+	}
+	return "programmed"
+}
+
+func writeAttachment(table io.Writer, rec journal.Record, phase string) {
+	var addrs, shadows []string
+	for _, prefix := range rec.Addrs {
+		addrs = append(addrs, prefix.String())
+	}
+	for _, shadow := range []fmt.Stringer{rec.Shadow4, rec.Shadow6} {
+		if text := shadow.String(); text != "invalid IP" {
+			shadows = append(shadows, text)
+		}
+	}
+	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", rec.Pod, rec.IfName, rec.VPC, rec.VNI,
+		strings.Join(addrs, ","), strings.Join(shadows, ","), rec.HostIfName, phase)
+}
+
+// packetRow is how many packets met one fate in one place.
+type packetRow struct {
+	fate, where, reason string
+	packets             uint64
+}
+
+func readPackets(pins string) ([]packetRow, error) {
+	var rows []packetRow
+	reader, err := datapath.OpenReader(pins)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	counters, err := reader.Counters()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counters {
+		fate := "passed"
+		if c.Reason.Drop() {
+			fate = "dropped"
+		}
+		rows = append(rows, packetRow{fate, spaced(c.Direction.String()), spaced(c.Reason.String()), c.Packets})
+	}
+	drops, err := netfilter.Counters()
+	for _, c := range drops {
+		if c.Packets > 0 {
+			rows = append(rows, packetRow{"dropped", "host filter", spaced(c.Reason), c.Packets})
+		}
+	}
+	return rows, err
+}
+
+func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+func writePackets(out io.Writer, rows []packetRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "\nPACKETS\tFATE\tWHERE\tREASON\n")
+	for _, fate := range []string{"dropped", "passed"} {
+		for _, row := range rows {
+			if row.fate == fate {
+				fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.packets, row.fate, row.where, row.reason)
+			}
+		}
+	}
+	return table.Flush()
+}
