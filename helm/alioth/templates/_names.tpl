@@ -1,0 +1,95 @@
+{{/* Names, labels and what several templates share. */}}
+
+{{- define "alioth.labels" -}}
+app.kubernetes.io/name: alioth
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "alioth.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/* User names of the two programs, as admission policies see them. */}}
+{{- define "alioth.operatorUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:alioth-operator
+{{- end -}}
+{{- define "alioth.daemonUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
+{{- end -}}
+
+{{/* Host of the API server; there is no good guess. */}}
+{{- define "alioth.apiServerHost" -}}
+{{- required "apiServer.host is not set: give the address at which the nodes reach the API server, for example --set apiServer.host=192.0.2.10; a ClusterIP does not work, because nobody serves it yet" .Values.apiServer.host -}}
+{{- end -}}
+
+{{/* The service ranges, comma-separated: given, or what the cluster says. */}}
+{{- define "alioth.serviceCIDRs" -}}
+{{- $cidrs := .Values.serviceCIDRs -}}
+{{- if not $cidrs -}}
+{{- range (lookup "networking.k8s.io/v1" "ServiceCIDR" "" "").items -}}
+{{- $cidrs = concat $cidrs .spec.cidrs -}}
+{{- end -}}
+{{- end -}}
+{{- if not $cidrs -}}
+{{- fail "serviceCIDRs is not set, and there is no cluster to ask: give the ranges of the API server's --service-cluster-ip-range, for example --set serviceCIDRs={10.96.0.0/16}" -}}
+{{- end -}}
+{{- join "," (uniq $cidrs) -}}
+{{- end -}}
+
+{{/* Where the programs find the API server, for in-cluster configuration. */}}
+{{- define "alioth.apiServerEnv" -}}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ include "alioth.apiServerHost" . | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .Values.apiServer.port | quote }}
+{{- end -}}
+
+{{/* Arguments that operator and daemon share. */}}
+{{- define "alioth.sharedArgs" -}}
+- --default-vpc={{ .Values.defaultVPC.name }}
+- --service-cidrs={{ include "alioth.serviceCIDRs" . }}
+- --shadow-cidrs={{ join "," .Values.shadowCIDRs }}
+- --log-level={{ .Values.log.level }}
+- --log-format={{ .Values.log.format }}
+{{- end -}}
+
+{{/* Secrets for pulling the image, where there are any. */}}
+{{- define "alioth.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* A binding of the policy called .name, with what .param selects. */}}
+{{- define "alioth.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "alioth.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [{{ .action | default "Deny" }}]
+  {{- if .params }}
+  # Every object of the kind is a parameter. That there is none, or none yet,
+  # is no reason to refuse anything.
+  paramRef:
+    selector: {}
+    parameterNotFoundAction: Allow
+  {{- end }}
+{{- end -}}
+
+{{/* List of texts in CEL. */}}
+{{- define "alioth.celList" -}}
+[{{ range $i, $text := . }}{{ if $i }}, {{ end }}'{{ $text }}'{{ end }}]
+{{- end -}}
+
+{{/* Annotations that the operator alone writes, as a list in CEL. */}}
+{{- define "alioth.ownedAnnotations" -}}
+{{- include "alioth.celList" (list "alioth.dev/attachments" "arktos.futurewei.com/network-readiness" "mizar.futurewei.com/network_user_input") -}}
+{{- end -}}
