@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addons holds what every cluster of the lab runs besides Kubernetes
+// itself.
+package addons
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"text/template"
+)
+
+//go:embed coredns.yaml
+var dnsManifest string
+
+// DNS describes the cluster's DNS.
+type DNS struct {
+	// Image is CoreDNS's image, present on every node.
+	Image string
+	// VIPs are the addresses of the Service kube-dns, primary family first.
+	VIPs []string
+	// APIServer is the address at which CoreDNS reaches the API server, ""
+	// for the Service "kubernetes" as any other pod.
+	APIServer string
+	// APIServerPort goes with APIServer.
+	APIServerPort int
+}
+
+// Manifest returns the objects to apply as YAML documents.
+func (d DNS) Manifest() ([]byte, error) {
+	t, err := template.New("coredns").Parse(dnsManifest)
+	if err != nil {
+		return nil, fmt.Errorf("parse the manifest of the cluster's DNS: %w", err)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, d); err != nil {
+		return nil, fmt.Errorf("write the manifest of the cluster's DNS: %w", err)
+	}
+	return out.Bytes(), nil
+}

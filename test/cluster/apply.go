@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+// fieldManager owns the fields that Apply sets.
+const fieldManager = "alioth-lab"
+
+// Apply creates or updates the objects of a manifest of one or more YAML
+// documents by server-side apply, in their order. Objects of a namespaced kind
+// without a namespace go to "default".
+func (c *Cluster) Apply(ctx context.Context, manifest []byte) error {
+	return c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {
+		_, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if err != nil {
+			return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		return nil
+	})
+}
+
+// Delete deletes the objects of a manifest, those that it names last first.
+// What is gone already is no error; what goes may take a moment more.
+func (c *Cluster) Delete(ctx context.Context, manifest []byte) error {
+	var deletions []func() error
+	err := c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {
+		deletions = append(deletions, func() error {
+			err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+			return nil
+		})
+		return nil
+	})
+	for i := len(deletions) - 1; i >= 0; i-- {
+		err = errors.Join(err, deletions[i]())
+	}
+	return err
+}
+
+// each calls fn for every object of a manifest with a client for its kind.
+func (c *Cluster) each(manifest []byte, fn func(*unstructured.Unstructured, dynamic.ResourceInterface) error) error {
+	objects, err := parseManifest(manifest)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		client, err := c.clientFor(object)
+		if err != nil {
+			return err
+		}
+		if err := fn(object, client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseManifest splits YAML documents and skips empty ones.
+func parseManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("split the manifest: %w", err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("parse the manifest: %w", err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+func (c *Cluster) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	gvk := object.GroupVersionKind()
+	mapping, err := c.clients.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		// The kind may have come after the last look.
+		c.clients.mapper.Reset()
+		mapping, err = c.clients.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
+	}
+	resource := c.clients.dynamic.Resource(mapping.Resource)
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return resource, nil
+	}
+	namespace := object.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return resource.Namespace(namespace), nil
+}

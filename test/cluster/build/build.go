@@ -1,0 +1,268 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package build compiles the third-party programs of the lab from Go modules
+// and keeps them in the user's cache folder, one folder per version.
+//
+// A folder is named after everything that decides its contents and appears by
+// one rename, so that what exists is complete. Builds of one program are
+// serialised across processes by a lock file.
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/sys/unix"
+)
+
+// Program is one Go module of the lab and the binaries it yields.
+type Program struct {
+	// Name is the folder below test/cluster that holds the module.
+	Name string
+	// Module is the required module whose version names the cache folder.
+	Module string
+	// Packages are the main packages to build; the binary of "." is Name.
+	Packages []string
+	// Links are further names for the binary called Name.
+	Links []string
+	// Tags are Go build tags.
+	Tags []string
+	// VersionVars are string variables that are linked with Module's version.
+	VersionVars []string
+}
+
+// Kubernetes is every Kubernetes component as one binary with a link each.
+func Kubernetes() Program {
+	return Program{
+		Name:     "kubernetes",
+		Module:   "k8s.io/kubernetes",
+		Packages: []string{"."},
+		Links:    []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"},
+		VersionVars: []string{
+			"k8s.io/component-base/version.gitVersion",
+			"k8s.io/client-go/pkg/version.gitVersion",
+		},
+	}
+}
+
+// Containerd is containerd, its command line client and its runc shim.
+func Containerd() Program {
+	const pkg = "github.com/containerd/containerd/v2"
+	return Program{
+		Name:        "containerd",
+		Module:      pkg,
+		Packages:    []string{pkg + "/cmd/containerd", pkg + "/cmd/ctr", pkg + "/cmd/containerd-shim-runc-v2"},
+		Tags:        []string{"no_btrfs", "no_devmapper", "no_zfs"},
+		VersionVars: []string{pkg + "/version.Version"},
+	}
+}
+
+// CoreDNS is the cluster's DNS server.
+func CoreDNS() Program {
+	return Program{Name: "coredns", Module: "github.com/coredns/coredns", Packages: []string{"."}}
+}
+
+// Helm is the Helm command line client.
+func Helm() Program {
+	return Program{
+		Name:        "helm",
+		Module:      "helm.sh/helm/v4",
+		Packages:    []string{"helm.sh/helm/v4/cmd/helm"},
+		VersionVars: []string{"helm.sh/helm/v4/internal/version.version"},
+	}
+}
+
+// Programs lists everything that the lab builds from modules of its own.
+func Programs() []Program {
+	return []Program{Kubernetes(), Containerd(), CoreDNS(), Helm()}
+}
+
+// Builder builds programs of one work tree.
+type Builder struct {
+	// Root is the project's root folder.
+	Root string
+	// Cache is the folder that holds one folder per program and version.
+	Cache string
+	// Progress receives one line per step; nil discards them.
+	Progress func(line string)
+}
+
+// DefaultCache returns the folder used when the caller has no preference:
+// "alioth" in the user's cache folder.
+func DefaultCache() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache folder (set HOME or XDG_CACHE_HOME): %w", err)
+	}
+	return filepath.Join(dir, "alioth"), nil
+}
+
+// Ensure returns the folder with p's binaries and builds it when it is missing.
+func (b *Builder) Ensure(ctx context.Context, p Program) (string, error) {
+	version, key, err := b.identify(p)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.Cache, fmt.Sprintf("%s-%s-%s", p.Name, version, key))
+	if exists(dir) {
+		return dir, nil
+	}
+	unlock, err := b.lock(p.Name)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if exists(dir) { // another process built it while this one waited
+		return dir, nil
+	}
+	if err := b.buildInto(ctx, p, version, dir); err != nil {
+		return "", fmt.Errorf("build %s %s: %w", p.Name, version, err)
+	}
+	return dir, nil
+}
+
+func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string) error {
+	tmp, err := os.MkdirTemp(b.Cache, "."+p.Name+"-")
+	if err != nil {
+		return fmt.Errorf("make a build folder: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fmt.Errorf("open the build folder to all users: %w", err)
+	}
+	args := []string{"-trimpath", "-mod=readonly"}
+	if len(p.Tags) > 0 {
+		args = append(args, "-tags", strings.Join(p.Tags, ","))
+	}
+	args = append(args, "-ldflags", ldflags(p, version), "-o", tmp+"/")
+	title, began := p.Name+" "+version, time.Now()
+	b.progress("building " + title)
+	if err := Go(ctx, b.moduleDir(p), title, b.progress, append(args, p.Packages...)...); err != nil {
+		return err
+	}
+	b.progress(fmt.Sprintf("built %s in %.0f s", title, time.Since(began).Seconds()))
+	for _, link := range p.Links {
+		if err := os.Symlink(p.Name, filepath.Join(tmp, link)); err != nil {
+			return fmt.Errorf("link %s: %w", link, err)
+		}
+	}
+	return os.Rename(tmp, dir)
+}
+
+// identify returns the version that p's go.mod requires and a short hash of
+// every input of the build.
+func (b *Builder) identify(p Program) (version, key string, err error) {
+	dir := b.moduleDir(p)
+	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return "", "", fmt.Errorf("read the module of %s: %w", p.Name, err)
+	}
+	if version, err = requiredVersion(raw, p.Module); err != nil {
+		return "", "", err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", "", fmt.Errorf("list the sources of %s: %w", p.Name, err)
+	}
+	slices.Sort(files)
+	files = append(files, filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum"))
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, p.Packages, p.Links, p.Tags, p.VersionVars)
+	for _, file := range files {
+		if err := hashFile(h, file); err != nil {
+			return "", "", err
+		}
+	}
+	return version, hex.EncodeToString(h.Sum(nil))[:12], nil
+}
+
+func (b *Builder) moduleDir(p Program) string {
+	return filepath.Join(b.Root, "test", "cluster", p.Name)
+}
+
+func (b *Builder) progress(line string) {
+	if b.Progress != nil {
+		b.Progress(line)
+	}
+}
+
+// lock waits for the exclusive right to build name in this cache.
+func (b *Builder) lock(name string) (unlock func(), err error) {
+	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
+		return nil, fmt.Errorf("make the cache folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(b.Cache, name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the build lock: %w", err)
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		b.progress("waiting for another build of " + name)
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("wait for the build lock %s: %w", f.Name(), err)
+		}
+	}
+	return func() { f.Close() }, nil
+}
+
+func ldflags(p Program, version string) string {
+	flags := []string{"-s", "-w"}
+	for _, name := range p.VersionVars {
+		flags = append(flags, "-X", name+"="+version)
+	}
+	return strings.Join(flags, " ")
+}
+
+// requiredVersion returns the version of module that a go.mod text requires.
+func requiredVersion(gomod []byte, module string) (string, error) {
+	f, err := modfile.ParseLax("go.mod", gomod, nil)
+	if err != nil {
+		return "", fmt.Errorf("parse the go.mod that requires %s: %w", module, err)
+	}
+	for _, r := range f.Require {
+		if r.Mod.Path == module {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("find a version of %s: its go.mod does not require it", module)
+}
+
+func hashFile(w io.Writer, file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("hash a build input: %w", err)
+	}
+	fmt.Fprintln(w, filepath.Base(file), len(raw))
+	_, err = w.Write(raw)
+	return err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// Binaries returns the names of the files in the folder that Ensure returns.
+func (p Program) Binaries() []string {
+	names := slices.Clone(p.Links)
+	for _, pkg := range p.Packages {
+		if pkg == "." {
+			names = append(names, p.Name)
+		} else {
+			names = append(names, path.Base(pkg))
+		}
+	}
+	return names
+}

@@ -1,0 +1,135 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/test/cluster/control"
+	"github.com/alioth-net/alioth/test/images"
+)
+
+// installChart installs or upgrades Alioth by its chart, and restarts it where
+// its image has changed under the same name.
+func (c *Cluster) installChart(ctx context.Context, p parts) error {
+	chart := filepath.Join(c.root, "helm", "alioth")
+	if !exists(filepath.Join(chart, "Chart.yaml")) {
+		return fmt.Errorf("install Alioth: there is no chart in helm/alioth: use --cni bridge or --cni none")
+	}
+	c.progress("installing Alioth by its chart")
+	if _, err := c.Helm(ctx, c.helmArgs(chart)...); err != nil {
+		return fmt.Errorf("install the chart (look at it with .cluster/bin/kubectl -n %s get pods): %w", SystemNamespace, err)
+	}
+	return c.refreshAlioth(ctx, p)
+}
+
+func (c *Cluster) helmArgs(chart string) []string {
+	return []string{
+		"upgrade", "--install", "alioth", chart,
+		"--namespace", SystemNamespace, "--create-namespace",
+		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
+		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
+		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never",
+		"--wait", "--timeout", "3m",
+	}
+}
+
+// refreshAlioth restarts what runs an older image: the image's name does not
+// change in the lab, so that nothing else would notice.
+func (c *Cluster) refreshAlioth(ctx context.Context, p parts) error {
+	var digest string
+	for _, a := range p.archives {
+		if a.Ref == images.Alioth {
+			digest = a.Digest
+		}
+	}
+	installed := c.state.get().Installed
+	if installed != "" && installed != digest {
+		c.progress("restarting Alioth with its new image")
+		if err := c.RestartAlioth(ctx); err != nil {
+			return err
+		}
+	}
+	return c.state.update(func(s *State) { s.Installed = digest })
+}
+
+// RestartAlioth rolls out Alioth's operator and daemon anew, as `kubectl
+// rollout restart` does, and waits until all are available.
+func (c *Cluster) RestartAlioth(ctx context.Context) error {
+	apps := c.Client().AppsV1()
+	patch, err := restartPatch(time.Now())
+	if err != nil {
+		return err
+	}
+	deployments, err := apps.Deployments(SystemNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list Alioth's deployments: %w", err)
+	}
+	daemonSets, err := apps.DaemonSets(SystemNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list Alioth's daemonsets: %w", err)
+	}
+	for _, d := range deployments.Items {
+		if _, err := apps.Deployments(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("restart the deployment %s: %w", d.Name, err)
+		}
+	}
+	for _, d := range daemonSets.Items {
+		if _, err := apps.DaemonSets(SystemNamespace).Patch(ctx, d.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("restart the daemonset %s: %w", d.Name, err)
+		}
+	}
+	for _, d := range deployments.Items {
+		if err := c.WaitDeploymentReady(ctx, SystemNamespace, d.Name); err != nil {
+			return err
+		}
+	}
+	for _, d := range daemonSets.Items {
+		if err := c.WaitDaemonSetReady(ctx, SystemNamespace, d.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restartPatch changes a pod template in the way kubectl does.
+func restartPatch(now time.Time) ([]byte, error) {
+	annotations := map[string]string{"kubectl.kubernetes.io/restartedAt": now.Format(time.RFC3339)}
+	raw, err := json.Marshal(map[string]any{
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the restart of a rollout: %w", err)
+	}
+	return raw, nil
+}
+
+// Helm runs the lab's Helm against the lab and returns its output.
+func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.path("bin", "helm"), args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("run helm %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// Kubectl runs the lab's kubectl against the lab and returns its output.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.path("bin", "kubectl"), args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("run kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,257 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/test/cluster/addons"
+	"github.com/alioth-net/alioth/test/cluster/process"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+)
+
+func TestTheStateSurvivesOnDiskAndCopiesStayApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab", "state.json")
+	s, found, err := loadState(path)
+	if err != nil || found {
+		t.Fatalf("found %v, %v in an empty folder", found, err)
+	}
+	err = s.update(func(state *State) {
+		state.Topology, state.CNI = underlay.DefaultTopology(2), CNIBridge
+		state.setDaemon(Daemon{Node: "n", Spec: process.Spec{Name: "n/kubelet"}, ID: process.ID{PID: 4, Start: 5}})
+		state.setLoaded("n", "image", "digest")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.get()
+	if err := s.update(func(state *State) { state.setLoaded("n", "image", "other") }); err != nil {
+		t.Fatal(err)
+	}
+	if before.Loaded["n"]["image"] != "digest" {
+		t.Error("an update changed a copy that was handed out")
+	}
+	again, found, err := loadState(path)
+	if err != nil || !found {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	if diff := cmp.Diff(s.get(), again.get()); diff != "" {
+		t.Errorf("(-memory +disk):\n%s", diff)
+	}
+}
+
+func TestOpeningATreeWithoutALabSaysSo(t *testing.T) {
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotUp) {
+		t.Errorf("error %v, want ErrNotUp", err)
+	}
+}
+
+func TestTakingDownNothingIsNoError(t *testing.T) {
+	if err := Down(t.Context(), t.TempDir(), "", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALabIsNotTurnedIntoADifferentOne(t *testing.T) {
+	c, _, err := attach(t.TempDir(), t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.state.update(func(s *State) { s.Topology, s.CNI = underlay.DefaultTopology(3), CNIBridge })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"fewer nodes":   {Topology: underlay.DefaultTopology(2), CNI: CNIBridge},
+		"another CNI":   {Topology: underlay.DefaultTopology(3), CNI: CNINone},
+		"another range": {Topology: underlay.Topology{Lab: "alioth", Nodes: 3, Octet: 9}, CNI: CNIBridge},
+	} {
+		if err := c.claim(o, true); err == nil || !strings.Contains(err.Error(), "make down") {
+			t.Errorf("%s: error %v does not say what to do", name, err)
+		}
+	}
+}
+
+func TestWaitingReportsTheLastThingSeen(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+	defer cancel()
+	err := WaitFor(ctx, "pigs fly", func(context.Context) error { return errors.New("they walk") })
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "pigs fly") || !strings.Contains(err.Error(), "they walk") {
+		t.Errorf("error %v", err)
+	}
+	calls := 0
+	err = WaitFor(t.Context(), "third time", func(context.Context) error {
+		if calls++; calls < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if err != nil || calls != 3 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+func TestAManifestIsSplitIntoItsObjects(t *testing.T) {
+	objects, err := parseManifest([]byte("# only a comment\n---\nkind: A\nmetadata: {name: x}\n---\n---\nkind: B\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, object := range objects {
+		kinds = append(kinds, object.GetKind())
+	}
+	if diff := cmp.Diff([]string{"A", "B"}, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	if _, err := parseManifest([]byte("a: [")); err == nil {
+		t.Error("malformed YAML was accepted")
+	}
+}
+
+func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(t *testing.T) {
+	for _, server := range []string{"", "192.168.77.1"} {
+		manifest, err := addons.DNS{Image: "img:1", VIPs: []string{"10.96.0.10", "fd96::a"}, APIServer: server, APIServerPort: 6443}.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := parseManifest(manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[string]map[string]any{}
+		for _, object := range objects {
+			kinds[object.GetKind()], _ = object.Object["spec"].(map[string]any)
+		}
+		if diff := cmp.Diff([]any{"10.96.0.10", "fd96::a"}, kinds["Service"]["clusterIPs"]); diff != "" {
+			t.Errorf("clusterIPs (-want +got):\n%s", diff)
+		}
+		raw, err := json.Marshal(kinds["Deployment"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(raw), "KUBERNETES_SERVICE_HOST"); got != (server != "") {
+			t.Errorf("API server %q: the address is given: %v", server, got)
+		}
+	}
+}
+
+func TestTheReferenceNetworkHasARangePerNodeAndFamily(t *testing.T) {
+	raw, err := bridgeConflist(podRanges(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"10.244.2.0/24"`, `"fd44:0:0:2::/64"`, `"0.0.0.0/0"`, `"::/0"`, `"host-local"`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("%s is missing in:\n%s", want, raw)
+		}
+	}
+}
+
+func TestAPodIsReadyOnlyWhenItSaysSoAndStays(t *testing.T) {
+	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"ready":         {corev1.Pod{Status: ready}, ""},
+		"being deleted": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: ready}, "deleted"},
+		"waiting": {corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImageNeverPull"}},
+		}}}}, "ErrImageNeverPull"},
+		"pending": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, "Pending"},
+	} {
+		err := podReady(&tt.pod)
+		if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestADeploymentWithOldReplicasIsNotReady(t *testing.T) {
+	replicas := int32(2)
+	done := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+	deployment := func(change func(*appsv1.DeploymentStatus)) *appsv1.Deployment {
+		status := done
+		change(&status)
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}, Status: status,
+		}
+	}
+	if err := deploymentReady(deployment(func(*appsv1.DeploymentStatus) {})); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*appsv1.DeploymentStatus){
+		"not observed":      func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 2 },
+		"an old one left":   func(s *appsv1.DeploymentStatus) { s.Replicas = 3 },
+		"one not updated":   func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas = 1 },
+		"one not available": func(s *appsv1.DeploymentStatus) { s.AvailableReplicas = 1 },
+	} {
+		if deploymentReady(deployment(change)) == nil {
+			t.Errorf("%s: ready", name)
+		}
+	}
+}
+
+func TestTheContainerToSignalIsTheNamedOrTheFirstAndRuns(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "a", ContainerID: "containerd://1", State: running},
+		{Name: "b", ContainerID: "containerd://2", State: running},
+		{Name: "c", ContainerID: "containerd://3"},
+	}}}
+	for container, want := range map[string]string{"": "1", "b": "2"} {
+		if got, err := containerID(pod, container); err != nil || got != want {
+			t.Errorf("container %q: %q, %v; want %q", container, got, err, want)
+		}
+	}
+	for _, container := range []string{"c", "d"} {
+		if _, err := containerID(pod, container); err == nil {
+			t.Errorf("container %q was found", container)
+		}
+	}
+}
+
+func TestNodeExecRefusesAProcessThatIsNotTheNode(t *testing.T) {
+	c := &Cluster{dir: t.TempDir()}
+	err := c.writeScript("node-exec", nodeExec, []struct {
+		Number, PID int
+		Name, NetNS string
+	}{{1, os.Getpid(), "alioth-node1", filepath.Join(t.TempDir(), "absent")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(c.path("bin", "node-exec"), "1", "--", "true").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the node is not up") {
+		t.Errorf("output %q, %v", out, err)
+	}
+	out, err = exec.Command(c.path("bin", "node-exec"), "7").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "alioth-node1") {
+		t.Errorf("output %q, %v: want usage with the nodes", out, err)
+	}
+}
+
+func TestARestartChangesThePodTemplate(t *testing.T) {
+	raw, err := restartPatch(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2030-01-02T03:04:05Z"}}}}}`
+	if string(raw) != want {
+		t.Errorf("patch %s, want %s", raw, want)
+	}
+}

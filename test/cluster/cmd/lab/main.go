@@ -1,0 +1,55 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command lab brings a real Kubernetes up on this machine and down again, and
+// builds what it takes. Run it from the project's root folder.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer cancel()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		cancel()
+		os.Exit(1)
+	}
+}
+
+// rootCommand assembles the commands. Each finds the project by --root.
+func rootCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "lab",
+		Short:         "A real Kubernetes of several nodes on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	l := &lab{began: time.Now()}
+	cmd.PersistentFlags().StringVar(&l.root, "root", ".", "the project's root folder")
+	cmd.AddCommand(
+		l.setupCommand(), l.upCommand(), l.downCommand(),
+		l.buildCommand(), l.pathCommand(), l.imagesCommand(), l.kubeconfigCommand(),
+	)
+	return cmd
+}
+
+// lab is what the commands share.
+type lab struct {
+	root  string
+	began time.Time
+}
+
+// progress prints a line with the seconds since the start.
+func (l *lab) progress(line string) {
+	fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(l.began).Seconds(), line)
+}

@@ -1,0 +1,188 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/process"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+)
+
+// downTimeout bounds the waiting for processes and cgroups to go.
+const downTimeout = time.Minute
+
+// Down removes the lab in dir ("" is DefaultDir) of the work tree root,
+// however far its start came. Archives of images and the logs of the last run
+// stay. Nothing to remove is no error.
+func Down(ctx context.Context, root, dir string, progress func(line string)) error {
+	if dir == "" {
+		dir = DefaultDir(root)
+	}
+	c, found, err := attach(root, dir, progress)
+	if err != nil || !found {
+		return err
+	}
+	unlock, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return c.remove(ctx)
+}
+
+// Down removes the lab; see the function of that name.
+func (c *Cluster) Down(ctx context.Context) error {
+	return Down(ctx, c.root, c.dir, c.progress)
+}
+
+// DownForeign removes by their names what another work tree's lab called t.Lab
+// has left on this machine, for when its own state is lost.
+func DownForeign(ctx context.Context, root string, t underlay.Topology, progress func(line string)) error {
+	dir, err := os.MkdirTemp("", "alioth-lab-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	c, _, err := attach(root, dir, progress)
+	if err != nil {
+		return err
+	}
+	c.state.state.Topology = t
+	return c.remove(ctx)
+}
+
+func (c *Cluster) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, downTimeout)
+	defer cancel()
+	state := c.state.get()
+	c.progress("ending all processes of the lab")
+	if err := c.killAll(ctx, state); err != nil {
+		// With processes left, the rest would fail or pull the floor from
+		// under them; a second attempt finds all of it still recorded.
+		return err
+	}
+	c.progress("removing networks, cgroups and files")
+	errs := []error{state.Topology.Down()}
+	for _, name := range state.groups() {
+		errs = append(errs, c.cgroups.Remove(ctx, name))
+	}
+	errs = append(errs,
+		host.UnmountBelow(c.path("nodes")),
+		host.DefaultLedger().Return(state.Topology.Lab, underlay.InUse),
+	)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.removeFiles()
+}
+
+// removeFiles removes the lab's folder but for what the next run can use. The
+// state goes last, so that an interrupted removal can be repeated.
+func (c *Cluster) removeFiles() error {
+	for _, name := range []string{"nodes", "control", "bin", "cache", "kubeconfig", "state.json.new", "state.json"} {
+		if err := os.RemoveAll(c.path(name)); err != nil {
+			return fmt.Errorf("remove the lab's files: %w", err)
+		}
+	}
+	return nil
+}
+
+// groups returns the names of the cgroups of all nodes.
+func (s State) groups() []string { return s.Topology.NodeNames() }
+
+// killAll ends what the lab started and what came of it: the kubelets first,
+// which would start containers anew, then everything in the nodes' cgroups and
+// namespaces until nothing is left.
+func (c *Cluster) killAll(ctx context.Context, state State) error {
+	for _, name := range state.Topology.NodeNames() {
+		if d, ok := state.Daemons[name+"/kubelet"]; ok {
+			if err := d.ID.Signal(unix.SIGKILL); err != nil {
+				return err
+			}
+		}
+	}
+	spaces, err := c.namespaceFiles(state)
+	if err != nil {
+		return err
+	}
+	return WaitFor(ctx, "no process of the lab is left", func(context.Context) error {
+		left, err := c.processes(state, spaces)
+		if err != nil {
+			return err
+		}
+		for _, id := range left {
+			if err := id.Signal(unix.SIGKILL); err != nil {
+				return err
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%d processes, the first of them %d", len(left), left[0].PID)
+		}
+		return nil
+	})
+}
+
+// namespaceFiles returns files that stand for the lab's network and mount
+// namespaces as long as the process of the caller lives.
+func (c *Cluster) namespaceFiles(state State) ([]string, error) {
+	var files []string
+	names, err := state.Topology.Namespaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		files = append(files, underlay.NetNSPath(name))
+	}
+	for _, name := range state.Topology.NodeNames() {
+		if d, ok := state.Daemons[name+"/holder"]; ok && d.ID.Alive() {
+			files = append(files, process.SpaceOf(d.ID).Mount)
+		}
+	}
+	return files, nil
+}
+
+// processes returns every living process of the lab once.
+func (c *Cluster) processes(state State, spaces []string) ([]process.ID, error) {
+	pids, err := process.Inside(spaces)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range state.groups() {
+		members, err := c.cgroups.Processes(group)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, members...)
+	}
+	slices.Sort(pids)
+	var left []process.ID
+	for _, pid := range slices.Compact(pids) {
+		id, err := process.Identify(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("identify process %d: %w", pid, err)
+		}
+		if id.Alive() {
+			left = append(left, id)
+		}
+	}
+	for _, d := range state.Daemons {
+		if d.ID.Alive() && !slices.Contains(left, d.ID) {
+			left = append(left, d.ID)
+		}
+	}
+	return left, nil
+}

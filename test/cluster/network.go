@@ -1,0 +1,54 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+
+	"github.com/alioth-net/alioth/test/cluster/addons"
+	"github.com/alioth-net/alioth/test/cluster/control"
+	"github.com/alioth-net/alioth/test/images"
+)
+
+// network connects the pods and waits until the cluster is usable.
+func (c *Cluster) network(ctx context.Context, o Options, p parts) error {
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	switch o.CNI {
+	case CNINone:
+		return nil
+	case CNIBridge:
+		if err := c.configureBridges(); err != nil {
+			return err
+		}
+	case CNIAlioth:
+		if err := c.installChart(ctx, p); err != nil {
+			return err
+		}
+	}
+	c.progress("waiting for the nodes")
+	if err := c.WaitNodesReady(ctx); err != nil {
+		return err
+	}
+	return c.installDNS(ctx, o)
+}
+
+// installDNS applies the cluster's DNS and waits for it.
+func (c *Cluster) installDNS(ctx context.Context, o Options) error {
+	dns4, dns6 := clusterDNS()
+	dns := addons.DNS{Image: images.CoreDNS, VIPs: []string{dns4.String(), dns6.String()}}
+	if o.CNI == CNIBridge {
+		// Nobody serves ClusterIPs there.
+		dns.APIServer, dns.APIServerPort = c.Nodes()[0].IPv4.String(), control.Port
+	}
+	manifest, err := dns.Manifest()
+	if err != nil {
+		return err
+	}
+	c.progress("waiting for cluster DNS")
+	if err := c.Apply(ctx, manifest); err != nil {
+		return err
+	}
+	return c.WaitDeploymentReady(ctx, "kube-system", "coredns")
+}

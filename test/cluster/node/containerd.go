@@ -1,0 +1,89 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/alioth-net/alioth/test/cluster/process"
+)
+
+// Socket is containerd's socket as seen on a node.
+const Socket = "/run/containerd/containerd.sock"
+
+// TasksDir is where containerd keeps one folder per running container on a
+// node; each has a file init.pid.
+const TasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+
+// containerdConfig leaves out what would write to the host's folders, and says
+// what the defaults would find out by looking at the host.
+//
+// restrict_oom_score_adj lets it work without CAP_SYS_RESOURCE.
+var containerdConfig = template.Must(template.New("containerd").Parse(`version = 3
+imports = []
+root = '{{.Root}}'
+state = '/run/containerd'
+disabled_plugins = [
+  'io.containerd.internal.v1.opt',
+  'io.containerd.nri.v1.nri',
+  'io.containerd.snapshotter.v1.blockfile',
+  'io.containerd.snapshotter.v1.erofs',
+  'io.containerd.differ.v1.erofs',
+]
+
+[grpc]
+  address = '{{.Socket}}'
+
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = 'overlayfs'
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = '{{.SandboxImage}}'
+
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ['/opt/cni/bin']
+    conf_dir = '/etc/cni/net.d'
+    use_internal_loopback = true
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = 'io.containerd.runc.v2'
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      SystemdCgroup = false
+`))
+
+// Containerd writes containerd's configuration and returns how to run it. bin
+// is the folder with its binaries, sandboxImage the image of every pod's
+// sandbox.
+func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
+	var text strings.Builder
+	err := containerdConfig.Execute(&text, map[string]string{
+		"Root": m.Path("containerd"), "Socket": Socket, "SandboxImage": sandboxImage,
+	})
+	if err != nil {
+		return process.Spec{}, fmt.Errorf("write containerd's configuration: %w", err)
+	}
+	config := m.Path("containerd.toml")
+	if err := os.WriteFile(config, []byte(text.String()), 0o644); err != nil {
+		return process.Spec{}, fmt.Errorf("write containerd's configuration: %w", err)
+	}
+	return process.Spec{
+		Name: m.Name + "/containerd",
+		Args: []string{filepath.Join(bin, "containerd"), "--config", config},
+		// It finds its shim and runc by PATH.
+		Env: Environment(bin),
+		Log: m.LogFile("containerd"), Cgroup: m.Daemons,
+	}, nil
+}
+
+// Environment is the whole environment of a daemon of the lab: its programs
+// are found in the extra folders first, and nothing else (a proxy setting, say)
+// leaks in from the caller.
+func Environment(extra ...string) []string {
+	path := append(extra, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	return []string{"PATH=" + strings.Join(path, ":"), "HOME=/root", "LANG=C.UTF-8"}
+}

@@ -1,0 +1,94 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/alioth-net/alioth/test/cluster/process"
+)
+
+// Membership is what a node's kubelet needs to join a cluster.
+type Membership struct {
+	// Bin is the folder with the kubelet.
+	Bin string
+	// IPs are the node's addresses, one per family.
+	IPs []netip.Addr
+	// ClusterDNS is the address that pods ask for names.
+	ClusterDNS []netip.Addr
+	// Authority, Cert, Key and Kubeconfig are files: who signs clients, the
+	// kubelet's serving certificate and key, and its access to the API.
+	Authority, Cert, Key, Kubeconfig string
+}
+
+// Kubelet writes the kubelet's configuration and returns how to run it.
+func (m Machine) Kubelet(c Membership) (process.Spec, error) {
+	raw, err := yaml.Marshal(m.kubeletConfig(c))
+	if err != nil {
+		return process.Spec{}, fmt.Errorf("encode the kubelet's configuration: %w", err)
+	}
+	config := m.Path("kubelet.yaml")
+	if err := os.WriteFile(config, raw, 0o644); err != nil {
+		return process.Spec{}, fmt.Errorf("write the kubelet's configuration: %w", err)
+	}
+	nodeIP := c.IPs[0].String()
+	for _, ip := range c.IPs[1:] {
+		nodeIP += "," + ip.String()
+	}
+	return process.Spec{
+		Name: m.Name + "/kubelet",
+		Args: []string{
+			filepath.Join(c.Bin, "kubelet"),
+			"--config=" + config,
+			"--kubeconfig=" + c.Kubeconfig,
+			"--hostname-override=" + m.Name,
+			"--node-ip=" + nodeIP,
+		},
+		Env: Environment(),
+		Log: m.LogFile("kubelet"), Cgroup: m.Daemons,
+	}, nil
+}
+
+// kubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
+func (m Machine) kubeletConfig(c Membership) map[string]any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"kind":       "KubeletConfiguration",
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": c.Authority},
+		},
+		"authorization":            map[string]any{"mode": "Webhook"},
+		"tlsCertFile":              c.Cert,
+		"tlsPrivateKeyFile":        c.Key,
+		"clusterDomain":            "cluster.local",
+		"clusterDNS":               c.ClusterDNS,
+		"resolvConf":               "", // pods must not depend on the host's DNS
+		"containerRuntimeEndpoint": "unix://" + Socket,
+		"volumePluginDir":          "/var/lib/kubelet/volume-plugins",
+
+		// The node shares its machine with others: everything stays below one
+		// cgroup, and limits that are meant for a whole machine are off.
+		"cgroupDriver":           "cgroupfs",
+		"cgroupRoot":             "/" + m.Name,
+		"failCgroupV1":           false,
+		"enforceNodeAllocatable": []string{},
+		"failSwapOn":             false,
+		"oomScoreAdj":            0,
+		"makeIPTablesUtilChains": false,
+		"maxPods":                250,
+
+		// Nobody can pull an image again once it is deleted.
+		"imageGCHighThresholdPercent": 100,
+		"evictionHard": map[string]string{
+			"memory.available": "1%", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
+		},
+	}
+}

@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/images"
+)
+
+// startRuntime starts a node's containerd and loads the images it lacks.
+func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, extra []string) error {
+	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	defer cancel()
+	spec, err := c.machine(nodeName).Containerd(p.containerd, images.Pause)
+	if err != nil {
+		return err
+	}
+	child, err := c.start(nodeName, spec)
+	if err != nil {
+		return err
+	}
+	socket, err := c.onNode(nodeName, node.Socket)
+	if err != nil {
+		return err
+	}
+	err = ready(ctx, "containerd serves on "+nodeName, child, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	if err != nil {
+		return err
+	}
+	return c.loadImages(ctx, nodeName, p, extra)
+}
+
+// onNode returns a path through which the host sees a file of a node.
+func (c *Cluster) onNode(nodeName, path string) (string, error) {
+	_, holder, err := c.space(nodeName)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", holder.PID), path), nil
+}
+
+// ReadNodeFile reads a file as a node sees it.
+func (c *Cluster) ReadNodeFile(nodeName, path string) ([]byte, error) {
+	seen, err := c.onNode(nodeName, path)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(seen)
+}
+
+func (c *Cluster) loadImages(ctx context.Context, nodeName string, p parts, extra []string) error {
+	archives := p.archives
+	for _, path := range extra {
+		archive, err := foreignArchive(path)
+		if err != nil {
+			return err
+		}
+		archives = append(archives, archive)
+	}
+	ctr := filepath.Join(p.containerd, "ctr")
+	for _, a := range archives {
+		if c.state.get().Loaded[nodeName][a.Ref] == a.Digest {
+			continue
+		}
+		_, err := c.NodeExec(ctx, nodeName, ctr, "--address", node.Socket, "--namespace", "k8s.io", "images", "import", "--local", a.Path)
+		if err != nil {
+			return fmt.Errorf("load the image archive %s: %w", a.Path, err)
+		}
+		err = c.state.update(func(s *State) { s.setLoaded(nodeName, a.Ref, a.Digest) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreignArchive describes an archive that somebody else made; its path stands
+// for its reference.
+func foreignArchive(path string) (images.Archive, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return images.Archive{}, fmt.Errorf("find the image archive: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return images.Archive{}, fmt.Errorf("open the image archive: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return images.Archive{}, fmt.Errorf("read the image archive: %w", err)
+	}
+	return images.Archive{Ref: path, Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// registered tells whether a node's object exists.
+func (c *Cluster) registered(ctx context.Context, nodeName string) error {
+	_, err := c.Client().CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	return err
+}

@@ -1,0 +1,279 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/cluster/process"
+)
+
+const (
+	bridgeName = "br0"
+	// nodeLink is the name of a member's interface inside its namespace.
+	nodeLink = "eth0"
+	mtu      = 1500
+)
+
+// Up makes the switch, the host's link to it and every node's namespace and
+// link. What exists already is kept. With forwarding, nodes route packets from
+// the start; otherwise that is left to what is installed on them.
+func (t Topology) Up(forwarding bool) error {
+	if err := t.createSwitch(); err != nil {
+		return err
+	}
+	host4, host6 := t.HostIPs()
+	err := t.attach(member{port: "host", link: t.HostLink(), ips: []netip.Addr{host4, host6}})
+	if err != nil {
+		return err
+	}
+	for i := 1; i <= t.Nodes; i++ {
+		v4, v6 := t.NodeIPs(i)
+		m := member{
+			port: t.port(i), link: nodeLink, ns: t.Node(i), ips: []netip.Addr{v4, v6},
+			gateways: []netip.Addr{host4, host6}, forwarding: forwarding,
+		}
+		if err := t.attach(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Down removes every link and namespace of the lab, whatever is left of it.
+func (t Topology) Down() error {
+	names, err := t.Namespaces()
+	if err != nil {
+		return err
+	}
+	errs := []error{deleteHostLink(t.HostLink())}
+	for _, name := range names {
+		errs = append(errs, deleteNS(name))
+	}
+	return errors.Join(errs...)
+}
+
+// AddHost makes a member of the lab's network that is no node, with one
+// address and without routes beyond the network, and returns its namespace.
+func (t Topology) AddHost(name string, ip netip.Addr) (ns string, err error) {
+	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: []netip.Addr{ip}}
+	if len(m.port) > unix.IFNAMSIZ-1 {
+		return "", fmt.Errorf("name a host %q: use at most %d characters", name, unix.IFNAMSIZ-1)
+	}
+	return m.ns, t.attach(m)
+}
+
+// RemoveHost removes what AddHost made. Its interfaces vanish at once, even
+// while a process still runs in the namespace.
+func (t Topology) RemoveHost(name string) error {
+	err := inNS(t.Switch(), func() error { return deleteLink(name) })
+	return errors.Join(err, deleteNS(t.HostPrefix()+name))
+}
+
+// SetLink cuts (up = false) or restores the cable between node i, counted from
+// 1, and the switch. The node's interface loses its carrier, not its state.
+func (t Topology) SetLink(i int, up bool) error {
+	return inNS(t.Switch(), func() error {
+		link, err := netlink.LinkByName(t.port(i))
+		if err != nil {
+			return fmt.Errorf("find the switch port of node %d: %w", i, err)
+		}
+		if up {
+			return netlink.LinkSetUp(link)
+		}
+		return netlink.LinkSetDown(link)
+	})
+}
+
+// port names the switch's end of node i's cable.
+func (t Topology) port(i int) string { return fmt.Sprintf("node%d", i) }
+
+// member is one end system of the lab's network.
+type member struct {
+	port       string // its end in the switch's namespace
+	link       string // its own interface
+	ns         string // its namespace; "" is the host's
+	ips        []netip.Addr
+	gateways   []netip.Addr
+	forwarding bool
+}
+
+func (t Topology) createSwitch() error {
+	if err := createNS(t.Switch()); err != nil {
+		return err
+	}
+	return inNS(t.Switch(), func() error {
+		if err := setUp("lo"); err != nil {
+			return err
+		}
+		// Bridged packets are the lab's cables: no netfilter on the way.
+		for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables", "bridge-nf-call-arptables"} {
+			// The settings exist only where the br_netfilter module is there.
+			_ = setSysctl("bridge/"+name, "0")
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = bridgeName, mtu
+		off := false
+		bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &off}
+		if err := netlink.LinkAdd(bridge); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("make the switch: %w", err)
+		}
+		return setUp(bridgeName)
+	})
+}
+
+// attach makes a member's namespace and its cable to the switch.
+func (t Topology) attach(m member) error {
+	if m.ns != "" {
+		if err := createNS(m.ns); err != nil {
+			return err
+		}
+	}
+	if err := t.cable(m); err != nil {
+		return fmt.Errorf("connect %s to the switch: %w", m.port, err)
+	}
+	return inNS(m.ns, func() error {
+		if err := t.configure(m); err != nil {
+			return fmt.Errorf("configure %s: %w", m.port, err)
+		}
+		return nil
+	})
+}
+
+// cable makes the veth pair of m from within the switch's namespace, so that
+// neither end ever shows up elsewhere, not even under another name.
+func (t Topology) cable(m member) error {
+	peer, err := openNS(m.ns)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	return inNS(t.Switch(), func() error {
+		bridge, err := netlink.LinkByName(bridgeName)
+		if err != nil {
+			return fmt.Errorf("find the switch: %w", err)
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.MasterIndex = m.port, mtu, bridge.Attrs().Index
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: m.link, PeerMTU: mtu, PeerNamespace: netlink.NsFd(int(peer))}
+		if err := netlink.LinkAdd(veth); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("make a cable: %w", err)
+		}
+		return setUp(m.port)
+	})
+}
+
+// configure brings m's interface up with its addresses and routes.
+func (t Topology) configure(m member) error {
+	if m.ns != "" {
+		if err := isolateNS(m.forwarding); err != nil {
+			return err
+		}
+		if err := setUp("lo"); err != nil {
+			return err
+		}
+	}
+	link, err := netlink.LinkByName(m.link)
+	if err != nil {
+		return fmt.Errorf("find the interface %s: %w", m.link, err)
+	}
+	// Without duplicate address detection an address works at once.
+	if err := setSysctl("ipv6/conf/"+m.link+"/accept_dad", "0"); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bring %s up: %w", m.link, err)
+	}
+	for _, ip := range m.ips {
+		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: t.onLink(ip)}); err != nil {
+			return fmt.Errorf("add the address %s: %w", ip, err)
+		}
+	}
+	for _, gateway := range m.gateways {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: defaultRoute(gateway), Gw: gateway.AsSlice()}
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("add the default route by %s: %w", gateway, err)
+		}
+	}
+	return nil
+}
+
+// isolateNS sets what a fresh namespace would otherwise inherit from the host.
+func isolateNS(forwarding bool) error {
+	value := "0"
+	if forwarding {
+		value = "1"
+	}
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
+		if err := setSysctl(name, value); err != nil {
+			return err
+		}
+	}
+	return setSysctl("ipv6/conf/default/accept_dad", "0")
+}
+
+func defaultRoute(gateway netip.Addr) *net.IPNet {
+	if gateway.Is4() {
+		return &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
+	}
+	return &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}
+}
+
+func setUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find the interface %s: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bring %s up: %w", name, err)
+	}
+	return nil
+}
+
+func deleteLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the interface %s: %w", name, err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return fmt.Errorf("remove the interface %s: %w", name, err)
+	}
+	return nil
+}
+
+func deleteHostLink(name string) error { return inNS("", func() error { return deleteLink(name) }) }
+
+// openNS returns a handle of a named namespace; "" is the caller's own.
+func openNS(name string) (netns.NsHandle, error) {
+	if name == "" {
+		return netns.Get()
+	}
+	handle, err := netns.GetFromName(name)
+	if err != nil {
+		return handle, fmt.Errorf("open the network namespace %s: %w", name, err)
+	}
+	return handle, nil
+}
+
+// inNS runs fn on a thread in a named namespace; "" is the caller's own.
+func inNS(name string, fn func() error) error {
+	return process.OnThread(func() error {
+		if name != "" {
+			if err := (process.Space{Net: NetNSPath(name)}).Enter(); err != nil {
+				return err
+			}
+		}
+		return fn()
+	})
+}

@@ -1,0 +1,112 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package underlay is the physical network of a lab: a switch, the host and
+// the nodes on it, each in a network namespace of its own.
+//
+// The switch is a bridge in a namespace of its own as well, so that firewall
+// rules of the host (a container engine's, say) cannot touch what passes
+// between nodes. The host is a member of that network like any other, under
+// the interface named after the lab.
+package underlay
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// Topology fixes every name and address of one lab.
+type Topology struct {
+	// Lab prefixes the name of everything on the host: at most 9 characters,
+	// so that "<Lab>-lab0" is a legal interface name.
+	Lab string `json:"lab"`
+	// Nodes is the number of nodes, 1 to 100.
+	Nodes int `json:"nodes"`
+	// Octet is the third byte of the IPv4 network 192.168.<Octet>.0/24 and,
+	// read as hexadecimal digits, the second byte of fd<Octet>::/64.
+	Octet int `json:"octet"`
+}
+
+// DefaultTopology is the lab of `make up` with n nodes.
+func DefaultTopology(n int) Topology { return Topology{Lab: "alioth", Nodes: n, Octet: 77} }
+
+// hostIndex is the host part of the host's own addresses; 0xfe in IPv6.
+const hostIndex = 254
+
+// Validate says what is wrong with t.
+func (t Topology) Validate() error {
+	switch {
+	case t.Lab == "" || len(t.Lab) > 9:
+		return fmt.Errorf("lab name %q: use 1 to 9 characters", t.Lab)
+	case t.Nodes < 1 || t.Nodes > 100:
+		return fmt.Errorf("%d nodes: use 1 to 100", t.Nodes)
+	case t.Octet < 1 || t.Octet > 99:
+		return fmt.Errorf("network number %d: use 1 to 99", t.Octet)
+	}
+	return nil
+}
+
+// Node returns the name of node i, counted from 1. Its network namespace has
+// the same name.
+func (t Topology) Node(i int) string { return fmt.Sprintf("%s-node%d", t.Lab, i) }
+
+// NodeNames returns the names of all nodes in order.
+func (t Topology) NodeNames() []string {
+	names := make([]string, 0, t.Nodes)
+	for i := 1; i <= t.Nodes; i++ {
+		names = append(names, t.Node(i))
+	}
+	return names
+}
+
+// NodeIndex returns the number of a node by its name, 0 when there is none.
+func (t Topology) NodeIndex(name string) int {
+	for i := 1; i <= t.Nodes; i++ {
+		if t.Node(i) == name {
+			return i
+		}
+	}
+	return 0
+}
+
+// Switch is the name of the network namespace that holds the bridge.
+func (t Topology) Switch() string { return t.Lab + "-switch" }
+
+// HostLink is the name of the host's interface in the lab's network.
+func (t Topology) HostLink() string { return t.Lab + "-lab0" }
+
+// HostPrefix starts the name of the namespace of each additional host.
+func (t Topology) HostPrefix() string { return t.Lab + "-host-" }
+
+// NodeIPs returns the IPv4 and the IPv6 address of node i, counted from 1.
+func (t Topology) NodeIPs(i int) (v4, v6 netip.Addr) {
+	return t.address(i, fmt.Sprintf("%d", i))
+}
+
+// HostIPs returns the host's own addresses in the lab's network, which are the
+// nodes' default gateways.
+func (t Topology) HostIPs() (v4, v6 netip.Addr) {
+	return t.address(hostIndex, fmt.Sprintf("%x", hostIndex))
+}
+
+func (t Topology) address(host4 int, host6 string) (v4, v6 netip.Addr) {
+	v4 = netip.AddrFrom4([4]byte{192, 168, byte(t.Octet), byte(host4)})
+	v6 = netip.MustParseAddr(fmt.Sprintf("fd%02d::%s", t.Octet, host6))
+	return v4, v6
+}
+
+// Networks returns the lab's IPv4 and IPv6 network.
+func (t Topology) Networks() (v4, v6 netip.Prefix) {
+	h4, h6 := t.HostIPs()
+	return netip.PrefixFrom(h4, 24).Masked(), netip.PrefixFrom(h6, 64).Masked()
+}
+
+// onLink returns addr as an interface address of the lab's network.
+func (t Topology) onLink(addr netip.Addr) *net.IPNet {
+	bits, length := 24, 32
+	if addr.Is6() {
+		bits, length = 64, 128
+	}
+	return &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, length)}
+}

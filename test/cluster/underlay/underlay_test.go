@@ -1,0 +1,213 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+)
+
+func TestNamesAndAddressesFollowFromTheTopology(t *testing.T) {
+	topology := Topology{Lab: "alioth", Nodes: 12, Octet: 77}
+	if err := topology.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	v4, v6 := topology.NodeIPs(12)
+	host4, host6 := topology.HostIPs()
+	net4, net6 := topology.Networks()
+	got := []string{
+		topology.Node(12), v4.String(), v6.String(), topology.HostLink(), host4.String(), host6.String(),
+		net4.String(), net6.String(), topology.Switch(), NetNSPath(topology.Node(1)),
+	}
+	want := []string{
+		"alioth-node12", "192.168.77.12", "fd77::12", "alioth-lab0", "192.168.77.254", "fd77::fe",
+		"192.168.77.0/24", "fd77::/64", "alioth-switch", "/run/netns/alioth-node1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if i := topology.NodeIndex("alioth-node12"); i != 12 {
+		t.Errorf("index %d, want 12", i)
+	}
+	if i := topology.NodeIndex("alioth-node13"); i != 0 {
+		t.Errorf("index of an unknown node %d, want 0", i)
+	}
+}
+
+func TestATopologyThatCannotBeIsRefused(t *testing.T) {
+	for name, topology := range map[string]Topology{
+		"no name":             {Nodes: 1, Octet: 1},
+		"link name too long":  {Lab: "abcdefghij", Nodes: 1, Octet: 1},
+		"no nodes":            {Lab: "a", Octet: 1},
+		"more nodes than fit": {Lab: "a", Nodes: 101, Octet: 1},
+		"no network":          {Lab: "a", Nodes: 1},
+	} {
+		if topology.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// newLab makes a small underlay that goes with the test.
+func newLab(t *testing.T) Topology {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make network namespaces")
+	}
+	topology := Topology{Lab: "alutest", Nodes: 2, Octet: 79}
+	t.Cleanup(func() {
+		if err := topology.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := topology.Up(false); err != nil {
+		t.Fatal(err)
+	}
+	return topology
+}
+
+// reach opens a TCP connection between two namespaces; "" is the host's.
+func reach(from, to string, addr netip.Addr) error {
+	var listener net.Listener
+	err := inNS(to, func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(addr, 0).String())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	return inNS(from, func() error {
+		conn, err := net.DialTimeout("tcp", listener.Addr().String(), 2*time.Second)
+		if err != nil {
+			return fmt.Errorf("dial: %w", err)
+		}
+		return conn.Close()
+	})
+}
+
+func TestNodesAndHostReachEachOtherInBothFamilies(t *testing.T) {
+	topology := newLab(t)
+	if err := topology.Up(false); err != nil {
+		t.Fatalf("making it again: %v", err)
+	}
+	node4, node6 := topology.NodeIPs(2)
+	host4, host6 := topology.HostIPs()
+	for _, tt := range []struct {
+		name, from, to string
+		addr           netip.Addr
+	}{
+		{"node to node, IPv4", topology.Node(1), topology.Node(2), node4},
+		{"node to node, IPv6", topology.Node(1), topology.Node(2), node6},
+		{"host to node, IPv4", "", topology.Node(2), node4},
+		{"host to node, IPv6", "", topology.Node(2), node6},
+		{"node to host, IPv4", topology.Node(1), "", host4},
+		{"node to host, IPv6", topology.Node(1), "", host6},
+	} {
+		if err := reach(tt.from, tt.to, tt.addr); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestACutCableTakesTheCarrierUntilItIsRestored(t *testing.T) {
+	topology := newLab(t)
+	carrier := func() (up bool) {
+		err := inNS(topology.Node(1), func() error {
+			link, err := netlink.LinkByName(nodeLink)
+			if err == nil {
+				up = link.Attrs().OperState == netlink.OperUp
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return up
+	}
+	// The kernel reports a changed carrier from a work queue.
+	wait := func(want bool) {
+		t.Helper()
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		deadline := time.After(10 * time.Second)
+		for carrier() != want {
+			select {
+			case <-ticker.C:
+			case <-deadline:
+				t.Fatalf("carrier is not %v", want)
+			}
+		}
+	}
+	wait(true)
+	if err := topology.SetLink(1, false); err != nil {
+		t.Fatal(err)
+	}
+	wait(false)
+	node4, _ := topology.NodeIPs(1)
+	if err := reach(topology.Node(2), topology.Node(1), node4); err == nil {
+		t.Error("the node is reached without its cable")
+	}
+	if err := topology.SetLink(1, true); err != nil {
+		t.Fatal(err)
+	}
+	wait(true)
+	if err := reach(topology.Node(2), topology.Node(1), node4); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddedHostIsOnTheNetworkUntilItIsRemoved(t *testing.T) {
+	topology := newLab(t)
+	ip := netip.MustParseAddr("192.168.79.200")
+	ns, err := topology.AddHost("stranger", ip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node4, _ := topology.NodeIPs(1)
+	if err := reach(ns, topology.Node(1), node4); err != nil {
+		t.Errorf("from the host: %v", err)
+	}
+	if err := reach(topology.Node(1), ns, ip); err != nil {
+		t.Errorf("to the host: %v", err)
+	}
+	if err := topology.RemoveHost("stranger"); err != nil {
+		t.Fatal(err)
+	}
+	if err := topology.RemoveHost("stranger"); err != nil {
+		t.Errorf("removing it again: %v", err)
+	}
+	names, err := topology.Namespaces()
+	if err != nil || slices.Contains(names, ns) {
+		t.Errorf("namespaces %v, %v: want %s gone", names, err, ns)
+	}
+}
+
+func TestDownRemovesEverythingAndMayBeRepeated(t *testing.T) {
+	topology := newLab(t)
+	if _, err := topology.AddHost("stranger", netip.MustParseAddr("192.168.79.200")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := topology.Down(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := topology.Namespaces()
+		if err != nil || len(names) != 0 {
+			t.Errorf("namespaces left: %v, %v", names, err)
+		}
+		if _, err := netlink.LinkByName(topology.HostLink()); !errors.As(err, &netlink.LinkNotFoundError{}) {
+			t.Errorf("the host's link: %v; want not found", err)
+		}
+	}
+}

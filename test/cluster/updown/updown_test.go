@@ -1,0 +1,409 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package updown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/images"
+)
+
+// labName and labOctet keep these tests apart from a lab of `make up`.
+const (
+	labName  = "altest"
+	labOctet = 78
+)
+
+// fixture is a lab to be, with what was on the host before it.
+type fixture struct {
+	root     string
+	options  cluster.Options
+	traces   traces
+	before   []string
+	settings map[string]string
+	hooks    int
+}
+
+// newFixture takes stock of the host. The lab goes with the test.
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	if os.Getenv("ALIOTH_TEST_LAB") == "" {
+		t.Skip("brings up a cluster: set ALIOTH_TEST_LAB=1")
+	}
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	// An archive survives every lab: built here, the rest must be gone.
+	f := &fixture{
+		root:   root,
+		traces: traces{lab: labName, dir: filepath.Join(dir, "nodes"), namespaces: map[uint64]*os.File{}},
+		options: cluster.Options{
+			Topology: underlay.Topology{Lab: labName, Nodes: 2, Octet: labOctet},
+			CNI:      cluster.CNIBridge, Dir: dir, Progress: func(line string) { t.Log(line) },
+		},
+	}
+	t.Cleanup(f.traces.release)
+	f.before, f.settings, f.hooks = f.traces.find(t), host.Settings(), socketHooks(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := cluster.Down(ctx, root, dir, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// down takes the lab down and compares the host with before.
+func (f *fixture) down(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := cluster.Down(ctx, f.root, f.options.Dir, f.options.Progress); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(f.before, f.traces.find(t)); diff != "" {
+		t.Errorf("traces on the host (-before +after):\n%s", diff)
+	}
+	f.traces.release()
+	for _, name := range []string{"kubeconfig", "state.json", "bin", "control", "nodes", "cache"} {
+		if _, err := os.Stat(filepath.Join(f.options.Dir, name)); !os.IsNotExist(err) {
+			t.Errorf("%s is left in the lab's folder", name)
+		}
+	}
+	if otherLabs(t) == 0 {
+		if diff := cmp.Diff(f.settings, host.Settings()); diff != "" {
+			t.Errorf("kernel settings (-before +after):\n%s", diff)
+		}
+		// The kernel frees a link some time after its last pin.
+		err := cluster.WaitFor(ctx, "the socket hooks are gone", func(context.Context) error {
+			if n := socketHooks(t); n != f.hooks {
+				return fmt.Errorf("%d at the root cgroup, %d before", n, f.hooks)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUpDownLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	c, err := cluster.Up(t.Context(), f.root, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startPods(t, c)
+	t.Run("commands run in pods, on nodes and on further hosts", func(t *testing.T) { testCommands(t, c) })
+	t.Run("pods resolve names and reach each other across nodes", func(t *testing.T) { testTraffic(t, c) })
+	t.Run("a killed container is started again", func(t *testing.T) { testKill(t, c) })
+	t.Run("a node without its cable is unreachable until it is back", func(t *testing.T) { testCable(t, c) })
+	t.Run("a stopped daemon stays away until it is started", func(t *testing.T) { testStop(t, c) })
+	t.Run("bringing it up again changes nothing", func(t *testing.T) { f.testUpAgain(t, c) })
+	f.traces.learn(t)
+	f.down(t)
+	f.down(t)
+}
+
+func TestUpDownWithAliothLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	if _, err := os.Stat(filepath.Join(f.root, "helm", "alioth", "Chart.yaml")); err != nil {
+		t.Skip("needs the chart in helm/alioth")
+	}
+	f.options.CNI = cluster.CNIAlioth
+	c, err := cluster.Up(t.Context(), f.root, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("a killed daemon comes back", func(t *testing.T) { testKillDaemon(t, c) })
+	t.Run("a pod's namespace is known", func(t *testing.T) { testPodNetNS(t, c) })
+	if socketHooks(t) == f.hooks {
+		t.Error("no socket hooks while Alioth is up: the search for leftovers would miss them")
+	}
+	f.traces.learn(t)
+	f.down(t)
+}
+
+// testKillDaemon kills, freezes and resumes the daemon of one node.
+func testKillDaemon(t *testing.T, c *cluster.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	nodeName := c.Nodes()[0].Name
+	if err := c.StopDaemon(ctx, nodeName); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ResumeDaemon(ctx, nodeName); err != nil {
+		t.Fatal(err)
+	}
+	before, err := c.DaemonPod(ctx, nodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.KillDaemon(ctx, nodeName); err != nil {
+		t.Fatal(err)
+	}
+	err = cluster.WaitFor(ctx, "the daemon was started again", func(ctx context.Context) error {
+		pod, err := c.DaemonPod(ctx, nodeName)
+		if err != nil {
+			return err
+		}
+		was, is := before.Status.ContainerStatuses[0].RestartCount, pod.Status.ContainerStatuses[0].RestartCount
+		if pod.UID != before.UID || is != was+1 {
+			return fmt.Errorf("%d restarts, %d before", is, was)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func testPodNetNS(t *testing.T, c *cluster.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pods, err := c.WaitPodsReady(ctx, "kube-system", "k8s-app=kube-dns", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := c.PodNetNS(ctx, pods[0].Namespace, pods[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, ok := inodeOf(path)
+	node, _ := inodeOf("/proc/self/ns/net")
+	if !ok || pod == node {
+		t.Errorf("%s: inode %d is not a namespace of the pod's own", path, pod)
+	}
+}
+
+// podManifest is a pod on a given node whose command lasts until it is killed.
+const podManifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s}
+spec:
+  nodeName: %[2]s
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: main, image: "%[3]s", imagePullPolicy: Never, command: [/bin/sleep, infinity]}
+---
+`
+
+// startPods starts the pods pod1 and pod2, each on the node of that number.
+func startPods(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var manifest strings.Builder
+	for i, n := range c.Nodes() {
+		fmt.Fprintf(&manifest, podManifest, fmt.Sprintf("pod%d", i+1), n.Name, images.TestTool)
+	}
+	err := cluster.WaitFor(ctx, "the ServiceAccount exists", func(ctx context.Context) error {
+		return c.Apply(ctx, []byte(manifest.String()))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Nodes() {
+		if err := c.WaitPodReady(ctx, "default", fmt.Sprintf("pod%d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testCommands(t *testing.T, c *cluster.Cluster) {
+	ctx := t.Context()
+	out, err := c.ExecInPod(ctx, "default", "pod1", "", "sh", "-c", "echo hello; echo $0")
+	if err != nil || out != "hello\nsh\n" {
+		t.Errorf("in the pod: %q, %v", out, err)
+	}
+	_, err = c.ExecInPod(ctx, "default", "pod1", "main", "sh", "-c", "echo sorry >&2; exit 7")
+	var exit utilexec.ExitError
+	if !errors.As(err, &exit) || exit.ExitStatus() != 7 || !strings.Contains(err.Error(), "sorry") {
+		t.Errorf("a failing command: %v", err)
+	}
+	for _, n := range c.Nodes() {
+		out, err := c.NodeExec(ctx, n.Name, "hostname")
+		if err != nil || strings.TrimSpace(out) != n.Name {
+			t.Errorf("on %s: %q, %v", n.Name, out, err)
+		}
+	}
+	stranger, err := c.AddHost("stranger", netip.MustParseAddr(fmt.Sprintf("192.168.%d.200", labOctet)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = stranger.Exec(ctx, "ip", "-4", "-o", "addr", "show", "dev", "eth0")
+	if err != nil || !strings.Contains(out, fmt.Sprintf("192.168.%d.200/24", labOctet)) {
+		t.Errorf("on the further host: %q, %v", out, err)
+	}
+	if err := stranger.Remove(); err != nil {
+		t.Error(err)
+	}
+	if out, err := c.Kubectl(ctx, "get", "nodes", "-o", "name"); err != nil || strings.Count(out, "node/") != len(c.Nodes()) {
+		t.Errorf("kubectl: %q, %v", out, err)
+	}
+}
+
+func testTraffic(t *testing.T, c *cluster.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pod2, err := c.Client().CoreV1().Pods("default").Get(ctx, "pod2", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pod2.Status.PodIPs) != 2 {
+		t.Errorf("pod addresses %v: want one per family", pod2.Status.PodIPs)
+	}
+	for _, ip := range pod2.Status.PodIPs {
+		if _, err := c.ExecInPod(ctx, "default", "pod1", "", "ping", "-c", "1", "-W", "5", ip.IP); err != nil {
+			t.Error(err)
+		}
+	}
+	servers, err := c.WaitPodsReady(ctx, "kube-system", "k8s-app=kube-dns", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody serves ClusterIPs here, so the question goes to a server itself.
+	out, err := c.ExecInPod(ctx, "default", "pod1", "", "nslookup", "kubernetes.default.svc.cluster.local", servers[0].Status.PodIP)
+	if err != nil || !strings.Contains(out, "10.96.0.1") {
+		t.Errorf("name resolution: %q, %v", out, err)
+	}
+}
+
+func testKill(t *testing.T, c *cluster.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.SignalContainer(ctx, "default", "pod1", "", unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := cluster.WaitFor(ctx, "the container was started again", func(ctx context.Context) error {
+		pod, err := c.Client().CoreV1().Pods("default").Get(ctx, "pod1", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if n := pod.Status.ContainerStatuses[0].RestartCount; n != 1 {
+			return fmt.Errorf("%d restarts", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitPodReady(ctx, "default", "pod1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func testCable(t *testing.T, c *cluster.Cluster) {
+	first, second := c.Nodes()[0], c.Nodes()[1]
+	ping := func(ctx context.Context) error {
+		_, err := c.NodeExec(ctx, first.Name, "/bin/busybox", "ping", "-c", "1", "-W", "1", second.IPv4.String())
+		return err
+	}
+	if err := ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CutLink(second.Name); err != nil {
+		t.Fatal(err)
+	}
+	if ping(t.Context()) == nil {
+		t.Error("the node answers without its cable")
+	}
+	if err := c.RestoreLink(second.Name); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := cluster.WaitFor(ctx, "the node answers again", ping); err != nil {
+		t.Error(err)
+	}
+}
+
+func testStop(t *testing.T, c *cluster.Cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	name := c.Nodes()[0].Name + "/kube-apiserver"
+	answers := func(ctx context.Context) error {
+		_, err := c.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err
+	}
+	if err := c.StopProcess(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	if answers(ctx) == nil {
+		t.Error("the API server answers after its end")
+	}
+	if err := c.StartProcess(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.WaitFor(ctx, "the API server answers again", answers); err != nil {
+		t.Error(err)
+	}
+}
+
+func (f *fixture) testUpAgain(t *testing.T, c *cluster.Cluster) {
+	before := processes(t, c)
+	again, err := cluster.Up(t.Context(), f.root, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, processes(t, again)); diff != "" {
+		t.Errorf("daemons (-before +after):\n%s", diff)
+	}
+}
+
+// processes returns the lab's daemons by name.
+func processes(t *testing.T, c *cluster.Cluster) map[string]int {
+	t.Helper()
+	pids := maps.Collect(c.Daemons())
+	if len(pids) < 4+3*len(c.Nodes()) {
+		t.Fatalf("only %v run", pids)
+	}
+	return pids
+}
+
+func TestDownCleansAHalfStartedLab(t *testing.T) {
+	for _, line := range []string{"making 2 nodes", "starting the control plane", "the API server is ready", "starting the kubelets", "waiting for cluster DNS"} {
+		t.Run("stopped when it said: "+line, func(t *testing.T) {
+			f := newFixture(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options := f.options
+			reached := false
+			options.Progress = func(said string) {
+				if strings.HasPrefix(said, line) {
+					reached = true
+					cancel()
+				}
+			}
+			if _, err := cluster.Up(ctx, f.root, options); err == nil {
+				t.Error("it came up although it was stopped")
+			}
+			if !reached {
+				t.Fatalf("it never said %q", line)
+			}
+			f.down(t)
+		})
+	}
+}
