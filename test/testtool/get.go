@@ -1,0 +1,45 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func getCommand() *cobra.Command {
+	var timeout time.Duration
+	command := &cobra.Command{
+		Use:   "get URL",
+		Short: "Print what an HTTP server answers",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			ctx, cancel := within(command.Context(), timeout)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
+			if err != nil {
+				return fmt.Errorf("get %s: %w", args[0], err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return fmt.Errorf("get %s: %w", args[0], err)
+			}
+			defer func() { err = errors.Join(err, response.Body.Close()) }()
+			if _, err := io.Copy(command.OutOrStdout(), response.Body); err != nil {
+				return fmt.Errorf("get %s: %w", args[0], err)
+			}
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("get %s: %s", args[0], response.Status)
+			}
+			return nil
+		},
+	}
+	command.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait")
+	return command
+}

@@ -1,0 +1,124 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package load_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/test/testtool/load"
+	"github.com/alioth-net/alioth/test/testtool/server"
+)
+
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer listener.Close()
+	return uint16(listener.Addr().(*net.TCPAddr).Port)
+}
+
+func startServer(t *testing.T) server.Config {
+	t.Helper()
+	config := server.Config{Name: "here", Stream: freePort(t), Sink: freePort(t), RoundTrip: freePort(t), HTTP: freePort(t)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.New(config, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("server ended: %v", err)
+		}
+	})
+	waitForPort(t, config.HTTP)
+	return config
+}
+
+func waitForPort(t *testing.T, port uint16) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-ticker.C {
+		if conn, err := net.Dial("tcp", at(port)); err == nil {
+			conn.Close()
+			return
+		}
+	}
+	t.Fatalf("port %d does not listen", port)
+}
+
+func at(port uint16) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+func TestStreamReturnsEveryRecord(t *testing.T) {
+	config := startServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begun := 0
+	got := load.Stream(ctx, at(config.Stream), time.Millisecond, func() { begun++ })
+	if got.Sent == 0 || got.Returned != got.Sent || got.Corrupt != 0 || got.Reconnects != 0 || begun != 1 {
+		t.Errorf("got %+v, begun %d times; want every record returned over one connection", got, begun)
+	}
+}
+
+// A server that cuts the first connection and then garbles a record.
+func TestStreamReportsBrokenConnectionsAndCorruptRecords(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() {
+		first, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		first.Close()
+		second, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer second.Close()
+		record := make([]byte, 1024)
+		if _, err := io.ReadFull(second, record); err != nil {
+			return
+		}
+		record[500]++
+		_, _ = second.Write(record)
+		cancel()
+		_, _ = io.Copy(second, second)
+	}()
+	got := load.Stream(ctx, listener.Addr().String(), time.Millisecond, nil)
+	if got.Reconnects != 1 || got.Corrupt != 1 {
+		t.Errorf("got %+v, want 1 reconnect and 1 corrupt record", got)
+	}
+}
+
+func TestRatesAreThoseThatTheReceiverCounted(t *testing.T) {
+	config := startServer(t)
+	tcp, err := load.TCP(t.Context(), at(config.Sink), 100*time.Millisecond, 64<<10)
+	if err != nil || tcp.Bytes == 0 || tcp.BitsPerSecond == 0 {
+		t.Errorf("tcp: %+v, %v", tcp, err)
+	}
+	udp, err := load.UDP(t.Context(), at(config.Sink), 100*time.Millisecond, 64)
+	if err != nil || udp.Packets == 0 || udp.Packets > udp.Sent || udp.Bytes != udp.Packets*64 {
+		t.Errorf("udp: %+v, %v", udp, err)
+	}
+}
+
+func TestRoundTripsAreCounted(t *testing.T) {
+	config := startServer(t)
+	got, err := load.RoundTrip(t.Context(), at(config.RoundTrip), 100*time.Millisecond)
+	if err != nil || got.Transactions == 0 || got.RTT.P50 == 0 || got.RTT.P99 < got.RTT.P50 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

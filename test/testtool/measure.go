@@ -1,0 +1,101 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/test/testtool/load"
+	"github.com/alioth-net/alioth/test/testtool/offload"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+func streamCommand() *cobra.Command {
+	var interval, limit time.Duration
+	var stopFile, begunFile string
+	command := &cobra.Command{
+		Use:   "stream ADDRESS:PORT",
+		Short: "Send numbered records over one TCP connection and check that they come back",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			ctx, cancel := within(command.Context(), limit)
+			defer cancel()
+			ctx, cancelFile := untilFile(ctx, stopFile)
+			defer cancelFile()
+			return printJSON(command.OutOrStdout(), load.Stream(ctx, args[0], interval, func() { touch(begunFile) }))
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&interval, "interval", time.Millisecond, "time between two records of 1 kB")
+	flags.DurationVar(&limit, "duration", 0, "end after this time; 0: no limit")
+	flags.StringVar(&stopFile, "stop-file", "", "end when this file exists")
+	flags.StringVar(&begunFile, "begun-file", "", "make this file when the first record is back")
+	return command
+}
+
+type loadFunc func(ctx context.Context, target string, duration time.Duration, size int) (report.Load, error)
+
+func loadCommand() *cobra.Command {
+	var duration time.Duration
+	var size int
+	command := &cobra.Command{
+		Use:   "load tcp|udp ADDRESS:PORT",
+		Short: "Send as fast as possible to a sink and print the rate that it received",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			run, ok := map[string]loadFunc{"tcp": load.TCP, "udp": load.UDP}[args[0]]
+			if !ok {
+				return fmt.Errorf("unknown protocol %q: want tcp or udp", args[0])
+			}
+			result, err := run(command.Context(), args[1], duration, size)
+			if err != nil {
+				return err
+			}
+			return printJSON(command.OutOrStdout(), result)
+		},
+	}
+	command.Flags().DurationVar(&duration, "duration", 2*time.Second, "how long to send")
+	command.Flags().IntVar(&size, "size", 128<<10, "bytes of one write, or of one datagram's payload")
+	return command
+}
+
+func latencyCommand() *cobra.Command {
+	var duration time.Duration
+	command := &cobra.Command{
+		Use:   "latency ADDRESS:PORT",
+		Short: "Send one byte and wait for one byte over TCP, again and again, and print the rate and times",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			result, err := load.RoundTrip(command.Context(), args[0], duration)
+			if err != nil {
+				return err
+			}
+			return printJSON(command.OutOrStdout(), result)
+		},
+	}
+	command.Flags().DurationVar(&duration, "duration", 2*time.Second, "how long to go on")
+	return command
+}
+
+func offloadCommand() *cobra.Command {
+	var device string
+	command := &cobra.Command{
+		Use:   "offload on|off",
+		Short: "Turn a device's segmentation offloads on or off",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch args[0] {
+			case "on", "off":
+				return offload.SetSegmentation(device, args[0] == "on")
+			}
+			return fmt.Errorf("unknown setting %q: want on or off", args[0])
+		},
+	}
+	command.Flags().StringVar(&device, "device", "eth0", "device")
+	return command
+}

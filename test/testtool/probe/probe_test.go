@@ -1,0 +1,145 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/test/testtool/probe"
+	"github.com/alioth-net/alioth/test/testtool/server"
+)
+
+// freePort returns a TCP port that nothing listens on now.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer listener.Close()
+	return uint16(listener.Addr().(*net.TCPAddr).Port)
+}
+
+func startServer(t *testing.T) server.Config {
+	t.Helper()
+	config := server.Config{Name: "here", Echo: freePort(t), HTTP: freePort(t)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.New(config, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("server ended: %v", err)
+		}
+	})
+	return config
+}
+
+func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
+	config := startServer(t)
+	echo, web := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), config.Echo), netip.AddrPortFrom(netip.MustParseAddr("::1"), config.HTTP)
+	for _, target := range []string{"tcp://" + echo.String(), "udp://" + echo.String(), "http://" + web.String() + "/x"} {
+		t.Run(target[:4], func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			got := probe.Ask(ctx, target)
+			if !got.OK || got.Name != "here" || !netip.MustParseAddr(got.Peer).IsLoopback() {
+				t.Errorf("got %+v, want an answer of \"here\" to a loopback address", got)
+			}
+		})
+	}
+}
+
+func TestAConnectionIsEnoughForConnect(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	if got := probe.Ask(t.Context(), "connect://"+listener.Addr().String()); !got.OK {
+		t.Errorf("a server that says nothing: %+v, want a connection", got)
+	}
+}
+
+func TestAskReportsTheLastErrorWhenNothingAnswers(t *testing.T) {
+	tests := map[string]struct{ target, want string }{
+		"a closed port":     {"tcp://127.0.0.1:1", "refused"},
+		"no connection":     {"connect://127.0.0.1:1", "refused"},
+		"no address":        {"icmp://nowhere", "can't be read"},
+		"an unknown scheme": {"sctp://127.0.0.1:1", "unknown scheme"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			got := probe.Ask(ctx, tt.target)
+			if got.OK || !strings.Contains(got.Error, tt.want) {
+				t.Errorf("got %+v, want an error with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAnAttemptCutShortDoesNotHideTheErrorBeforeIt(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for first := true; ; first = false {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if first {
+				conn.Close()
+				continue
+			}
+			t.Cleanup(func() { conn.Close() })
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*probe.Interval)
+	defer cancel()
+	got := probe.Ask(ctx, "tcp://"+listener.Addr().String())
+	if got.OK || strings.Contains(got.Error, "timeout") {
+		t.Errorf("got %+v, want the error of the connection that was closed", got)
+	}
+}
+
+func TestPingCountsEveryReply(t *testing.T) {
+	for _, target := range []string{"127.0.0.1", "::1"} {
+		t.Run(target, func(t *testing.T) {
+			got, err := probe.Ping(t.Context(), probe.Series{
+				Target: netip.MustParseAddr(target), Interval: time.Millisecond, Count: 50, Wait: 5 * time.Second,
+			})
+			if err != nil {
+				t.Fatalf("ping: %v", err)
+			}
+			if got.Sent != 50 || got.Received != 50 || got.Lost != 0 || got.LongestGap != 0 || got.RTT.Max == 0 {
+				t.Errorf("got %+v, want 50 sent and received", got)
+			}
+		})
+	}
+}
+
+func TestFirstReplyEndsWithTheReplyOrWithItsContext(t *testing.T) {
+	before := time.Now()
+	at, err := probe.FirstReply(t.Context(), netip.MustParseAddr("127.0.0.1"), time.Millisecond)
+	if err != nil || at.Before(before) {
+		t.Errorf("first reply at %s, %v; began at %s", at, err, before)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := probe.FirstReply(ctx, netip.MustParseAddr("192.0.2.1"), time.Millisecond); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context gives %v", err)
+	}
+}

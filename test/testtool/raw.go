@@ -1,0 +1,133 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/testtool/wire"
+)
+
+// virtualMAC is the one MAC of every gateway and neighbour in a VPC.
+const virtualMAC = "02:a1:07:00:00:01"
+
+// frameFlags are the text forms of a wire.Frame.
+type frameFlags struct {
+	sourceMAC, targetMAC   string
+	source, target         string
+	sourcePort, targetPort uint16
+	text                   string
+}
+
+func (f *frameFlags) register(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.sourceMAC, "source-mac", virtualMAC, "source MAC of the frame")
+	flags.StringVar(&f.targetMAC, "target-mac", virtualMAC, "target MAC of the frame")
+	flags.StringVar(&f.source, "source", "", "source address")
+	flags.StringVar(&f.target, "target", "", "target address")
+	flags.Uint16Var(&f.sourcePort, "source-port", 40000, "UDP source port")
+	flags.Uint16Var(&f.targetPort, "target-port", report.PortEcho, "UDP target port")
+	flags.StringVar(&f.text, "text", "raw", "payload")
+}
+
+func (f *frameFlags) encode() ([]byte, error) {
+	source, err := netip.ParseAddr(f.source)
+	if err != nil {
+		return nil, fmt.Errorf("read --source: %w", err)
+	}
+	target, err := netip.ParseAddr(f.target)
+	if err != nil {
+		return nil, fmt.Errorf("read --target: %w", err)
+	}
+	sourceMAC, err := net.ParseMAC(f.sourceMAC)
+	if err != nil {
+		return nil, fmt.Errorf("read --source-mac: %w", err)
+	}
+	targetMAC, err := net.ParseMAC(f.targetMAC)
+	if err != nil {
+		return nil, fmt.Errorf("read --target-mac: %w", err)
+	}
+	return wire.Frame{
+		SourceMAC: sourceMAC, TargetMAC: targetMAC, Payload: []byte(f.text),
+		Source: netip.AddrPortFrom(source, f.sourcePort), Target: netip.AddrPortFrom(target, f.targetPort),
+	}.Encode()
+}
+
+func rawCommand() *cobra.Command {
+	command := &cobra.Command{Use: "raw", Short: "Send crafted packets"}
+	command.AddCommand(rawFrameCommand(), rawVXLANCommand())
+	return command
+}
+
+func rawFrameCommand() *cobra.Command {
+	frame := &frameFlags{}
+	var device string
+	var count int
+	command := &cobra.Command{
+		Use:   "frame",
+		Short: "Put an Ethernet frame with a UDP datagram on a device",
+		Args:  cobra.NoArgs,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			data, err := frame.encode()
+			if err != nil {
+				return err
+			}
+			for range count {
+				if err := wire.Send(device, data); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	frame.register(command)
+	command.Flags().StringVar(&device, "device", "eth0", "device to send on")
+	command.Flags().IntVar(&count, "count", 1, "how often to send it")
+	return command
+}
+
+func rawVXLANCommand() *cobra.Command {
+	frame := &frameFlags{}
+	var underlay string
+	var vni uint32
+	var port uint16
+	var count int
+	command := &cobra.Command{
+		Use:   "vxlan",
+		Short: "Send an Ethernet frame inside VXLAN to a node",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			node, err := netip.ParseAddr(underlay)
+			if err != nil {
+				return fmt.Errorf("read --node: %w", err)
+			}
+			inner, err := frame.encode()
+			if err != nil {
+				return err
+			}
+			packet, err := wire.VXLAN(vni, inner)
+			if err != nil {
+				return err
+			}
+			for range count {
+				if err := wire.SendUDP(command.Context(), netip.AddrPortFrom(node, port), packet); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	frame.register(command)
+	flags := command.Flags()
+	flags.StringVar(&underlay, "node", "", "underlay address to send to")
+	flags.Uint32Var(&vni, "vni", 0, "VXLAN network identifier")
+	flags.Uint16Var(&port, "port", 4789, "tunnel port")
+	flags.IntVar(&count, "count", 1, "how often to send it")
+	return command
+}

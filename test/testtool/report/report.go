@@ -1,0 +1,119 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report holds what the test tool prints, as JSON, one value per line,
+// and the ports that its server uses, so that tests and benches read with the
+// same types that the tool writes with.
+package report
+
+import "time"
+
+// Ports on which "testtool serve" listens unless told otherwise.
+const (
+	// PortEcho answers every TCP line and UDP datagram with the server's name,
+	// the peer's address and the text.
+	PortEcho = 7001
+	// PortStream returns every byte that comes in over TCP.
+	PortStream = 7002
+	// PortSink swallows TCP and UDP load and says how much came in.
+	PortSink = 7003
+	// PortRoundTrip returns each one-byte TCP request at once.
+	PortRoundTrip = 7004
+	// PortHTTP serves /healthz, /hostname, /echo, /seen and any other path.
+	PortHTTP = 8080
+	// PortGRPC serves the gRPC health protocol.
+	PortGRPC = 9090
+)
+
+// Probe is the outcome of one "testtool probe" target.
+type Probe struct {
+	// Target as given, for example tcp://10.10.1.2:7001.
+	Target string `json:"target"`
+	// OK is true when an answer came.
+	OK bool `json:"ok"`
+	// Name that the server gave itself; empty for ICMP.
+	Name string `json:"name,omitempty"`
+	// Peer is the prober's own address as the server saw it; empty for ICMP.
+	Peer string `json:"peer,omitempty"`
+	// Error of the last attempt when no answer came.
+	Error string `json:"error,omitempty"`
+	// Took is the time until the answer, failed attempts included.
+	Took time.Duration `json:"took"`
+}
+
+// Ping sums up a series of echo requests.
+type Ping struct {
+	Target     string `json:"target"`
+	Sent       int    `json:"sent"`
+	Received   int    `json:"received"`
+	Lost       int    `json:"lost"`
+	Duplicates int    `json:"duplicates"`
+	// LongestGap is the greatest number of requests in a row that got no reply.
+	LongestGap int `json:"longestGap"`
+	// RTT of the requests that got a reply.
+	RTT Quantiles `json:"rtt"`
+}
+
+// FirstReply is when an address answered for the first time.
+type FirstReply struct {
+	Target string    `json:"target"`
+	At     time.Time `json:"at"`
+}
+
+// Stream sums up a long transfer over one TCP connection at a time.
+type Stream struct {
+	Target string `json:"target"`
+	// Records sent, and those that came back in order and unchanged.
+	Sent     int `json:"sent"`
+	Returned int `json:"returned"`
+	// Reconnects is how often the connection broke and was opened anew.
+	Reconnects int `json:"reconnects"`
+	// Corrupt is the number of records that came back out of order or changed.
+	Corrupt int `json:"corrupt"`
+	// LongestSilence between two returned records.
+	LongestSilence time.Duration `json:"longestSilence"`
+	// Errors that broke a connection, in order.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Load is the result of a one-way load: bytes or datagrams per second as the
+// receiver counted them.
+type Load struct {
+	Target   string        `json:"target"`
+	Bytes    int64         `json:"bytes"`
+	Packets  int64         `json:"packets,omitempty"`
+	Sent     int64         `json:"sent,omitempty"`
+	Duration time.Duration `json:"duration"`
+	// BitsPerSecond received.
+	BitsPerSecond float64 `json:"bitsPerSecond"`
+	// PacketsPerSecond received; UDP only.
+	PacketsPerSecond float64 `json:"packetsPerSecond,omitempty"`
+}
+
+// Latency is the result of request/response over one connection.
+type Latency struct {
+	Target       string        `json:"target"`
+	Transactions int64         `json:"transactions"`
+	Duration     time.Duration `json:"duration"`
+	PerSecond    float64       `json:"perSecond"`
+	RTT          Quantiles     `json:"rtt"`
+}
+
+// Quantiles of a series of durations; all zero for an empty series.
+type Quantiles struct {
+	Min  time.Duration `json:"min"`
+	Mean time.Duration `json:"mean"`
+	P50  time.Duration `json:"p50"`
+	P99  time.Duration `json:"p99"`
+	Max  time.Duration `json:"max"`
+}
+
+// Seen is one message that a server got.
+type Seen struct {
+	// Proto is tcp, udp, http or grpc.
+	Proto string `json:"proto"`
+	// Peer address, without the port.
+	Peer string `json:"peer"`
+	// Text of the line or datagram, or the path of the HTTP request.
+	Text string `json:"text"`
+}

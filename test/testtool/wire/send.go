@@ -1,0 +1,46 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Send puts a frame on a device as it is. Needs CAP_NET_RAW.
+func Send(device string, frame []byte) error {
+	link, err := net.InterfaceByName(device)
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", device, err)
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open packet socket (needs CAP_NET_RAW): %w", err)
+	}
+	defer unix.Close(fd)
+	to := &unix.SockaddrLinklayer{Ifindex: link.Index, Halen: 6}
+	copy(to.Addr[:], frame[:6])
+	if err := unix.Sendto(fd, frame, 0, to); err != nil {
+		return fmt.Errorf("send frame on %s: %w", device, err)
+	}
+	return nil
+}
+
+// SendUDP sends a datagram through the kernel's own stack.
+func SendUDP(ctx context.Context, target netip.AddrPort, payload []byte) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "udp", target.String())
+	if err != nil {
+		return fmt.Errorf("open udp socket: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write(payload); err != nil {
+		return fmt.Errorf("send to %s: %w", target, err)
+	}
+	return nil
+}
