@@ -1,0 +1,114 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// collected are the Warning headers that a client got.
+type collected struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (c *collected) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, text)
+}
+
+func template(edit func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
+	p := pod("pods", "p", "")
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}}, Spec: p.Spec}
+	edit(&template)
+	return template
+}
+
+func podOf(t corev1.PodTemplateSpec) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "pods", Name: "warned", Annotations: t.Annotations}, Spec: t.Spec}
+}
+
+func deploymentOf(t corev1.PodTemplateSpec) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "pods", Name: "warned"},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: t.Labels}, Template: t},
+	}
+}
+
+func cronJobOf(t corev1.PodTemplateSpec) *batchv1.CronJob {
+	t.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return &batchv1.CronJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "pods", Name: "warned"},
+		Spec: batchv1.CronJobSpec{
+			Schedule:    "0 0 1 1 *",
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: t}},
+		},
+	}
+}
+
+func TestWarningsNameWhatIsNotEnforcedYet(t *testing.T) {
+	podsNamespace(t)
+	plain := template(func(*corev1.PodTemplateSpec) {})
+	bandwidth := template(func(t *corev1.PodTemplateSpec) {
+		t.Annotations = map[string]string{"kubernetes.io/ingress-bandwidth": "1M"}
+	})
+	egress := template(func(t *corev1.PodTemplateSpec) {
+		t.Annotations = map[string]string{"kubernetes.io/egress-bandwidth": "1M"}
+	})
+	port := func(t *corev1.PodTemplateSpec) {
+		t.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	}
+	initPort := template(func(t *corev1.PodTemplateSpec) {
+		t.Spec.InitContainers = []corev1.Container{{
+			Name: "init", Image: "example.com/none", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 81}},
+		}}
+	})
+	onHost := template(func(t *corev1.PodTemplateSpec) { port(t); t.Spec.HostNetwork = true })
+	const noBandwidth, noPort, noPolicy = "does not enforce the annotations kubernetes.io/ingress-bandwidth", "does not serve hostPort", "does not enforce NetworkPolicy"
+
+	for _, tt := range []struct {
+		name   string
+		object client.Object
+		want   string
+	}{
+		{"a NetworkPolicy", &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "pods", Name: "warned"}}, noPolicy},
+		{"a pod with an ingress bandwidth", podOf(bandwidth), noBandwidth},
+		{"a pod with an egress bandwidth", podOf(egress), noBandwidth},
+		{"a pod with a host port", podOf(template(port)), noPort},
+		{"a pod whose init container has a host port", podOf(initPort), noPort},
+		{"a Deployment with a bandwidth", deploymentOf(bandwidth), noBandwidth},
+		{"a Deployment with a host port", deploymentOf(template(port)), noPort},
+		{"a CronJob with a host port", cronJobOf(template(port)), noPort},
+		{"a plain pod", podOf(plain), ""},
+		{"a plain Deployment", deploymentOf(plain), ""},
+		{"a plain CronJob", cronJobOf(plain), ""},
+		{"a pod on the node's network", podOf(onHost), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			warnings := new(collected)
+			config := configAs(t, clusterAdmin())
+			config.WarningHandlerWithContext = warnings
+			if err := newClient(t, config).Create(t.Context(), tt.object, client.DryRunAll); err != nil {
+				t.Fatalf("a warning must not refuse: %v", err)
+			}
+			if tt.want == "" && len(warnings.list) > 0 {
+				t.Errorf("got warnings %q, want none", warnings.list)
+			}
+			if tt.want != "" && !strings.Contains(strings.Join(warnings.list, "\n"), tt.want) {
+				t.Errorf("got warnings %q, want one with %q", warnings.list, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,261 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission shows what the chart's admission policies and roles allow
+// and refuse, on the real API server.
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+const (
+	root = "../../.."
+	// settleWithin bounds how long the API server may take to notice a new
+	// object that a policy has as its parameter. Usually that is milliseconds.
+	settleWithin = 10 * time.Second
+	settleEvery  = 50 * time.Millisecond
+)
+
+// cluster is an API server with the chart's roles and policies in force.
+type cluster struct {
+	server apiserver.Shared
+	once   sync.Once
+}
+
+var shared cluster
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard()) // clients log nothing that a test would miss
+	os.Exit(shared.server.Run(m))
+}
+
+// start returns the administrator's client, and on first use installs the
+// chart's roles and policies.
+func start(t *testing.T) client.Client {
+	t.Helper()
+	config := shared.server.Config(t)
+	admin := newClient(t, config)
+	shared.once.Do(func() {
+		installPolicies(t, admin)
+		awaitPolicies(t, admin)
+	})
+	return admin
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// installPolicies creates what the chart renders of the kinds that decide what
+// a request may do.
+func installPolicies(t *testing.T, admin client.Client) {
+	t.Helper()
+	create(t, admin, namespace(chart.Namespace, nil))
+	objects, err := chart.New(t, root, nil).Template(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, object := range objects {
+		switch object.GroupVersionKind().Group {
+		case rbacv1.GroupName, admissionregistrationv1.GroupName:
+			create(t, admin, object)
+			count++
+		}
+	}
+	if count == 0 {
+		t.Fatal("the chart renders neither roles nor policies")
+	}
+}
+
+// awaitPolicies returns when the policies created so far are in force. Those
+// take effect in the order of their creation, so one that refuses a certain
+// name, created last, tells.
+func awaitPolicies(t *testing.T, admin client.Client) {
+	t.Helper()
+	const name = "refused-by-the-sentinel"
+	match := &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+		},
+	}}}
+	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "zz-sentinel"},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: match,
+			Validations:      []admissionregistrationv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q", name)}},
+		},
+	})
+	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "zz-sentinel"},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "zz-sentinel", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	})
+	eventually(t, func(ctx context.Context) error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		err := admin.Create(ctx, probe, client.DryRunAll)
+		return wantRefused(err, name)
+	})
+}
+
+// user is somebody who sends requests.
+type user struct {
+	name   string
+	groups []string
+	// node is the node of the pod that a ServiceAccount's token is bound to.
+	node string
+}
+
+func operator() user { return serviceAccount(chart.OperatorUser, "node-a") }
+
+func daemonOn(node string) user { return serviceAccount(chart.DaemonUser, node) }
+
+func serviceAccount(name, node string) user {
+	return user{name: name, groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + chart.Namespace, "system:authenticated"}, node: node}
+}
+
+func kubelet(node string) user {
+	return user{name: "system:node:" + node, groups: []string{"system:nodes", "system:authenticated"}}
+}
+
+func person(name string) user { return user{name: name, groups: []string{"system:authenticated"}} }
+
+// clusterAdmin may do everything that roles can allow.
+func clusterAdmin() user {
+	return user{name: "root", groups: []string{"system:masters", "system:authenticated"}}
+}
+
+// as returns a client that sends requests as somebody.
+func as(t *testing.T, u user) client.Client {
+	t.Helper()
+	return newClient(t, configAs(t, u))
+}
+
+func configAs(t *testing.T, u user) *rest.Config {
+	t.Helper()
+	config := shared.server.Config(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: u.name, Groups: u.groups}
+	if u.node != "" {
+		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {u.node}}
+	}
+	return config
+}
+
+// grant gives a person a ClusterRole's rights everywhere.
+func grant(t *testing.T, admin client.Client, who user, role string) {
+	t.Helper()
+	create(t, admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: who.name + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
+	})
+}
+
+// grantRules makes a ClusterRole of rules and gives it to a person.
+func grantRules(t *testing.T, admin client.Client, who user, role string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})
+	grant(t, admin, who, role)
+}
+
+func create(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+// attempt is one request and what becomes of it.
+type attempt struct {
+	name string
+	who  user
+	do   func(ctx context.Context, c client.Client) error
+	// refused is part of the refusal; "" when the request is allowed.
+	refused string
+}
+
+// run makes the requests one after the other. A request that should be refused
+// is repeated while it is not, because parameters take a moment to arrive:
+// such a request must be a dry run.
+func run(t *testing.T, attempts []attempt) {
+	for _, a := range attempts {
+		t.Run(a.name, func(t *testing.T) {
+			c := as(t, a.who)
+			if a.refused == "" {
+				if err := a.do(t.Context(), c); err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			eventually(t, func(ctx context.Context) error { return wantRefused(a.do(ctx, c), a.refused) })
+		})
+	}
+}
+
+// wantRefused returns an error unless err is a refusal that says text.
+func wantRefused(err error, text string) error {
+	switch {
+	case err == nil:
+		return fmt.Errorf("allowed, want a refusal with %q", text)
+	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+		return fmt.Errorf("failed otherwise than by a refusal: %w", err)
+	case !strings.Contains(err.Error(), text):
+		return fmt.Errorf("want %q in the refusal: %w", text, err)
+	}
+	return nil
+}
+
+// eventually repeats check until it returns nil.
+func eventually(t *testing.T, check func(context.Context) error) {
+	t.Helper()
+	last := error(nil)
+	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, settleWithin, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/test/cluster/build"
+)
+
+// Ranges that the server gives to Services.
+const (
+	ServiceCIDR4 = "10.96.0.0/16"
+	ServiceCIDR6 = "fd96::/112"
+)
+
+// readyWithin bounds how long a server may take to serve. It is generous: the
+// machine may be busy with other packages' tests.
+const readyWithin = 2 * time.Minute
+
+// Start starts a server for one test, with the CRDs installed, and returns the
+// configuration of a cluster administrator (group system:masters). The server
+// ends with the test.
+func Start(t testing.TB) *rest.Config {
+	t.Helper()
+	s, err := New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s.Config()
+}
+
+// Shared is a server that the tests of one package share. The zero value is
+// ready for use; it must not be copied.
+type Shared struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+// Config starts the server if no test did before, and returns a copy of its
+// administrator's configuration.
+func (s *Shared) Config(t testing.TB) *rest.Config {
+	t.Helper()
+	s.once.Do(func() { s.server, s.err = New(context.WithoutCancel(t.Context())) })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.server.Config()
+}
+
+// Run runs the tests of a package, stops the server and returns the exit code.
+// It is what TestMain passes to os.Exit.
+func (s *Shared) Run(m *testing.M) int {
+	code := m.Run()
+	if s.server != nil {
+		s.server.Stop()
+	}
+	return code
+}
+
+// Server is a running etcd and kube-apiserver with a data folder of their own.
+type Server struct {
+	dir    string
+	etcd   *process
+	api    *process
+	config *rest.Config
+}
+
+// New starts a server and returns when it is ready and the CRDs are
+// established. The caller stops it.
+func New(ctx context.Context) (*Server, error) {
+	s, err := NewBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := installCRDs(ctx, s.config); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// NewBare starts a server without Alioth's CRDs and returns when it is ready.
+// The caller stops it.
+func NewBare(ctx context.Context) (_ *Server, err error) {
+	programs, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A port that was free a moment ago may be taken when the program binds
+	// it, so starting is tried again with others.
+	for range 3 {
+		var s *Server
+		if s, err = start(ctx, programs); err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errEnded) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("start an API server for tests: %w", err)
+}
+
+// Config returns a copy of the administrator's configuration, without a limit
+// on the rate of requests.
+func (s *Server) Config() *rest.Config {
+	return rest.CopyConfig(s.config)
+}
+
+// Stop ends both programs and deletes their data.
+func (s *Server) Stop() {
+	for _, p := range []*process{s.api, s.etcd} {
+		if p != nil {
+			p.stop()
+		}
+	}
+	// Nothing depends on the folder any more, and the system cleans the
+	// folder for temporary files anyway.
+	_ = os.RemoveAll(s.dir)
+}
+
+// programs are the paths of the two binaries.
+type programs struct {
+	etcd, api string
+}
+
+// find returns the binaries; the API server's is built when the cache lacks it.
+func find(ctx context.Context) (programs, error) {
+	etcd, err := exec.LookPath("etcd")
+	if err != nil {
+		return programs{}, fmt.Errorf("find etcd: %w; install Debian's package etcd-server", err)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return programs{}, err
+	}
+	cache, err := build.DefaultCache()
+	if err != nil {
+		return programs{}, err
+	}
+	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+	dir, err := builder.Ensure(ctx, build.Kubernetes())
+	if err != nil {
+		return programs{}, err
+	}
+	return programs{etcd: etcd, api: filepath.Join(dir, "kube-apiserver")}, nil
+}
+
+// moduleRoot returns the project's root: tests run in their package's folder.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the project's root: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "test", "cluster", "kubernetes", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("find the project's root: no folder above holds test/cluster/kubernetes")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+const pollEvery = 50 * time.Millisecond
+
+// start makes one attempt at starting both programs.
+func start(ctx context.Context, bin programs) (_ *Server, err error) {
+	dir, err := os.MkdirTemp("", "alioth-apiserver-")
+	if err != nil {
+		return nil, fmt.Errorf("make a data folder: %w", err)
+	}
+	s := &Server{dir: dir}
+	ok := false
+	defer func() {
+		if !ok {
+			s.Stop()
+		}
+	}()
+	ports, err := freePorts(ctx, 3)
+	if err != nil {
+		return nil, err
+	}
+	clients, peers, secure := loopback(ports[0]), loopback(ports[1]), ports[2]
+	if s.etcd, err = launch(ctx, dir, "etcd", bin.etcd, etcdArgs(dir, clients, peers)...); err != nil {
+		return nil, err
+	}
+	token := rand.Text()
+	args, err := apiArgs(dir, clients, secure, token)
+	if err != nil {
+		return nil, err
+	}
+	if s.api, err = launch(ctx, dir, "kube-apiserver", bin.api, args...); err != nil {
+		return nil, err
+	}
+	s.config = adminConfig(secure, token)
+	if err := s.waitReady(ctx); err != nil {
+		return nil, err
+	}
+	ok = true
+	return s, nil
+}
+
+func loopback(port int) string {
+	return "http://127.0.0.1:" + strconv.Itoa(port)
+}
+
+func adminConfig(port int, token string) *rest.Config {
+	return &rest.Config{
+		Host:        "https://127.0.0.1:" + strconv.Itoa(port),
+		BearerToken: token,
+		// The server signs its own certificate afresh in each run.
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		QPS:             -1,
+	}
+}
+
+func etcdArgs(dir, clients, peers string) []string {
+	return []string{
+		"--name=test",
+		"--data-dir=" + filepath.Join(dir, "etcd"),
+		"--listen-client-urls=" + clients,
+		"--advertise-client-urls=" + clients,
+		"--listen-peer-urls=" + peers,
+		"--initial-advertise-peer-urls=" + peers,
+		"--initial-cluster=test=" + peers,
+		"--unsafe-no-fsync",
+	}
+}
+
+// apiArgs writes the files that the API server needs into dir and returns its
+// arguments.
+func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
+	tokens := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("write the administrator's token: %w", err)
+	}
+	key := filepath.Join(dir, "service-account.key")
+	if err := writeKey(key); err != nil {
+		return nil, err
+	}
+	return []string{
+		"--etcd-servers=" + etcd,
+		"--cert-dir=" + filepath.Join(dir, "certs"),
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port),
+		// Nobody dials the Service "kubernetes" here, so the address in it
+		// (RFC 5737) need not exist.
+		"--advertise-address=192.0.2.1",
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + ServiceCIDR4 + "," + ServiceCIDR6,
+		"--service-account-key-file=" + key,
+		"--service-account-signing-key-file=" + key,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--token-auth-file=" + tokens,
+		"--authorization-mode=Node,RBAC",
+		"--allow-privileged=true",
+		"--enable-admission-plugins=NodeRestriction",
+		// No controller makes ServiceAccounts, so pods could not be created.
+		"--disable-admission-plugins=ServiceAccount",
+	}, nil
+}
+
+// writeKey writes a fresh key for signing ServiceAccount tokens.
+func writeKey(path string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return fmt.Errorf("make the ServiceAccount key: %w", err)
+	}
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		return fmt.Errorf("write the ServiceAccount key: %w", err)
+	}
+	return nil
+}
+
+// freePorts returns n different loopback TCP ports that are free now.
+func freePorts(ctx context.Context, n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // at the end, so that all differ
+		addr, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil, fmt.Errorf("find a free port: unexpected address %v", l.Addr())
+		}
+		ports = append(ports, addr.Port)
+	}
+	return ports, nil
+}
+
+// waitReady waits until /readyz says so, a program ended, or time is up.
+func (s *Server) waitReady(ctx context.Context) error {
+	client, err := discovery.NewDiscoveryClientForConfig(s.config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		_, err := client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err == nil {
+			return nil
+		}
+		if ended := errors.Join(s.etcd.ended(), s.api.ended()); ended != nil {
+			return ended
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for /readyz: %w (last answer: %w); the API server's log ends:\n%s", ctx.Err(), err, s.api.tail())
+		case <-ticker.C:
+		}
+	}
+}

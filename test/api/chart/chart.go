@@ -1,0 +1,148 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/alioth-net/alioth/test/cluster/build"
+)
+
+// Where the tests install the chart, and the user names of the two programs
+// there.
+const (
+	Release      = "alioth"
+	Namespace    = "alioth-system"
+	OperatorUser = "system:serviceaccount:" + Namespace + ":alioth-operator"
+	DaemonUser   = "system:serviceaccount:" + Namespace + ":alioth-cnid"
+)
+
+// RequiredValues are arguments that set every value without a default.
+func RequiredValues() []string {
+	return []string{"--set", "apiServer.host=192.0.2.10", "--set", "serviceCIDRs={10.96.0.0/16,fd96::/112}"}
+}
+
+// Helm is the lab's Helm with folders of its own.
+type Helm struct {
+	binary string
+	chart  string
+	env    []string
+}
+
+// New returns the lab's Helm, built when the cache lacks it. root is the
+// project's root folder. config says which API server it talks to; nil is for
+// commands that need none.
+func New(t testing.TB, root string, config *rest.Config) *Helm {
+	t.Helper()
+	cache, err := build.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { t.Log(line) }}
+	dir, err := builder.Ensure(t.Context(), build.Helm())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	h := &Helm{binary: filepath.Join(dir, "helm"), chart: filepath.Join(root, "helm", "alioth")}
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	if config == nil {
+		config = &rest.Config{Host: "https://127.0.0.1:1"} // nobody listens there
+	}
+	if err := writeKubeconfig(kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+	// HOME is where its discovery cache goes, which must not outlive a server.
+	h.env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	return h
+}
+
+// WithChart returns a copy that uses the chart in another folder.
+func (h *Helm) WithChart(dir string) *Helm {
+	other := *h
+	other.chart = dir
+	return &other
+}
+
+// Run runs a command with the chart and returns its output. The word CHART in
+// args stands for the chart's folder.
+func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
+	for i, arg := range args {
+		if arg == "CHART" {
+			args[i] = h.chart
+		}
+	}
+	cmd := exec.CommandContext(ctx, h.binary, args...)
+	cmd.Env = h.env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("run helm %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), nil
+}
+
+// Upgrade installs or upgrades the release with RequiredValues and args.
+func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
+	command := append([]string{"upgrade", "--install", Release, "CHART", "--namespace", Namespace, "--create-namespace"}, RequiredValues()...)
+	_, err := h.Run(ctx, append(command, args...)...)
+	return err
+}
+
+// Template renders the chart without a cluster, with RequiredValues and args.
+func (h *Helm) Template(ctx context.Context, args ...string) ([]*unstructured.Unstructured, error) {
+	command := append([]string{"template", Release, "CHART", "--namespace", Namespace}, RequiredValues()...)
+	out, err := h.Run(ctx, append(command, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return decode(out)
+}
+
+// decode splits a stream of YAML documents; empty ones are left out.
+func decode(text string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		u := new(unstructured.Unstructured)
+		err := decoder.Decode(&u.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode the rendered chart: %w", err)
+		}
+		if len(u.Object) > 0 {
+			objects = append(objects, u)
+		}
+	}
+}
+
+func writeKubeconfig(path string, config *rest.Config) error {
+	c := clientcmdapi.NewConfig()
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, InsecureSkipTLSVerify: true}
+	c.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "admin"}
+	c.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		return fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	return nil
+}

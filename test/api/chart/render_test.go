@@ -1,0 +1,240 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+func TestChartPassesStrictLint(t *testing.T) {
+	helm := chart.New(t, root, nil)
+	if _, err := helm.Run(t.Context(), append([]string{"lint", "--strict", "CHART"}, chart.RequiredValues()...)...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChartRefusesBadValues(t *testing.T) {
+	helm := chart.New(t, root, nil)
+	for _, tt := range []struct{ name, set, want string }{
+		{"no API server", "apiServer.host=", "apiServer.host is not set: give the address"},
+		{"an API server with a scheme", "apiServer.host=https://192.0.2.1", "/apiServer/host"},
+		{"an API server with its port", "apiServer.host=192.0.2.1:6443/", "/apiServer/host"},
+		{"a port that is a word", "apiServer.port=https", "/apiServer/port"},
+		{"port 0", "apiServer.port=0", "/apiServer/port"},
+		{"a value that nothing reads", "apiserver.host=192.0.2.1", "'apiserver' not allowed"},
+		{"a misspelled value", "operator.replica=2", "'replica' not allowed"},
+		{"no service range and no cluster to ask", "serviceCIDRs=null", "serviceCIDRs is not set, and there is no cluster to ask"},
+		{"a service range that is an address", "serviceCIDRs={10.96.0.1}", "/serviceCIDRs/0"},
+		{"no shadow range", "shadowCIDRs=null", "shadowCIDRs"},
+		{"a tunnel port too high", "tunnelPort=70000", "/tunnelPort"},
+		{"a tag with a colon", "image.tag=a:b", "/image/tag"},
+		{"a pull policy that there is not", "image.pullPolicy=Sometimes", "/image/pullPolicy"},
+		{"a log format that there is not", "log.format=xml", "/log/format"},
+		{"a log level that there is not", "log.level=trace", "/log/level"},
+		{"a VPC's name with a dot", "defaultVPC.name=a.b", "/defaultVPC/name"},
+		{"a default VPC without subnets", "defaultVPC.subnets=", "/defaultVPC/subnets"},
+		{"an egress that there is not", "defaultVPC.egress=All", "/defaultVPC/egress"},
+		{"no operator", "operator.replicas=0", "/operator/replicas"},
+		{"a relative folder", "daemon.cniBinDir=opt/cni/bin", "/daemon/cniBinDir"},
+		{"arguments that are none", "daemon.extraArgs={run}", "/daemon/extraArgs/0"},
+		{"nobody's update pace", "daemon.maxUnavailable=0", "/daemon/maxUnavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := helm.Template(t.Context(), "--set", tt.set)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestChartAcceptsWhatItDocuments(t *testing.T) {
+	helm := chart.New(t, root, nil)
+	for _, tt := range []struct{ name, set string }{
+		{"an API server by name", "apiServer.host=api.example.com"},
+		{"an API server by IPv6 address", "apiServer.host=2001:db8::10"},
+		{"updates by percentage", "daemon.maxUnavailable=25%"},
+		{"one operator", "operator.replicas=1"},
+		{"one family", "defaultVPC.cidrs={10.244.0.0/16},defaultVPC.subnets[0].name=default,defaultVPC.subnets[0].cidrs={10.244.0.0/16}"},
+		{"pull secrets", "imagePullSecrets[0].name=registry"},
+	} {
+		if _, err := helm.Template(t.Context(), "--set", tt.set); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// rendered returns the objects of a kind by name.
+func rendered(t *testing.T, kind string, args ...string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*unstructured.Unstructured{}
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			found[object.GetName()] = object
+		}
+	}
+	return found
+}
+
+func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
+	const policy = "helm.sh/resource-policy"
+	for _, tt := range []struct {
+		set, want string
+		count     int
+	}{{"crds.keep=true", "keep", 5}, {"crds.keep=false", "", 5}, {"crds.enabled=false", "", 0}} {
+		crds := rendered(t, "CustomResourceDefinition", "--set", tt.set)
+		if len(crds) != tt.count {
+			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(crds), tt.count)
+		}
+		for name, crd := range crds {
+			if got := crd.GetAnnotations()[policy]; got != tt.want {
+				t.Errorf("%s: %s has %s %q, want %q", tt.set, name, policy, got, tt.want)
+			}
+		}
+	}
+}
+
+func TestChartCarriesTheGeneratedCRDs(t *testing.T) {
+	dir := os.DirFS(filepath.Join(root, "helm", "alioth", "files", "crds"))
+	want, err := fs.Glob(crds.Files, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := fs.Glob(dir, "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("run make generate; files (-generated +chart):\n%s", diff)
+	}
+	for _, name := range want {
+		generated, errGenerated := fs.ReadFile(crds.Files, name)
+		copied, errCopied := fs.ReadFile(dir, name)
+		if errGenerated != nil || errCopied != nil {
+			t.Fatal(errGenerated, errCopied)
+		}
+		if string(generated) != string(copied) {
+			t.Errorf("%s in the chart is not the generated one: run make generate", name)
+		}
+	}
+}
+
+// ports returns the loopback ports that a pod template's arguments name.
+func ports(t *testing.T, object *unstructured.Unstructured) []string {
+	t.Helper()
+	containers, found, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	if err != nil || !found {
+		t.Fatalf("%s has no containers: %v", object.GetName(), err)
+	}
+	var list []string
+	for _, container := range containers {
+		fields, ok := container.(map[string]any)
+		if !ok {
+			t.Fatalf("%s has a container %v", object.GetName(), container)
+		}
+		args, _, err := unstructured.NestedStringSlice(fields, "args")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range args {
+			if _, port, found := strings.Cut(arg, "=127.0.0.1:"); found {
+				list = append(list, port)
+			}
+		}
+	}
+	return list
+}
+
+func TestNoTwoProgramsShareAPortOfANode(t *testing.T) {
+	seen := map[string]string{}
+	objects := rendered(t, "Deployment", "--set", "operator.replicas=3")
+	for name, set := range rendered(t, "DaemonSet") {
+		objects[name] = set
+	}
+	if len(objects) != 4 {
+		t.Fatalf("got %d workloads, want 3 operators and the daemon", len(objects))
+	}
+	for name, object := range objects {
+		list := ports(t, object)
+		if len(list) != 2 {
+			t.Errorf("%s listens on %v, want a port for health and one for metrics", name, list)
+		}
+		for _, port := range list {
+			if other := seen[port]; other != "" {
+				t.Errorf("%s and %s both listen on port %s", name, other, port)
+			}
+			seen[port] = name
+		}
+	}
+}
+
+func TestEverythingRunsWithoutAPodNetwork(t *testing.T) {
+	objects := rendered(t, "Deployment")
+	for name, set := range rendered(t, "DaemonSet") {
+		objects[name] = set
+	}
+	for name, object := range objects {
+		for path, want := range map[string]any{
+			"hostNetwork": true, "dnsPolicy": "Default",
+		} {
+			got, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", path)
+			if err != nil || got != want {
+				t.Errorf("%s: %s is %v, want %v (%v)", name, path, got, want, err)
+			}
+		}
+		tolerations, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "tolerations")
+		everything := func(toleration any) bool { return fmt.Sprint(toleration) == "map[operator:Exists]" }
+		if err != nil || !slices.ContainsFunc(tolerations, everything) {
+			t.Errorf("%s tolerates %v, want every taint (%v)", name, tolerations, err)
+		}
+	}
+}
+
+func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
+	policies := rendered(t, "ValidatingAdmissionPolicy")
+	bindings := rendered(t, "ValidatingAdmissionPolicyBinding")
+	if len(policies) == 0 || len(policies) != len(bindings) {
+		t.Fatalf("got %d policies and %d bindings", len(policies), len(bindings))
+	}
+	for name, policy := range policies {
+		binding := bindings[name]
+		if binding == nil {
+			t.Errorf("%s has no binding", name)
+			continue
+		}
+		failure, _, _ := unstructured.NestedString(policy.Object, "spec", "failurePolicy")
+		actions, _, _ := unstructured.NestedStringSlice(binding.Object, "spec", "validationActions")
+		want := map[string][]string{"Fail": {"Deny"}, "Ignore": {"Warn"}}[failure]
+		if !slices.Equal(actions, want) {
+			t.Errorf("%s has failurePolicy %q and actions %v", name, failure, actions)
+		}
+		_, hasKind, _ := unstructured.NestedMap(policy.Object, "spec", "paramKind")
+		notFound, hasRef, _ := unstructured.NestedString(binding.Object, "spec", "paramRef", "parameterNotFoundAction")
+		if hasKind != hasRef || hasRef && notFound != "Allow" {
+			t.Errorf("%s: a missing parameter must not refuse anything; got %q", name, notFound)
+		}
+	}
+	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", "admission.enabled=false"); len(left) != 0 {
+		t.Errorf("admission.enabled=false leaves %d policies", len(left))
+	}
+	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", "admission.warnings=false"); len(left) != len(policies)-2 {
+		t.Errorf("admission.warnings=false leaves %d policies of %d", len(left), len(policies))
+	}
+}

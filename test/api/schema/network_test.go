@@ -1,0 +1,38 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+)
+
+func network() *arktosv1.Network {
+	return &arktosv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "vpc-1"},
+		Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: "vpc-1a2b3c4d"},
+	}
+}
+
+func TestNetworkIsChecked(t *testing.T) {
+	checkCreations(t, network, []creation[*arktosv1.Network]{
+		{"as it is", nil, ""},
+		{"the other name of the type", func(n *arktosv1.Network) { n.Spec.Type = arktosv1.TypeVPC }, ""},
+		{"somebody else's type", func(n *arktosv1.Network) { n.Spec.Type = "flat" }, ""},
+		{"no type", func(n *arktosv1.Network) { n.Spec.Type = "" }, "spec.type"},
+		{"no VPC", func(n *arktosv1.Network) { n.Spec.VPCID = "" }, "spec.vpcID"},
+		{"a VPC's name that is too long", func(n *arktosv1.Network) { n.Spec.VPCID = strings.Repeat("v", 64) }, "spec.vpcID"},
+	})
+}
+
+func TestNetworkMayChangeItsVPC(t *testing.T) {
+	checkUpdates(t, network, []update[*arktosv1.Network]{
+		{name: "another VPC", mutate: func(n *arktosv1.Network) { n.Spec.VPCID = "other" }, want: ""},
+		{name: "no VPC any more", mutate: func(n *arktosv1.Network) { n.Spec.VPCID = "" }, want: "spec.vpcID"},
+	})
+}

@@ -1,0 +1,94 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+func subnet() *v1alpha1.Subnet {
+	return &v1alpha1.Subnet{
+		ObjectMeta: named("customer-a-net1"),
+		Spec:       v1alpha1.SubnetSpec{VPC: "vpc-1a2b3c4d", Name: "net1", CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}},
+	}
+}
+
+func subnetRanges(cidrs ...string) func(*v1alpha1.Subnet) {
+	return func(s *v1alpha1.Subnet) { s.Spec.CIDRs = cidrs }
+}
+
+func gateways(list ...string) func(*v1alpha1.Subnet) {
+	return func(s *v1alpha1.Subnet) { s.Spec.Gateway = list }
+}
+
+func reserved(list ...string) func(*v1alpha1.Subnet) {
+	return func(s *v1alpha1.Subnet) { s.Spec.Reserved = list }
+}
+
+func shortName(name string) func(*v1alpha1.Subnet) {
+	return func(s *v1alpha1.Subnet) { s.Spec.Name = name }
+}
+
+func TestSubnetIsChecked(t *testing.T) {
+	const (
+		canonical = "each entry must be a canonical CIDR"
+		length    = "an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
+		families  = "at most one range per address family"
+		inside    = "each gateway must be an address inside spec.cidrs"
+		form      = "each entry must be an address, a CIDR, or a range"
+	)
+	checkCreations(t, subnet, []creation[*v1alpha1.Subnet]{
+		{"as it is", nil, ""},
+		{"no VPC", func(s *v1alpha1.Subnet) { s.Spec.VPC = "" }, "spec.vpc"},
+		{"no name of its own", shortName(""), ""},
+		{"a name in capitals", shortName("Net1"), "spec.name"},
+		{"a name with a dot", shortName("net.1"), "spec.name"},
+		{"a name that is too long", shortName(strings.Repeat("n", 64)), "spec.name"},
+		{"no range", subnetRanges(), "Required value"},
+		{"an empty list of ranges", subnetRanges([]string{}...), "should have at least 1 items"},
+		{"one family", subnetRanges("fd10:10:0:1::/64"), ""},
+		{"two ranges of a family", subnetRanges("10.10.1.0/24", "10.10.2.0/24"), families},
+		{"three ranges", subnetRanges("10.10.1.0/24", "fd10::/64", "10.10.2.0/24"), "must have at most 2 items"},
+		{"host bits", subnetRanges("10.10.1.1/24"), canonical},
+		{"IPv6 not shortened", subnetRanges("fd10:10:0:1:0::/64"), canonical},
+		{"no address at all", subnetRanges("net1"), canonical},
+		{"an IPv4 /30", subnetRanges("10.10.1.0/30"), length},
+		{"an IPv6 /121", subnetRanges("fd10::/121"), length},
+		{"gateways", gateways("10.10.1.254", "fd10:10:0:1::ff"), ""},
+		{"one gateway", gateways("10.10.1.254"), ""},
+		{"a gateway outside", gateways("10.10.2.1"), inside},
+		{"a gateway that is none", gateways("gw"), inside},
+		{"two gateways of a family", gateways("10.10.1.1", "10.10.1.2"), "at most one gateway per address family"},
+		{"reserved addresses of every form", reserved("10.10.1.5", "10.10.1.64/28", "10.10.1.2-10.10.1.9", "fd10:10:0:1::2-fd10:10:0:1::9"), ""},
+		{"a reserved word", reserved("ten"), form},
+		{"a reserved range across families", reserved("10.10.1.2-fd10::9"), form},
+		{"a reserved range without an end", reserved("10.10.1.2-"), form},
+		{"a reserved range in three parts", reserved("10.10.1.2-10.10.1.3-10.10.1.4"), form},
+		{"one bouncer", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(1) }, ""},
+		{"no bouncer", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(0) }, "greater than or equal to 1"},
+		{"65 bouncers", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(65) }, "less than or equal to 64"},
+	})
+}
+
+func TestSubnetMayGrowAndNeverCutOffAHeldAddress(t *testing.T) {
+	const grow = "may only grow while addresses of the subnet are held"
+	held := func(s *v1alpha1.Subnet) { s.Status.Used = 3 }
+	empty := func(s *v1alpha1.Subnet) { s.Status.Used = 0 }
+	checkUpdates(t, subnet, []update[*v1alpha1.Subnet]{
+		{name: "another VPC", mutate: func(s *v1alpha1.Subnet) { s.Spec.VPC = "other" }, want: "spec.vpc can't change"},
+		{name: "grows", status: held, mutate: subnetRanges("10.10.0.0/23", "fd10:10:0:1::/64"), want: ""},
+		{name: "grows by a family", before: subnetRanges("10.10.1.0/24"), status: held, mutate: subnetRanges("10.10.1.0/24", "fd10:10:0:1::/64"), want: ""},
+		{name: "grows, in another order", status: held, mutate: subnetRanges("fd10:10:0:1::/64", "10.10.0.0/16"), want: ""},
+		{name: "shrinks", status: held, mutate: subnetRanges("10.10.1.0/25", "fd10:10:0:1::/64"), want: grow},
+		{name: "loses a family", status: held, mutate: subnetRanges("10.10.1.0/24"), want: grow},
+		{name: "moves", status: held, mutate: subnetRanges("10.10.2.0/24", "fd10:10:0:1::/64"), want: grow},
+		{name: "shrinks while empty", status: empty, mutate: subnetRanges("10.10.1.0/25"), want: ""},
+		{name: "shrinks before anybody saw it", mutate: subnetRanges("10.10.1.0/25"), want: ""},
+		{name: "gets a gateway outside", mutate: gateways("10.10.9.1"), want: "inside spec.cidrs"},
+		{name: "gets reserved addresses", status: held, mutate: reserved("10.10.1.9"), want: ""},
+	})
+}
