@@ -1,0 +1,89 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+// packetsMetric counts packets by what became of them.
+const packetsMetric = "alioth_datapath_packets_total"
+
+// daemonMetrics is where a node's daemon serves its metrics, on loopback.
+const daemonMetrics = "http://127.0.0.1:9472/metrics"
+
+// metrics reads the metrics of a node's daemon.
+func (e *env) metrics(t *testing.T, node string) map[string]*dto.MetricFamily {
+	t.Helper()
+	out := e.onNode(t, node, "testtool", "get", daemonMetrics)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
+	if err != nil {
+		t.Fatalf("read metrics of %s: %v", node, err)
+	}
+	return families
+}
+
+// counters are a node's packet counters by reason, all directions together.
+func (e *env) counters(t *testing.T, node string) map[string]float64 {
+	t.Helper()
+	counters := map[string]float64{}
+	for _, metric := range e.metrics(t, node)[packetsMetric].GetMetric() {
+		for _, label := range metric.GetLabel() {
+			if label.GetName() == "reason" {
+				counters[label.GetValue()] += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return counters
+}
+
+// forged is how many packets of each kind the tests send.
+const forged = 5
+
+// waitCounted waits until a counter, or all counters with that prefix if it
+// ends in "_", grew by at least forged packets since before.
+func (e *env) waitCounted(t *testing.T, node string, before map[string]float64, reason string) {
+	t.Helper()
+	err := scene.Until(within(t, answerTime), fmt.Sprintf("%d packets counted as %s on %s", forged, reason, node), func(context.Context) (bool, string, error) {
+		grown := growth(before, e.counters(t, node))
+		return sumOf(grown, reason) >= forged, fmt.Sprintf("growth since then %v", grown), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// growth is by how much each counter grew; those that didn't are left out.
+func growth(before, after map[string]float64) map[string]float64 {
+	grown := map[string]float64{}
+	for reason, value := range after {
+		if value != before[reason] {
+			grown[reason] = value - before[reason]
+		}
+	}
+	return grown
+}
+
+func sumOf(counters map[string]float64, reason string) float64 {
+	if !strings.HasSuffix(reason, "_") {
+		return counters[reason]
+	}
+	var sum float64
+	for name, value := range counters {
+		if strings.HasPrefix(name, reason) {
+			sum += value
+		}
+	}
+	return sum
+}

@@ -1,0 +1,260 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// Ports on which a node listens: every one, and the first.
+const (
+	kubeletPort   = 10250
+	apiServerPort = 6443
+)
+
+// shadows lists the shadow addresses of all pods on a node: the node routes
+// each of them to the pod's interface.
+func (e *env) shadows(t *testing.T, node string) []netip.Addr {
+	t.Helper()
+	var shadows []netip.Addr
+	ranges := []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)}
+	for i, familyFlag := range []string{"-4", "-6"} {
+		var routes []struct{ Dst, Dev string }
+		if err := json.Unmarshal([]byte(e.onNode(t, node, "ip", familyFlag, "-json", "route", "show")), &routes); err != nil {
+			t.Fatalf("read the routes of %s: %v", node, err)
+		}
+		for _, route := range routes {
+			ip, err := netip.ParseAddr(route.Dst)
+			if err == nil && ranges[i].Contains(ip) && strings.HasPrefix(route.Dev, "alv") {
+				shadows = append(shadows, ip)
+			}
+		}
+	}
+	return shadows
+}
+
+// liveShadows are those that answer to the node itself, as they must: only
+// what works from there shows anything by not working from elsewhere. There is
+// at least one.
+func (e *env) liveShadows(t *testing.T, node string) []netip.Addr {
+	t.Helper()
+	shadows := e.shadows(t, node)
+	if len(shadows) == 0 {
+		t.Fatalf("node %s has no shadow address", node)
+	}
+	out := e.onNode(t, node, append([]string{"testtool", "probe", "--timeout", silenceTime.String()}, scene.Targets([]string{"tcp"}, shadows...)...)...)
+	results, err := scene.ParseLines[report.Probe](out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var live []netip.Addr
+	for i, result := range results {
+		if result.OK {
+			live = append(live, shadows[i])
+		}
+	}
+	if len(live) == 0 {
+		t.Fatalf("none of the shadow addresses %v answers to node %s: %+v", shadows, node, results)
+	}
+	return live
+}
+
+// nodeTargets are ways to reach a node at one of its addresses: its ping, its
+// open ports, and a closed one, which would be refused.
+func nodeTargets(ip netip.Addr) []string {
+	return []string{
+		scene.Target("icmp", ip), scene.Target("udp", ip),
+		scene.TargetPort("connect", ip, kubeletPort), scene.TargetPort("connect", ip, apiServerPort),
+	}
+}
+
+// nodeShadows are the addresses under which a node speaks to shadows: the
+// first of each range.
+func nodeShadows() []netip.Addr {
+	return []netip.Addr{
+		netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Addr().Next(), netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Addr().Next(),
+	}
+}
+
+// forbidden are the targets that a tenant's pod must not reach, by what they
+// are.
+func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1.Service) map[string][]string {
+	t.Helper()
+	targets := map[string][]string{}
+	for i, node := range e.lab.Nodes() {
+		where := []string{"the first node", "the second node"}[min(i, 1)]
+		targets["shadow addresses on "+where] = scene.Targets(scene.Protocols(), e.liveShadows(t, node.Name)...)
+		for _, ip := range []netip.Addr{node.IPv4, node.IPv6} {
+			targets[where] = append(targets[where], nodeTargets(ip)...)
+		}
+	}
+	for _, ip := range nodeShadows() {
+		targets["the node's own shadow address"] = append(targets["the node's own shadow address"], nodeTargets(ip)...)
+	}
+	for _, pod := range defaultPods {
+		targets["pods of the default VPC"] = append(targets["pods of the default VPC"], scene.Targets(scene.Protocols(), scene.IPs(pod)...)...)
+	}
+	for _, ip := range service.Spec.ClusterIPs {
+		targets["a service of the default VPC that is not shared"] = append(targets["a service of the default VPC that is not shared"],
+			scene.Targets(scene.Protocols(), netip.MustParseAddr(ip))...)
+	}
+	return targets
+}
+
+// unsharedService is an ordinary Service in front of default-VPC pods.
+func unsharedService(namespace string) *corev1.Service {
+	policy := corev1.IPFamilyPolicyPreferDualStack
+	port := func(name string, protocol corev1.Protocol, number int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(number)}
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unshared"},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "unshared"}, IPFamilyPolicy: &policy,
+			Ports: []corev1.ServicePort{
+				port("tcp", corev1.ProtocolTCP, report.PortEcho), port("udp", corev1.ProtocolUDP, report.PortEcho), port("http", corev1.ProtocolTCP, report.PortHTTP),
+			},
+		},
+	}
+}
+
+func TestTheShadowDoorIsClosed(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.nodes()
+	namespace := e.plainNamespace(t)
+	service := unsharedService(namespace)
+	e.create(t, service)
+	defaults := []*corev1.Pod{
+		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithLabel("app", "unshared")),
+		scene.Pod(namespace, "two", scene.OnNode(second), scene.WithLabel("app", "unshared")),
+	}
+	e.run(t, defaults...)
+	bystander := e.tenant(t, overlapping("bystander"))
+	bystanders := []*corev1.Pod{bystander.Pod("one", scene.OnNode(first)), bystander.Pod("two", scene.OnNode(second))}
+	e.run(t, bystanders...)
+
+	for _, egress := range []v1alpha1.Egress{v1alpha1.EgressNone, v1alpha1.EgressMasquerade} {
+		spec := overlapping("tenant")
+		spec.Egress = egress
+		tenant := e.tenant(t, spec)
+		pod := tenant.Pod("asker", scene.OnNode(first))
+		e.run(t, pod)
+		targets := e.forbidden(t, defaults, service)
+		for _, name := range sortedKeys(targets) {
+			t.Run("a pod of a VPC with egress "+string(egress)+" does not reach "+name, func(t *testing.T) {
+				if len(targets[name]) == 0 {
+					t.Fatalf("there is no %s to ask", name)
+				}
+				e.expectSilence(t, pod, targets[name]...)
+			})
+		}
+		for _, other := range append(append([]*corev1.Pod{}, defaults...), bystanders...) {
+			e.expectNeverSaw(t, other, marker(pod))
+		}
+	}
+	t.Run("a pod of the default VPC reaches the nodes' ports, so there was something to reach", func(t *testing.T) {
+		node := e.lab.Nodes()[0]
+		targets := []string{scene.TargetPort("connect", node.IPv4, kubeletPort), scene.TargetPort("connect", node.IPv4, apiServerPort)}
+		results, err := e.Ask(within(t, patience), defaults[1], answerTime, targets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range results {
+			if !result.OK {
+				t.Errorf("%s: %s", result.Target, result.Error)
+			}
+		}
+	})
+}
+
+func TestEgressFollowsTheVPC(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	host := e.outsideHost(t, "internet", 202)
+	address := e.serveOn(t, host, "internet", 202)
+	for egress, wanted := range map[v1alpha1.Egress]bool{v1alpha1.EgressNone: false, v1alpha1.EgressMasquerade: true} {
+		t.Run("egress "+string(egress), func(t *testing.T) {
+			spec := overlapping("tenant")
+			spec.Egress = egress
+			tenant := e.tenant(t, spec)
+			for _, node := range e.lab.Nodes() {
+				pod := tenant.Pod("asker-"+node.Name, scene.OnNode(node.Name))
+				e.run(t, pod)
+				targets := scene.Targets(scene.Protocols(), address)
+				if !wanted {
+					e.expectSilence(t, pod, targets...)
+					continue
+				}
+				results, err := e.Ask(within(t, patience), pod, answerTime, targets...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, result := range results {
+					if !result.OK {
+						t.Errorf("%s: no answer: %s", result.Target, result.Error)
+					} else if result.Peer != "" && result.Peer != node.IPv4.String() {
+						t.Errorf("%s saw the pod as %s, want the node's address %s", result.Target, result.Peer, node.IPv4)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAHostThatRoutesTheShadowRangeThroughANodeReachesNothing(t *testing.T) {
+	e := start(t)
+	first, second := e.nodes()
+	tenant := e.tenant(t, overlapping("tenant"))
+	plain := e.plainNamespace(t)
+	pods := []*corev1.Pod{
+		tenant.Pod("one", scene.OnNode(first), scene.WithReadiness(httpProbe("/healthz"))),
+		tenant.Pod("two", scene.OnNode(second)), scene.Pod(plain, "default", scene.OnNode(first)),
+	}
+	e.run(t, pods...)
+	host := e.outsideHost(t, "router", 203)
+	node := e.lab.Nodes()[0]
+	defaultRange := netip.PrefixFrom(scene.IP(pods[2], false), 16).Masked()
+	for _, prefix := range []string{v1alpha1.ShadowCIDR4, defaultRange.String()} {
+		if _, err := host.Exec(within(t, patience), "ip", "route", "add", prefix, "via", node.IPv4.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	targets := map[string][]netip.Addr{"shadow addresses": nil, "addresses of the default VPC": {scene.IP(pods[2], false)}}
+	for _, shadow := range e.liveShadows(t, first) {
+		if shadow.Is4() {
+			targets["shadow addresses"] = append(targets["shadow addresses"], shadow)
+		}
+	}
+	targets["shadow addresses"] = append(targets["shadow addresses"], nodeShadows()[0])
+	for name, ips := range targets {
+		t.Run(name, func(t *testing.T) {
+			if len(ips) < 1 {
+				t.Fatal("there is nothing to ask")
+			}
+			arguments := append([]string{"probe", "--timeout", silenceTime.String(), "--text", "from-the-router"}, scene.Targets(scene.Protocols(), ips...)...)
+			results, err := scene.ParseLines[report.Probe](e.onHost(t, host, arguments...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wrong := answered(results); len(wrong) > 0 {
+				t.Errorf("%d targets answered and must not:\n%s", len(wrong), inOrder(wrong))
+			}
+			for _, pod := range pods {
+				e.expectNeverSaw(t, pod, "from-the-router")
+			}
+		})
+	}
+}

@@ -1,0 +1,199 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+// mac is the address of a pod's interface, as the operator decided it.
+func mac(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
+	if err != nil || len(list) == 0 {
+		t.Fatalf("pod %s has no attachments: %v", pod.Name, err)
+	}
+	return list[0].MAC
+}
+
+// vni is the network identifier of a VPC.
+func (e *env) vni(t *testing.T, vpc string) string {
+	t.Helper()
+	object := &v1alpha1.VPC{}
+	if err := e.Client.Get(within(t, patience), types.NamespacedName{Name: vpc}, object); err != nil {
+		t.Fatal(err)
+	}
+	if object.Status.VNI == 0 {
+		t.Fatalf("VPC %s has no VNI", vpc)
+	}
+	return strconv.Itoa(int(object.Status.VNI))
+}
+
+func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
+	e := start(t)
+	first, second := e.nodes()
+	tenant := e.tenant(t, overlapping("forger"))
+	forger := tenant.Pod("forger", scene.OnNode(first))
+	victims := map[string]*corev1.Pod{
+		"same node": tenant.Pod("near", scene.OnNode(first)), "other node": tenant.Pod("far", scene.OnNode(second)),
+	}
+	e.run(t, forger, victims["same node"], victims["other node"])
+
+	for place, victim := range victims {
+		for _, v6 := range []bool{false, true} {
+			own, target := scene.IP(forger, v6), scene.IP(victim, v6)
+			neighbour := target.Next().Next().Next()
+			cases := map[string]struct{ source, mac, counter string }{
+				"its own addresses":    {own.String(), mac(t, forger), ""},
+				"another address":      {neighbour.String(), mac(t, forger), "spoofed_ip"},
+				"the target's address": {target.String(), mac(t, forger), "spoofed_ip"},
+				"another MAC":          {own.String(), "02:00:00:00:be:ef", "spoofed_mac"},
+				"the target's MAC":     {own.String(), mac(t, victim), "spoofed_mac"},
+			}
+			for _, name := range sortedKeys(cases) {
+				tt := cases[name]
+				t.Run(fmt.Sprintf("%s to a pod on the %s over %s", name, place, family(v6)), func(t *testing.T) {
+					text := unique("raw")
+					before := e.counters(t, first)
+					e.exec(t, forger, scene.Tool, "raw", "frame", "--source", tt.source, "--source-mac", tt.mac,
+						"--target", target.String(), "--text", text, "--count", "5")
+					if tt.counter == "" {
+						e.waitSaw(t, victim, text)
+						return
+					}
+					e.waitCounted(t, first, before, tt.counter)
+					e.expectNeverSaw(t, victim, text)
+				})
+			}
+		}
+	}
+}
+
+func family(v6 bool) string {
+	if v6 {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
+// waitSaw waits until a pod's server got a message with that text.
+func (e *env) waitSaw(t *testing.T, pod *corev1.Pod, text string) {
+	t.Helper()
+	err := scene.Until(within(t, answerTime), pod.Name+" to get "+text, func(context.Context) (bool, string, error) {
+		return e.saw(t, pod, text), "", nil
+	})
+	if err != nil {
+		t.Errorf("a well-formed packet did not arrive: %v", err)
+	}
+}
+
+// vxlanTo are the arguments of a packet to a pod of the given VNI, as a node
+// would send it.
+func vxlanTo(node netip.Addr, vni string, from, to netip.Addr, text string) []string {
+	return []string{
+		"raw", "vxlan", "--node", node.String(), "--vni", vni,
+		"--source", from.String(), "--target", to.String(), "--text", text, "--count", "5",
+	}
+}
+
+func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
+	e := start(t)
+	first, second := e.nodes()
+	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, scene.TenantSpec{
+		Name: "red", Egress: v1alpha1.EgressMasquerade,
+		CIDRs: []string{"10.20.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.20.1.0/24"}}},
+	})
+	victim, peer := blue.Pod("victim", scene.OnNode(first)), blue.Pod("peer", scene.OnNode(second))
+	near, far := red.Pod("near", scene.OnNode(first)), red.Pod("far", scene.OnNode(second))
+	e.run(t, victim, peer, near, far)
+	vni := e.vni(t, blue.VPC.Name)
+	node := e.lab.Nodes()[0]
+	packet := func(text string, target netip.Addr) []string {
+		return vxlanTo(target, vni, scene.IP(peer, false), scene.IP(victim, false), text)
+	}
+
+	t.Run("a packet that a node sends arrives, so the crafted packets are well-formed", func(t *testing.T) {
+		text := unique("raw")
+		e.onNode(t, second, append([]string{"testtool"}, packet(text, node.IPv4)...)...)
+		e.waitSaw(t, victim, text)
+	})
+	for name, pod := range map[string]*corev1.Pod{"the same node": near, "another node": far} {
+		t.Run("from a tenant's pod on "+name, func(t *testing.T) {
+			text := unique("raw")
+			before := e.counters(t, pod.Spec.NodeName)
+			_, err := e.Exec(within(t, patience), pod, append([]string{scene.Tool}, packet(text, node.IPv4)...)...)
+			if err != nil {
+				t.Logf("the pod's own kernel refused: %v", err)
+			}
+			e.waitCounted(t, pod.Spec.NodeName, before, "egress_")
+			e.expectNeverSaw(t, victim, text)
+		})
+	}
+	t.Run("from a host that is no node", func(t *testing.T) {
+		host := e.outsideHost(t, "intruder", 201)
+		text := unique("raw")
+		before := e.counters(t, first)
+		e.onHost(t, host, packet(text, node.IPv4)...)
+		e.waitCounted(t, first, before, "unknown_node")
+		e.expectNeverSaw(t, victim, text)
+	})
+	t.Run("from a node with a VNI that no VPC has", func(t *testing.T) {
+		text := unique("raw")
+		before := e.counters(t, first)
+		arguments := vxlanTo(node.IPv4, "16777215", scene.IP(peer, false), scene.IP(victim, false), text)
+		e.onNode(t, second, append([]string{"testtool"}, arguments...)...)
+		e.waitCounted(t, first, before, "unknown_vni")
+		e.expectNeverSaw(t, victim, text)
+	})
+	t.Run("from a node under an address of the receiver's own pod", func(t *testing.T) {
+		text := unique("raw")
+		before := e.counters(t, first)
+		arguments := vxlanTo(node.IPv4, vni, scene.IP(victim, false), scene.IP(victim, false), text)
+		e.onNode(t, second, append([]string{"testtool"}, arguments...)...)
+		e.waitCounted(t, first, before, "spoofed_local")
+		e.expectNeverSaw(t, victim, text)
+	})
+}
+
+// outsideHost is a machine on the underlay that is no node, for the time of a
+// test, with an IPv4 address that ends in the given number.
+func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
+	t.Helper()
+	v4, _ := e.lab.Topology().Networks()
+	octets := v4.Addr().As4()
+	octets[3] = number
+	host, err := e.lab.AddHost(name, netip.AddrFrom4(octets))
+	if err != nil {
+		t.Fatalf("add a host to the underlay: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := host.Remove(); err != nil {
+			t.Errorf("remove host %s: %v", name, err)
+		}
+	})
+	return host
+}
+
+// onHost runs the test tool on a host of the underlay.
+func (e *env) onHost(t *testing.T, host *cluster.Host, arguments ...string) string {
+	t.Helper()
+	out, err := host.Exec(within(t, patience), append([]string{e.tool}, arguments...)...)
+	if err != nil {
+		t.Fatalf("on the outside host: %v\n%s", err, strings.TrimSpace(out))
+	}
+	return out
+}

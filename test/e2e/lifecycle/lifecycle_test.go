@@ -1,0 +1,253 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+const (
+	// patience is how long something may take that should take seconds.
+	patience = 3 * time.Minute
+	// root of the work tree, seen from this package's folder.
+	root = "../../.."
+	// chart is its folder in the work tree.
+	chart = "helm/alioth"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("ALIOTH_E2E") != "1" {
+		fmt.Fprintln(os.Stderr, "lifecycle: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e")
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// life is the lab of one test and what happens to it.
+type life struct {
+	*scene.Scene
+	lab *cluster.Cluster
+}
+
+// newLife brings up a lab beside any other and takes it down at the end.
+func newLife(t *testing.T) *life {
+	t.Helper()
+	folder := filepath.Join(cluster.DefaultDir(root), "lifecycle")
+	progress := func(line string) { t.Log("lab:", line) }
+	t.Cleanup(func() {
+		if err := cluster.Down(context.Background(), root, folder, progress); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+	})
+	lab, err := cluster.Up(context.Background(), root, cluster.Options{
+		Topology: underlay.Topology{Lab: "alife", Nodes: 2, Octet: 76}, Dir: folder, Progress: progress,
+	})
+	if err != nil {
+		t.Fatalf("bring up the lab: %v", err)
+	}
+	stage, err := scene.New(lab.Config(), lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &life{stage, lab}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// helm runs Helm and returns what it printed, also when it failed.
+func (l *life) helm(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	return l.lab.Helm(within(t), append(arguments, "--namespace", cluster.SystemNamespace)...)
+}
+
+// install installs or upgrades the chart in folder with the values that the
+// lab gave it.
+func (l *life) install(t *testing.T, folder string) {
+	t.Helper()
+	out, err := l.helm(t, "upgrade", "--install", "alioth", folder, "--create-namespace",
+		"--set", "apiServer.host="+l.lab.Nodes()[0].IPv4.String(), "--set", "apiServer.port=6443",
+		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--wait", "--timeout", "2m")
+	if err != nil {
+		t.Fatalf("install the chart: %v\n%s", err, out)
+	}
+}
+
+func TestTheChartFromInstallationToRemoval(t *testing.T) {
+	l := newLife(t)
+	tenant, err := l.SetUp(within(t), scene.TenantSpec{
+		Name: "blue", CIDRs: []string{"10.10.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := l.startPods(t, tenant, "before")
+
+	t.Run("an upgrade changes the CRDs and keeps the objects and pods", func(t *testing.T) {
+		l.install(t, changedChart(t))
+		l.expectColumn(t)
+		l.expectReach(t, pods)
+		l.startPods(t, tenant, "after-the-upgrade")
+	})
+	t.Run("an uninstall is refused while pods have addresses, and changes nothing", func(t *testing.T) {
+		if out, err := l.helm(t, "uninstall", "alioth", "--timeout", "2m"); err == nil {
+			t.Fatalf("the uninstall went through although pods run:\n%s", out)
+		}
+		l.expectReach(t, pods)
+		l.startPods(t, tenant, "after-the-refusal")
+	})
+	t.Run("an uninstall without pods leaves nothing on any node", func(t *testing.T) {
+		l.removePods(t, tenant)
+		if out, err := l.helm(t, "uninstall", "alioth", "--timeout", "2m", "--wait"); err != nil {
+			t.Fatalf("uninstall: %v\n%s", err, out)
+		}
+		for _, node := range l.lab.Nodes() {
+			l.expectClean(t, node.Name)
+		}
+	})
+	t.Run("a new installation serves pods again", func(t *testing.T) {
+		l.install(t, filepath.Join(root, chart))
+		if err := l.lab.WaitNodesReady(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		again, err := l.SetUp(within(t), scene.TenantSpec{
+			Name: "red", CIDRs: []string{"10.10.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.expectReach(t, l.startPods(t, again, "again"))
+	})
+}
+
+// startPods starts a pod with an HTTP probe on every node.
+func (l *life) startPods(t *testing.T, tenant *scene.Tenant, name string) []*corev1.Pod {
+	t.Helper()
+	var pods []*corev1.Pod
+	for _, node := range l.lab.Nodes() {
+		pods = append(pods, tenant.Pod(name+"-"+node.Name, scene.OnNode(node.Name)))
+	}
+	if err := l.Start(within(t), pods...); err != nil {
+		t.Fatal(err)
+	}
+	return pods
+}
+
+// expectReach requires that the first pod reaches the others.
+func (l *life) expectReach(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	for _, to := range pods[1:] {
+		results, err := l.Ask(within(t), pods[0], 10*time.Second, scene.Targets(scene.Protocols(), scene.IPs(to)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range results {
+			if !result.OK {
+				t.Errorf("%s from %s: no answer: %s", result.Target, pods[0].Name, result.Error)
+			}
+		}
+	}
+}
+
+// newColumn is a printer column that no released chart has.
+const newColumn = "E2E"
+
+// changedChart copies the chart and gives the CRD of VPCs another column.
+func changedChart(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "alioth")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(root, chart))); err != nil {
+		t.Fatalf("copy the chart: %v", err)
+	}
+	file := filepath.Join(folder, "files/crds/alioth.dev_vpcs.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const columns = "additionalPrinterColumns:\n"
+	changed := strings.Replace(string(text), columns, columns+"    - jsonPath: .spec.egress\n      name: "+newColumn+"\n      type: string\n", 1)
+	if changed == string(text) {
+		t.Fatal("the CRD of VPCs has no printer columns to add to")
+	}
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// expectColumn requires that the cluster has the changed CRD.
+func (l *life) expectColumn(t *testing.T) {
+	t.Helper()
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crd, err := l.lab.Dynamic().Resource(crds).Get(within(t), "vpcs.alioth.dev", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(fmt.Sprint(crd.Object["spec"]), newColumn) {
+		t.Error("the upgrade left the CRD of VPCs as it was")
+	}
+}
+
+// removePods removes everything that holds an address: the tenant's pods and
+// cluster DNS.
+func (l *life) removePods(t *testing.T, tenant *scene.Tenant) {
+	t.Helper()
+	if err := l.Delete(within(t), tenant.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	deployments := l.lab.Client().AppsV1().Deployments(metav1.NamespaceSystem)
+	if err := deployments.DeleteCollection(within(t), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := scene.Until(within(t), "cluster DNS to be gone", func(ctx context.Context) (bool, string, error) {
+		var list corev1.PodList
+		err := l.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem))
+		return err == nil && len(list.Items) == 0, fmt.Sprintf("%d pods", len(list.Items)), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectClean requires that a node has nothing of Alioth's left.
+func (l *life) expectClean(t *testing.T, node string) {
+	t.Helper()
+	checks := map[string][]string{
+		"devices":           {"sh", "-c", "ls /sys/class/net | grep -E '^(alioth|alv)' || true"},
+		"pinned objects":    {"sh", "-c", "find /sys/fs/bpf -mindepth 1 -name '*alioth*'"},
+		"packet filters":    {"sh", "-c", "nft list tables | grep alioth || true"},
+		"CNI configuration": {"sh", "-c", "ls /etc/cni/net.d | grep alioth || true"},
+		"CNI programs":      {"sh", "-c", "ls /opt/cni/bin | grep alioth || true"},
+		"state":             {"sh", "-c", "find /var/lib/alioth /run/alioth -type f -o -type s 2>/dev/null || true"},
+		"shadow routes":     {"sh", "-c", "ip route show table all | grep 169.254.64 || true"},
+	}
+	for what, command := range checks {
+		out, err := l.lab.NodeExec(within(t), node, command...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := strings.TrimSpace(out); left != "" {
+			t.Errorf("%s left on %s:\n%s", what, node, left)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+// overlapping is the range that every tenant of these tests uses: two subnets,
+// both families.
+func overlapping(name string) scene.TenantSpec {
+	return scene.TenantSpec{
+		Name:  name,
+		CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"},
+		Subnets: []scene.Range{
+			{Name: "net1", CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}},
+			{Name: "net2", CIDRs: []string{"10.10.2.0/24", "fd10:10:0:2::/64"}},
+		},
+	}
+}
+
+// places are the pods of a tenant in the matrix: on either node and in either
+// subnet, with addresses that the other tenant's pods have as well, on other
+// nodes.
+func places(first, second string) map[string]struct{ node, ip string } {
+	return map[string]struct{ node, ip string }{
+		"one":   {first, "10.10.1.11,fd10:10:0:1::11"},
+		"two":   {first, "10.10.1.12,fd10:10:0:1::12"},
+		"three": {second, "10.10.1.13,fd10:10:0:1::13"},
+		"four":  {first, "10.10.2.14,fd10:10:0:2::14"},
+		"five":  {second, "10.10.2.15,fd10:10:0:2::15"},
+	}
+}
+
+func tenantPods(tenant *scene.Tenant, first, second string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for name, place := range places(first, second) {
+		pods = append(pods, tenant.Pod(name, scene.OnNode(place.node), scene.WithNIC(`{"ip": "`+place.ip+`"}`)))
+	}
+	return pods
+}
+
+func TestTwoTenantsWithOneRange(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.nodes()
+	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, overlapping("red"))
+	// The red pods sit the other way round, so that an address of blue on one
+	// node is one of red on the other.
+	bluePods, redPods := tenantPods(blue, first, second), tenantPods(red, second, first)
+	bluePods = append(bluePods, blue.Pod("only-blue", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.31,fd10:10:0:1::31"}`)))
+	redPods = append(redPods, red.Pod("only-red", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.32,fd10:10:0:1::32"}`)))
+	e.run(t, append(append([]*corev1.Pod{}, bluePods...), redPods...)...)
+
+	t.Run("pods reach each other within a tenant and nobody else under the same address", func(t *testing.T) {
+		for _, pods := range [][]*corev1.Pod{bluePods, redPods} {
+			for _, from := range pods {
+				e.expectAnswers(t, from, wantOthers(from, pods))
+			}
+		}
+	})
+	t.Run("an address that only the other tenant has reaches nothing", func(t *testing.T) {
+		for _, pair := range []struct{ from, to *corev1.Pod }{
+			{bluePods[0], redPods[len(redPods)-1]}, {redPods[0], bluePods[len(bluePods)-1]},
+		} {
+			e.expectSilence(t, pair.from, scene.Targets(scene.Protocols(), scene.IPs(pair.to)...)...)
+			e.expectNeverSaw(t, pair.to, marker(pair.from))
+		}
+	})
+	t.Run("each server saw messages of its own tenant only", func(t *testing.T) {
+		for _, from := range []*corev1.Pod{bluePods[1], redPods[1]} {
+			if _, err := e.AskWith(within(t, patience), from, answerTime, marker(from), tcpTargets(append(bluePods, redPods...))...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, pod := range redPods {
+			e.expectNeverSaw(t, pod, marker(bluePods[1]))
+		}
+		for _, pod := range bluePods {
+			e.expectNeverSaw(t, pod, marker(redPods[1]))
+		}
+	})
+}
+
+// wantOthers is what a pod must get from all pods of its tenant but itself.
+func wantOthers(from *corev1.Pod, pods []*corev1.Pod) map[string]string {
+	want := map[string]string{}
+	for _, to := range pods {
+		if to != from {
+			maps.Copy(want, wantPod(to))
+		}
+	}
+	return want
+}
+
+func tcpTargets(pods []*corev1.Pod) []string {
+	var targets []string
+	for _, pod := range pods {
+		targets = append(targets, scene.Targets([]string{"tcp"}, scene.IPs(pod)...)...)
+	}
+	return targets
+}

@@ -1,0 +1,131 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scene
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// Image is the test image that the lab loads on every node.
+const Image = "docker.io/alioth/testtool:dev"
+
+// Tool is the test tool's path in its image.
+const Tool = "/testtool"
+
+// Namespace returns a namespace that belongs to a tenant; an empty tenant
+// leaves the label off, so that the namespace is a tenant of its own.
+func Namespace(name, tenant string) *corev1.Namespace {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if tenant != "" {
+		namespace.Labels = map[string]string{v1alpha1.TenantLabel: tenant}
+	}
+	return namespace
+}
+
+// VPC returns a VPC that allows the given tenants and lets nothing out.
+func VPC(name string, tenants []string, cidrs ...string) *v1alpha1.VPC {
+	return &v1alpha1.VPC{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.VPCSpec{CIDRs: cidrs, AllowedTenants: tenants, Egress: v1alpha1.EgressNone},
+	}
+}
+
+// Subnet returns a subnet named <vpc>-<short>, whose name within the VPC is
+// short.
+func Subnet(vpc, short string, cidrs ...string) *v1alpha1.Subnet {
+	return &v1alpha1.Subnet{
+		ObjectMeta: metav1.ObjectMeta{Name: vpc + "-" + short},
+		Spec:       v1alpha1.SubnetSpec{VPC: vpc, Name: short, CIDRs: cidrs},
+	}
+}
+
+// Network returns a Network of type mizar for a VPC.
+func Network(namespace, name, vpc string) *arktosv1.Network {
+	return &arktosv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: vpc},
+	}
+}
+
+// PodOption changes a pod before it is created.
+type PodOption func(*corev1.Pod)
+
+// Pod returns a pod of the test image that serves under its own
+// "<namespace>/<name>" and ends at once when deleted.
+func Pod(namespace, name string, options ...PodOption) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			Containers: []corev1.Container{{
+				Name:            "main",
+				Image:           Image,
+				ImagePullPolicy: corev1.PullNever,
+				Command:         []string{Tool, "serve", "--name", ServerName(namespace, name)},
+			}},
+		},
+	}
+	for _, option := range options {
+		option(pod)
+	}
+	return pod
+}
+
+// ServerName is what a pod's server calls itself.
+func ServerName(namespace, name string) string { return namespace + "/" + name }
+
+// OnNode pins a pod to a node, through the scheduler.
+func OnNode(node string) PodOption {
+	return func(pod *corev1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	}
+}
+
+// InNetwork puts a pod into the Network of that name; "" leaves the label off.
+func InNetwork(network string) PodOption {
+	return func(pod *corev1.Pod) {
+		if network != "" {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, arktosv1.NetworkLabel, network)
+		}
+	}
+}
+
+// WithNIC sets the nic annotation; "" leaves it off.
+func WithNIC(text string) PodOption {
+	return func(pod *corev1.Pod) {
+		if text != "" {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, arktosv1.NICAnnotation, text)
+		}
+	}
+}
+
+// WithLabel sets a label.
+func WithLabel(key, value string) PodOption {
+	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
+}
+
+// WithReadiness sets the readiness probe's handler, asked every second.
+func WithReadiness(handler corev1.ProbeHandler) PodOption {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = everySecond(handler) }
+}
+
+// WithLiveness sets the liveness probe's handler, asked every second. It gives
+// up much later than a readiness probe, so that a container which fails both
+// is seen not to be ready before it is restarted.
+func WithLiveness(handler corev1.ProbeHandler) PodOption {
+	return func(pod *corev1.Pod) {
+		probe := everySecond(handler)
+		probe.FailureThreshold = 10
+		pod.Spec.Containers[0].LivenessProbe = probe
+	}
+}
+
+func everySecond(handler corev1.ProbeHandler) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2}
+}

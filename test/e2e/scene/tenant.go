@@ -1,0 +1,165 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scene
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// Range is one subnet of a tenant's VPC.
+type Range struct {
+	// Name within the VPC.
+	Name  string
+	CIDRs []string
+	// Reserved addresses and gateways, as in Subnet.spec.
+	Reserved, Gateway []string
+}
+
+// TenantSpec asks for a tenant with one namespace, one VPC and one Network.
+type TenantSpec struct {
+	// Name of the tenant, its namespace and its VPC.
+	Name string
+	// CIDRs of the VPC.
+	CIDRs   []string
+	Subnets []Range
+	// Egress of the VPC; None if empty.
+	Egress v1alpha1.Egress
+	// Network is the name of the tenant's Network; "default", which pods use
+	// without a label, if empty.
+	Network string
+}
+
+// Tenant is what SetUp made.
+type Tenant struct {
+	Name      string
+	Namespace *corev1.Namespace
+	VPC       *v1alpha1.VPC
+	Subnets   []*v1alpha1.Subnet
+	Network   *arktosv1.Network
+}
+
+// Objects of the tenant, in the order in which they are created.
+func (t *Tenant) Objects() []client.Object {
+	objects := []client.Object{t.Namespace, t.VPC}
+	for _, subnet := range t.Subnets {
+		objects = append(objects, subnet)
+	}
+	return append(objects, t.Network)
+}
+
+// Pod returns a pod of the tenant in its Network.
+func (t *Tenant) Pod(name string, options ...PodOption) *corev1.Pod {
+	label := t.Network.Name
+	if label == arktosv1.DefaultNetwork {
+		label = ""
+	}
+	return Pod(t.Namespace.Name, name, append([]PodOption{InNetwork(label)}, options...)...)
+}
+
+// NewTenant describes a tenant without creating it.
+func NewTenant(spec TenantSpec) *Tenant {
+	network := spec.Network
+	if network == "" {
+		network = arktosv1.DefaultNetwork
+	}
+	tenant := &Tenant{
+		Name:      spec.Name,
+		Namespace: Namespace(spec.Name, spec.Name),
+		VPC:       VPC(spec.Name, []string{spec.Name}, spec.CIDRs...),
+		Network:   Network(spec.Name, network, spec.Name),
+	}
+	if spec.Egress != "" {
+		tenant.VPC.Spec.Egress = spec.Egress
+	}
+	for _, r := range spec.Subnets {
+		subnet := Subnet(spec.Name, r.Name, r.CIDRs...)
+		subnet.Spec.Reserved, subnet.Spec.Gateway = r.Reserved, r.Gateway
+		tenant.Subnets = append(tenant.Subnets, subnet)
+	}
+	return tenant
+}
+
+// SetUp creates a tenant and waits until pods can be created in its namespace
+// and its Network is Ready.
+func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
+	tenant := NewTenant(spec)
+	for _, object := range tenant.Objects() {
+		if err := s.Create(ctx, object); err != nil {
+			return tenant, err
+		}
+		if _, ok := object.(*v1alpha1.Subnet); ok && len(tenant.Subnets) > 1 {
+			if err := untilSecondAfter(ctx, object.GetCreationTimestamp().Time); err != nil {
+				return tenant, err
+			}
+		}
+	}
+	if err := s.WaitForAccount(ctx, tenant.Namespace.Name); err != nil {
+		return tenant, err
+	}
+	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
+}
+
+// untilSecondAfter waits until objects that are created now get a later time
+// stamp: the API keeps full seconds, and the order of subnets has a meaning.
+func untilSecondAfter(ctx context.Context, created time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(created.Truncate(time.Second).Add(time.Second))):
+		return nil
+	}
+}
+
+// TearDown deletes a tenant, its pods first, and waits until all of it is gone.
+// What was never created is skipped.
+func (s *Scene) TearDown(ctx context.Context, tenant *Tenant) error {
+	if err := s.Delete(ctx, tenant.Namespace); err != nil {
+		return err
+	}
+	var rest []client.Object
+	for _, subnet := range tenant.Subnets {
+		rest = append(rest, subnet)
+	}
+	return s.Delete(ctx, append(rest, tenant.VPC)...)
+}
+
+// WaitForAccount waits until a namespace has the ServiceAccount without which
+// no pod can be created in it.
+func (s *Scene) WaitForAccount(ctx context.Context, namespace string) error {
+	key := types.NamespacedName{Namespace: namespace, Name: "default"}
+	return Until(ctx, "ServiceAccount "+key.String(), func(ctx context.Context) (bool, string, error) {
+		err := s.Client.Get(ctx, key, &corev1.ServiceAccount{})
+		return err == nil, "", client.IgnoreNotFound(err)
+	})
+}
+
+// WaitNetworkReady waits until a Network is Ready.
+func (s *Scene) WaitNetworkReady(ctx context.Context, network *arktosv1.Network) error {
+	return Until(ctx, nameOf(network)+" to be Ready", func(ctx context.Context) (bool, string, error) {
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
+		ready, seen := ReadyCondition(network.Status.Conditions)
+		return err == nil && ready, seen, err
+	})
+}
+
+// ReadyCondition says whether the Ready condition is true, and what it says.
+func ReadyCondition(conditions []metav1.Condition) (ready bool, seen string) {
+	for _, condition := range conditions {
+		if condition.Type == v1alpha1.ReadyCondition {
+			return condition.Status == metav1.ConditionTrue,
+				fmt.Sprintf("Ready=%s %s: %s", condition.Status, condition.Reason, condition.Message)
+		}
+	}
+	return false, "no Ready condition yet"
+}
