@@ -1,0 +1,72 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures Alioth on the lab and prints every figure as a ratio to a
+// reference that was measured in the same run, interleaved with it: underlay
+// hosts without pods, Linux bridge with kernel VXLAN, a bare veth pair, and the
+// reference CNI plugins bridge and host-local. A bar that is missed is printed
+// as such and is no error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options of one run.
+type options struct {
+	root   string
+	rounds int
+	// span is how long one rate is measured.
+	span  time.Duration
+	parts []string
+	pods  int
+}
+
+func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
+
+var allParts = []string{"datapath", "pods", "reach"}
+
+func command() *cobra.Command {
+	o := options{}
+	command := &cobra.Command{
+		Use:           "bench",
+		Short:         "Measure Alioth against references in the same run",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			for _, part := range o.parts {
+				if !slices.Contains(allParts, part) {
+					return fmt.Errorf("unknown part %q: want some of %s", part, strings.Join(allParts, ","))
+				}
+			}
+			return run(command.Context(), o, command.OutOrStdout())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.root, "root", ".", "root folder of the work tree")
+	flags.IntVar(&o.rounds, "rounds", 5, "rounds; each figure is the median of as many")
+	flags.DurationVar(&o.span, "span", 2*time.Second, "how long one rate is measured")
+	flags.StringSliceVar(&o.parts, "parts", allParts, "what to measure")
+	flags.IntVar(&o.pods, "pods", 60, "pods of one wave")
+	return command
+}

@@ -1,0 +1,179 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/test/cluster"
+)
+
+// Names of the reference paths.
+const (
+	underlayPath = "underlay"
+	bridgePath   = "bridge+VXLAN"
+	vethPath     = "veth pair"
+)
+
+// references are the paths without Alioth: two hosts on the nodes' underlay,
+// which no packet filter of a node slows down, on each of them a "pod" behind a
+// Linux bridge and a kernel VXLAN device, and two namespaces joined by a veth
+// pair.
+type references struct {
+	hosts   []*cluster.Host
+	servers []*exec.Cmd
+	tool    string
+}
+
+// Network namespaces of the references; they carry a prefix of their own.
+const (
+	nearPod, farPod   = "alioth-bench-near", "alioth-bench-far"
+	vethFrom, vethTo  = "alioth-bench-v1", "alioth-bench-v2"
+	referenceVNI      = "4242"
+	referenceUDPPort  = "8472"
+	referencePodMTU   = "1450"
+	firstHostNumber   = 211
+	vethServerAddress = "10.98.0.2"
+	farPodAddress     = "10.97.0.2"
+)
+
+func hostAddress(lab *cluster.Cluster, i int) netip.Addr {
+	v4, _ := lab.Topology().Networks()
+	octets := v4.Addr().As4()
+	octets[3] = byte(firstHostNumber + i)
+	return netip.AddrFrom4(octets)
+}
+
+// buildReferences makes everything, after removing what a broken run left.
+func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*references, error) {
+	r := &references{tool: tool}
+	r.removeNamespaces(ctx)
+	for i := range 2 {
+		host, err := lab.AddHost(fmt.Sprintf("bench-%d", i), hostAddress(lab, i))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("add an underlay host: %w", err), r.remove(ctx))
+		}
+		r.hosts = append(r.hosts, host)
+	}
+	steps := slices.Concat(
+		r.bridgedPod(nearPod, 0, hostAddress(lab, 0), hostAddress(lab, 1)),
+		r.bridgedPod(farPod, 1, hostAddress(lab, 1), hostAddress(lab, 0)),
+		vethPair(),
+	)
+	for _, step := range steps {
+		if err := runStep(ctx, step); err != nil {
+			return nil, errors.Join(err, r.remove(ctx))
+		}
+	}
+	for _, ns := range []string{r.hosts[1].NetNS, "/run/netns/" + farPod, "/run/netns/" + vethTo} {
+		if err := r.serve(ns); err != nil {
+			return nil, errors.Join(err, r.remove(ctx))
+		}
+	}
+	return r, nil
+}
+
+// bridgedPod lists the commands that put a namespace behind a bridge with a
+// VXLAN device on host i.
+func (r *references) bridgedPod(name string, i int, own, other netip.Addr) []string {
+	on := "nsenter --net=" + r.hosts[i].NetNS + " ip "
+	in := "ip -n " + name + " "
+	return []string{
+		"ip netns add " + name,
+		on + "link add bench-br type bridge",
+		on + "link add bench-vx type vxlan id " + referenceVNI + " dstport " + referenceUDPPort + " local " + own.String() + " remote " + other.String() + " dev eth0",
+		on + "link add bench-pod type veth peer name eth0 netns " + name,
+		on + "link set bench-vx mtu " + referencePodMTU + " master bench-br up",
+		on + "link set bench-pod mtu " + referencePodMTU + " master bench-br up",
+		on + "link set bench-br up",
+		in + "addr add 10.97.0." + fmt.Sprint(i+1) + "/24 dev eth0",
+		in + "link set eth0 mtu " + referencePodMTU + " up",
+		in + "link set lo up",
+	}
+}
+
+func vethPair() []string {
+	return []string{
+		"ip netns add " + vethFrom, "ip netns add " + vethTo,
+		"ip -n " + vethFrom + " link add eth0 type veth peer name eth0 netns " + vethTo,
+		"ip -n " + vethFrom + " addr add 10.98.0.1/24 dev eth0", "ip -n " + vethFrom + " link set eth0 mtu " + referencePodMTU + " up",
+		"ip -n " + vethTo + " addr add " + vethServerAddress + "/24 dev eth0", "ip -n " + vethTo + " link set eth0 mtu " + referencePodMTU + " up",
+	}
+}
+
+func runStep(ctx context.Context, step string) error {
+	words := strings.Fields(step)
+	if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("run %q: %w: %s", step, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// serve starts the test tool's server in a network namespace.
+func (r *references) serve(ns string) error {
+	server := exec.Command("nsenter", "--net="+ns, r.tool, "serve", "--name", "reference")
+	if err := server.Start(); err != nil {
+		return fmt.Errorf("start a reference server: %w", err)
+	}
+	r.servers = append(r.servers, server)
+	return nil
+}
+
+// remove ends and removes everything, however little of it was made.
+func (r *references) remove(ctx context.Context) error {
+	var errs []error
+	for _, server := range r.servers {
+		errs = append(errs, server.Process.Kill())
+		_ = server.Wait() // it was killed
+	}
+	for _, host := range r.hosts {
+		errs = append(errs, host.Remove())
+	}
+	r.removeNamespaces(context.WithoutCancel(ctx))
+	return errors.Join(errs...)
+}
+
+// removeNamespaces removes those that exist; that the others don't is no
+// error.
+func (r *references) removeNamespaces(ctx context.Context) {
+	for _, name := range []string{nearPod, farPod, vethFrom, vethTo} {
+		_ = runStep(ctx, "ip netns delete "+name)
+	}
+}
+
+// in runs the test tool in a network namespace, given by its file.
+func (r *references) in(ns string) runner {
+	return func(ctx context.Context, arguments ...string) (string, error) {
+		var stderr bytes.Buffer
+		command := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + ns, r.tool}, arguments...)...)
+		command.Stderr = &stderr
+		out, err := command.Output()
+		if err != nil {
+			return string(out), fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+		}
+		return string(out), nil
+	}
+}
+
+// paths are the ways on which the references are measured.
+func (r *references) paths(lab *cluster.Cluster) (cross, same []path) {
+	cross = []path{
+		{underlayPath, r.in(r.hosts[0].NetNS), hostAddress(lab, 1)},
+		{bridgePath, r.in("/run/netns/" + nearPod), netip.MustParseAddr(farPodAddress)},
+	}
+	same = []path{
+		{vethPath, r.in("/run/netns/" + vethFrom), netip.MustParseAddr(vethServerAddress)},
+	}
+	return cross, same
+}
+
+// at joins an address and a port of the test tool's server.
+func at(address netip.Addr, port uint16) string { return netip.AddrPortFrom(address, port).String() }

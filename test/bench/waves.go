@@ -1,0 +1,185 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+const (
+	pluginsPath = "bridge plugins"
+	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
+	daemonMetrics = "http://127.0.0.1:9472/metrics"
+	addHistogram  = "alioth_cnid_add_seconds"
+)
+
+// crowd is where waves of pods are started.
+type crowd struct {
+	name  string
+	lab   *cluster.Cluster
+	stage *scene.Scene
+	pod   func(name string, options ...scene.PodOption) *corev1.Pod
+}
+
+// waves measures how long a wave of pods takes to be Ready, against the
+// reference plugins on a second lab, and the daemon's own work for each ADD.
+func (b *bench) waves(ctx context.Context) (err error) {
+	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeTenant()) }()
+	reference, removeReference, err := b.referenceCrowd(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeReference()) }()
+	mine := &crowd{alioth, b.lab, b.stage, tenant.Pod}
+	row := &figures.Row{
+		What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
+		Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
+	}
+	before, err := b.addHistogram(ctx)
+	if err != nil {
+		return err
+	}
+	for round := range b.rounds {
+		for i := range 2 {
+			c := []*crowd{reference, mine}[(i+round)%2]
+			took, err := c.wave(ctx, b.pods)
+			if err != nil {
+				return err
+			}
+			b.step(fmt.Sprintf("wave %d of %d, %s: %.1f s", round+1, b.rounds, c.name, took.Seconds()))
+			row.Add(c.name, took.Seconds())
+		}
+	}
+	adds, err := b.addHistogram(ctx)
+	if err != nil {
+		return err
+	}
+	adds.Add(before, -1)
+	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, []*figures.Row{row}); err != nil {
+		return err
+	}
+	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", adds.Count())
+	return figures.Print(b.out, title, []string{alioth}, []*figures.Row{
+		quantileRow("p50", adds.Quantile(0.5), 15), quantileRow("p99", adds.Quantile(0.99), 60),
+	})
+}
+
+func quantileRow(name string, seconds, bar float64) *figures.Row {
+	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: bar}}}
+	row.Add(alioth, seconds*1e3)
+	return row
+}
+
+// referenceCrowd brings up a second lab with the reference plugins beside the
+// first; between its waves it idles.
+func (b *bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() error, err error) {
+	folder := filepath.Join(cluster.DefaultDir(b.root), "reference")
+	remove = func() error { return cluster.Down(context.WithoutCancel(ctx), b.root, folder, b.step) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, remove())
+		}
+	}()
+	lab, err := cluster.Up(ctx, b.root, cluster.Options{
+		Topology: underlay.Topology{Lab: "abridge", Nodes: len(b.lab.Nodes()), Octet: 78},
+		CNI:      cluster.CNIBridge, Dir: folder, Progress: b.step,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("bring up the reference lab: %w", err)
+	}
+	stage, err := scene.New(lab.Config(), lab)
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace := scene.Namespace("bench", "")
+	if err := stage.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+		return nil, nil, err
+	}
+	if err := stage.WaitForAccount(ctx, namespace.Name); err != nil {
+		return nil, nil, err
+	}
+	return &crowd{pluginsPath, lab, stage, func(name string, options ...scene.PodOption) *corev1.Pod {
+		return scene.Pod(namespace.Name, name, options...)
+	}}, remove, nil
+}
+
+// wave starts pods on all nodes, returns how long it took until all were
+// Ready, and deletes them again.
+func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*setUpTime)
+	defer cancel()
+	nodes := c.lab.Nodes()
+	var pods []*corev1.Pod
+	var objects []client.Object
+	for i := range size {
+		pod := c.pod(fmt.Sprintf("wave-%02d", i), scene.OnNode(nodes[i%len(nodes)].Name))
+		pods, objects = append(pods, pod), append(objects, pod)
+	}
+	start := time.Now()
+	if err := c.stage.Start(ctx, pods...); err != nil {
+		return 0, err
+	}
+	took = time.Since(start)
+	return took, c.stage.Delete(ctx, objects...)
+}
+
+// addHistogram reads the daemons' histograms of their own work for an ADD, all
+// nodes together.
+func (b *bench) addHistogram(ctx context.Context) (figures.Histogram, error) {
+	sum := figures.Histogram{}
+	for _, node := range b.lab.Nodes() {
+		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)
+		if err != nil {
+			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
+		}
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(out))
+		if err != nil {
+			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
+		}
+		for _, metric := range families[addHistogram].GetMetric() {
+			if hasLabel(metric, "phase", "total") {
+				sum.Add(toHistogram(metric), 1)
+			}
+		}
+	}
+	return sum, nil
+}
+
+func hasLabel(metric *dto.Metric, name, value string) bool {
+	for _, label := range metric.GetLabel() {
+		if label.GetName() == name && label.GetValue() == value {
+			return true
+		}
+	}
+	return false
+}
+
+func toHistogram(metric *dto.Metric) figures.Histogram {
+	h := figures.Histogram{}
+	for _, bucket := range metric.GetHistogram().GetBucket() {
+		h[bucket.GetUpperBound()] = float64(bucket.GetCumulativeCount())
+	}
+	return h
+}
