@@ -1,0 +1,85 @@
+# Alioth: tenant VPCs for Kubernetes. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO    ?= go
+NODES ?= 2
+# Further image archives that `make up` loads on every node, separated by spaces.
+IMAGES ?=
+# Tools have a module of their own, so that their dependencies never touch the product's.
+TOOL  := $(GO) tool -modfile=test/tools/go.mod
+LAB   := $(GO) run ./test/cluster/cmd/lab
+# Packages that need no cluster and no API server.
+UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/testtool/...
+
+export CGO_ENABLED ?= 0
+
+##@ Use
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## Show it: two tenants with the same address range on a real two-node Kubernetes
+	$(GO) run ./test/demo
+
+up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.tar b.tar" loads more images
+	$(LAB) up --nodes $(NODES) --images "$(IMAGES)"
+
+down: ## Take the lab down; leaves nothing behind
+	$(LAB) down
+
+##@ Build
+
+build: ## Build the binaries into bin/
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+images: ## Build the container images as archives, without a container engine
+	$(LAB) images
+
+chart: ## Package the Helm chart into bin/
+	$(LAB) build helm
+	$$($(LAB) path helm) package helm/alioth --destination bin/
+
+generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
+	$(LAB) setup --generate
+	$(GO) generate ./api/... ./ebpf/... ./helm/...
+
+##@ Test
+
+test: setup ## Everything that must pass
+	$(MAKE) --no-print-directory verify lint test-unit test-api test-e2e
+
+test-unit: ## Unit, kernel, API-server and namespace tests (root)
+	$(LAB) build kubernetes
+	$(GO) test $(UNIT)
+
+test-api: ## CRDs, admission policies and the chart against the real API server
+	$(LAB) build kubernetes
+	$(LAB) build kubernetes helm
+	$(GO) test ./test/api/...
+
+test-e2e: ## The whole product on a real cluster
+	ALIOTH_E2E=1 $(GO) test -count=1 -p 1 -timeout 40m ./test/e2e/...
+	$(LAB) down
+	ALIOTH_TEST_LAB=1 $(GO) test -count=1 -timeout 20m ./test/cluster/updown
+
+verify: ## Regenerate and fail if that changes anything
+	$(MAKE) --no-print-directory generate
+	git diff --exit-code -- api ebpf helm
+	@test -z "$$(git status --porcelain -- api ebpf helm)" || { git status --short -- api ebpf helm; echo "generated files are not committed: commit them" >&2; exit 1; }
+	$(GO) vet ./...
+
+lint: ## golangci-lint, with the layering as depguard rules
+	$(TOOL) golangci-lint run --allow-parallel-runners
+
+bench: setup ## Measure, as ratios against references in the same run
+	$(GO) run ./test/bench
+
+##@ Set-up
+
+setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
+	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
+	$(LAB) setup
+
+.PHONY: help demo up down build images chart generate test test-unit test-api test-e2e verify lint bench setup
