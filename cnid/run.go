@@ -174,7 +174,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	mux := http.NewServeMux()
 	mux.Handle(cniapi.PathV1, n.server.Handler())
 	mux.Handle(nodestatus.Path, nodestatus.Handler(n.syncer.status))
-	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.log) })
+	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile)

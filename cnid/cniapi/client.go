@@ -12,20 +12,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 )
 
 const (
-	// HeartbeatInterval is how often a daemon that is alive sets the
-	// modification time of its socket.
-	HeartbeatInterval = 15 * time.Second
-	// RestartGrace is how long a daemon may be away before STATUS says so. A
-	// failing STATUS makes the node NotReady and takes its pods out of every
-	// Service, which a restart or a roll-out must not do.
-	RestartGrace = 60 * time.Second
+	// statusPatience bounds STATUS, for which a runtime waits while it is asked
+	// for the node's condition.
+	statusPatience = 800 * time.Millisecond
 	// maxResponse bounds what the client reads, in bytes.
 	maxResponse = 1 << 20
 )
@@ -34,8 +29,6 @@ const (
 type Client struct {
 	// Socket is the path of the daemon's socket.
 	Socket string
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 }
 
 // SocketIn returns the socket that a network configuration names with the key
@@ -57,7 +50,9 @@ func SocketIn(config []byte) string {
 // What a command means while no daemon answers is decided here:
 //
 //   - ADD, CHECK and GC fail with CodeNotReady; the runtime tries again.
-//   - STATUS fails once the daemon has been away for RestartGrace.
+//   - STATUS says what the daemon said last, and fails once the daemon has
+//     been away for RestartGrace. A daemon that does not answer at once counts
+//     as away, because a node is not to hang on one that is busy.
 //   - DEL succeeds. The daemon's journal on disk holds what there is to undo,
 //     and when the daemon is back it undoes every attachment whose network
 //     namespace is gone, which is what the runtime makes of it next. A failure
@@ -65,6 +60,9 @@ func SocketIn(config []byte) string {
 //     and the very roll-out that brings the daemon back. For the same reason a
 //     DEL that the daemon began and did not survive succeeds.
 func (c Client) Do(ctx context.Context, req Request) ([]byte, error) {
+	if req.Command == "STATUS" {
+		return nil, c.status(ctx, req)
+	}
 	resp, err := c.post(ctx, req)
 	var away *awayError
 	if errors.As(err, &away) {
@@ -85,30 +83,31 @@ type awayError struct{ cause error }
 func (e *awayError) Error() string { return e.cause.Error() }
 
 func (c Client) whileAway(command string, away *awayError) error {
-	text := fmt.Sprintf("alioth-cnid on this node does not answer at %s: %v", c.socket(), away.cause)
-	switch command {
-	case "DEL":
+	if command == "DEL" {
 		return nil
-	case "STATUS":
-		if c.lastAlive() < RestartGrace+HeartbeatInterval {
-			return nil
-		}
-		return types.NewError(CodeUnavailable, text, "")
 	}
-	return types.NewError(CodeNotReady, "network is not ready - "+text, "")
+	return types.NewError(CodeNotReady, "network is not ready - "+c.noAnswer(away.cause), "")
 }
 
-// lastAlive returns for how long there has been no sign of a daemon.
-func (c Client) lastAlive() time.Duration {
-	info, err := os.Stat(c.socket())
-	if err != nil {
-		return 1<<63 - 1 // no daemon has listened since boot
+func (c Client) noAnswer(cause error) string {
+	return fmt.Sprintf("alioth-cnid on this node does not answer at %s: %v", c.socket(), cause)
+}
+
+// status returns nil or a *types.Error, within statusPatience.
+func (c Client) status(ctx context.Context, req Request) error {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	resp, err := c.post(ctx, req)
+	if err == nil && resp.Error == nil {
+		return nil
 	}
-	now := time.Now
-	if c.Now != nil {
-		now = c.Now
+	if err == nil {
+		return resp.Error
 	}
-	return now().Sub(info.ModTime())
+	if err = lastState(c.socket(), errors.New(c.noAnswer(err))); err != nil {
+		return types.NewError(CodeUnavailable, err.Error(), "")
+	}
+	return nil
 }
 
 func (c Client) socket() string {

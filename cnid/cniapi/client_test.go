@@ -105,38 +105,59 @@ func TestAnAnswerThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-func TestEachCommandHasItsAnswerWhileNoDaemonDoes(t *testing.T) {
-	noSocket := func(t *testing.T) cniapi.Client { return cniapi.Client{Socket: socketPath(t)} }
-	// dead is the socket of a daemon that was killed that long ago.
-	dead := func(ago time.Duration) func(*testing.T) cniapi.Client {
-		return func(t *testing.T) cniapi.Client {
-			path := socketPath(t)
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.SetUnlinkOnClose(false)
-			now := time.Now()
-			if err := errors.Join(l.Close(), os.Chtimes(path, now, now)); err != nil {
-				t.Fatal(err)
-			}
-			return cniapi.Client{Socket: path, Now: func() time.Time { return now.Add(ago) }}
-		}
+// away is a client whose daemon is away and wrote the given state that long
+// ago; a state that change makes of it.
+func away(t *testing.T, ago time.Duration, change func(*cniapi.State)) cniapi.Client {
+	t.Helper()
+	client := cniapi.Client{Socket: socketPath(t)}
+	leaveState(t, client, ago, change)
+	return client
+}
+
+func leaveState(t *testing.T, client cniapi.Client, ago time.Duration, change func(*cniapi.State)) {
+	t.Helper()
+	now, err := cniapi.Now()
+	if err != nil {
+		t.Fatal(err)
 	}
-	hangsUp := func(t *testing.T) cniapi.Client {
-		return daemon(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	state := cniapi.State{Alive: cniapi.Instant{Boot: now.Boot, Uptime: now.Uptime - ago}}
+	if change != nil {
+		change(&state)
+	}
+	if err := cniapi.WriteState(client.Socket, state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachCommandHasItsAnswerWhileNoDaemonDoes(t *testing.T) {
+	gone := func(ago time.Duration, change func(*cniapi.State)) func(*testing.T) cniapi.Client {
+		return func(t *testing.T) cniapi.Client { return away(t, ago, change) }
 	}
 	for _, tc := range []struct {
 		name   string
 		client func(*testing.T) cniapi.Client
 		status uint
+		text   string
 	}{
-		{"never there", noSocket, cniapi.CodeUnavailable},
-		{"just gone", dead(0), 0},
-		{"gone for a minute", dead(time.Minute), 0},
-		{"gone for longer than a restart", dead(cniapi.RestartGrace + cniapi.HeartbeatInterval), cniapi.CodeUnavailable},
-		{"a clock that was set back", dead(-time.Hour), 0},
-		{"gone while at work", hangsUp, 0},
+		{"never there", func(t *testing.T) cniapi.Client { return cniapi.Client{Socket: socketPath(t)} }, cniapi.CodeUnavailable, "does not answer"},
+		{"just gone", gone(0, nil), 0, ""},
+		{"gone for as long as a restart takes", gone(cniapi.RestartGrace-cniapi.HeartbeatInterval, nil), 0, ""},
+		{"gone for longer", gone(cniapi.RestartGrace+cniapi.HeartbeatInterval, nil), cniapi.CodeUnavailable, "does not answer"},
+		{"gone with the last boot", gone(0, func(s *cniapi.State) { s.Alive.Boot = "another" }), cniapi.CodeUnavailable, "does not answer"},
+		{"a time that is still to come", gone(-time.Hour, nil), cniapi.CodeUnavailable, "does not answer"},
+		{"not able to attach pods when it went", gone(0, func(s *cniapi.State) { s.Unavailable = "no pod: no TCX" }), cniapi.CodeUnavailable, "no TCX"},
+		{"a state that is none", func(t *testing.T) cniapi.Client {
+			client := away(t, 0, nil)
+			if err := os.WriteFile(client.Socket+".state", []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return client
+		}, cniapi.CodeUnavailable, "does not answer"},
+		{"gone while at work", func(t *testing.T) cniapi.Client {
+			client := daemon(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			leaveState(t, client, 0, nil)
+			return client
+		}, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			client := tc.client(t)
@@ -150,8 +171,26 @@ func TestEachCommandHasItsAnswerWhileNoDaemonDoes(t *testing.T) {
 				if command == "ADD" && !strings.HasPrefix(err.Error(), "network is not ready - alioth-cnid on this node does not answer at "+client.Socket) {
 					t.Errorf("ADD: %v", err)
 				}
+				if command == "STATUS" && err != nil && !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("STATUS: %v, want %q", err, tc.text)
+				}
 			}
 		})
+	}
+}
+
+func TestStatusDoesNotWaitForADaemonThatHangs(t *testing.T) {
+	hangs := func(ago time.Duration) cniapi.Client {
+		client := daemon(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		leaveState(t, client, ago, nil)
+		return client
+	}
+	// Both answers come while the daemon still hangs.
+	if _, err := hangs(0).Do(t.Context(), cniapi.Request{Command: "STATUS"}); err != nil {
+		t.Errorf("it was alive just now: %v", err)
+	}
+	if _, err := hangs(2*cniapi.RestartGrace).Do(t.Context(), cniapi.Request{Command: "STATUS"}); code(err) != cniapi.CodeUnavailable {
+		t.Errorf("it was alive two minutes ago: %v", err)
 	}
 }
 

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cniapi is what the CNI plugin binary and the node daemon say to each
-// other: wire types and a client. It imports nothing but the standard library
-// and the CNI types, because the plugin binary runs once per pod event and
-// links no more than this.
+// other: wire types, a client, and what the daemon leaves on disk for the
+// binary to read. It imports nothing but the standard library, the CNI types
+// and x/sys, because the plugin binary runs once per pod event and links no
+// more than this.
 //
 // # Protocol
 //

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns"
 )
 
 // add attaches a pod. A repeated ADD for an attachment that is intact gets the
@@ -42,6 +45,9 @@ func (s *Server) known(ctx context.Context, c command) (journal.Record, attach.L
 	if err != nil {
 		return journal.Record{}, attach.Link{}, err
 	}
+	if err := refuseSecondNamespace(rec, c); err != nil {
+		return journal.Record{}, attach.Link{}, err
+	}
 	if rec.Pod == c.pod && rec.NetnsPath == c.netns {
 		link, err := s.intact(ctx, rec)
 		if err == nil {
@@ -53,6 +59,21 @@ func (s *Server) known(ctx context.Context, c command) (journal.Record, attach.L
 		return journal.Record{}, attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	return journal.Record{}, attach.Link{}, journal.ErrNotFound
+}
+
+// refuseSecondNamespace keeps an ADD from moving an attachment whose network
+// namespace is alive: a container has one, so the runtime means two containers
+// by one ID. A namespace that ended is no obstacle.
+func refuseSecondNamespace(rec journal.Record, c command) error {
+	if rec.Phase != journal.PhaseDone || rec.NetnsPath == c.netns {
+		return nil
+	}
+	first, err := netns.Identify(rec.NetnsPath)
+	if err != nil || first.Cookie != rec.Device.NetnsCookie {
+		return nil //nolint:nilerr // what isn't there, or is another's now, is no obstacle
+	}
+	return types.NewError(types.ErrInvalidNetNS, fmt.Sprintf("attachment %s is alive in network namespace %s; send a DEL before an ADD in %s",
+		rec.Key, rec.NetnsPath, c.netns), "")
 }
 
 // intact compares an attachment with the kernel.

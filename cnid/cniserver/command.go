@@ -30,8 +30,10 @@ type netConf struct {
 	CNIVersion string          `json:"cniVersion"`
 	Name       string          `json:"name"`
 	PrevResult json.RawMessage `json:"prevResult"`
-	// Valid lists, in a GC, the attachments to keep.
-	Valid []validAttachment `json:"cni.dev/valid-attachments"`
+	// Valid lists, in a GC, the attachments to keep. Runtimes of the time when
+	// the specification was young call it ValidEarlier.
+	Valid        []validAttachment `json:"cni.dev/valid-attachments"`
+	ValidEarlier []validAttachment `json:"cni.dev/attachments"`
 }
 
 type validAttachment struct {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
@@ -52,8 +53,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // Listen makes the socket at path, for root alone. It takes the place of an
-// earlier daemon's in one step, and stays when the listener is closed: its
-// modification time tells the plugin binary since when the daemon is away.
+// earlier daemon's in one step, and stays when the listener is closed.
 func Listen(path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -74,13 +74,15 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves h on l, which is the socket at path, until ctx ends, and says
-// all along that the daemon is alive. When ctx ends, commands that wait are
+// Serve serves h on l, which is the socket at path, until ctx ends, and leaves
+// on disk all along what ready says. When ctx ends, commands that wait are
 // ended, and waited for while they undo.
-func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, log *slog.Logger) error {
+func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, ready func() error, log *slog.Logger) error {
+	var heart sync.WaitGroup
+	defer heart.Wait()
 	beating, stop := context.WithCancel(ctx)
 	defer stop()
-	go heartbeat(beating, path, log)
+	heart.Go(func() { heartbeat(beating, path, ready, log) })
 	srv := &http.Server{
 		Handler:           h,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -101,19 +103,33 @@ func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, log
 	return <-stopped
 }
 
-// heartbeat sets the socket's modification time (cniapi.HeartbeatInterval).
-func heartbeat(ctx context.Context, path string, log *slog.Logger) {
+// heartbeat writes the daemon's state (cniapi.State) until ctx ends, and then
+// once more: from there on the plugin binary counts.
+func heartbeat(ctx context.Context, path string, ready func() error, log *slog.Logger) {
 	tick := time.NewTicker(cniapi.HeartbeatInterval)
 	defer tick.Stop()
 	for {
-		now := time.Now()
-		if err := os.Chtimes(path, now, now); err != nil {
-			log.Warn("cannot touch the socket; STATUS may call the node unavailable during a restart", "path", path, "error", err)
+		if err := writeState(path, ready()); err != nil {
+			log.Warn("can't write the daemon's state; STATUS may call the node unavailable during a restart", "error", err)
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-tick.C:
 		}
 	}
+}
+
+func writeState(path string, problem error) error {
+	now, err := cniapi.Now()
+	if err != nil {
+		return err
+	}
+	state := cniapi.State{Alive: now}
+	if problem != nil {
+		state.Unavailable = unavailable(problem).Msg
+	}
+	return cniapi.WriteState(path, state)
 }

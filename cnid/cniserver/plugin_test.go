@@ -7,12 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,15 +45,37 @@ type plugin struct {
 	dir, socket string
 }
 
-// buildPlugin compiles the binary.
+// binaries is the directory for what the tests run; TestMain makes it.
+var binaries string
+
+// build fills it when it is first needed.
+var build = sync.OnceValue(func() error {
+	for _, name := range []string{"github.com/alioth-net/alioth/cmd/alioth", "github.com/containernetworking/cni/cnitool"} {
+		if out, err := exec.Command("go", "build", "-o", binaries, name).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if binaries, err = os.MkdirTemp("", "alioth-cniserver"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(binaries)
+	os.Exit(code)
+}
+
+// buildPlugin returns the directory with the plugin binary.
 func buildPlugin(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/alioth-net/alioth/cmd/alioth").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
+	if err := build(); err != nil {
+		t.Fatal(err)
 	}
-	return dir
+	return binaries
 }
 
 func newPlugin(t testing.TB, dir string) plugin {
@@ -78,7 +103,7 @@ func (p plugin) serve(t testing.TB, r *rig) (stop func()) {
 	mux.Handle(cniapi.PathV1, r.server.Handler())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- cniserver.Serve(ctx, l, p.socket, mux, slog.New(slog.DiscardHandler)) }()
+	go func() { done <- cniserver.Serve(ctx, l, p.socket, mux, r.server.Ready, slog.New(slog.DiscardHandler)) }()
 	stopped := false
 	stop = func() {
 		t.Helper()
@@ -142,10 +167,24 @@ func TestTheWholeLifeOfAPodInEveryVersion(t *testing.T) {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			r.expectAttached(t, p)
-			if version != "0.3.1" { // which has no CHECK
-				if err := cni.CheckNetworkList(t.Context(), list, rt); err != nil {
-					t.Errorf("CHECK: %v", err)
-				}
+			again, err := cni.AddNetworkList(t.Context(), list, rt)
+			if diff := cmp.Diff(decoded(t, result), decoded(t, again)); err != nil || diff != "" {
+				t.Errorf("ADD again: %v (-first +second):\n%s", err, diff)
+			}
+			err = cni.CheckNetworkList(t.Context(), list, rt)
+			if version == "0.3.1" && !errors.Is(err, libcni.ErrorCheckNotSupp) || version != "0.3.1" && err != nil {
+				t.Errorf("CHECK: %v", err)
+			}
+			if err := cni.GetStatusNetworkList(t.Context(), list); err != nil {
+				t.Errorf("STATUS: %v", err)
+			}
+			keep := &libcni.GCArgs{ValidAttachments: []types.GCAttachment{{ContainerID: p.containerID, IfName: "eth0"}}}
+			if err := cni.GCNetworkList(t.Context(), list, keep); err != nil {
+				t.Errorf("GC: %v", err)
+			}
+			r.expectAttached(t, p)
+			if err := cni.CheckNetworkList(t.Context(), list, rt); version != "0.3.1" && err != nil {
+				t.Errorf("CHECK after GC: %v", err)
 			}
 			for _, which := range []string{"first", "second"} {
 				if err := cni.DelNetworkList(t.Context(), list, rt); err != nil {
@@ -153,8 +192,51 @@ func TestTheWholeLifeOfAPodInEveryVersion(t *testing.T) {
 				}
 			}
 			r.expectEmpty(t)
+			info, err := cni.GetVersionInfo(t.Context(), "alioth")
+			if err != nil || !slices.Contains(info.SupportedVersions(), version) {
+				t.Errorf("VERSION: %v, %v", info, err)
+			}
+			if diff := cmp.Diff(wantCommands(version), r.succeeded(t)); diff != "" {
+				t.Errorf("commands that reached the daemon (-want +got):\n%s", diff)
+			}
 		})
 	}
+}
+
+// wantCommands are the commands of that life that a runtime of the version
+// sends.
+func wantCommands(version string) map[string]float64 {
+	commands := map[string]float64{"ADD": 2, "DEL": 2}
+	switch version {
+	case "1.1.0":
+		commands["STATUS"], commands["GC"] = 1, 1
+		fallthrough
+	case "0.4.0", "1.0.0":
+		commands["CHECK"] = 2
+	}
+	return commands
+}
+
+// succeeded counts the commands that were answered without an error.
+func (r *rig) succeeded(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["code"] == "0" {
+				commands[labels["verb"]] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return commands
 }
 
 // wantResult is the answer to an ADD as the specification of that version
@@ -196,34 +278,6 @@ func decoded(t *testing.T, result types.Result) map[string]any {
 		delete(out, "dns") // older versions spell it out
 	}
 	return out
-}
-
-func TestStatusAndGCReachTheDaemonAndVersionDoesNotNeedIt(t *testing.T) {
-	r, cni := newRig(t), newPlugin(t, buildPlugin(t))
-	stop := cni.serve(t, r)
-	list := cni.list(t, "1.1.0")
-	if err := cni.GetStatusNetworkList(t.Context(), list); err != nil {
-		t.Errorf("STATUS: %v", err)
-	}
-	r.ready = errors.New("kernel lacks TCX")
-	if err := cni.GetStatusNetworkList(t.Context(), list); err == nil || !strings.Contains(err.Error(), "TCX") {
-		t.Errorf("STATUS of a node that is not ready: %v", err)
-	}
-	p := r.newPod(t, 1)
-	r.add(t, p)
-	r.end(t, p)
-	if err := cni.GCNetworkList(t.Context(), list, &libcni.GCArgs{}); err != nil {
-		t.Errorf("GC: %v", err)
-	}
-	r.expectEmpty(t)
-	stop()
-	info, err := cni.GetVersionInfo(t.Context(), "alioth")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(cniapi.Versions(), info.SupportedVersions()); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
 }
 
 func TestWithoutADaemonAddFailsForNowAndDelDoesNot(t *testing.T) {

@@ -48,6 +48,8 @@ type rig struct {
 	server   *cniserver.Server
 	registry *prometheus.Registry
 	path     string // of the journal
+	// limits are the times that the server is given, in effect from reopen on.
+	limits cniserver.Config
 
 	mu         sync.Mutex
 	decisions  map[string]cniserver.Decision // by pod UID
@@ -123,6 +125,7 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 		Journal: r.journal, Log: log, Metrics: metrics,
 		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: hooked{attacher, r}},
 		Decisions: r, Datapath: r, Releaser: r,
+		Wait: r.limits.Wait, LockWait: r.limits.LockWait,
 	})
 }
 
@@ -130,12 +133,7 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 // the kernel remembers. It returns after the first Reconcile.
 func (r *rig) restart(t testing.TB) {
 	t.Helper()
-	if err := r.journal.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r.programmed = map[journal.Key]bool{}
-	r.at = func(string) error { return nil }
-	r.start(t, cniserver.NewMetrics(prometheus.NewRegistry()))
+	r.reopen(t)
 	// The datapath starts from the journal, as its contract says.
 	for _, rec := range r.journal.Records() {
 		r.programmed[rec.Key] = rec.Phase == journal.PhaseDone
@@ -143,6 +141,17 @@ func (r *rig) restart(t testing.TB) {
 	if err := r.server.Reconcile(t.Context()); err != nil {
 		t.Fatalf("reconcile: %v", err)
 	}
+}
+
+// reopen is restart without Reconcile.
+func (r *rig) reopen(t testing.TB) {
+	t.Helper()
+	if err := r.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.programmed = map[journal.Key]bool{}
+	r.at = func(string) error { return nil }
+	r.start(t, cniserver.NewMetrics(prometheus.NewRegistry()))
 }
 
 func (r *rig) decide(uid string, d cniserver.Decision) {

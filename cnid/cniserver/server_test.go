@@ -52,7 +52,8 @@ func TestAnAttachmentThatIsNotIntactIsMadeAnew(t *testing.T) {
 			p.uid = "uid-later"
 			r.decide(p.uid, p.decision)
 		}},
-		{"the sandbox has another namespace", func(t *testing.T, r *rig, p *pod) {
+		{"the sandbox has another namespace, its own has ended", func(t *testing.T, r *rig, p *pod) {
+			r.end(t, *p)
 			p.netns = r.newPod(t, 2).netns
 		}},
 	} {
@@ -67,6 +68,62 @@ func TestAnAttachmentThatIsNotIntactIsMadeAnew(t *testing.T) {
 				t.Errorf("the journal has attachment %d of %s", rec.Seq, rec.Pod.UID)
 			}
 			r.del(t, p)
+			r.expectEmpty(t)
+		})
+	}
+}
+
+func TestASecondNamespaceForOneContainerIsRefused(t *testing.T) {
+	r := newRig(t)
+	p := r.newPod(t, 1)
+	r.add(t, p)
+	second := p
+	second.netns = r.newPod(t, 2).netns
+	resp := r.server.Do(t.Context(), second.request("ADD"))
+	if resp.Error == nil || resp.Error.Code != types.ErrInvalidNetNS || !strings.Contains(resp.Error.Msg, p.netns.Path) {
+		t.Errorf("got %+v, want an error that names %s", resp.Error, p.netns.Path)
+	}
+	r.expectAttached(t, p)
+	if got := links(t, second.netns); len(got) != 0 {
+		t.Errorf("the other namespace got %v", got)
+	}
+}
+
+func TestTheOldSandboxOfAPodLeavesAfterTheNewOneCame(t *testing.T) {
+	r := newRig(t)
+	old := r.newPod(t, 1)
+	r.add(t, old)
+	fresh := old // the same pod
+	fresh.containerID, fresh.netns = "sandbox-later", r.newPod(t, 2).netns
+	r.add(t, fresh)
+	r.end(t, old)
+	r.del(t, old)
+	r.expectAttached(t, fresh)
+	if resp := r.server.Do(t.Context(), old.request("DEL")); resp.Error != nil {
+		t.Errorf("a repeated DEL: %v", resp.Error)
+	}
+	r.expectAttached(t, fresh)
+}
+
+// TestAnAddThatNobodyWaitsForIsUndone has the runtime go away at each step, as
+// when it reaches its own deadline.
+func TestAnAddThatNobodyWaitsForIsUndone(t *testing.T) {
+	for _, step := range []string{beforeAwait, beforeAttach, afterAttach, beforeProgram} {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			p := r.newPod(t, 1)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			r.at = func(now string) error {
+				if now != step {
+					return nil
+				}
+				leave()
+				return ctx.Err()
+			}
+			if resp := r.server.Do(ctx, p.request("ADD")); resp.Error == nil || resp.Error.Code != cniapi.CodeNotReady {
+				t.Errorf("got %+v, want code %d", resp.Error, cniapi.CodeNotReady)
+			}
 			r.expectEmpty(t)
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -66,12 +67,19 @@ func checkPrevious(c command, rec journal.Record) error {
 	return nil
 }
 
-// status fails only for what Datapath.Ready names (CNI 1.1, section "STATUS").
+// Ready returns nil, or what is local, lasting and stops every ADD (CNI 1.1,
+// section "STATUS").
+func (s *Server) Ready() error { return s.cfg.Datapath.Ready() }
+
 func (s *Server) status() error {
-	if err := s.cfg.Datapath.Ready(); err != nil {
-		return types.NewError(cniapi.CodeUnavailable, "no pod can be attached: "+err.Error(), "")
+	if err := s.Ready(); err != nil {
+		return unavailable(err)
 	}
 	return nil
+}
+
+func unavailable(problem error) *types.Error {
+	return types.NewError(cniapi.CodeUnavailable, "no pod can be attached: "+problem.Error(), "")
 }
 
 // gc removes attachments of one network that the runtime doesn't list (CNI
@@ -81,7 +89,7 @@ func (s *Server) status() error {
 // logged.
 func (s *Server) gc(ctx context.Context, c command) error {
 	valid := map[journal.Key]bool{}
-	for _, v := range c.conf.Valid {
+	for _, v := range slices.Concat(c.conf.Valid, c.conf.ValidEarlier) {
 		valid[journal.Key{ContainerID: v.ContainerID, IfName: v.IfName}] = true
 	}
 	var errs []error

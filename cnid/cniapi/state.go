@@ -1,0 +1,112 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cniapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// HeartbeatInterval is how often a daemon that is alive writes its State.
+	HeartbeatInterval = 5 * time.Second
+	// RestartGrace is how long a daemon may be away before STATUS says so. A
+	// failing STATUS makes the node NotReady and takes its pods out of every
+	// Service, which a restart or a roll-out must not do.
+	RestartGrace = 60 * time.Second
+)
+
+// State is what a daemon leaves on disk for the time in which it does not
+// answer: STATUS is answered from it then.
+type State struct {
+	// Alive is when the daemon wrote it.
+	Alive Instant `json:"alive"`
+	// Unavailable is why STATUS failed then, or "" when it did not.
+	Unavailable string `json:"unavailable,omitempty"`
+}
+
+// Instant is a point in time within one boot of the machine. Unlike the time of
+// day, or a file's modification time, nobody sets it and no step of a clock
+// makes it older or younger.
+type Instant struct {
+	// Boot is the kernel's random ID of the boot (proc_sys_kernel(5), boot_id).
+	Boot string `json:"boot"`
+	// Uptime is what CLOCK_MONOTONIC said: it stands still while the machine is
+	// suspended, as the daemon does.
+	Uptime time.Duration `json:"uptime"`
+}
+
+// bootIDFile holds an ID that is made anew at every boot.
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// Now returns the present.
+func Now() (Instant, error) {
+	boot, err := os.ReadFile(bootIDFile)
+	if err != nil {
+		return Instant{}, fmt.Errorf("read the boot's ID: %w", err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return Instant{}, fmt.Errorf("read the clock: %w", err)
+	}
+	return Instant{Boot: strings.TrimSpace(string(boot)), Uptime: time.Duration(now.Nano())}, nil
+}
+
+// since returns how much later i is than earlier, and false if that can't be
+// told because they are of different boots.
+func (i Instant) since(earlier Instant) (time.Duration, bool) {
+	return i.Uptime - earlier.Uptime, i.Boot == earlier.Boot && i.Uptime >= earlier.Uptime
+}
+
+// stateFile is where the daemon that listens on socket leaves its State.
+func stateFile(socket string) string { return socket + ".state" }
+
+// WriteState replaces the State of the daemon that listens on socket, in one
+// step.
+func WriteState(socket string, s State) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the daemon's state: %w", err)
+	}
+	path := stateFile(socket)
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, text, 0o600); err != nil {
+		return fmt.Errorf("write the daemon's state: %w", err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("put the daemon's state in place: %w", err)
+	}
+	return nil
+}
+
+// lastState returns what STATUS is to say without a daemon that answers: what
+// it said last, for as long as a restart may take; cause after that.
+func lastState(socket string, cause error) error {
+	text, err := os.ReadFile(stateFile(socket))
+	if err != nil {
+		return cause // no daemon has served since boot
+	}
+	var last State
+	if err := json.Unmarshal(text, &last); err != nil {
+		return cause
+	}
+	now, err := Now()
+	if err != nil {
+		return err
+	}
+	age, ok := now.since(last.Alive)
+	switch {
+	case !ok || age >= RestartGrace+HeartbeatInterval:
+		return cause
+	case last.Unavailable != "":
+		return errors.New(last.Unavailable)
+	}
+	return nil
+}
