@@ -20,9 +20,19 @@ func trim(object any) (any, error) {
 		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: object.Status.Conditions}
 	case *corev1.Node:
 		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints}
-		object.Status = corev1.NodeStatus{Addresses: object.Status.Addresses}
+		object.Status = corev1.NodeStatus{Addresses: object.Status.Addresses, Conditions: readyOf(object.Status.Conditions)}
 	}
 	return object, nil
+}
+
+// readyOf keeps whether a node is ready, and not since when.
+func readyOf(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+	return nil
 }
 
 // trimSpec keeps where the pod is, and how the kubelet probes it.

@@ -85,7 +85,10 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}, ProviderID: "x"},
 			Status: corev1.NodeStatus{
 				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
-				Images:    []corev1.ContainerImage{{Names: []string{"example.com/big"}}},
+				Conditions: []corev1.NodeCondition{
+					{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+				},
+				Images: []corev1.ContainerImage{{Names: []string{"example.com/big"}}},
 			},
 		}
 	}
@@ -101,7 +104,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" || !want.OutOfService || len(want.Addresses) != 1 {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" || !want.OutOfService || !want.Ready || len(want.Addresses) != 1 {
 		t.Errorf("row (-whole +trimmed):\n%s", diff)
 	}
 	if len(node.Status.Images) > 0 {

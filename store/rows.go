@@ -120,6 +120,17 @@ type VNIClaim struct {
 	VPCUID string
 }
 
+// RollCall is the row of a RollCall object. Key: Name.
+type RollCall struct {
+	Meta
+	Name string
+	Call string
+	// VNIs that a node says it holds.
+	VNIs []uint32
+	// NodeUID is the UID of the Node that owns the object, or "".
+	NodeUID string
+}
+
 // Namespace is the row of a Namespace object. Key: Name.
 type Namespace struct {
 	Meta
@@ -135,6 +146,8 @@ type Node struct {
 	Addresses []netip.Addr
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
+	// Ready is the status of the node's Ready condition.
+	Ready bool
 	// OutOfService is true while the node has the taint
 	// node.kubernetes.io/out-of-service: somebody vouches that nothing runs
 	// there any more.

@@ -44,7 +44,7 @@ func New() (*Store, error) {
 func schema() *memdb.DBSchema {
 	tables := map[string]*memdb.TableSchema{}
 	for _, t := range []interface{ schema() *memdb.TableSchema }{
-		vpcs, subnets, networks, addresses, usages, vniClaims,
+		vpcs, subnets, networks, addresses, usages, vniClaims, rollCalls,
 		namespaces, nodes, pods, services, endpointSlices, revisions,
 	} {
 		s := t.schema()

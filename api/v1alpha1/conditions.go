@@ -88,6 +88,10 @@ const (
 	IPReleasingReason = "IPReleasing"
 	// SubnetExhaustedReason: no address is free in the subnets that qualify.
 	SubnetExhaustedReason = "SubnetExhausted"
+	// AddressLostReason (event): the API gave the address of a running pod to
+	// somebody else, or its VPC is gone, as after a restore from an older
+	// backup. The pod is cut off and to be deleted.
+	AddressLostReason = "AddressLost"
 	// ProbeConflictReason: another pod with the same IP on the same node has
 	// network probes or hooks already.
 	ProbeConflictReason = "ProbeConflict"

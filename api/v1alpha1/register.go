@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Subnet{}, &SubnetList{},
 		&Address{}, &AddressList{},
 		&VNIClaim{}, &VNIClaimList{},
+		&RollCall{}, &RollCallList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -83,6 +83,7 @@ func kinds() []kind {
 		kindOf(&corev1.Namespace{}, namespaces()),
 		kindOf(&corev1.Node{}, nodes()),
 		kindOf(&v1alpha1.VNIClaim{}, vniClaims()),
+		kindOf(&v1alpha1.RollCall{}, rollCalls()),
 		kindOf(&v1alpha1.VPC{}, vpcs()),
 		kindOf(&v1alpha1.Subnet{}, subnets()),
 		kindOf(&v1alpha1.Address{}, addresses()),
@@ -120,6 +121,15 @@ func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 		remove: func(tx store.Tx, o *v1alpha1.VNIClaim) {
 			store.DeleteVNIClaim(tx, uint32(o.Spec.VNI), string(o.UID))
 		},
+	}
+}
+
+func rollCalls() table[*v1alpha1.RollCall, store.RollCall] {
+	return table[*v1alpha1.RollCall, store.RollCall]{
+		convert: reflector.RollCall,
+		get:     func(tx store.ReadTx, o *v1alpha1.RollCall) *store.RollCall { return store.GetRollCall(tx, o.Name) },
+		put:     store.PutRollCall,
+		remove:  func(tx store.Tx, o *v1alpha1.RollCall) { store.DeleteRollCall(tx, o.Name, string(o.UID)) },
 	}
 }
 

@@ -47,6 +47,8 @@ func put(tx store.Tx, row any) error {
 		return store.PutAddress(tx, row)
 	case *store.VNIClaim:
 		return store.PutVNIClaim(tx, row)
+	case *store.RollCall:
+		return store.PutRollCall(tx, row)
 	case *store.Namespace:
 		return store.PutNamespace(tx, row)
 	case *store.Node:

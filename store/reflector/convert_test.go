@@ -36,6 +36,7 @@ func sampleObjects() []client.Object {
 		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
 		addressObject("10.0.0.1", "a", 1),
 		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
+		&v1alpha1.RollCall{ObjectMeta: objectMeta("node.node-1", "a", 1)},
 		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
 		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
 		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},
@@ -133,23 +134,46 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	got, err := Node(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1"},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}},
-		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeHostName, Address: "node-1"},
-			{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
-			{Type: corev1.NodeInternalIP, Address: "fd00::1"},
-			{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
-		}},
+		Status: corev1.NodeStatus{
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeHostName, Address: "node-1"},
+				{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
+				{Type: corev1.NodeInternalIP, Address: "fd00::1"},
+				{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+			},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &store.Node{
-		Name: "node-1", OutOfService: true,
+		Name: "node-1", OutOfService: true, Ready: true,
 		Addresses:    addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 	}
 	if diff := cmp.Diff(want, got, equalRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestARollCallKnowsWhichNodeObjectItIsOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   string
+	}{
+		"nobody's":     {},
+		"a node's":     {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "n1"}}, "n1"},
+		"a stranger's": {[]metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Node", Name: "node-1", UID: "n1"}}, ""},
+	} {
+		got, err := RollCall(&v1alpha1.RollCall{
+			ObjectMeta: metav1.ObjectMeta{Name: "node.node-1", OwnerReferences: tc.owners},
+			Spec:       v1alpha1.RollCallSpec{Call: "c", VNIs: []int32{3, 7}},
+		})
+		want := &store.RollCall{Name: "node.node-1", Call: "c", VNIs: []uint32{3, 7}, NodeUID: tc.want}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, row (-want +got):\n%s", name, err, diff)
+		}
 	}
 }
 

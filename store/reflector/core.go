@@ -37,6 +37,11 @@ func Node(in *corev1.Node) (*store.Node, error) {
 			row.Addresses = append(row.Addresses, ip)
 		}
 	}
+	for _, condition := range in.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			row.Ready = condition.Status == corev1.ConditionTrue
+		}
+	}
 	for _, taint := range in.Spec.Taints {
 		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
 	}

@@ -75,6 +75,9 @@ func kindOf(obj client.Object) (kind, error) {
 			func(tx store.Tx, id objectID) { store.DeleteAddress(tx, id.name, id.uid) }), nil
 	case *v1alpha1.VNIClaim:
 		return define("VNIClaim", listOf[v1alpha1.VNIClaimList], VNIClaim, store.PutVNIClaim, removeVNIClaim), nil
+	case *v1alpha1.RollCall:
+		return define("RollCall", listOf[v1alpha1.RollCallList], RollCall, store.PutRollCall,
+			func(tx store.Tx, id objectID) { store.DeleteRollCall(tx, id.name, id.uid) }), nil
 	case *arktosv1.Network:
 		return define("Network", listOf[arktosv1.NetworkList], Network, store.PutNetwork,
 			func(tx store.Tx, id objectID) { store.DeleteNetwork(tx, id.namespace, id.name, id.uid) }), nil

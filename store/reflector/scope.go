@@ -50,6 +50,11 @@ func VPCNamed(name string) Scope {
 	return Scope{Object: &v1alpha1.VPC{}, Fields: fields.OneTermEqualSelector("metadata.name", name)}
 }
 
+// RollCallNamed is the scope of one RollCall.
+func RollCallNamed(name string) Scope {
+	return Scope{Object: &v1alpha1.RollCall{}, Fields: fields.OneTermEqualSelector("metadata.name", name)}
+}
+
 // Nodes is the scope of all Nodes.
 func Nodes() Scope {
 	return Scope{Object: &corev1.Node{}}

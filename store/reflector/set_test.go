@@ -245,7 +245,7 @@ func TestEveryKindIsPutAndRemoved(t *testing.T) {
 func rowCount(set *Set) (n int) {
 	set.store.View(func(tx store.ReadTx) {
 		n = len(store.ListVPCs(tx)) + len(store.ListSubnets(tx)) + len(store.ListNetworks(tx)) +
-			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListNamespaces(tx)) +
+			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListRollCalls(tx)) + len(store.ListNamespaces(tx)) +
 			len(store.ListNodes(tx)) + len(store.ListPods(tx)) + len(store.ListServices(tx)) +
 			len(store.ListEndpointSlices(tx))
 	})

@@ -36,6 +36,12 @@ func release(ip string) func(context.Context, client.Client) error {
 	}
 }
 
+func assert(ip, node string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Create(ctx, address(ip, node), client.DryRunAll)
+	}
+}
+
 func TestDaemonReleasesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	admin := start(t)
 	create(t, admin, address("10.1.0.1", "node-a"))
@@ -46,9 +52,26 @@ func TestDaemonReleasesAddressesOfItsOwnNodeOnly(t *testing.T) {
 		{"with a token of no node", daemonOn(""), release("10.1.0.1"), "needs a token that is bound to its pod"},
 		{"a kubelet has no right", kubelet("node-a"), release("10.1.0.1"), "cannot delete resource"},
 		{"the operator is not held to a node", operator(), release("10.1.0.2"), ""},
-		{"it claims none", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
-			return c.Create(ctx, address("10.1.0.3", "node-a"), client.DryRunAll)
-		}, "cannot create resource"},
+		{"it asserts one of its own", daemonOn("node-a"), assert("10.1.0.3", "node-a"), ""},
+		{"it asserts another node's", daemonOn("node-a"), assert("10.1.0.3", "node-b"), "of its own node only"},
+	})
+}
+
+func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
+	start(t)
+	answer := func(name string) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Create(ctx, &v1alpha1.RollCall{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RollCallSpec{Call: "c"},
+			}, client.DryRunAll)
+		}
+	}
+	run(t, []attempt{
+		{"its own", daemonOn("node-a"), answer(v1alpha1.NodeRollCall("node-a")), ""},
+		{"another node's", daemonOn("node-a"), answer(v1alpha1.NodeRollCall("node-b")), "for its own node only"},
+		{"the question", daemonOn("node-a"), answer(v1alpha1.OperatorRollCall), "for its own node only"},
+		{"with a token of no node", daemonOn(""), answer(v1alpha1.NodeRollCall("node-a")), "needs a token that is bound to its pod"},
+		{"the operator asks", operator(), answer(v1alpha1.OperatorRollCall), ""},
 	})
 }
 

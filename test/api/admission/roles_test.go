@@ -59,6 +59,7 @@ func TestRolesGiveWhatIsNeededAndNoMore(t *testing.T) {
 		"create events", "create events.k8s.io/events", "patch events.k8s.io/events",
 		"update alioth.dev/vpcs", "patch alioth.dev/vpcs/status", "update alioth.dev/subnets", "patch alioth.dev/subnets/status",
 		"create alioth.dev/addresses", "delete alioth.dev/addresses", "create alioth.dev/vniclaims", "delete alioth.dev/vniclaims",
+		"create alioth.dev/rollcalls", "update alioth.dev/rollcalls",
 		"update arktos.futurewei.com/networks", "patch arktos.futurewei.com/networks/status")...)
 	all = append(all, rights(operator(), "", false,
 		"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "get secrets", "get configmaps",
@@ -70,10 +71,10 @@ func TestRolesGiveWhatIsNeededAndNoMore(t *testing.T) {
 	all = append(all, rights(daemon, "", true,
 		"watch pods", "watch nodes", "watch services", "watch discovery.k8s.io/endpointslices",
 		"watch alioth.dev/addresses", "watch alioth.dev/vpcs", "watch alioth.dev/subnets",
-		"delete alioth.dev/addresses", "patch nodes/status", "create events.k8s.io/events")...)
+		"create alioth.dev/addresses", "delete alioth.dev/addresses", "create alioth.dev/rollcalls", "update alioth.dev/rollcalls", "patch nodes/status", "create events.k8s.io/events")...)
 	all = append(all, rights(daemon, "", false,
 		"patch pods", "patch pods/status", "delete pods", "create pods/exec", "patch nodes", "get secrets", "get configmaps",
-		"create alioth.dev/addresses", "update alioth.dev/addresses", "deletecollection alioth.dev/addresses",
+		"update alioth.dev/addresses", "delete alioth.dev/rollcalls", "deletecollection alioth.dev/addresses",
 		"update alioth.dev/vpcs", "update alioth.dev/subnets", "watch arktos.futurewei.com/networks",
 		"create alioth.dev/vniclaims", "assign alioth.dev/tenants", "create serviceaccounts/token")...)
 	all = append(all, rights(viewer, "default", true, "list arktos.futurewei.com/networks")...)

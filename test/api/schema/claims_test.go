@@ -177,3 +177,22 @@ func TestVNIClaimNeverChanges(t *testing.T) {
 	object.Spec.VPCUID = "successor"
 	check(t, c.Update(t.Context(), object, client.DryRunAll), "a VNIClaim can't change")
 }
+
+func rollCall() *v1alpha1.RollCall {
+	return &v1alpha1.RollCall{ObjectMeta: named("node.node-a"), Spec: v1alpha1.RollCallSpec{Call: "c", VNIs: []int32{1, 1<<24 - 1}}}
+}
+
+func TestRollCallIsChecked(t *testing.T) {
+	const name = "metadata.name must be operator, which has no VNIs, or node.<name of a Node>"
+	checkCreations(t, rollCall, []creation[*v1alpha1.RollCall]{
+		{"a node's answer", nil, ""},
+		{"the answer of a node that holds nothing", func(r *v1alpha1.RollCall) { r.Spec.VNIs = nil }, ""},
+		{"the operator's question", func(r *v1alpha1.RollCall) { r.Name, r.Spec.VNIs = v1alpha1.OperatorRollCall, nil }, ""},
+		{"a question with VNIs", func(r *v1alpha1.RollCall) { r.Name = v1alpha1.OperatorRollCall }, name},
+		{"another name", func(r *v1alpha1.RollCall) { r.Name = "node-a" }, name},
+		{"no call", func(r *v1alpha1.RollCall) { r.Spec.Call = "" }, "spec.call"},
+		{"a call that is too long", func(r *v1alpha1.RollCall) { r.Spec.Call = strings.Repeat("c", 65) }, "spec.call"},
+		{"a VNI twice", func(r *v1alpha1.RollCall) { r.Spec.VNIs = []int32{5, 5} }, "Duplicate value"},
+		{"no VNI", func(r *v1alpha1.RollCall) { r.Spec.VNIs = []int32{0} }, "spec.vnis"},
+	})
+}

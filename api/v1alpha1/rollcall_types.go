@@ -1,0 +1,62 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+const (
+	// OperatorRollCall is the name of the RollCall object in which the operator
+	// asks.
+	OperatorRollCall = "operator"
+	// NodeRollCallPrefix starts the name of the RollCall object in which a
+	// node's daemon answers; the name of the Node follows.
+	NodeRollCallPrefix = "node."
+	// NoCall is what a daemon has answered that was never asked.
+	NoCall = "none"
+)
+
+// NodeRollCall returns the name of the RollCall object of a node.
+func NodeRollCall(node string) string { return NodeRollCallPrefix + node }
+
+// RollCallSpec is a question of the operator, or the answer of a node.
+type RollCallSpec struct {
+	// Call is a text that is new with every question. A node repeats it once
+	// the API has a claim of everything that the node holds.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Call string `json:"call"`
+	// VNIs that the node programs or has a sandbox of, ascending; not set by the
+	// operator.
+	// +kubebuilder:validation:MaxItems=4096
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=16777215
+	// +listType=set
+	// +optional
+	VNIs []int32 `json:"vnis,omitempty"`
+}
+
+// RollCall is how the operator asks all nodes what they hold, and how they
+// answer (docs/design/010-roll-call.md): the object "operator" has the
+// question, "node.<name of the Node>" the answer of a node.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=rollcalls,singular=rollcall
+// +kubebuilder:printcolumn:name="Call",type=string,JSONPath=`.spec.call`
+// +kubebuilder:printcolumn:name="VNIs",type=string,JSONPath=`.spec.vnis`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'operator' ? !has(self.spec.vnis) : self.metadata.name.startsWith('node.')",message="metadata.name must be operator, which has no VNIs, or node.<name of a Node>"
+type RollCall struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec RollCallSpec `json:"spec"`
+}
+
+// RollCallList is a list of RollCalls.
+// +kubebuilder:object:root=true
+type RollCallList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RollCall `json:"items"`
+}
