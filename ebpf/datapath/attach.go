@@ -44,38 +44,85 @@ func attachedTo(lnk link.Link, ifindex uint32) (bool, error) {
 	return tcx != nil && tcx.Ifindex == ifindex, nil
 }
 
-func (l *links) upsertTCX(name string, ifindex uint32, prog *ebpf.Program, hook ebpf.AttachType) error {
-	old, err := link.LoadPinnedLink(l.path(name), nil)
+// hooked is one of those attachments as it has to be.
+type hooked struct {
+	name    string
+	program *ebpf.Program
+	// attached tells whether a link is attached where this one belongs; attach
+	// makes one that is.
+	attached func(link.Link) (bool, error)
+	attach   func() (link.Link, error)
+}
+
+func (l *links) onTunnel(name string, ifindex int, program *ebpf.Program) hooked {
+	return hooked{
+		name: name, program: program,
+		attached: func(lnk link.Link) (bool, error) { return attachedTo(lnk, uint32(ifindex)) },
+		attach: func() (link.Link, error) {
+			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: link.Head()})
+		},
+	}
+}
+
+func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.AttachType) hooked {
+	return hooked{
+		name: name, program: program,
+		attached: func(lnk link.Link) (bool, error) { return attachedToCgroup(lnk, root) },
+		attach: func() (link.Link, error) {
+			fresh, err := link.AttachCgroup(link.CgroupOptions{Path: root, Attach: hook, Program: program})
+			if err != nil {
+				return nil, fmt.Errorf("cgroup %s (it must be a cgroup2 directory): %w", root, err)
+			}
+			return fresh, nil
+		},
+	}
+}
+
+// upsert makes h's program that of the pinned link, and says whether it was
+// another one's, or the link was none of ours any more.
+func (l *links) upsert(h hooked) (changed bool, err error) {
+	old, err := link.LoadPinnedLink(l.path(h.name), nil)
 	switch {
 	case err == nil:
 		defer old.Close()
-		same, err := attachedTo(old, ifindex)
+		same, err := h.attached(old)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if same {
-			return l.update(old, name, prog)
+			return l.update(old, h)
 		}
-		// The tunnel has another device now.
-		if err := os.Remove(l.path(name)); err != nil {
-			return fmt.Errorf("remove pin of an old link: %w", err)
+		// The tunnel has another device now, or somebody detached the link.
+		if err := os.Remove(l.path(h.name)); err != nil {
+			return false, fmt.Errorf("remove pin of an old link: %w", err)
 		}
 	case !errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("open pinned link %s: %w", name, err)
+		return false, fmt.Errorf("open pinned link %s: %w", h.name, err)
 	}
-	fresh, err := link.AttachTCX(link.TCXOptions{Interface: int(ifindex), Program: prog, Attach: hook, Anchor: link.Head()})
+	fresh, err := h.attach()
 	if err != nil {
-		return fmt.Errorf("attach %s to device %d: %w", name, ifindex, err)
+		return false, fmt.Errorf("attach %s: %w", h.name, err)
 	}
-	return l.pin(fresh, name)
+	return true, l.pin(fresh, h.name)
 }
 
 // update replaces the program of a link in one step: no packet goes without.
-func (l *links) update(old link.Link, name string, prog *ebpf.Program) error {
-	if err := old.Update(prog); err != nil {
-		return fmt.Errorf("replace program of %s: %w", name, err)
+func (l *links) update(old link.Link, h hooked) (changed bool, err error) {
+	now, err := old.Info()
+	if err != nil {
+		return false, fmt.Errorf("read link %s: %w", h.name, err)
 	}
-	return nil
+	want, err := h.program.Info()
+	if err != nil {
+		return false, fmt.Errorf("read program of %s: %w", h.name, err)
+	}
+	if id, _ := want.ID(); id == now.Program {
+		return false, nil
+	}
+	if err := old.Update(h.program); err != nil {
+		return false, fmt.Errorf("replace program of %s: %w", h.name, err)
+	}
+	return true, nil
 }
 
 // pin makes a link outlive the process. A link that cannot be pinned is taken
@@ -87,30 +134,6 @@ func (l *links) pin(fresh link.Link, name string) error {
 	}
 	l.log.Debug("attached program", "link", name)
 	return nil
-}
-
-func (l *links) upsertCgroup(name, root string, prog *ebpf.Program, hook ebpf.AttachType) error {
-	old, err := link.LoadPinnedLink(l.path(name), nil)
-	if err == nil {
-		defer old.Close()
-		same, err := attachedToCgroup(old, root)
-		if err != nil {
-			return err
-		}
-		if same {
-			return l.update(old, name, prog)
-		}
-		if err := os.Remove(l.path(name)); err != nil {
-			return fmt.Errorf("remove pin of an old link: %w", err)
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("open pinned link %s: %w", name, err)
-	}
-	fresh, err := link.AttachCgroup(link.CgroupOptions{Path: root, Attach: hook, Program: prog})
-	if err != nil {
-		return fmt.Errorf("attach %s to cgroup %s (it must be a cgroup2 directory): %w", name, root, err)
-	}
-	return l.pin(fresh, name)
 }
 
 // attachedToCgroup tells whether a link belongs to the cgroup at root, whose
@@ -128,17 +151,23 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
-// upsertAll attaches the current programs to the tunnel and to the sockets.
-func (l *links) upsertAll(cfg Config) error {
-	err := l.upsertTCX(linkFromTunnel, uint32(cfg.VXLANIfindex), l.objects.AliothFromTunnel, ebpf.AttachTCXIngress)
-	if err != nil {
-		return err
+// upsertAll attaches the current programs to the tunnel and to the sockets. It
+// returns the names of the links that were not as they are now.
+func (l *links) upsertAll(cfg Config) (changed []string, err error) {
+	for _, h := range []hooked{
+		l.onTunnel(linkFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel),
+		l.onCgroup(linkConnect4, cfg.CgroupRoot, l.objects.AliothConnect4, ebpf.AttachCGroupInet4Connect),
+		l.onCgroup(linkConnect6, cfg.CgroupRoot, l.objects.AliothConnect6, ebpf.AttachCGroupInet6Connect),
+	} {
+		other, err := l.upsert(h)
+		if err != nil {
+			return changed, err
+		}
+		if other {
+			changed = append(changed, h.name)
+		}
 	}
-	err = l.upsertCgroup(linkConnect4, cfg.CgroupRoot, l.objects.AliothConnect4, ebpf.AttachCGroupInet4Connect)
-	if err != nil {
-		return err
-	}
-	return l.upsertCgroup(linkConnect6, cfg.CgroupRoot, l.objects.AliothConnect6, ebpf.AttachCGroupInet6Connect)
+	return changed, nil
 }
 
 // retire ends the links by which earlier versions attached programs to pods'

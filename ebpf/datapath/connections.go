@@ -189,10 +189,17 @@ func (d *Datapath) forget(f *flow) error {
 
 // pruneFlows forgets flows that lead to nobody: those of services that are gone,
 // and UDP flows to backends that are gone, whose clients would never notice.
-// TCP flows are left to end in peace.
+// TCP flows are left to end in peace. While no service has changed there are
+// none.
 func (d *Datapath) pruneFlows(want *tables) error {
-	_, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) })
-	return err
+	if !d.unpruned {
+		return nil
+	}
+	if _, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) }); err != nil {
+		return err
+	}
+	d.unpruned = false
+	return nil
 }
 
 // serves tells whether a flow still has somebody at its other end.

@@ -26,8 +26,12 @@ type Datapath struct {
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
-	// recheck says that what have knows of attachments is not to be relied on.
+	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
+	// unpruned says that services have changed since flows were last pruned.
+	unpruned bool
+	// repaired is what Repaired returns next.
+	repaired []Repair
 	// promote makes new maps and programs the node's own. It is set while
 	// the pin directory belongs to an incompatible version, whose programs
 	// keep serving until the first Apply has filled the new maps.
@@ -73,6 +77,8 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 		reader:  newReader(byName(objects)),
 		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, log: log},
 		filters: filters,
+		// An earlier process may have ended in between.
+		unpruned: true,
 	}
 	if err := d.takeOver(adopted); err != nil {
 		filters.close()
@@ -112,7 +118,8 @@ func (d *Datapath) attachAll() error {
 	if err := d.filters.replaceAll(); err != nil {
 		return err
 	}
-	return d.links.upsertAll(d.cfg)
+	_, err := d.links.upsertAll(d.cfg)
+	return err
 }
 
 // Close releases the process's hold on the datapath, which goes on working.
@@ -136,31 +143,43 @@ func (d *Datapath) Apply(s State) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	believed := d.have
+	if err := d.restorePins(); err != nil {
+		return err
+	}
 	have, err := d.current()
 	if err != nil {
 		return err
 	}
-	want := compile(s, have)
+	if believed == nil {
+		believed = have
+	}
+	want := compile(s, believed)
 	d.have = nil // until every step is known to be done
+	d.unpruned = d.unpruned || !maps.Equal(believed.services, want.services)
 	plan := makePlan(have, want)
+	harm := unexpected(plan, makePlan(believed, want))
 	if err := d.promoteAfter(&plan); err != nil {
 		return err
 	}
-	if err := d.execute(plan); err != nil {
-		return err
+	failed, err := d.execute(plan)
+	if err != nil {
+		return errors.Join(err, failed)
 	}
-	if !maps.Equal(have.services, want.services) {
-		if err := d.pruneFlows(want); err != nil {
-			return err
-		}
+	d.repaired = append(d.repaired, repairs(harm, failed)...)
+	if err := d.pruneFlows(want); err != nil {
+		return errors.Join(err, failed)
 	}
-	d.have = want
-	return nil
+	if failed == nil {
+		d.have = want
+	}
+	return failed
 }
 
-// Recheck makes the next Apply look at every device, and so repair what was
-// taken away by hand. Without it, Apply remembers what is attached to a device
-// for as long as the device exists.
+// Recheck makes the next Apply compare everything with the kernel: pins, links,
+// the programs on every device and the rows of the maps, and so repair what was
+// changed by hand. Without it, Apply remembers what it has written and, for as
+// long as a device exists, what is attached to it.
 func (d *Datapath) Recheck() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,20 +193,20 @@ func (d *Datapath) current() (*tables, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := d.have
-	if have == nil {
-		if have, err = d.reader.tables(); err != nil {
-			return nil, err
-		}
-	}
-	if d.have != nil && !d.recheck && !lost {
-		maps.DeleteFunc(have.attachments, func(a attachment, _ none) bool {
+	if d.have != nil {
+		maps.DeleteFunc(d.have.attachments, func(a attachment, _ none) bool {
 			_, gone := vanished[a.Ifindex]
 			return gone
 		})
-		return have, nil
+		if !d.recheck && !lost {
+			return d.have, nil
+		}
 	}
-	d.recheck = true // until the list is complete
+	d.recheck = true // until everything has been read
+	have, err := d.reader.tables()
+	if err != nil {
+		return nil, err
+	}
 	if have.attachments, err = d.filters.attached(); err != nil {
 		return nil, err
 	}
@@ -219,24 +238,24 @@ func (d *Datapath) promoteAfter(plan *[]operation) error {
 	return nil
 }
 
-// execute takes the steps in their order. A failed attachment stops nothing:
-// its interface gets no traffic, and a map that cannot be written stops
-// everything, because later steps may rely on it.
-func (d *Datapath) execute(plan []operation) error {
-	var failed []error
+// execute takes the steps in their order. A failed attachment stops nothing,
+// because its interface gets no traffic: these come apart, joined. A map that
+// cannot be written stops everything, because later steps may rely on it.
+func (d *Datapath) execute(plan []operation) (failed, err error) {
+	var list []error
 	for _, op := range plan {
 		err := d.step(op)
 		var attach *AttachError
 		if errors.As(err, &attach) {
-			failed = append(failed, err)
+			list = append(list, err)
 			continue
 		}
 		if err != nil {
-			return err
+			return errors.Join(list...), err
 		}
 		d.log.Debug("applied", "operation", op)
 	}
-	return errors.Join(failed...)
+	return errors.Join(list...), nil
 }
 
 // step takes one step. All of them can be taken again without harm.

@@ -174,7 +174,13 @@ func pinOver(m *ebpf.Map, path string) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove leftover pin: %w", err)
 	}
-	if err := m.Pin(fresh); err != nil {
+	// A map that remembers a pin would move it, and fail when it is gone.
+	unpinned, err := m.Clone()
+	if err != nil {
+		return fmt.Errorf("pin map: %w", err)
+	}
+	defer unpinned.Close()
+	if err := unpinned.Pin(fresh); err != nil {
 		return fmt.Errorf("pin map: %w", err)
 	}
 	if err := os.Rename(fresh, path); err != nil {

@@ -258,7 +258,8 @@ static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct pac
 	return deliver_inner(skb, pkt);
 }
 
-SEC("tcx/ingress")
+/* The two programs of an interface are filters of its clsact qdisc. */
+SEC("tc")
 int alioth_from_pod(struct __sk_buff *skb)
 {
 	struct packet pkt = { .direction = DIRECTION_FROM_POD };
@@ -266,7 +267,7 @@ int alioth_from_pod(struct __sk_buff *skb)
 	return finish(skb, &pkt, from_pod(skb, &pkt));
 }
 
-SEC("tcx/egress")
+SEC("tc")
 int alioth_to_pod(struct __sk_buff *skb)
 {
 	struct packet pkt = { .direction = DIRECTION_TO_POD };

@@ -1,0 +1,179 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+)
+
+// Kinds of Repair.
+const (
+	// RepairPin is the pin of a map.
+	RepairPin = "map_pin"
+	// RepairLink is a pinned link with its program.
+	RepairLink = "link"
+	// RepairProgram is a program on an interface.
+	RepairProgram = "program"
+	// RepairMap is the content of a map.
+	RepairMap = "map"
+)
+
+// Repair is something that was not as Apply had left it, and is again.
+type Repair struct {
+	Kind string
+	// Detail is what it was, for a person.
+	Detail string
+}
+
+// Repaired returns what was repaired since the last call.
+func (d *Datapath) Repaired() []Repair {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.repaired
+	d.repaired = nil
+	return list
+}
+
+// restorePins looks at pins and links when a recheck was asked for. Until the
+// objects are promoted, the pins belong to others.
+func (d *Datapath) restorePins() error {
+	if !d.recheck || d.promote != nil {
+		return nil
+	}
+	if err := preparePinDir(d.cfg.PinDir); err != nil {
+		return err
+	}
+	if err := d.restoreMaps(); err != nil {
+		return err
+	}
+	changed, err := d.links.upsertAll(d.cfg)
+	for _, name := range changed {
+		d.repaired = append(d.repaired, Repair{RepairLink, "link " + name})
+	}
+	return err
+}
+
+// restoreMaps pins the maps that the programs use where they are not pinned:
+// other processes find them there, and the next daemon adopts them.
+func (d *Datapath) restoreMaps() error {
+	var missing []string
+	maps := byName(d.objects)
+	for name, m := range maps {
+		pinned, err := isPinned(m, filepath.Join(d.cfg.PinDir, name))
+		if err != nil {
+			return err
+		}
+		if !pinned {
+			missing = append(missing, name)
+		}
+	}
+	slices.SortFunc(missing, layoutLast)
+	for _, name := range missing {
+		if err := pinOver(maps[name], filepath.Join(d.cfg.PinDir, name)); err != nil {
+			return err
+		}
+		d.repaired = append(d.repaired, Repair{RepairPin, "pin of map " + name})
+	}
+	return nil
+}
+
+// layoutLast orders names, that of the version at the end: maps without it are
+// not adopted.
+func layoutLast(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case a == layoutMap || b != layoutMap && a > b:
+		return 1
+	}
+	return -1
+}
+
+// isPinned says whether the map itself, and no other one, is pinned at path.
+func isPinned(m *ebpf.Map, path string) (bool, error) {
+	found, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open pinned map %s (remove what is there): %w", path, err)
+	}
+	defer found.Close()
+	have, err := found.Info()
+	if err != nil {
+		return false, fmt.Errorf("read pinned map %s: %w", path, err)
+	}
+	want, err := m.Info()
+	if err != nil {
+		return false, fmt.Errorf("read map %s: %w", path, err)
+	}
+	haveID, _ := have.ID()
+	wantID, _ := want.ID()
+	return haveID == wantID, nil
+}
+
+// unexpected are the steps of a plan that would not be needed, had nobody
+// changed anything.
+func unexpected(plan, expected []operation) []operation {
+	known := map[operation]bool{}
+	for _, op := range expected {
+		known[op] = true
+	}
+	var list []operation
+	for _, op := range plan {
+		if !known[op] {
+			list = append(list, op)
+		}
+	}
+	return list
+}
+
+// repairs says what the steps have repaired: program by program, and map by
+// map. Programs on devices that failed are none.
+func repairs(steps []operation, failed error) []Repair {
+	var list []Repair
+	rows := map[table]int{}
+	var order []table
+	for _, op := range steps {
+		if a, ok := op.Key.(attachment); ok {
+			if !attachFailed(failed, a) {
+				list = append(list, Repair{RepairProgram, fmt.Sprintf("program %s on device %d", a.Program, a.Ifindex)})
+			}
+			continue
+		}
+		if rows[op.Table] == 0 {
+			order = append(order, op.Table)
+		}
+		rows[op.Table]++
+	}
+	for _, t := range order {
+		list = append(list, Repair{RepairMap, fmt.Sprintf("map %s, rows: %d", mapOf(t), rows[t])})
+	}
+	return list
+}
+
+// mapOf is the name of the map, or of one of the maps, that a table is in.
+func mapOf(t table) string {
+	if t == tableFlows {
+		return "alioth_conn_opened"
+	}
+	return mapPrefix + string(t)
+}
+
+func attachFailed(failed error, a attachment) bool {
+	joined, ok := failed.(interface{ Unwrap() []error })
+	if !ok {
+		return false
+	}
+	return slices.ContainsFunc(joined.Unwrap(), func(err error) bool {
+		var attach *AttachError
+		return errors.As(err, &attach) && attach.Ifindex == int(a.Ifindex) && attach.Program == string(a.Program)
+	})
+}

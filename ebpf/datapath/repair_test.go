@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf/link"
+)
+
+func detachPinned(path string) error {
+	lnk, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return err
+	}
+	defer lnk.Close()
+	return lnk.Detach()
+}
+
+// liveLinks are the names of the pinned links that are attached.
+func liveLinks(t *testing.T, w *world) []string {
+	t.Helper()
+	var names []string
+	for _, name := range []string{linkConnect4, linkConnect6, linkFromTunnel} {
+		lnk, err := link.LoadPinnedLink(w.links.path(name), nil)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		must(t, err)
+		attached, err := attachedToCgroup(lnk, w.cfg.CgroupRoot)
+		if name == linkFromTunnel {
+			attached, err = attachedTo(lnk, uint32(w.cfg.VXLANIfindex))
+		}
+		must(t, errors.Join(err, lnk.Close()))
+		if attached {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
+	w := newWorld(t)
+	pin := func(name string) string { return filepath.Join(w.cfg.PinDir, name) }
+	for _, c := range []struct {
+		name string
+		harm func() error
+		want []string
+	}{
+		{"nothing", func() error { return nil }, nil},
+		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, []string{RepairPin}},
+		{"another map is pinned in its place", func() error {
+			return pinOver(w.objects.AliothNodes, pin("alioth_addresses"))
+		}, []string{RepairPin}},
+		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
+		{"a link is detached", func() error { return detachPinned(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
+		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(linkConnect4)) }, []string{RepairLink}},
+		{"a link is given another program", func() error {
+			lnk, err := link.LoadPinnedLink(w.links.path(linkFromTunnel), nil)
+			if err != nil {
+				return err
+			}
+			return errors.Join(lnk.Update(w.objects.AliothFromPod), lnk.Close())
+		}, []string{RepairLink}},
+		{"a row is deleted", func() error {
+			return w.objects.AliothAddresses.Delete(aliothAddressKey{Vni: vniRed, Ip: rawAddr(ip("10.0.1.11"))})
+		}, []string{RepairMap}},
+		{"a row is changed", func() error {
+			return w.objects.AliothInterfaces.Put(uint32(w.podA), aliothInterface{Vni: vniBlue})
+		}, []string{RepairMap}},
+		{"a row is added", func() error {
+			return w.objects.AliothNodes.Put(rawAddr(ip("192.0.2.66")), uint32(0))
+		}, []string{RepairMap}},
+		{"a service is deleted", func() error {
+			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: rawAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: protoUDP})
+		}, []string{RepairMap}},
+		{"a program is removed", func() error {
+			return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.podA), programFromPod}))
+		}, []string{RepairProgram}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			enter(t, w.ns)
+			must(t, c.harm())
+			w.Recheck()
+			must(t, w.Apply(w.state()))
+			var kinds []string
+			for _, r := range w.Repaired() {
+				kinds = append(kinds, r.Kind)
+			}
+			if !slices.Equal(kinds, c.want) {
+				t.Errorf("repaired %v, want %v", kinds, c.want)
+			}
+			wantState(t, w.Datapath, w.state())
+			wantPrograms(t, w.Datapath, w.podA)
+			if live := liveLinks(t, w); len(live) != 3 {
+				t.Errorf("of the links, %v are attached", live)
+			}
+			w.Recheck()
+			must(t, w.Apply(w.state()))
+			if again := w.Repaired(); len(again) != 0 {
+				t.Errorf("repaired once more: %v", again)
+			}
+		})
+	}
+}
+
+func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.RemoveAll(w.cfg.PinDir))
+	if live := liveLinks(t, w); len(live) != 0 {
+		t.Fatalf("links %v outlived their pins", live)
+	}
+	w.Recheck()
+	must(t, w.Apply(w.state()))
+	if live := liveLinks(t, w); len(live) != 3 {
+		t.Errorf("of the links, %v are attached", live)
+	}
+	before, err := w.objects.AliothAddresses.Info()
+	must(t, err)
+	must(t, w.Close())
+	again := open(t, w.cfg)
+	after, err := again.objects.AliothAddresses.Info()
+	must(t, err)
+	beforeID, _ := before.ID()
+	if afterID, _ := after.ID(); beforeID != afterID {
+		t.Errorf("the new process has map %d, not %d", afterID, beforeID)
+	}
+	wantState(t, again, w.state())
+}
+
+func TestAChangedStateIsNoRepair(t *testing.T) {
+	w := newWorld(t)
+	s := w.state()
+	s.Addresses = s.Addresses[:len(s.Addresses)-1]
+	s.Nodes = append(s.Nodes, ip("192.0.2.77"))
+	w.Recheck()
+	must(t, w.Apply(s))
+	deleteDevice(t, w.podB)
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i Interface) bool { return i.Ifindex == w.podB })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.Ifindex == w.podB })
+	w.Recheck()
+	must(t, w.Apply(s))
+	if list := w.Repaired(); len(list) != 0 {
+		t.Errorf("repaired: %v", list)
+	}
+}
+
+func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
+	w := newWorld(t)
+	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
+	if rows, err := w.readConnections(); err != nil || len(rows) != 2 {
+		t.Fatalf("connections are %v, %v, want two", rows, err)
+	}
+	s := w.state()
+	s.Services[0].Backends = []Backend{{ip("10.8.1.11"), 5353}}
+	const nowhere = 1 << 30
+	s.Interfaces = append(s.Interfaces, Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+	var attach *AttachError
+	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
+		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
+	}
+	if rows, err := w.readConnections(); err != nil || len(rows) != 0 {
+		t.Errorf("connections are %v, %v, want none", rows, err)
+	}
+}
