@@ -55,14 +55,14 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		return errNoUnderlay
 	}
 	if thorough || k.path == nil {
-		mtu, err := k.host.PodMTU(tunnel)
+		underlay, err := k.host.Underlay(tunnel)
 		if err != nil {
 			return fmt.Errorf("find the node's network: %w", err)
 		}
-		if k.indexes, err = k.host.Links(k.cfg.devices(mtu)); err != nil {
+		if k.indexes, err = k.host.Links(k.cfg.devices(underlay.PodMTU)); err != nil {
 			return err
 		}
-		k.mtu = mtu
+		k.mtu = underlay.PodMTU
 	}
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,

@@ -54,7 +54,9 @@ func (h *Host) keepAddresses(link netlink.Link, want []netip.Addr) error {
 		}
 		if err := h.netlink.AddrDel(link, &have[i]); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			failures = append(failures, fmt.Errorf("delete address %v of %s: %w", prefix, device, err))
+			continue
 		}
+		h.note(RepairAddress, "addresses of %s without %v", device, prefix)
 	}
 	for _, ip := range want {
 		if slices.Contains(held, ip) || ip.Is6() && !h.sysctls.hasIPv6() {
@@ -73,13 +75,18 @@ func (h *Host) ensureAddress(device string, addr *netlink.Addr) error {
 		return fmt.Errorf("find device %s: %w", device, err)
 	}
 	if addr.IP.To4() == nil {
-		if err := h.sysctls.set(perDevice("ipv6", device, "disable_ipv6"), "0", remember); err != nil {
+		if err := h.set(perDevice("ipv6", device, "disable_ipv6"), "0", remember); err != nil {
 			return err
 		}
 	}
-	if err := h.netlink.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
+	err = h.netlink.AddrAdd(link, addr)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("add address %v to %s: %w", addr.IPNet, device, err)
 	}
+	h.note(RepairAddress, "address %v of %s", addr.IPNet, device)
 	return nil
 }
 

@@ -18,6 +18,8 @@ import (
 // and returns their indexes. A tunnel device with another port is replaced,
 // and so gets a new index.
 func (h *Host) Links(want Devices) (Indexes, error) {
+	h.settled = h.devices == want
+	h.devices = Devices{}
 	tunnel, err := h.tunnel(want)
 	if err != nil {
 		return Indexes{}, fmt.Errorf("make tunnel device %s: %w", TunnelDevice, err)
@@ -31,6 +33,7 @@ func (h *Host) Links(want Devices) (Indexes, error) {
 			return Indexes{}, fmt.Errorf("set up device %s: %w", link.Attrs().Name, err)
 		}
 	}
+	h.devices = want
 	return Indexes{Tunnel: tunnel.Attrs().Index, Node: node.Attrs().Index, NodePeer: peer.Attrs().Index}, nil
 }
 
@@ -61,6 +64,7 @@ func (h *Host) tunnel(want Devices) (netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.note(RepairDevice, "device %s", TunnelDevice)
 	return h.netlink.LinkByName(TunnelDevice)
 }
 
@@ -83,6 +87,7 @@ func (h *Host) nodePair() (node, peer netlink.Link, err error) {
 	if err := h.netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: NodePeerDevice}); err != nil {
 		return nil, nil, err
 	}
+	h.note(RepairDevice, "devices %s and %s", NodeDevice, NodePeerDevice)
 	if node, err = h.netlink.LinkByName(NodeDevice); err != nil {
 		return nil, nil, err
 	}
@@ -105,16 +110,26 @@ func (h *Host) tune(link netlink.Link, mtu int) error {
 			return err
 		}
 	}
-	if attrs.MTU != mtu {
-		if err := h.netlink.LinkSetMTU(link, mtu); err != nil {
-			return fmt.Errorf("MTU %d: %w", mtu, err)
-		}
-	}
-	if err := h.sysctls.set(perDevice("ipv4", attrs.Name, "rp_filter"), "2", forget); err != nil {
+	if err := h.set(perDevice("ipv4", attrs.Name, "rp_filter"), "2", forget); err != nil {
 		return err
 	}
+	return h.mend(link, mtu)
+}
+
+// mend gives a device its MTU, in bytes, and brings it up.
+func (h *Host) mend(link netlink.Link, mtu int) error {
+	attrs := link.Attrs()
+	if attrs.MTU != mtu {
+		if err := h.netlink.LinkSetMTU(link, mtu); err != nil {
+			return fmt.Errorf("set MTU %d of %s: %w", mtu, attrs.Name, err)
+		}
+		h.note(RepairDevice, "MTU of %s", attrs.Name)
+	}
 	if attrs.Flags&net.FlagUp == 0 {
-		return h.netlink.LinkSetUp(link)
+		if err := h.netlink.LinkSetUp(link); err != nil {
+			return fmt.Errorf("bring up %s: %w", attrs.Name, err)
+		}
+		h.note(RepairDevice, "%s, which was down,", attrs.Name)
 	}
 	return nil
 }
@@ -138,6 +153,7 @@ func (h *Host) applyNodeDevice(link netlink.Link, want NodeInterface) error {
 		if err := h.netlink.LinkSetHardwareAddr(link, want.MAC[:]); err != nil {
 			return fmt.Errorf("set MAC of %s: %w", NodeDevice, err)
 		}
+		h.note(RepairDevice, "MAC of %s", NodeDevice)
 	}
 	return h.keepAddresses(link, want.Addrs)
 }

@@ -26,6 +26,12 @@ type Host struct {
 	// failure; routes are those that it has.
 	applied State
 	routes  []route
+	// devices is what Links made true last, the zero value after a failure.
+	devices Devices
+	// settled says that what is found to differ was changed by somebody else.
+	settled bool
+	// repaired is what Repaired returns next.
+	repaired []Repair
 }
 
 // New returns the Host of the calling thread's network namespace. The original
@@ -57,10 +63,15 @@ func (h *Host) Apply(s State) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("check state of devices: %w", err)
 	}
+	last := h.applied
 	h.applied = State{}
+	h.settled = len(last.Shadows) > 0
+	forwarding := h.applyForwarding()
+	h.settled = h.settled && reflect.DeepEqual(last.Shadows, s.Shadows) && reflect.DeepEqual(last.Node, s.Node)
+	addresses := errors.Join(h.applyShadows(s.Shadows), h.applyNode(s.Node))
+	pods := h.applyPods(s.Pods, last.Pods)
 	routes, err := h.ownRoutes()
-	err = errors.Join(err, h.applyForwarding(), h.applyShadows(s.Shadows), h.applyNode(s.Node), h.applyRoutes(s, routes))
-	if err != nil {
+	if err := errors.Join(err, forwarding, addresses, pods, h.applyRoutes(s, routes)); err != nil {
 		return err
 	}
 	h.applied = s

@@ -66,35 +66,40 @@ func (h *Host) applyRoutes(s State, have []route) error {
 	if err != nil {
 		return err
 	}
-	want := wantedRoutes(s, node[NodeDevice])
+	want, believed := wantedRoutes(s, node[NodeDevice]), h.routes
 	h.routes = want
 	add, remove := diffRoutes(have, want)
 	var failures []error
 	for _, r := range remove {
 		failures = append(failures, onDevice(r.device, h.deleteRoute(r)))
 	}
-	names := map[int]string{}
+	devices := map[int]Pod{}
 	for _, pod := range s.Pods {
-		names[pod.Ifindex] = pod.Device
+		devices[pod.Ifindex] = pod
 	}
+	h.settled = false // what a new route needs was nobody's to change
 	for _, r := range add {
-		failures = append(failures, onDevice(r.device, h.addRoute(r, names[r.device])))
+		added, err := h.addRoute(r, devices[r.device])
+		if err != nil {
+			failures = append(failures, onDevice(r.device, err))
+		}
+		if added && slices.Contains(believed, r) {
+			h.repaired = append(h.repaired, Repair{RepairRoute, "route to " + r.dst.String()})
+		}
 	}
 	return errors.Join(failures...)
 }
 
-// addRoute adds a route; podDevice is the name of its device when that belongs
-// to a pod, whose settings are taken care of here once.
-func (h *Host) addRoute(r route, podDevice string) error {
+// addRoute adds a route; pod is the one whose device it takes, or the zero
+// value. Where the route is not possible any more, nothing is added.
+func (h *Host) addRoute(r route, pod Pod) (added bool, err error) {
 	if r.dst.Addr().Is6() && !h.sysctls.hasIPv6() {
-		return nil
+		return false, nil
 	}
-	if podDevice != "" {
-		if err := h.tunePod(podDevice, r.dst.Addr().Is6()); err != nil {
-			return err
-		}
+	if err := h.tunePod(pod); err != nil {
+		return false, err
 	}
-	err := h.replaceRoute(r)
+	err = h.replaceRoute(r)
 	if errors.Is(err, unix.ENETDOWN) {
 		// Somebody set the device down, and the kernel dropped its routes.
 		up := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: r.device}}
@@ -105,12 +110,12 @@ func (h *Host) addRoute(r route, podDevice string) error {
 	if errors.Is(err, unix.ENODEV) {
 		// The pod has left; its record will follow.
 		h.log.Debug("device of a route is gone", "destination", r.dst.String(), "ifindex", r.device)
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("add route to %v by device %d: %w", r.dst, r.device, err)
+		return false, fmt.Errorf("add route to %v by device %d: %w", r.dst, r.device, err)
 	}
-	return nil
+	return true, nil
 }
 
 func (h *Host) replaceRoute(r route) error {
@@ -118,14 +123,6 @@ func (h *Host) replaceRoute(r route) error {
 		Dst: ipNet(r.dst), LinkIndex: r.device, Src: r.source.AsSlice(),
 		Protocol: RouteProtocol, Scope: netlink.SCOPE_LINK,
 	})
-}
-
-// tunePod undoes what a distribution's defaults for new devices may be.
-func (h *Host) tunePod(device string, ipv6 bool) error {
-	if ipv6 {
-		return h.sysctls.set(perDevice("ipv6", device, "disable_ipv6"), "0", forget)
-	}
-	return h.sysctls.set(perDevice("ipv4", device, "rp_filter"), "2", forget)
 }
 
 func (h *Host) deleteRoute(r route) error {

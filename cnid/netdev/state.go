@@ -75,6 +75,10 @@ type NodeInterface struct {
 type Pod struct {
 	Device  string
 	Ifindex int
+	// MTU in bytes and MAC of the device; 0 and the zero value are left as they
+	// are.
+	MTU int
+	MAC [6]byte
 	// Shadows of the pod, at most one per family.
 	Shadows []netip.Addr
 }

@@ -54,26 +54,39 @@ func (s *settings) get(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// set gives a setting a value, unless it has it. The original goes to the file
-// before the change. A setting of a device that has gone is no error.
-func (s *settings) set(name, value string, original keep) error {
+// set gives a setting a value, unless it has it, and says whether it had
+// another. The original goes to the file before the change. A setting of a
+// device that has gone is no error.
+func (s *settings) set(name, value string, original keep) (changed bool, err error) {
 	have, err := s.get(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil || have == value {
-		return err
+		return false, err
 	}
 	if original == remember {
 		if err := s.note(name, have); err != nil {
-			return err
+			return false, err
 		}
 	}
 	err = os.WriteFile(filepath.Join(s.root, name), []byte(value), 0o644)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("change kernel setting to %s: %w", value, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("change kernel setting to %s: %w", value, err)
+	}
+	return true, nil
+}
+
+// set changes a setting, for good.
+func (h *Host) set(name, value string, original keep) error {
+	changed, err := h.sysctls.set(name, value, original)
+	if changed {
+		h.note(RepairSetting, "setting net.%s", strings.ReplaceAll(name, "/", "."))
+	}
+	return err
 }
 
 // originals reads the file; without one, nothing was changed yet.
@@ -158,7 +171,7 @@ func global(name string) bool { return name == forward4 || name == forward6 }
 // also ends the acceptance of router advertisements on every device; those
 // that accepted them go on to do so (value 2).
 func (h *Host) applyForwarding() error {
-	if err := h.sysctls.set(forward4, "1", remember); err != nil {
+	if err := h.set(forward4, "1", remember); err != nil {
 		return err
 	}
 	if !h.sysctls.hasIPv6() {
@@ -167,7 +180,7 @@ func (h *Host) applyForwarding() error {
 	if err := h.keepAdvertisements(); err != nil {
 		return err
 	}
-	return h.sysctls.set(forward6, "1", remember)
+	return h.set(forward6, "1", remember)
 }
 
 // keepAdvertisements does nothing on a host that forwarded before Alioth came:
@@ -197,7 +210,8 @@ func (h *Host) keepAdvertisements() error {
 		if have, err := h.sysctls.get(setting); err != nil || have != "1" {
 			continue // the device has gone, or does not accept them
 		}
-		if err := h.sysctls.set(setting, "2", remember); err != nil {
+		// Of a device that came just now this is no repair.
+		if _, err := h.sysctls.set(setting, "2", remember); err != nil {
 			return err
 		}
 	}

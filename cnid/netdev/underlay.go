@@ -22,13 +22,19 @@ const (
 // ErrNoUnderlay says that no device has the node's address.
 var ErrNoUnderlay = errors.New("no device of this node has the address")
 
-// PodMTU returns the size in bytes of the largest packet of a pod that fits
-// through the tunnel, from the device that holds the node's tunnel address. It
-// wraps ErrNoUnderlay when there is none.
-func (h *Host) PodMTU(tunnelAddress netip.Addr) (int, error) {
+// Underlay is the device that holds the node's tunnel address.
+type Underlay struct {
+	Ifindex int
+	// PodMTU is the size in bytes of the largest packet of a pod that fits
+	// through the tunnel.
+	PodMTU int
+}
+
+// Underlay finds the device. The error wraps ErrNoUnderlay when there is none.
+func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 	addrs, err := dumped(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
-		return 0, fmt.Errorf("list addresses: %w", err)
+		return Underlay{}, fmt.Errorf("list addresses: %w", err)
 	}
 	for _, addr := range addrs {
 		if prefixOf(addr.IPNet).Addr() != tunnelAddress {
@@ -36,14 +42,15 @@ func (h *Host) PodMTU(tunnelAddress netip.Addr) (int, error) {
 		}
 		link, err := h.netlink.LinkByIndex(addr.LinkIndex)
 		if err != nil {
-			return 0, fmt.Errorf("find the device of %v: %w", tunnelAddress, err)
+			return Underlay{}, fmt.Errorf("find the device of %v: %w", tunnelAddress, err)
 		}
+		overhead := OverheadIPv6
 		if tunnelAddress.Is4() {
-			return link.Attrs().MTU - OverheadIPv4, nil
+			overhead = OverheadIPv4
 		}
-		return link.Attrs().MTU - OverheadIPv6, nil
+		return Underlay{Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}, nil
 	}
-	return 0, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
+	return Underlay{}, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
 }
 
 // Existing returns the indexes of those of the devices that exist, by name. It

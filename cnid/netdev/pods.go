@@ -1,0 +1,73 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// applyPods makes the host ends of pods what they were when they were made.
+// One that has gone is not for this package to bring back.
+func (h *Host) applyPods(pods, last []Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	links, err := dumped(h.netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list devices: %w", err)
+	}
+	byIndex := map[int]netlink.Link{}
+	for _, link := range links {
+		byIndex[link.Attrs().Index] = link
+	}
+	var failures []error
+	for _, pod := range pods {
+		link := byIndex[pod.Ifindex]
+		if link == nil {
+			continue
+		}
+		h.settled = slices.ContainsFunc(last, func(p Pod) bool { return p.Ifindex == pod.Ifindex })
+		err := h.applyPod(link, pod)
+		if err != nil && !errors.Is(err, unix.ENODEV) {
+			failures = append(failures, onDevice(pod.Ifindex, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (h *Host) applyPod(link netlink.Link, pod Pod) error {
+	attrs := link.Attrs()
+	if pod.MAC != [6]byte{} && !bytes.Equal(attrs.HardwareAddr, pod.MAC[:]) {
+		if err := h.netlink.LinkSetHardwareAddr(link, pod.MAC[:]); err != nil {
+			return fmt.Errorf("set MAC of %s: %w", attrs.Name, err)
+		}
+		h.note(RepairDevice, "MAC of %s", attrs.Name)
+	}
+	mtu := pod.MTU
+	if mtu == 0 {
+		mtu = attrs.MTU
+	}
+	return errors.Join(h.mend(link, mtu), h.tunePod(pod))
+}
+
+// tunePod undoes what a distribution's defaults for new devices may be, for
+// the families that the pod has.
+func (h *Host) tunePod(pod Pod) error {
+	for _, shadow := range pod.Shadows {
+		setting, value := perDevice("ipv4", pod.Device, "rp_filter"), "2"
+		if shadow.Is6() {
+			setting, value = perDevice("ipv6", pod.Device, "disable_ipv6"), "0"
+		}
+		if err := h.set(setting, value, forget); err != nil {
+			return err
+		}
+	}
+	return nil
+}
