@@ -88,10 +88,11 @@ func (s *Server) unprogram(ctx context.Context, rec journal.Record) error {
 
 // Reconcile removes what nobody will send a DEL for: attachments that an
 // earlier daemon left halfway, and those whose network namespace has ended.
-// Attachments that a command is at work on are left to it. The error joins
-// what could not be removed; the rest is.
+// Attachments that a command is at work on are left to it. It also writes the
+// journal anew if that could not be written. The error joins what failed; the
+// rest is done.
 func (s *Server) Reconcile(ctx context.Context) error {
-	var errs []error
+	errs := []error{s.cfg.Journal.Repair()}
 	for _, rec := range s.cfg.Journal.Records() {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, ctx.Err())...)

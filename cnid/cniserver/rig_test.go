@@ -125,7 +125,7 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 		Journal: r.journal, Log: log, Metrics: metrics,
 		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: hooked{attacher, r}},
 		Decisions: r, Datapath: r, Releaser: r,
-		Wait: r.limits.Wait, LockWait: r.limits.LockWait,
+		Wait: r.limits.Wait, LockWait: r.limits.LockWait, Lasting: r.limits.Lasting,
 	})
 }
 

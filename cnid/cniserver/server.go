@@ -25,6 +25,7 @@ const (
 	DefaultLockWait    = 30 * time.Second
 	DefaultProgramWait = 30 * time.Second
 	DefaultUndoWait    = 30 * time.Second
+	DefaultLasting     = time.Minute
 )
 
 // Config is what a Server works with. All fields without a default are
@@ -46,6 +47,9 @@ type Config struct {
 	// ProgramWait bounds how long an ADD waits for the datapath;
 	// DefaultProgramWait when 0.
 	ProgramWait time.Duration
+	// Lasting is for how long the journal must not have been written for STATUS
+	// to fail; DefaultLasting when 0.
+	Lasting time.Duration
 	// UndoWait bounds undoing; DefaultUndoWait when 0. Undoing goes on when
 	// the command's connection is closed.
 	UndoWait time.Duration
@@ -63,6 +67,7 @@ func New(cfg Config) *Server {
 	orDefault(&cfg.LockWait, DefaultLockWait)
 	orDefault(&cfg.ProgramWait, DefaultProgramWait)
 	orDefault(&cfg.UndoWait, DefaultUndoWait)
+	orDefault(&cfg.Lasting, DefaultLasting)
 	return &Server{cfg: cfg, locks: locks{held: map[string]*lock{}}}
 }
 

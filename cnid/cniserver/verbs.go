@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -69,7 +70,12 @@ func checkPrevious(c command, rec journal.Record) error {
 
 // Ready returns nil, or what is local, lasting and stops every ADD (CNI 1.1,
 // section "STATUS").
-func (s *Server) Ready() error { return s.cfg.Datapath.Ready() }
+func (s *Server) Ready() error {
+	if since, err := s.cfg.Journal.Failing(); err != nil && time.Since(since) >= s.cfg.Lasting {
+		return err
+	}
+	return s.cfg.Datapath.Ready()
+}
 
 func (s *Server) status() error {
 	if err := s.Ready(); err != nil {

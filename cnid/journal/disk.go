@@ -33,59 +33,53 @@ var (
 	keyCounters       = []byte("counters")
 )
 
-// disk is the open file. All changes survive the process as soon as they are
+// disk is the file. All changes survive the process as soon as they are
 // written, because the kernel holds them. To survive a power failure they need
 // a flush; few do, as no attachment survives one.
+//
+// A file that could not be written is written anew as a whole when the next
+// change comes: what the disk missed meanwhile is in memory.
 type disk struct {
-	db   *bolt.DB
+	path string
 	lock *os.File
-
-	// written counts changes. It and db belong to whoever holds
-	// Journal.writing, but may be read at any time.
-	written atomic.Uint64
-	// flushed is the number of changes that the last flush covered.
-	flushing sync.Mutex
-	flushed  uint64
-}
-
-// found is what openDisk read.
-type found struct {
-	content content
-	// damage is what was wrong with the file, or nil.
-	damage error
-	// movedTo is where the damaged file is now, or "".
+	// damaged: the file at path is not ours to replace but to move aside, to
+	// movedTo once that has worked.
+	damaged bool
 	movedTo string
+	now     func() time.Time
+
+	// written counts changes. It belongs, like all changes to db, to whoever
+	// holds Journal.writing, but may be read at any time.
+	written atomic.Uint64
+	// flushing guards what follows: db, nil while the file can't be written,
+	// and the number of changes that the last flush covered.
+	flushing sync.Mutex
+	db       *bolt.DB
+	flushed  uint64
 }
 
 // openDisk takes the lock, reads the file and writes it anew. Writing anew
 // keeps damage that reading did not meet, such as in the list of free pages,
-// from being met by a write in the middle of an ADD.
-func openDisk(ctx context.Context, path string, now func() time.Time) (*disk, found, error) {
-	lock, err := takeLock(ctx, path+".lock")
+// from being met by a write in the middle of an ADD. That it can't be written
+// is no error yet, but damage is told.
+func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, c content, damage error, err error) {
+	d = &disk{path: path, now: now}
+	if d.lock, err = takeLock(ctx, filepath.Dir(path)); err != nil {
+		return nil, content{}, nil, err
+	}
+	c, damage, err = readFile(path)
 	if err != nil {
-		return nil, found{}, err
+		return nil, content{}, nil, errors.Join(err, d.lock.Close())
 	}
-	f, err := readFile(path)
-	if err != nil {
-		return nil, found{}, errors.Join(err, lock.Close())
-	}
-	if f.damage != nil {
-		f.movedTo = path + ".damaged-" + now().UTC().Format("20060102T150405.000000000")
-		if err := os.Rename(path, f.movedTo); err != nil {
-			return nil, found{}, errors.Join(fmt.Errorf("move damaged file aside: %w", err), lock.Close())
-		}
-	}
-	db, err := writeFile(path, f.content)
-	if err != nil {
-		return nil, found{}, errors.Join(err, lock.Close())
-	}
-	return &disk{db: db, lock: lock}, f, nil
+	d.damaged = damage != nil
+	return d, c, damage, nil
 }
 
 // takeLock keeps two daemons, as in a roll-out, from using one journal. The
-// lock is on a file of its own because the journal's is replaced at start.
-func takeLock(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+// lock is on its directory because the file is replaced, and because no file
+// can be made on a disk that is full.
+func takeLock(ctx context.Context, dir string) (*os.File, error) {
+	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -97,27 +91,56 @@ func takeLock(ctx context.Context, path string) (*os.File, error) {
 			return f, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 		}
 		select {
 		case <-ctx.Done():
-			err := fmt.Errorf("lock %s: another process holds it; is an alioth-cnid still running here? %w", path, ctx.Err())
+			err := fmt.Errorf("lock %s: another process holds it; is an alioth-cnid still running here? %w", dir, ctx.Err())
 			return nil, errors.Join(err, f.Close())
 		case <-tick.C:
 		}
 	}
 }
 
+// renew puts all of c into a new file.
+func (d *disk) renew(c content) error {
+	d.flushing.Lock()
+	defer d.flushing.Unlock()
+	if d.damaged && d.movedTo == "" {
+		aside := d.path + ".damaged-" + d.now().UTC().Format("20060102T150405.000000000")
+		if err := os.Rename(d.path, aside); err != nil {
+			return fmt.Errorf("move damaged file aside: %w", err)
+		}
+		d.movedTo = aside
+	}
+	db, err := writeFile(d.path, c)
+	if err != nil {
+		return err
+	}
+	d.db, d.flushed = db, d.written.Load()
+	return nil
+}
+
+// discard lets go of a file that could not be written. What it holds is older
+// than what there is, and whole.
+func (d *disk) discard() error {
+	d.flushing.Lock()
+	defer d.flushing.Unlock()
+	db := d.db
+	d.db = nil
+	return db.Close()
+}
+
 // writeFile creates the file with the given content, durably and in one step,
 // and leaves it open.
 func writeFile(path string, c content) (*bolt.DB, error) {
 	fresh := path + ".new"
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removed(fresh); err != nil {
 		return nil, err
 	}
 	db, err := bolt.Open(fresh, 0o600, &bolt.Options{Timeout: time.Second})
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", fresh, err)
+		return nil, errors.Join(fmt.Errorf("create %s: %w", fresh, err), removed(fresh))
 	}
 	err = db.Update(func(tx *bolt.Tx) error { return writeContent(tx, c) })
 	if err == nil {
@@ -127,10 +150,19 @@ func writeFile(path string, c content) (*bolt.DB, error) {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), db.Close())
+		// Not left to take what room there is.
+		return nil, errors.Join(fmt.Errorf("write %s: %w", fresh, err), db.Close(), removed(fresh))
 	}
 	db.NoSync = true // from here on see disk.flush
 	return db, nil
+}
+
+// removed makes sure that a file isn't there.
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func syncDir(path string) error {
@@ -165,26 +197,24 @@ func writeContent(tx *bolt.Tx, c content) error {
 	return nil
 }
 
-// readFile reads everything that is intact. The error says that the file must
-// stay as it is.
-func readFile(path string) (found, error) {
-	f := found{content: content{records: map[Key]Record{}, releases: map[uint64]Record{}}}
+// readFile reads everything that is intact, and returns what is wrong with the
+// rest. The error says that the file must stay as it is.
+func readFile(path string) (c content, damage error, err error) {
+	c = content{records: map[Key]Record{}, releases: map[uint64]Record{}}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return f, nil
+		return c, nil, nil
 	}
-	if err != nil {
-		return f, err
-	}
-	err = checkPages(raw)
 	if err == nil {
-		err = readContent(path, &f.content)
+		err = checkPages(raw)
+	}
+	if err == nil {
+		err = readContent(path, &c)
 	}
 	if errors.Is(err, ErrNewerFormat) {
-		return f, err
+		return c, nil, err
 	}
-	f.damage = err
-	return f, nil
+	return c, err, nil
 }
 
 // readContent adds what is intact to c, and returns what isn't. It survives
@@ -269,6 +299,9 @@ func (d *disk) flush(number uint64) error {
 		return nil
 	}
 	covered := d.written.Load()
+	if d.db == nil {
+		return errors.New("flush: the file can't be written")
+	}
 	if err := d.db.Sync(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -300,6 +333,9 @@ func (ch change) write(tx *bolt.Tx) error {
 func (d *disk) close() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
+	if d.db == nil {
+		return d.lock.Close()
+	}
 	return errors.Join(d.db.Sync(), d.db.Close(), d.lock.Close())
 }
 

@@ -44,8 +44,6 @@ type Config struct {
 type Journal struct {
 	cfg  Config
 	disk *disk
-	// damaged is where the unreadable file went that Open found, or "".
-	damaged string
 
 	// writing serialises changes, so that what one decides from the content
 	// still holds when it is on disk; mu guards content only for as long as
@@ -53,6 +51,10 @@ type Journal struct {
 	writing sync.Mutex
 	mu      sync.RWMutex
 	content content
+	// failure is why the file could not be written, since failing; nil when it
+	// could.
+	failure error
+	failing time.Time
 }
 
 // content is everything that the file holds.
@@ -75,25 +77,83 @@ type counters struct {
 // to let go of it.
 //
 // A file that can't be read, or in parts only, is moved aside and reported by
-// Damaged; the journal goes on with the records that could be read.
+// Damaged; the journal goes on with the records that could be read. One that
+// can't be written does not keep Open from succeeding: Failing says so, nothing
+// can be begun, and all else goes on from memory.
 func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	d, found, err := openDisk(ctx, cfg.Path, cfg.Now)
+	d, c, damage, err := openDisk(ctx, cfg.Path, cfg.Now)
 	if err != nil {
 		return nil, fmt.Errorf("open journal %s: %w", cfg.Path, err)
 	}
-	if found.damage != nil {
-		cfg.Log.Error("journal is damaged; moved it aside and went on with what could be read",
-			"path", cfg.Path, "movedTo", found.movedTo, "records", len(found.content.records), "error", found.damage)
+	j := &Journal{cfg: cfg, disk: d, content: c}
+	if err := j.Repair(); err != nil {
+		cfg.Log.Error("journal can't be written; no pod can be attached until it can", "path", cfg.Path, "error", err)
 	}
-	return &Journal{cfg: cfg, disk: d, damaged: found.movedTo, content: found.content}, nil
+	if damage != nil {
+		cfg.Log.Error("journal is damaged; moved it aside and went on with what could be read",
+			"path", cfg.Path, "movedTo", d.movedTo, "records", len(c.records), "error", damage)
+	}
+	return j, nil
 }
 
 // Damaged returns where Open moved a damaged file, or "" when there was none.
 // Attachments may be missing from the records then.
-func (j *Journal) Damaged() string { return j.damaged }
+func (j *Journal) Damaged() string { return j.disk.movedTo }
+
+// Failing returns why the file can't be written, and since when; nil when the
+// last attempt succeeded.
+func (j *Journal) Failing() (since time.Time, why error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.failing, j.failure
+}
+
+// Repair writes the file anew if it could not be written. Every change tries
+// it as well.
+func (j *Journal) Repair() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	return j.note(j.renew())
+}
+
+// renew is called with writing held, as the next two are.
+func (j *Journal) renew() error {
+	if j.disk.db != nil {
+		return nil
+	}
+	return j.disk.renew(j.content)
+}
+
+// write puts a change on disk, and everything that the disk has missed before.
+func (j *Journal) write(ch change) (uint64, error) {
+	if err := j.renew(); err != nil {
+		return 0, j.note(err)
+	}
+	number, err := j.disk.write(ch)
+	if err != nil {
+		err = errors.Join(err, j.disk.discard())
+	}
+	return number, j.note(err)
+}
+
+// note remembers whether the file could be written, and tells a person what to
+// do if not.
+func (j *Journal) note(err error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case err == nil:
+		j.failure = nil
+		return nil
+	case j.failure == nil:
+		j.failing = time.Now()
+	}
+	j.failure = fmt.Errorf("the journal %s can't be written; make room for it, or its file system writable: %w", j.cfg.Path, err)
+	return j.failure
+}
 
 // Close lets go of the file.
 func (j *Journal) Close() error {
@@ -161,7 +221,7 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	next.Seq++
 	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
 	rec.Phase, rec.Device = PhaseIntended, Device{}
-	written, err := j.disk.write(change{put: &rec, counters: &next})
+	written, err := j.write(change{put: &rec, counters: &next})
 	if err != nil {
 		return rec, 0, err
 	}
@@ -169,13 +229,18 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	return rec, written, nil
 }
 
-// drop forgets a record that was never acted upon.
+// drop forgets a record that was never acted upon, because the file it is in
+// could not be flushed and is not to be relied on.
 func (j *Journal) drop(rec Record) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.apply(func(c *content) { delete(c.records, rec.Key) })
-	_, err := j.disk.write(change{drop: &rec})
-	return err
+	if j.disk.db != nil {
+		if err := j.disk.discard(); err != nil {
+			return err
+		}
+	}
+	return j.note(j.renew())
 }
 
 // Complete moves a record to PhaseDone.
@@ -187,7 +252,7 @@ func (j *Journal) Complete(key Key, dev Device) (Record, error) {
 		return Record{}, err
 	}
 	rec.Phase, rec.Device = PhaseDone, dev
-	if _, err := j.disk.write(change{put: &rec}); err != nil {
+	if _, err := j.write(change{put: &rec}); err != nil {
 		return Record{}, fmt.Errorf("complete attachment %s: %w", key, err)
 	}
 	j.apply(func(c *content) { c.records[key] = rec })
@@ -198,8 +263,8 @@ func (j *Journal) Complete(key Key, dev Device) (Record, error) {
 //
 // Leave, Retire and Released hold for this process even when they return an
 // error because the disk could not be written: a full disk must not keep pods
-// from ending. What is on disk then is more than there is, which the next
-// start finds out and undoes.
+// from ending. What is on disk then is more than there is, until the disk can
+// be written again or the next start finds out and undoes it.
 func (j *Journal) Leave(key Key) (Record, error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -209,7 +274,7 @@ func (j *Journal) Leave(key Key) (Record, error) {
 	}
 	rec.Phase = PhaseLeaving
 	j.apply(func(c *content) { c.records[key] = rec })
-	if _, err := j.disk.write(change{put: &rec}); err != nil {
+	if _, err := j.write(change{put: &rec}); err != nil {
 		return rec, fmt.Errorf("write that attachment %s is leaving: %w", key, err)
 	}
 	return rec, nil
@@ -228,7 +293,7 @@ func (j *Journal) Retire(key Key) error {
 		delete(c.records, key)
 		c.releases[rec.Seq] = rec
 	})
-	if _, err := j.disk.write(change{drop: &rec, queue: &rec}); err != nil {
+	if _, err := j.write(change{drop: &rec, queue: &rec}); err != nil {
 		return fmt.Errorf("write that attachment %s is retired: %w", key, err)
 	}
 	return nil
@@ -240,7 +305,7 @@ func (j *Journal) Released(seq uint64) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.apply(func(c *content) { delete(c.releases, seq) })
-	if _, err := j.disk.write(change{unqueue: seq}); err != nil {
+	if _, err := j.write(change{unqueue: seq}); err != nil {
 		return fmt.Errorf("write that attachment %d is off the release queue: %w", seq, err)
 	}
 	return nil

@@ -223,36 +223,3 @@ func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testi
 		t.Errorf("%d attachments and %d shadows, want %d and %d", len(seqs), len(shadows), many, 2*many)
 	}
 }
-
-func TestADiskThatCannotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
-	j := open(t, cfg)
-	queued, leaving, staying := begin(t, j, testRecord(1)), begin(t, j, testRecord(2)), begin(t, j, testRecord(3))
-	if err := j.Retire(queued.Key); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.disk.db.Close(); err != nil { // every write fails from here
-		t.Fatal(err)
-	}
-	if _, err := j.Begin(testRecord(4)); err == nil {
-		t.Error("an attachment was begun that is not on disk")
-	}
-	if _, err := j.Complete(staying.Key, Device{}); err == nil {
-		t.Error("an attachment was completed that is not on disk")
-	}
-	if rec, err := j.Leave(leaving.Key); err == nil || rec.Phase != PhaseLeaving {
-		t.Errorf("leave: %s, %v", rec.Phase, err)
-	}
-	if err := j.Retire(leaving.Key); err == nil {
-		t.Error("retire hides that it could not write")
-	}
-	if err := j.Released(queued.Seq); err == nil {
-		t.Error("released hides that it could not write")
-	}
-	if diff := cmp.Diff([]Record{staying}, j.Records(), compareAddrs); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
-	if got := j.Releases(); len(got) != 1 || got[0].Key != leaving.Key {
-		t.Errorf("releases: %v", got)
-	}
-}
