@@ -9,22 +9,30 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// staleAfter is the pause before an object is looked at again whose cached copy
-// turned out to be out of date.
-const staleAfter = 100 * time.Millisecond
+// Pauses before an object is looked at again: doubled with every try from the
+// first to the longest, for each object on its own.
+const (
+	// errorPause and errorLongest are those after an error.
+	errorPause, errorLongest = 20 * time.Millisecond, 30 * time.Second
+	// stalePause and staleLongest are those after a cached copy turned out to
+	// be out of date.
+	stalePause, staleLongest = 100 * time.Millisecond, 5 * time.Second
+)
 
 // Control adds a controller to a manager. It starts once the store is filled
 // and this process leads.
 func Control(mgr manager.Manager, name string, workers int, r reconcile.Reconciler, source *Source) error {
 	c, err := controller.New(name, mgr, controller.Options{
-		Reconciler:              patient{r},
+		Reconciler:              newPatient(r),
 		MaxConcurrentReconciles: workers,
+		RateLimiter:             pauses(errorPause, errorLongest),
 	})
 	if err != nil {
 		return fmt.Errorf("create controller %s: %w", name, err)
@@ -35,16 +43,28 @@ func Control(mgr manager.Manager, name string, workers int, r reconcile.Reconcil
 	return nil
 }
 
+func pauses(first, longest time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longest)
+}
+
 // patient takes conflicts for what they are: the normal sign that the cache is
 // a moment behind the API, not an error.
-type patient struct{ inner reconcile.Reconciler }
+type patient struct {
+	inner reconcile.Reconciler
+	stale workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+func newPatient(inner reconcile.Reconciler) patient {
+	return patient{inner: inner, stale: pauses(stalePause, staleLongest)}
+}
 
 // Reconcile implements reconcile.Reconciler.
 func (p patient) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := p.inner.Reconcile(ctx, request)
-	if apierrors.IsConflict(err) {
-		ctrl.LoggerFrom(ctx).V(1).Info("looked at an old copy, trying again", "cause", err.Error())
-		return ctrl.Result{RequeueAfter: staleAfter}, nil
+	if !apierrors.IsConflict(err) {
+		p.stale.Forget(request)
+		return result, err
 	}
-	return result, err
+	ctrl.LoggerFrom(ctx).V(1).Info("looked at an old copy, trying again", "cause", err.Error())
+	return ctrl.Result{RequeueAfter: p.stale.When(request)}, nil
 }
