@@ -18,13 +18,6 @@ import (
 	"github.com/alioth-net/alioth/operator/vpc"
 )
 
-// Rate of requests to the API server: a claim and a patch per pod, for waves of
-// pods, without starving others.
-const (
-	requestsPerSecond = 200
-	requestsBurst     = 400
-)
-
 // Config is what an operator is told by its command line.
 type Config struct {
 	// Kubeconfig is a file that says how to reach the API server; "" inside a
@@ -86,7 +79,9 @@ func (c Config) rest() (*rest.Config, error) {
 	if c.APIServerHost != "" {
 		config.Host = "https://" + net.JoinHostPort(c.APIServerHost, strconv.Itoa(cmp.Or(c.APIServerPort, 443)))
 	}
-	config.QPS, config.Burst = requestsPerSecond, requestsBurst
+	// The number of workers bounds what is asked at once; how that is shared
+	// with others is the API server's priority and fairness.
+	config.QPS = -1
 	config.UserAgent = "alioth-operator"
 	return config, nil
 }

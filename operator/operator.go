@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -26,13 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
-
-// leaseName is the name of the Lease that the leader holds.
-const leaseName = "alioth-operator"
-
-// renewDeadline is how long the leader tries to renew its lease before it stops
-// writing. It is shorter than the lease.
-const renewDeadline = 10 * time.Second
 
 // errEnded is what a manager that just ended is logged as.
 var errEnded = errors.New("the manager ended")
@@ -116,7 +108,14 @@ func (p *process) term(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.metrics.terms.Inc()
-	mgr, err := p.newManager()
+	lock, err := p.lock()
+	if err != nil {
+		return err
+	}
+	if lock != nil {
+		defer lock.end()
+	}
+	mgr, err := p.newManager(lock)
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,21 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-func (p *process) newManager() (manager.Manager, error) {
+// lock returns the lease of a new term, nil where there is no election.
+func (p *process) lock() (*lease, error) {
+	if !p.cfg.LeaderElect {
+		return nil, nil
+	}
+	lock, err := newLease(p.rest, p.cfg.Namespace, p.identity)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the lease: %w", err)
+	}
+	return lock, nil
+}
+
+// newManager returns the manager of a new term; lock is nil where there is no
+// election.
+func (p *process) newManager(lock *lease) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -152,22 +165,21 @@ func (p *process) newManager() (manager.Manager, error) {
 		Cache:                         cache.Options{DefaultTransform: trim},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
-		LeaderElection:                p.cfg.LeaderElect,
+		LeaderElection:                lock != nil,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(leaseDuration),
 		RenewDeadline:                 ptr.To(renewDeadline),
+		RetryPeriod:                   ptr.To(retryPeriod),
 		GracefulShutdownTimeout:       ptr.To(gracePeriod),
 		// Controllers of an earlier term had the same names.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
-	if p.cfg.LeaderElect {
-		options.LeaderElectionResourceLockInterface, err = resourcelock.NewFromKubeconfig(
-			resourcelock.LeasesResourceLock, p.cfg.Namespace, leaseName,
-			resourcelock.ResourceLockConfig{Identity: p.identity}, p.rest, renewDeadline)
-		if err != nil {
-			return nil, fmt.Errorf("prepare the lease: %w", err)
-		}
+	restConfig := rest.CopyConfig(p.rest)
+	if lock != nil {
+		options.LeaderElectionResourceLockInterface = lock
+		restConfig.Wrap(lock.guard)
 	}
-	mgr, err := ctrl.NewManager(p.rest, options)
+	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}

@@ -25,6 +25,9 @@ const (
 	ServiceCIDR6 = "fd96::/112"
 )
 
+// apiProgram is the name of the API server's binary.
+const apiProgram = "kube-apiserver"
+
 // readyWithin bounds how long a server may take to serve. It is generous: the
 // machine may be busy with other packages' tests.
 const readyWithin = 2 * time.Minute
@@ -54,11 +57,17 @@ type Shared struct {
 // administrator's configuration.
 func (s *Shared) Config(t testing.TB) *rest.Config {
 	t.Helper()
+	return s.Server(t).Config()
+}
+
+// Server starts the server if no test did before, and returns it.
+func (s *Shared) Server(t testing.TB) *Server {
+	t.Helper()
 	s.once.Do(func() { s.server, s.err = New(context.WithoutCancel(t.Context())) })
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
-	return s.server.Config()
+	return s.server
 }
 
 // Run runs the tests of a package, stops the server and returns the exit code.
@@ -77,6 +86,9 @@ type Server struct {
 	etcd   *process
 	api    *process
 	config *rest.Config
+	// binary and args of the API server.
+	binary string
+	args   []string
 }
 
 // New starts a server and returns when it is ready and the CRDs are
@@ -132,6 +144,18 @@ func (s *Server) Stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
+// Interrupt kills the API server; its data stays. Resume brings it back.
+func (s *Server) Interrupt() { s.api.stop() }
+
+// Resume starts the API server again after Interrupt, at the same address and
+// with the same data, and returns when it is ready.
+func (s *Server) Resume(ctx context.Context) (err error) {
+	if s.api, err = launch(ctx, s.dir, apiProgram, s.binary, s.args...); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
 // programs are the paths of the two binaries.
 type programs struct {
 	etcd, api string
@@ -156,7 +180,7 @@ func find(ctx context.Context) (programs, error) {
 	if err != nil {
 		return programs{}, err
 	}
-	return programs{etcd: etcd, api: filepath.Join(dir, "kube-apiserver")}, nil
+	return programs{etcd: etcd, api: filepath.Join(dir, apiProgram)}, nil
 }
 
 // moduleRoot returns the project's root: tests run in their package's folder.

@@ -45,11 +45,11 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 		return nil, err
 	}
 	token := rand.Text()
-	args, err := apiArgs(dir, clients, secure, token)
-	if err != nil {
+	s.binary = bin.api
+	if s.args, err = apiArgs(dir, clients, secure, token); err != nil {
 		return nil, err
 	}
-	if s.api, err = launch(ctx, dir, "kube-apiserver", bin.api, args...); err != nil {
+	if s.api, err = launch(ctx, dir, apiProgram, s.binary, s.args...); err != nil {
 		return nil, err
 	}
 	s.config = adminConfig(secure, token)
