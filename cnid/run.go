@@ -173,7 +173,8 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(cniapi.PathV1, n.server.Handler())
-	mux.Handle(nodestatus.Path, nodestatus.Handler(n.syncer.status))
+	mux.Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status { return n.syncer.status() }))
+	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(n.dump))
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })

@@ -6,11 +6,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/verify"
 )
 
 func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
@@ -34,7 +37,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.NewServeMux())
-	server.Config.Handler.(*http.ServeMux).Handle(nodestatus.Path, nodestatus.Handler(func() nodestatus.Status {
+	server.Config.Handler.(*http.ServeMux).Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status {
 		return nodestatus.Status{
 			Node: "node1", Synced: true, Programmed: true, PodMTU: 1450, Problem: "the disk is full",
 			Attachments: []journal.Record{{
@@ -141,5 +144,84 @@ func TestAnAddressIsReleasedOnlyWhenItsHolderIsGoneOrByForce(t *testing.T) {
 				t.Errorf("said %q", out.String())
 			}
 		})
+	}
+}
+
+func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
+	found := []verify.Difference{{Kind: verify.DeviceLeft, Node: "node1", Subject: "device alv1", What: "belongs to nothing", Do: "remove it"}}
+	for _, c := range []struct {
+		format string
+		found  []verify.Difference
+		want   string
+	}{
+		{asText, found, "node1: device alv1: belongs to nothing [DeviceLeft]; remove it\n"},
+		{asText, nil, "no differences\n"},
+		{asJSON, nil, "[]\n"},
+	} {
+		var out strings.Builder
+		cmd := newCommand()
+		cmd.SetOut(&out)
+		err := report(cmd, c.found, c.format)
+		if out.String() != c.want || errors.Is(err, errDifferent) != (len(c.found) > 0) {
+			t.Errorf("%s of %v: %q, %v; want %q", c.format, c.found, out.String(), err, c.want)
+		}
+	}
+	var out strings.Builder
+	if err := printDifferences(&out, found, asJSON); err != nil {
+		t.Fatal(err)
+	}
+	var read []verify.Difference
+	if err := json.Unmarshal([]byte(out.String()), &read); err != nil || !slices.Equal(read, found) {
+		t.Errorf("read back %v, %v", read, err)
+	}
+}
+
+func TestTheExitStatusTellsDifferencesFromFailures(t *testing.T) {
+	if exitStatus(errDifferent) != 1 || exitStatus(errors.New("no route to host")) != 2 {
+		t.Error("want 1 for differences and 2 for failures")
+	}
+}
+
+func TestVerifyRefusesWhatItCannotDo(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"verify", "-o", "yaml"}, "want text or json"},
+		{[]string{"verify", "--kubeconfig", "/nowhere"}, "kubeconfig"},
+		{[]string{"verify", "node1"}, "unknown command"},
+	} {
+		cmd := newCommand()
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs(c.args)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || exitStatus(err) != 2 || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}
+
+func TestDumpPrintsWhatTheDaemonAnswers(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "cnid.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: nodestatus.Handler(func(context.Context) nodestatus.Dump {
+		return nodestatus.Dump{Status: nodestatus.Status{Node: "node1"}, Unreadable: []string{"a map"}}
+	})}}
+	server.Start()
+	t.Cleanup(server.Close)
+	cmd := newCommand()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"dump", "--socket", socket})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var dump nodestatus.Dump
+	if err := json.Unmarshal([]byte(out.String()), &dump); err != nil || dump.Node != "node1" || len(dump.Unreadable) != 1 {
+		t.Errorf("got %q, %v", out.String(), err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // Names of the devices that belong to Alioth.
@@ -31,6 +32,11 @@ const (
 	// PodDevices is the prefix of the names of the host ends of pods.
 	PodDevices = "alv"
 )
+
+// OwnName tells whether a device of that name is Alioth's.
+func OwnName(name string) bool {
+	return name == TunnelDevice || name == NodeDevice || name == NodePeerDevice || strings.HasPrefix(name, PodDevices)
+}
 
 // RouteProtocol marks Alioth's routes (the field rtm_protocol of rtnetlink).
 const RouteProtocol = 161

@@ -35,35 +35,43 @@ type Status struct {
 	Releasing   []journal.Record `json:"releasing"`
 }
 
-// Fetch asks the daemon behind a socket.
+// Fetch asks the daemon behind a socket for its Status.
 func Fetch(ctx context.Context, socket string) (Status, error) {
+	return fetch[Status](ctx, socket, Path)
+}
+
+// FetchDump asks the daemon behind a socket for its Dump.
+func FetchDump(ctx context.Context, socket string) (Dump, error) {
+	return fetch[Dump](ctx, socket, DumpPath)
+}
+
+func fetch[T any](ctx context.Context, socket, path string) (answer T, err error) {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://alioth-cnid"+Path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://alioth-cnid"+path, http.NoBody)
 	if err != nil {
-		return Status{}, fmt.Errorf("ask alioth-cnid: %w", err)
+		return answer, fmt.Errorf("ask alioth-cnid: %w", err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return Status{}, fmt.Errorf("ask alioth-cnid (run this as root on the node, or in the node's alioth-cnid pod): %w", err)
+		return answer, fmt.Errorf("ask alioth-cnid (run this as root on the node, or in the node's alioth-cnid pod): %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return Status{}, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
+		return answer, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
 	}
-	var status Status
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return Status{}, fmt.Errorf("read answer of alioth-cnid: %w", err)
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("read answer of alioth-cnid: %w", err)
 	}
-	return status, nil
+	return answer, nil
 }
 
 // Handler serves what current returns.
-func Handler(current func() Status) http.Handler {
+func Handler[T any](current func(context.Context) T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			http.Error(w, "want GET", http.StatusMethodNotAllowed)
@@ -71,6 +79,6 @@ func Handler(current func() Status) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		// An error means that nobody reads the answer.
-		_ = json.NewEncoder(w).Encode(current())
+		_ = json.NewEncoder(w).Encode(current(r.Context()))
 	})
 }

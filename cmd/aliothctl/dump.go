@@ -1,0 +1,31 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+)
+
+func dumpCommand() *cobra.Command {
+	socket := cniapi.DefaultSocket
+	cmd := &cobra.Command{
+		Use:   "dump",
+		Short: "Print all that this node holds, as JSON: what verify asks of each node",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dump, err := nodestatus.FetchDump(cmd.Context(), socket)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(dump)
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
+	return cmd
+}

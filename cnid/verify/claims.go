@@ -1,0 +1,220 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Kinds of differences within the API.
+const (
+	// ObjectRefused: an object contradicts itself or another one.
+	ObjectRefused Kind = "ObjectRefused"
+	// VNIUnclaimed: a VPC has a VNI that it has not claimed.
+	VNIUnclaimed Kind = "VNIUnclaimed"
+	// VNILeft: a VNI is claimed for a VPC that is gone.
+	VNILeft Kind = "VNILeft"
+	// AddressLeft: an address is held by what is gone.
+	AddressLeft Kind = "AddressLeft"
+	// AddressWaits: an address is held by a pod that is gone, and nobody knows
+	// whether it still runs.
+	AddressWaits Kind = "AddressWaits"
+	// AddressMisplaced: an address names another node than its pod.
+	AddressMisplaced Kind = "AddressMisplaced"
+	// AddressSetBroken: an attachment lacks one of its addresses.
+	AddressSetBroken Kind = "AddressSetBroken"
+	// AddressOutside: an address lies in no range of its subnet.
+	AddressOutside Kind = "AddressOutside"
+	// AddressMissing: a pod uses an address that is not claimed.
+	AddressMissing Kind = "AddressMissing"
+	// AnnotationDiffers: a pod was told something else than was claimed.
+	AnnotationDiffers Kind = "AnnotationDiffers"
+	// PodIPDiffers: the kubelet reports other addresses than were claimed.
+	PodIPDiffers Kind = "PodIPDiffers"
+	// NodeAddressMissing: a node has no address in the default VPC.
+	NodeAddressMissing Kind = "NodeAddressMissing"
+)
+
+// What to do, where several kinds have it in common.
+const (
+	seeOperator = "see the log of alioth-operator, which should have repaired it"
+	recreatePod = "delete the pod, so that it is made anew"
+)
+
+// vnis compares VPCs with the claims of their VNIs.
+func (c *comparison) vnis() {
+	holders := map[string]*store.VPC{}
+	for _, vpc := range store.ListVPCs(c.tx) {
+		holders[vpc.UID] = vpc
+		if vpc.VNI == 0 {
+			continue
+		}
+		claim := store.GetVNIClaim(c.tx, vpc.VNI)
+		if claim == nil || claim.VPCUID != vpc.UID {
+			c.add(Difference{
+				Kind: VNIUnclaimed, Subject: "VPC " + vpc.Name, What: fmt.Sprintf("has VNI %d without its own VNIClaim", vpc.VNI),
+				Do: "find out who deleted the claim; " + seeOperator,
+			})
+		}
+	}
+	for _, claim := range store.ListVNIClaims(c.tx) {
+		if holders[claim.VPCUID] == nil && !claim.Deleting {
+			c.add(Difference{
+				Kind: VNILeft, Subject: fmt.Sprintf("VNIClaim vni-%d", claim.VNI),
+				What: fmt.Sprintf("is held by VPC %s (UID %s), which is gone", claim.VPC, claim.VPCUID), Do: seeOperator,
+			})
+		}
+	}
+}
+
+// addresses looks at every claim of an address.
+func (c *comparison) addresses() {
+	for _, row := range store.ListAddresses(c.tx) {
+		if row.Deleting {
+			continue
+		}
+		if row.Holder.Kind == store.HolderNode {
+			c.nodeAddress(row)
+		} else {
+			c.podAddress(row)
+		}
+		c.inSubnet(row)
+		c.completeSet(row)
+	}
+}
+
+func (c *comparison) claim(kind Kind, row *store.Address, do, what string, values ...any) {
+	c.add(Difference{Kind: kind, Node: row.Node, Subject: "Address " + row.Name, What: fmt.Sprintf(what, values...), Do: do})
+}
+
+func (c *comparison) nodeAddress(row *store.Address) {
+	node := store.GetNode(c.tx, row.Node)
+	if node == nil || node.UID != row.Holder.UID {
+		c.claim(AddressLeft, row, seeOperator, "is held by node %s (UID %s), which is gone", row.Holder.Name, row.Holder.UID)
+	}
+}
+
+func (c *comparison) podAddress(row *store.Address) {
+	pod := store.GetPod(c.tx, row.Holder.UID)
+	records, known := c.attachments(row.Node, row.Holder.UID)
+	holder := fmt.Sprintf("pod %s/%s (UID %s)", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
+	byHand := fmt.Sprintf("if it lasts, see the log of %s, and release it: aliothctl release %s %s", c.releaser(row.Node), row.VPC, row.IP)
+	switch {
+	case len(records) > 0 && pod == nil:
+		// Told of as an attachment, which has to go first.
+	case pod == nil && !known && !c.fenced(row.Node):
+		c.claim(AddressWaits, row, "get the node back, or vouch that nothing runs there: delete the Node, or taint it with node.kubernetes.io/out-of-service",
+			"is held by %s, which is gone, but its node does not answer and may still run it", holder)
+	case pod == nil:
+		c.claim(AddressLeft, row, byHand, "is held by %s, which is gone", holder)
+	case pod.Node != row.Node:
+		c.claim(AddressMisplaced, row, recreatePod, "is held by %s, which is on node %q", holder, pod.Node)
+	case (pod.Terminal || pod.Deleting) && known && len(records) == 0:
+		c.claim(AddressLeft, row, byHand, "is held by %s, which has ended and is no longer attached", holder)
+	}
+}
+
+// releaser is who releases what is held on a node.
+func (c *comparison) releaser(node string) string {
+	if c.fenced(node) {
+		return "alioth-operator"
+	}
+	return "alioth-cnid on " + node
+}
+
+// fenced tells whether nothing can run on a node.
+func (c *comparison) fenced(name string) bool {
+	node := store.GetNode(c.tx, name)
+	return node == nil || node.OutOfService
+}
+
+func (c *comparison) inSubnet(row *store.Address) {
+	subnet := store.GetSubnet(c.tx, row.Subnet)
+	if subnet == nil || subnet.VPC != row.VPC {
+		c.claim(AddressOutside, row, "make the subnet again with its ranges, or delete the holder", "is of subnet %s, which VPC %s does not have", row.Subnet, row.VPC)
+		return
+	}
+	if !slices.ContainsFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Contains(row.IP) }) {
+		c.claim(AddressOutside, row, "give the subnet a range that contains it, or delete the holder", "lies in no range of its subnet %s", row.Subnet)
+	}
+}
+
+func (c *comparison) completeSet(row *store.Address) {
+	for _, ip := range row.Set {
+		other := store.AddressByIP(c.tx, row.VPC, ip)
+		if other == nil || other.Holder.UID != row.Holder.UID || other.Attachment != row.Attachment {
+			c.claim(AddressSetBroken, row, seeOperator, "belongs to a set with %s, which the holder does not have", ip)
+		}
+	}
+}
+
+// pods compares what pods were told, and what they use, with their claims.
+func (c *comparison) pods() {
+	for pod := range store.AllPods(c.tx) {
+		if pod.Node == "" || pod.Deleting || pod.Terminal {
+			continue
+		}
+		held := c.held(pod.UID)
+		status := c.in.Pods[pod.UID]
+		if len(held) == 0 {
+			if status.Running {
+				c.pod(AddressMissing, pod, recreatePod+"; until then somebody else may get its IP", "runs with IPs %v and has no Address", status.IPs)
+			}
+			continue
+		}
+		c.annotation(pod, held)
+		if len(status.IPs) > 0 && !slices.Equal(sorted(status.IPs), held) {
+			c.pod(PodIPDiffers, pod, recreatePod, "has IPs %v in its status, and Addresses for %v", status.IPs, held)
+		}
+		if records, known := c.attachments(pod.Node, pod.UID); known && len(records) == 0 && status.Running {
+			c.pod(NotAttached, pod, recreatePod+"; it has no network", "runs, and is not in its node's journal")
+		}
+	}
+}
+
+func (c *comparison) pod(kind Kind, pod *store.Pod, do, what string, values ...any) {
+	c.add(Difference{Kind: kind, Node: pod.Node, Subject: "pod " + pod.Namespace + "/" + pod.Name, What: fmt.Sprintf(what, values...), Do: do})
+}
+
+// annotation compares what the pod was told with the claims.
+func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
+	if !pod.NetworkReady {
+		return // it is still to be told
+	}
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil {
+		c.pod(AnnotationDiffers, pod, recreatePod, "has an unusable annotation about its attachments: %s", strings.TrimSpace(err.Error()))
+		return
+	}
+	var told []netip.Addr
+	for _, attachment := range list {
+		for _, prefix := range attachment.Addresses {
+			told = append(told, prefix.Addr())
+		}
+	}
+	if !slices.Equal(sorted(told), held) {
+		c.pod(AnnotationDiffers, pod, recreatePod, "was told IPs %v, and has Addresses for %v", told, held)
+	}
+}
+
+// held are the IPs that are claimed for a pod, sorted.
+func (c *comparison) held(podUID string) []netip.Addr {
+	var ips []netip.Addr
+	for _, row := range store.AddressesByHolder(c.tx, podUID) {
+		if !row.Deleting {
+			ips = append(ips, row.IP)
+		}
+	}
+	return sorted(ips)
+}
+
+func sorted(ips []netip.Addr) []netip.Addr {
+	return slices.SortedFunc(slices.Values(ips), netip.Addr.Compare)
+}

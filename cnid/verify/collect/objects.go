@@ -1,0 +1,88 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/verify"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// objects fills the store with everything that a plan for a node is made of.
+func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, error) {
+	var (
+		pods      corev1.PodList
+		nodes     corev1.NodeList
+		services  corev1.ServiceList
+		slices    discoveryv1.EndpointSliceList
+		vpcs      v1alpha1.VPCList
+		subnets   v1alpha1.SubnetList
+		addresses v1alpha1.AddressList
+		claims    v1alpha1.VNIClaimList
+	)
+	// Addresses before pods: a pod that is made meanwhile lacks its addresses
+	// rather than the other way round, which would look like a leak.
+	for _, list := range []client.ObjectList{&claims, &vpcs, &subnets, &addresses, &nodes, &services, &slices, &pods} {
+		if err := c.api.List(ctx, list); err != nil {
+			return verify.Input{}, fmt.Errorf("list objects: %w", err)
+		}
+	}
+	in := verify.Input{Pods: statuses(pods.Items)}
+	err := s.Update(func(tx store.Tx) error {
+		put(tx, &in, claims.Items, reflector.VNIClaim, store.PutVNIClaim)
+		put(tx, &in, vpcs.Items, reflector.VPC, store.PutVPC)
+		put(tx, &in, subnets.Items, reflector.Subnet, store.PutSubnet)
+		put(tx, &in, addresses.Items, reflector.Address, store.PutAddress)
+		put(tx, &in, nodes.Items, reflector.Node, store.PutNode)
+		put(tx, &in, services.Items, reflector.Service, store.PutService)
+		put(tx, &in, slices.Items, reflector.EndpointSlice, store.PutEndpointSlice)
+		put(tx, &in, pods.Items, reflector.Pod, store.PutPod)
+		return nil
+	})
+	return in, err
+}
+
+// pointer is the type of the objects in a list of T.
+type pointer[T any] interface {
+	*T
+	client.Object
+}
+
+// put writes the rows of the objects. What can't be a row beside the others is
+// itself a difference.
+func put[T any, P pointer[T], R any](tx store.Tx, in *verify.Input, items []T, convert func(P) (*R, error), put func(store.Tx, *R) error) {
+	for i := range items {
+		object := P(&items[i])
+		row, err := convert(object)
+		if err == nil && row != nil {
+			err = put(tx, row)
+		}
+		if err != nil {
+			in.Refused = append(in.Refused, verify.Refused{Object: fmt.Sprintf("%T %s", items[i], client.ObjectKeyFromObject(object)), Why: err.Error()})
+		}
+	}
+}
+
+func statuses(pods []corev1.Pod) map[string]verify.Pod {
+	all := map[string]verify.Pod{}
+	for i := range pods {
+		status := verify.Pod{Running: pods[i].Status.Phase == corev1.PodRunning}
+		for _, podIP := range pods[i].Status.PodIPs {
+			if ip, err := netip.ParseAddr(podIP.IP); err == nil {
+				status.IPs = append(status.IPs, ip)
+			}
+		}
+		all[string(pods[i].UID)] = status
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// Kinds of differences between what a node has to hold and its datapath.
+const (
+	// MapRowMissing: a row is not in its map, or not as it has to be.
+	MapRowMissing Kind = "MapRowMissing"
+	// MapRowLeft: a map has a row that nothing asks for.
+	MapRowLeft Kind = "MapRowLeft"
+	// ProgramMissing: a program is not attached.
+	ProgramMissing Kind = "ProgramMissing"
+)
+
+// datapath plans for the node anew, from the API as it is now and the node's
+// own journal and devices, and compares the outcome with what its maps hold.
+func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
+	in := plan.Input{Config: d.Config, Records: d.Attachments, Devices: map[string]int{}, NodePeer: devices[netdev.NodePeerDevice].Index}
+	for name, link := range devices {
+		in.Devices[name] = link.Index
+	}
+	want := plan.Build(c.tx, in).Datapath
+	c.rows(node, rowsOf(want), rowsOf(d.Datapath))
+	for _, i := range want.Interfaces {
+		for _, filter := range datapath.FiltersOf(i) {
+			if !slices.Contains(d.Hooks.Filters, filter) {
+				c.onNode(node, ProgramMissing, fmt.Sprintf("program %s on device %d", filter.Program, i.Ifindex), seeDaemon, "is not attached")
+			}
+		}
+	}
+	for _, name := range datapath.LinkNames() {
+		if !slices.Contains(d.Hooks.Links, name) {
+			c.onNode(node, ProgramMissing, "program "+name, seeDaemon, "is not attached, or its link is no longer pinned")
+		}
+	}
+}
+
+func (c *comparison) rows(node string, want, have map[string]string) {
+	for key, row := range want {
+		held, found := have[key]
+		switch {
+		case !found:
+			c.onNode(node, MapRowMissing, "map row "+key, seeDaemon, "is missing")
+		case held != row:
+			c.onNode(node, MapRowMissing, "map row "+key, seeDaemon, "is %s, has to be %s", held, row)
+		}
+	}
+	for key := range have {
+		if _, found := want[key]; !found {
+			c.onNode(node, MapRowLeft, "map row "+key, seeDaemon, "is asked for by nothing")
+		}
+	}
+}
+
+// rowsOf returns a state as the text of its rows by the text of their keys, in
+// a form that does not depend on the order of anything.
+func rowsOf(s datapath.State) map[string]string {
+	rows := map[string]string{}
+	put := func(row any, key string, values ...any) {
+		text, err := json.Marshal(row)
+		if err != nil { // no value of these types fails
+			text = []byte(err.Error())
+		}
+		rows[fmt.Sprintf(key, values...)] = string(text)
+	}
+	for _, i := range s.Interfaces {
+		i.Addrs = sorted(i.Addrs)
+		put(i, "interface %d", i.Ifindex)
+	}
+	for _, a := range s.Addresses {
+		put(a, "address %s in VNI %d", a.IP, a.VNI)
+	}
+	for _, n := range s.Subnets {
+		put(nil, "subnet %s in VNI %d", n.Prefix.Masked(), n.VNI)
+	}
+	for _, v := range s.VPCs {
+		v.Prefixes = slices.Clone(v.Prefixes)
+		for i, prefix := range v.Prefixes {
+			v.Prefixes[i] = prefix.Masked()
+		}
+		slices.SortFunc(v.Prefixes, netip.Prefix.Compare)
+		put(v, "VPC with VNI %d", v.VNI)
+	}
+	for _, ip := range s.Nodes {
+		put(nil, "node %s", ip)
+	}
+	for _, p := range s.Closed {
+		put(p.Class, "closed prefix %s in VNI %d", p.Prefix.Masked(), p.VNI)
+	}
+	for _, service := range s.Services {
+		// A copy that is not nil, so that none at all has one text.
+		backends := append([]datapath.Backend{}, service.Backends...)
+		slices.SortFunc(backends, func(a, b datapath.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		put(backends, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
+	}
+	for _, p := range s.Probes {
+		put(p.Shadow, "probe target %s", p.IP)
+	}
+	for _, h := range s.Hooks {
+		put(h.Shadow, "hook target %s port %d", h.IP, h.Port)
+	}
+	return rows
+}

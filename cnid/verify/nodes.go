@@ -1,0 +1,216 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Kinds of differences between the API and a node, and within a node.
+const (
+	// NodeSilent: a node's daemon gives no answer.
+	NodeSilent Kind = "NodeSilent"
+	// NodeUnprogrammed: the daemon itself says that it can't do its work.
+	NodeUnprogrammed Kind = "NodeUnprogrammed"
+	// NodeUnreadable: a part of what the node holds can't be read.
+	NodeUnreadable Kind = "NodeUnreadable"
+	// NotAttached: a pod runs that the node's journal does not know.
+	NotAttached Kind = "NotAttached"
+	// AttachmentLeft: an attachment whose pod is gone.
+	AttachmentLeft Kind = "AttachmentLeft"
+	// AttachmentUnfinished: an attachment that was begun or is being undone.
+	AttachmentUnfinished Kind = "AttachmentUnfinished"
+	// AttachmentTwice: a pod's interface is attached in two sandboxes.
+	AttachmentTwice Kind = "AttachmentTwice"
+	// AttachmentUnclaimed: an attachment uses addresses that its pod does not
+	// hold.
+	AttachmentUnclaimed Kind = "AttachmentUnclaimed"
+	// AttachmentVNI: an attachment is in a VNI that its VPC does not have.
+	AttachmentVNI Kind = "AttachmentVNI"
+	// ReleasePending: addresses wait to be given back.
+	ReleasePending Kind = "ReleasePending"
+	// DeviceMissing: a device is gone, replaced or down.
+	DeviceMissing Kind = "DeviceMissing"
+	// DeviceLeft: a device belongs to no attachment.
+	DeviceLeft Kind = "DeviceLeft"
+	// InterfaceBroken: a pod's interface is not as it was made.
+	InterfaceBroken Kind = "InterfaceBroken"
+)
+
+// What to do, where several kinds have it in common.
+const (
+	seeDaemon = "see the log of the node's alioth-cnid, which should have repaired it within a minute"
+	unlessNow = "unless a pod is being started or ended there, " + seeDaemon
+)
+
+// node compares what one node holds with the API and with itself.
+func (c *comparison) node(node Node) {
+	if node.Dump == nil {
+		if !c.fenced(node.Name) {
+			c.onNode(node.Name, NodeSilent, "alioth-cnid", "see the pod of alioth-cnid on that node", "gives no answer: %s", node.Silent)
+		}
+		return
+	}
+	d := node.Dump
+	c.condition(node.Name, d)
+	c.ownAddress(node.Name, d)
+	devices := map[string]nodestatus.Link{}
+	for _, link := range d.Links {
+		devices[link.Name] = link
+	}
+	for _, rec := range d.Attachments {
+		c.attachment(node.Name, rec, d.Attachments)
+		c.device(node.Name, rec, devices)
+	}
+	for _, rec := range d.Releasing {
+		c.record(node.Name, ReleasePending, rec, "wait; if it lasts, "+seeDaemon, "is gone, and its Addresses are still to be released")
+	}
+	for _, broken := range d.Broken {
+		c.broken(node.Name, broken, d.Attachments)
+	}
+	c.leftDevices(node.Name, d)
+	c.ownDevices(node.Name, devices)
+	if len(d.Unreadable) == 0 {
+		c.datapath(node.Name, d, devices)
+	}
+}
+
+func (c *comparison) onNode(node string, kind Kind, subject, do, what string, values ...any) {
+	c.add(Difference{Kind: kind, Node: node, Subject: subject, What: fmt.Sprintf(what, values...), Do: do})
+}
+
+func (c *comparison) record(node string, kind Kind, rec journal.Record, do, what string, values ...any) {
+	subject := fmt.Sprintf("attachment %s of pod %s (container %s)", rec.IfName, rec.Pod, abbreviated(rec.ContainerID))
+	c.onNode(node, kind, subject, do, what, values...)
+}
+
+// abbreviated is a container's ID as tools of container runtimes show it.
+func abbreviated(id string) string { return id[:min(len(id), 13)] }
+
+func (c *comparison) condition(node string, d *nodestatus.Dump) {
+	const self = "alioth-cnid"
+	switch {
+	case !d.Synced:
+		c.onNode(node, NodeUnprogrammed, self, "see whether the node reaches the API server", "is still reading from the API server")
+	case d.Problem != "":
+		c.onNode(node, NodeUnprogrammed, self, "remove the cause that it names", "can't program the node: %s", d.Problem)
+	case !d.Programmed:
+		c.onNode(node, NodeUnprogrammed, self, "see its log", "has not programmed the node yet")
+	}
+	for _, what := range d.Unreadable {
+		c.onNode(node, NodeUnreadable, "kernel", seeDaemon, "%s", what)
+	}
+}
+
+// ownAddress requires that the node holds an address in a default VPC that can
+// give it one.
+func (c *comparison) ownAddress(node string, d *nodestatus.Dump) {
+	vpc := store.GetVPC(c.tx, d.Config.DefaultVPC)
+	if vpc == nil || !vpc.Ready || vpc.VNI == 0 || vpc.Deleting || len(plan.OwnAddresses(c.tx, node, vpc.Name)) > 0 {
+		return
+	}
+	if slices.ContainsFunc(store.SubnetsByVPC(c.tx, vpc.Name), func(s *store.Subnet) bool { return s.Ready && !s.Deleting }) {
+		c.onNode(node, NodeAddressMissing, "node "+node, "see the events of the Node; "+seeOperator, "has no Address of its own in the default VPC %s", vpc.Name)
+	}
+}
+
+// attachment compares a record of the journal with the API.
+func (c *comparison) attachment(node string, rec journal.Record, all []journal.Record) {
+	if rec.Phase != journal.PhaseDone {
+		c.record(node, AttachmentUnfinished, rec, unlessNow, "is in phase %s", rec.Phase)
+		return
+	}
+	pod := store.GetPod(c.tx, rec.Pod.UID)
+	if pod == nil {
+		c.record(node, AttachmentLeft, rec, "see whether its container still runs there, and end it: the container runtime sent no DEL",
+			"is attached, and the pod (UID %s) is gone", rec.Pod.UID)
+		return
+	}
+	for _, other := range all {
+		same := other.Pod.UID == rec.Pod.UID && other.Attachment == rec.Attachment && other.Key != rec.Key
+		if same && other.Seq > rec.Seq {
+			c.record(node, AttachmentTwice, rec, unlessNow, "is attached, and so is the pod's newer container %s", abbreviated(other.ContainerID))
+		}
+	}
+	if !pod.Deleting && !pod.Terminal {
+		c.claimed(node, rec)
+	}
+	if vpc := store.GetVPC(c.tx, rec.VPC); vpc == nil || vpc.VNI != rec.VNI {
+		c.record(node, AttachmentVNI, rec, recreatePod, "is in VNI %d, which VPC %s does not have", rec.VNI, rec.VPC)
+	}
+}
+
+// claimed requires that a live pod holds what its attachment uses.
+func (c *comparison) claimed(node string, rec journal.Record) {
+	var used []netip.Addr
+	for _, prefix := range rec.Addrs {
+		used = append(used, prefix.Addr())
+		row := store.AddressByIP(c.tx, rec.VPC, prefix.Addr())
+		if row == nil || row.Holder.UID != rec.Pod.UID || row.Deleting {
+			c.record(node, AttachmentUnclaimed, rec, "keep others from getting the IP: "+recreatePod,
+				"uses %s of VPC %s, of which the pod holds no Address", prefix.Addr(), rec.VPC)
+			return
+		}
+	}
+	if held := c.held(rec.Pod.UID); !slices.Equal(sorted(used), held) {
+		c.record(node, AttachmentUnclaimed, rec, recreatePod, "uses IPs %v, and the pod holds Addresses for %v", used, held)
+	}
+}
+
+func (c *comparison) device(node string, rec journal.Record, devices map[string]nodestatus.Link) {
+	if rec.Phase != journal.PhaseDone {
+		return
+	}
+	link, found := devices[rec.HostIfName]
+	switch {
+	case !found:
+		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has lost its device %s", rec.HostIfName)
+	case link.Index != rec.Device.HostIfindex:
+		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has another device of the name %s: index %d, was made with %d",
+			rec.HostIfName, link.Index, rec.Device.HostIfindex)
+	case !link.Up:
+		c.record(node, DeviceMissing, rec, "bring it up: ip link set dev "+rec.HostIfName+" up", "has its device %s down", rec.HostIfName)
+	}
+}
+
+func (c *comparison) broken(node string, broken nodestatus.Broken, records []journal.Record) {
+	for _, rec := range records {
+		if rec.ContainerID == broken.ContainerID && rec.IfName == broken.IfName {
+			c.record(node, InterfaceBroken, rec, recreatePod, "is not as it was made: %s", broken.What)
+		}
+	}
+}
+
+func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
+	for _, link := range d.Links {
+		if !strings.HasPrefix(link.Name, netdev.PodDevices) {
+			continue
+		}
+		named := func(rec journal.Record) bool { return rec.HostIfName == link.Name }
+		if !slices.ContainsFunc(d.Attachments, named) {
+			c.onNode(node, DeviceLeft, "device "+link.Name, unlessNow+"; then: ip link del "+link.Name, "belongs to no attachment in the journal")
+		}
+	}
+}
+
+func (c *comparison) ownDevices(node string, devices map[string]nodestatus.Link) {
+	for _, name := range []string{netdev.TunnelDevice, netdev.NodeDevice, netdev.NodePeerDevice} {
+		if link, found := devices[name]; !found || !link.Up {
+			what := "is gone"
+			if found {
+				what = "is down"
+			}
+			c.onNode(node, DeviceMissing, "device "+name, seeDaemon, "%s", what)
+		}
+	}
+}

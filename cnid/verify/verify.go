@@ -1,0 +1,145 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verify compares everything that is known of the same fact in several
+// places: claims and pods in the API, each node's journal, its devices and its
+// BPF maps. It is pure: what was read goes in, the differences come out.
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Kind is a kind of difference, the same in every release.
+type Kind string
+
+// Kinds lists all kinds.
+func Kinds() []Kind {
+	return []Kind{
+		ObjectRefused, VNIUnclaimed, VNILeft, AddressLeft, AddressWaits, AddressMisplaced, AddressSetBroken, AddressOutside,
+		AddressMissing, AnnotationDiffers, PodIPDiffers, NodeAddressMissing, NodeSilent, NodeUnprogrammed,
+		NodeUnreadable, NotAttached, AttachmentLeft, AttachmentUnfinished, AttachmentTwice, AttachmentUnclaimed,
+		AttachmentVNI, ReleasePending, DeviceMissing, DeviceLeft, InterfaceBroken, MapRowMissing, MapRowLeft,
+		ProgramMissing,
+	}
+}
+
+// Difference is one thing of which two places say different things, or of
+// which one says nothing.
+type Difference struct {
+	Kind Kind `json:"kind"`
+	// Node that it is about, or "" for the cluster as a whole.
+	Node string `json:"node,omitempty"`
+	// Subject names the object, attachment or row.
+	Subject string `json:"subject"`
+	// What is different.
+	What string `json:"what"`
+	// Do is what a person can do about it.
+	Do string `json:"do"`
+}
+
+// String returns the difference as one line for people.
+func (d Difference) String() string {
+	where := d.Subject
+	if d.Node != "" {
+		where = d.Node + ": " + where
+	}
+	return fmt.Sprintf("%s: %s [%s]; %s", where, d.What, d.Kind, d.Do)
+}
+
+// SameAs tells whether two differences are one, seen at two times: what is said
+// of it may hold a number that changes.
+func (d Difference) SameAs(other Difference) bool {
+	return d.Kind == other.Kind && d.Node == other.Node && d.Subject == other.Subject
+}
+
+// Input is what was read, beside the store.
+type Input struct {
+	// Pods by UID, as far as the store's rows don't say it.
+	Pods map[string]Pod
+	// Nodes that were asked. What is known of the others is not compared with
+	// what they hold.
+	Nodes []Node
+	// Refused are objects that have no row in the store.
+	Refused []Refused
+}
+
+// Refused is an object that contradicts itself or another one.
+type Refused struct {
+	// Object is its kind and name.
+	Object string
+	Why    string
+}
+
+// Pod is what the kubelet reports of a pod.
+type Pod struct {
+	// Running is true while its containers run.
+	Running bool
+	// IPs are those of its status.
+	IPs []netip.Addr
+}
+
+// Node is the answer of one node's daemon.
+type Node struct {
+	Name string
+	// Dump is nil when there is no answer, and Silent says why.
+	Dump   *nodestatus.Dump
+	Silent string
+}
+
+// Compare returns all differences, by node, kind and subject; those of the
+// cluster come first.
+func Compare(tx store.ReadTx, in Input) []Difference {
+	c := &comparison{tx: tx, in: in, dumps: map[string]*nodestatus.Dump{}}
+	for _, node := range in.Nodes {
+		if node.Dump != nil {
+			c.dumps[node.Name] = node.Dump
+		}
+	}
+	for _, refused := range in.Refused {
+		c.add(Difference{Kind: ObjectRefused, Subject: refused.Object, What: refused.Why, Do: "correct or delete the object"})
+	}
+	c.vnis()
+	c.addresses()
+	c.pods()
+	for _, node := range in.Nodes {
+		c.node(node)
+	}
+	slices.SortFunc(c.found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
+	})
+	return c.found
+}
+
+// comparison collects the differences.
+type comparison struct {
+	tx store.ReadTx
+	in Input
+	// dumps of the nodes that have answered, by name.
+	dumps map[string]*nodestatus.Dump
+	found []Difference
+}
+
+func (c *comparison) add(d Difference) { c.found = append(c.found, d) }
+
+// attachments returns a pod's records on a node, and whether the node has
+// answered.
+func (c *comparison) attachments(node, podUID string) (records []journal.Record, known bool) {
+	dump := c.dumps[node]
+	if dump == nil {
+		return nil, false
+	}
+	for _, rec := range dump.Attachments {
+		if rec.Pod.UID == podUID {
+			records = append(records, rec)
+		}
+	}
+	return records, true
+}

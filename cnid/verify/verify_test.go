@@ -1,0 +1,274 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
+	for _, d := range newWorld(t).compare(t) {
+		t.Error(d)
+	}
+}
+
+func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
+	w := newWorld(t)
+	text, err := json.Marshal(w.dumps["node1"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.dumps["node1"] = &nodestatus.Dump{}
+	if err := json.Unmarshal(text, w.dumps["node1"]); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range w.compare(t) {
+		t.Error(d)
+	}
+}
+
+// difference is one way in which a world can be wrong.
+type difference struct {
+	name string
+	do   func(t *testing.T, w *world)
+	// kinds are those found, each of them once or more often.
+	kinds []Kind
+	// says is a part of the first one's line.
+	says string
+}
+
+func inAPI() []difference {
+	return []difference{
+		{"an object contradicts another", func(_ *testing.T, w *world) { w.refused = []Refused{{Object: "VPC red", Why: "VNI 20 is taken"}} }, []Kind{ObjectRefused}, "VNI 20"},
+		{"a VNI claim is gone", func(_ *testing.T, w *world) { delete(w.claims, "blue") }, []Kind{VNIUnclaimed}, "VPC blue"},
+		{"a VNI is claimed for a predecessor", func(_ *testing.T, w *world) { w.claims["blue"].VPCUID = "v0" }, []Kind{VNILeft, VNIUnclaimed}, "vni-20"},
+		{"an address is held by a pod that is gone", func(_ *testing.T, w *world) {
+			w.claim("blue", "net1", "10.10.1.99", mac1, "node1", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p9", UID: "u9"}, "10.10.1.99")
+		}, []Kind{AddressLeft, MapRowMissing}, "pod ns/p9"},
+		{"an address is held by a pod that has ended", func(t *testing.T, w *world) {
+			w.pods["p1"].Terminal = true
+			w.detach(t, "node1")
+		}, []Kind{AddressLeft}, "has ended"},
+		{"an address is held by a pod that is gone on a node that is silent", func(_ *testing.T, w *world) {
+			delete(w.pods, "p1")
+			w.dumps["node1"], w.silent["node1"] = nil, "no route to host"
+		}, []Kind{AddressWaits, NodeSilent}, "out-of-service"},
+		{"an address is held by a pod that is gone on a node that is fenced", func(_ *testing.T, w *world) {
+			delete(w.pods, "p1")
+			w.dumps["node1"], w.silent["node1"] = nil, "no route to host"
+			w.nodes["node1"].OutOfService = true
+		}, []Kind{AddressLeft}, "alioth-operator"},
+		{"an address is held by a node that is gone", func(_ *testing.T, w *world) {
+			w.claim("default", "default", "10.244.0.9", nodeMAC, "node9", store.Holder{Kind: store.HolderNode, Name: "node9", UID: "u9"}, "10.244.0.9")
+		}, []Kind{AddressLeft}, "node node9"},
+		{"an address is on another node than its pod", func(t *testing.T, w *world) {
+			w.addresses["blue.10.10.1.10"].Node = "node2"
+			w.program(t, "node2")
+		}, []Kind{AddressMisplaced}, "blue.10.10.1.10"},
+		{"one of two addresses is gone", func(t *testing.T, w *world) {
+			delete(w.addresses, "blue.fd10:0:0:1::a")
+			w.program(t, "node2")
+		}, []Kind{AddressSetBroken, AnnotationDiffers, AttachmentUnclaimed, PodIPDiffers}, "fd10:0:0:1::a"},
+		{"a subnet is gone", func(t *testing.T, w *world) {
+			delete(w.subnets, "net1")
+			w.program(t, "node1")
+			w.program(t, "node2")
+		}, []Kind{AddressOutside}, "net1"},
+		{"a subnet has lost the range", func(t *testing.T, w *world) {
+			w.subnets["net1"].Prefixes = prefixes("10.10.2.0/24", "fd10:0:0:1::/64")
+			w.program(t, "node1")
+			w.program(t, "node2")
+		}, []Kind{AddressOutside}, "net1"},
+		{"all addresses of a running pod are gone", func(t *testing.T, w *world) {
+			delete(w.addresses, "blue.fd10:0:0:1::a")
+			delete(w.addresses, "blue.10.10.1.10")
+			w.program(t, "node2")
+		}, []Kind{AddressMissing, AttachmentUnclaimed}, "ns/p1"},
+		{"a pod was told another address", func(_ *testing.T, w *world) {
+			w.pods["p1"].Attachments = strings.ReplaceAll(w.pods["p1"].Attachments, "10.10.1.10/", "10.10.1.12/")
+		}, []Kind{AnnotationDiffers}, "10.10.1.12"},
+		{"a pod was told nonsense", func(_ *testing.T, w *world) { w.pods["p1"].Attachments = "{" }, []Kind{AnnotationDiffers}, "unusable"},
+		{"a pod has another IP in its status", func(_ *testing.T, w *world) {
+			w.status["uid-p1"] = Pod{Running: true, IPs: ips("10.10.1.10")}
+		}, []Kind{PodIPDiffers}, "fd10:0:0:1::a"},
+		{"a node has no address of its own", func(t *testing.T, w *world) {
+			delete(w.addresses, "default.10.244.0.2")
+			w.program(t, "node1")
+			w.program(t, "node2")
+		}, []Kind{NodeAddressMissing}, "default VPC"},
+	}
+}
+
+// detach takes the attachments from a node, as DEL does.
+func (w *world) detach(t *testing.T, node string) {
+	t.Helper()
+	d := w.dumps[node]
+	d.Attachments = nil
+	d.Links = slices.DeleteFunc(d.Links, func(l nodestatus.Link) bool { return strings.HasPrefix(l.Name, "alv") })
+	w.program(t, node)
+}
+
+func onNode() []difference {
+	record := func(w *world) *journal.Record { return &w.dumps["node1"].Attachments[0] }
+	return []difference{
+		{"a daemon gives no answer", func(_ *testing.T, w *world) { w.dumps["node1"], w.silent["node1"] = nil, "container not found" }, []Kind{NodeSilent}, "container not found"},
+		{"a daemon has not read everything", func(_ *testing.T, w *world) { w.dumps["node1"].Synced = false }, []Kind{NodeUnprogrammed}, "still reading"},
+		{"a daemon has programmed nothing", func(_ *testing.T, w *world) { w.dumps["node1"].Programmed = false }, []Kind{NodeUnprogrammed}, "not programmed"},
+		{"a daemon can't program", func(_ *testing.T, w *world) { w.dumps["node1"].Problem = "the disk is full" }, []Kind{NodeUnprogrammed}, "the disk is full"},
+		{"a map is not pinned", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Unreadable, w.dumps["node1"].Datapath = []string{"open pinned map alioth_nodes"}, datapath.State{}
+		}, []Kind{NodeUnreadable}, "alioth_nodes"},
+		{"a running pod is not attached", func(t *testing.T, w *world) { w.detach(t, "node1") }, []Kind{NotAttached}, "ns/p1"},
+		{"an attachment's pod is gone", func(t *testing.T, w *world) {
+			delete(w.pods, "p1")
+			w.program(t, "node1")
+		}, []Kind{AttachmentLeft}, "uid-p1"},
+		{"an attachment was never finished", func(t *testing.T, w *world) {
+			record(w).Phase = journal.PhaseIntended
+			w.program(t, "node1")
+		}, []Kind{AttachmentUnfinished}, "intended"},
+		{"an attachment is being undone", func(t *testing.T, w *world) {
+			record(w).Phase = journal.PhaseLeaving
+			w.program(t, "node1")
+		}, []Kind{AttachmentUnfinished}, "leaving"},
+		{"a pod is attached in two sandboxes", func(t *testing.T, w *world) {
+			second := *record(w)
+			second.ContainerID, second.HostIfName, second.Seq, second.Device.HostIfindex = "another", "alvother", 2, 11
+			w.dumps["node1"].Attachments = append(w.dumps["node1"].Attachments, second)
+			w.dumps["node1"].Links = append(w.dumps["node1"].Links, nodestatus.Link{Name: "alvother", Index: 11, Up: true})
+			w.program(t, "node1")
+		}, []Kind{AttachmentTwice}, "container-of-"},
+		{"an attachment uses an address of somebody else", func(t *testing.T, w *world) {
+			record(w).Addrs[0] = netip.MustParsePrefix("10.10.1.11/24")
+			w.program(t, "node1")
+		}, []Kind{AttachmentUnclaimed}, "10.10.1.11"},
+		{"an attachment lacks an address", func(t *testing.T, w *world) {
+			record(w).Addrs = record(w).Addrs[:1]
+			w.program(t, "node1")
+		}, []Kind{AttachmentUnclaimed}, "fd10:0:0:1::a"},
+		{"a VPC has another VNI", func(t *testing.T, w *world) {
+			w.vpcs["blue"].VNI, w.claims["blue"].VNI = 21, 21
+			w.program(t, "node1")
+			w.program(t, "node2")
+		}, []Kind{AttachmentVNI}, "VNI 20"},
+		{"addresses are still to be released", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Releasing = []journal.Record{{Key: journal.Key{ContainerID: "c0"}, Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}
+		}, []Kind{ReleasePending}, "ns/p0"},
+		{"an interface is not as it was made", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Broken = []nodestatus.Broken{{ContainerID: record(w).ContainerID, IfName: "eth0", What: "MTU 1400, want 1450"}}
+		}, []Kind{InterfaceBroken}, "MTU 1400"},
+	}
+}
+
+// link returns a device of the first node.
+func (w *world) link(t *testing.T, name string) *nodestatus.Link {
+	t.Helper()
+	list := w.dumps["node1"].Links
+	at := slices.IndexFunc(list, func(l nodestatus.Link) bool { return l.Name == name })
+	if at < 0 {
+		t.Fatalf("node1 has no device %s", name)
+	}
+	return &list[at]
+}
+
+func inKernel() []difference {
+	return []difference{
+		{"a pod's device is gone", func(t *testing.T, w *world) { *w.link(t, "alvp1") = nodestatus.Link{} }, []Kind{DeviceMissing, MapRowLeft}, "alvp1"},
+		{"a pod's device is another one", func(t *testing.T, w *world) { w.link(t, "alvp1").Index = 99 }, []Kind{DeviceMissing, MapRowLeft}, "index 99"},
+		{"a pod's device is down", func(t *testing.T, w *world) { w.link(t, "alvp1").Up = false }, []Kind{DeviceMissing}, "ip link set"},
+		{"a device belongs to nothing", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Links = append(w.dumps["node1"].Links, nodestatus.Link{Name: "alvstray", Index: 77, Up: true})
+		}, []Kind{DeviceLeft}, "alvstray"},
+		{"the tunnel's device is gone", func(t *testing.T, w *world) { *w.link(t, "alioth_vxlan") = nodestatus.Link{} }, []Kind{DeviceMissing}, "alioth_vxlan"},
+		{"the node's device is down", func(t *testing.T, w *world) { w.link(t, "alioth_node").Up = false }, []Kind{DeviceMissing}, "is down"},
+		{"a map lacks a row", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Nodes = nil }, []Kind{MapRowMissing}, "node 192.0.2.2"},
+		{"a map has a stray row", func(_ *testing.T, w *world) {
+			d := w.dumps["node1"]
+			d.Datapath.Addresses = append(d.Datapath.Addresses, datapath.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: datapath.Gateway})
+		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
+		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},
+		{"a program is not on its device", func(_ *testing.T, w *world) {
+			d := w.dumps["node1"]
+			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f datapath.Filter) bool { return f == datapath.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
+		}, []Kind{ProgramMissing}, "alioth_to_pod on device 10"},
+		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
+	}
+}
+
+func TestEveryKindOfDifferenceIsFoundAndNothingElse(t *testing.T) {
+	made := map[Kind]bool{}
+	for _, c := range slices.Concat(inAPI(), onNode(), inKernel()) {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.do(t, w)
+			found := w.compare(t)
+			var kinds, lines []string
+			for _, d := range found {
+				kinds, lines = append(kinds, string(d.Kind)), append(lines, d.String())
+				made[d.Kind] = true
+				if d.Subject == "" || d.What == "" || d.Do == "" {
+					t.Errorf("not said in full: %+v", d)
+				}
+			}
+			slices.Sort(kinds)
+			var want []string
+			for _, kind := range c.kinds {
+				want = append(want, string(kind))
+			}
+			if got := slices.Compact(kinds); !slices.Equal(got, want) {
+				t.Errorf("found %v, want %v:\n%s", got, want, strings.Join(lines, "\n"))
+			}
+			if !strings.Contains(strings.Join(lines, "\n"), c.says) {
+				t.Errorf("nothing says %q:\n%s", c.says, strings.Join(lines, "\n"))
+			}
+		})
+	}
+	for _, kind := range Kinds() {
+		if !made[kind] {
+			t.Errorf("no case makes %s", kind)
+		}
+	}
+}
+
+func TestPodsThatAreOnTheirWayAreNoDifference(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, w *world)
+	}{
+		{"a pod that waits for its addresses", func(_ *testing.T, w *world) {
+			w.pods["new"] = &store.Pod{Meta: store.Meta{UID: "new"}, Namespace: "ns", Name: "new", Node: "node1"}
+		}},
+		{"a pod that is not bound", func(_ *testing.T, w *world) {
+			w.pods["new"] = &store.Pod{Meta: store.Meta{UID: "new"}, Namespace: "ns", Name: "new"}
+		}},
+		{"a pod that is being deleted and still attached", func(_ *testing.T, w *world) { w.pods["p1"].Deleting = true }},
+		{"an address that is being deleted", func(_ *testing.T, w *world) {
+			w.claim("blue", "net1", "10.10.1.99", mac1, "node9", store.Holder{Kind: store.HolderPod, UID: "u9"}, "10.10.1.99")
+			w.addresses["blue.10.10.1.99"].Deleting = true
+		}},
+		{"a silent node that is fenced", func(_ *testing.T, w *world) {
+			w.dumps["node2"], w.silent["node2"] = nil, "gone"
+			w.nodes["node2"].OutOfService = true
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.do(t, w)
+			for _, d := range w.compare(t) {
+				if d.Kind != MapRowMissing { // a node programs what it hears of
+					t.Error(d)
+				}
+			}
+		})
+	}
+}
