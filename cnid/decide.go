@@ -165,7 +165,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 			return wait("the underlay leaves an MTU of %d bytes and IPv6 needs %d; raise the MTU of the node's network", q.mtu, minMTU6)
 		}
 		ips = append(ips, row.IP)
-		d.Addrs, d.Gateways = append(d.Addrs, prefix), append(d.Gateways, gateway)
+		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, missing: conflict}

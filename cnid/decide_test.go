@@ -94,6 +94,7 @@ func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
 	want := cniserver.Decision{
 		Kind: journal.KindVeth, Attachment: "eth0", VPC: "blue", VNI: 20,
 		Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+		Subnets:  []string{"blue1", "blue1"},
 		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
 		MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
 	}

@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -80,14 +82,14 @@ func TestAFailingDeviceFailsItsOwnADDOnly(t *testing.T) {
 	}
 }
 
-func TestARefusedDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
+func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	s := newTestSyncer(t, alwaysSynced)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	last := outcome{upTo: 5, refused: []int{7}}
+	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Device: journal.Device{HostIfindex: 7}}, Reason: "10.10.1.10 is another's"}}}
 	s.finish(last)
-	if err := s.settle(ended, 5, 7); !errors.Is(err, errVNITaken) {
-		t.Errorf("its own: %v, want %v", err, errVNITaken)
+	if err := s.settle(ended, 5, 7); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "another's") {
+		t.Errorf("its own: %v, want %v and why", err, errLost)
 	}
 	if err := s.settle(ended, 5, 8); err != nil {
 		t.Errorf("another's: %v", err)

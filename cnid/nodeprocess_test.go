@@ -28,6 +28,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -88,6 +89,7 @@ func playNode() error {
 	err = n.assemble(control{
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
 		warn:     func(pod journal.Pod, message string) { log.Warn("conflict", "pod", pod.String(), "message", message) },
+		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
 		releaser: releaseAtOnce{n.journal},
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -36,28 +37,50 @@ type reporter struct {
 // conflict writes an event for a pod whose address and probes don't go
 // together on this node. It does not wait for the API server.
 func (r *reporter) conflict(pod journal.Pod, message string) {
-	event := r.event(pod, v1alpha1.ProbeConflictReason, message)
+	r.warn(podReference(pod), v1alpha1.ProbeConflictReason, message)
+}
+
+// lost writes an event for a pod that has lost its address, and one for the
+// node, where it outlives the pod. It does not wait for the API server.
+func (r *reporter) lost(l plan.Lost) {
+	pod := l.Record.Pod
+	r.log.Error("pod has lost its address and is cut off", "pod", pod.String(), "podUID", pod.UID, "reason", l.Reason)
+	r.warn(podReference(pod), v1alpha1.AddressLostReason, l.Reason+"; the pod is cut off: delete it")
+	r.warn(corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(r.node)},
+		v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
+}
+
+// podReference names a pod's object.
+func podReference(pod journal.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
+}
+
+func (r *reporter) warn(about corev1.ObjectReference, reason, message string) {
+	event := r.event(about, reason, message)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 		defer cancel()
 		if err := r.api.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
-			r.log.Warn("can't write an event", "pod", pod.String(), "reason", v1alpha1.ProbeConflictReason, "error", err)
+			r.log.Warn("can't write an event", "kind", about.Kind, "name", about.Name, "reason", reason, "error", err)
 		}
 	}()
 }
 
 // event is named after what it says, so that saying it again while the API
-// server remembers makes no second one.
-func (r *reporter) event(pod journal.Pod, reason, message string) *eventsv1.Event {
-	digest := sha256.Sum256([]byte(pod.UID + "\x00" + reason + "\x00" + message))
+// server remembers makes no second one. What has no namespace has its events in
+// the default one.
+func (r *reporter) event(about corev1.ObjectReference, reason, message string) *eventsv1.Event {
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	digest := sha256.Sum256([]byte(string(about.UID) + "\x00" + reason + "\x00" + message))
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: pod.Namespace, Name: fmt.Sprintf("%s.%x", pod.Name, digest[:8])},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, digest[:8])},
 		EventTime:           metav1.NewMicroTime(time.Now()),
 		ReportingController: "alioth.dev/" + componentName, ReportingInstance: r.node,
 		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: shorten(message),
-		Regarding: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
-		},
+		Regarding: about,
 	}
 }
 

@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, sources.baseSynced, log)
 	err = n.assemble(control{
 		synced: sources.synced, vpcSynced: sources.vpcSynced,
-		warn: reporter.conflict, releaser: releaser,
+		warn: reporter.conflict, lost: reporter.lost, releaser: releaser,
 	})
 	if err != nil {
 		return err
@@ -62,7 +62,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := sources.start(ctx); err != nil {
 		return err
 	}
-	background(ctx, group, sources.run, releaser.run, func(ctx context.Context) {
+	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.synced, syncer: n.syncer, log: log}
+	background(ctx, group, sources.run, releaser.run, roll.run, func(ctx context.Context) {
 		if n.syncer.awaitFirst(ctx) {
 			reporter.networkAvailable(ctx, n.store)
 		}
@@ -88,6 +89,7 @@ type control struct {
 	synced    func() (bool, <-chan struct{})
 	vpcSynced func(vpc string) (bool, <-chan struct{})
 	warn      func(pod journal.Pod, message string)
+	lost      func(plan.Lost)
 	releaser  cniserver.Releaser
 }
 
@@ -146,7 +148,7 @@ func (n *node) assemble(c control) error {
 		return err
 	}
 	n.registry.MustRegister(newPacketCollector(n.kernel, n.log))
-	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, n.kernel.metrics, n.log)
+	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.server = cniserver.New(cniserver.Config{
 		Journal:   n.journal,
 		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -60,6 +61,10 @@ func (s *sources) start(ctx context.Context) error {
 	}
 	base, err := s.follow(ctx, scopes)
 	if err != nil {
+		return err
+	}
+	// Nothing on the node waits for the operator's calls.
+	if _, err := s.follow(ctx, []reflector.Scope{reflector.RollCallNamed(v1alpha1.OperatorRollCall)}); err != nil {
 		return err
 	}
 	s.mu.Lock()

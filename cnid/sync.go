@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,9 +39,18 @@ type syncer struct {
 	journal *journal.Journal
 	kernel  *kernel
 	// synced says whether what is on this node has been read from the API.
-	synced  func() (bool, <-chan struct{})
+	synced func() (bool, <-chan struct{})
+	// lost tells people about an attachment that has lost its addresses.
+	lost    func(plan.Lost)
 	metrics *syncMetrics
 	log     *slog.Logger
+
+	// planning is held while a pass decides what to program, and guards vnis:
+	// those that the kernel has and those that the pass is about to add.
+	planning sync.Mutex
+	vnis     map[uint32]bool
+	// told are the reasons that lost was told, by device.
+	told map[int]string
 
 	mu sync.Mutex
 	// asked counts the requests for a pass; programmed is the count that the
@@ -60,11 +70,11 @@ type syncer struct {
 }
 
 func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, synced func() (bool, <-chan struct{}),
-	metrics *syncMetrics, log *slog.Logger,
+	lost func(plan.Lost), metrics *syncMetrics, log *slog.Logger,
 ) *syncer {
 	return &syncer{
-		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, metrics: metrics, log: log,
-		asking: make(chan struct{}), passed: make(chan struct{}),
+		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log,
+		vnis: map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
@@ -175,6 +185,7 @@ func (s *syncer) run(ctx context.Context) {
 		thorough := time.Since(lastThorough) >= thoroughEvery
 		began := time.Now()
 		last := s.pass(thorough)
+		s.tell(last.lost)
 		s.metrics.since(stepTotal, began)
 		s.finish(last)
 		if thorough {
@@ -238,10 +249,10 @@ type outcome struct {
 	// upTo and revision are the requests and the revision of the store that the
 	// pass included.
 	upTo, revision uint64
-	// failed are the devices that could not be set up, by index; refused are
-	// those that must not be, see plan.Wanted.
-	failed  map[int]error
-	refused []int
+	// failed are the devices that could not be set up, by index; lost are those
+	// that must not be, see plan.Wanted.
+	failed map[int]error
+	lost   []plan.Lost
 	// err concerns the node as a whole.
 	err error
 }
@@ -249,8 +260,8 @@ type outcome struct {
 // failure is why to try again, or nil.
 func (o outcome) failure() error { return errors.Join(o.err, together(o.failed)) }
 
-// errVNITaken says why a device is refused.
-var errVNITaken = errors.New("the VNI of the pod's VPC belongs to another VPC now")
+// errLost says why a device is left out.
+var errLost = errors.New("the pod has lost its address; delete the pod")
 
 // pass programs what is wanted now.
 func (s *syncer) pass(thorough bool) (o outcome) {
@@ -281,14 +292,68 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 		return o
 	}
 	var want plan.Wanted
+	want, o.revision = s.plan(input)
+	s.metrics.since(stepPlan, began)
+	o.lost = want.Lost
+	if o.failed, o.err = s.kernel.apply(want, thorough); o.err == nil {
+		s.holds(want)
+	}
+	return o
+}
+
+// plan decides what to program, and says so in vnis before anything is done.
+func (s *syncer) plan(input plan.Input) (want plan.Wanted, revision uint64) {
+	s.planning.Lock()
+	defer s.planning.Unlock()
 	s.store.View(func(tx store.ReadTx) {
-		o.revision = tx.Revision()
+		revision = tx.Revision()
 		want = plan.Build(tx, input)
 	})
-	s.metrics.since(stepPlan, began)
-	o.refused = want.Refused
-	o.failed, o.err = s.kernel.apply(want, thorough)
-	return o
+	for _, vpc := range want.Datapath.VPCs {
+		s.vnis[vpc.VNI] = true
+	}
+	return want, revision
+}
+
+// holds notes what the kernel has.
+func (s *syncer) holds(want plan.Wanted) {
+	s.planning.Lock()
+	defer s.planning.Unlock()
+	s.vnis = map[uint32]bool{}
+	for _, vpc := range want.Datapath.VPCs {
+		s.vnis[vpc.VNI] = true
+	}
+}
+
+// held returns every VNI that the node programs, has an attachment of, or may
+// come to have by what it has read so far; ascending.
+func (s *syncer) held() []uint32 {
+	s.planning.Lock()
+	defer s.planning.Unlock()
+	all := maps.Clone(s.vnis)
+	for _, rec := range s.journal.Records() {
+		all[rec.VNI] = true
+	}
+	s.store.View(func(tx store.ReadTx) {
+		for _, vpc := range store.ListVPCs(tx) {
+			all[vpc.VNI] = true
+		}
+	})
+	delete(all, 0) // of a VPC that has none yet
+	return slices.Sorted(maps.Keys(all))
+}
+
+// tell tells people of attachments that are newly lost.
+func (s *syncer) tell(lost []plan.Lost) {
+	now := map[int]string{}
+	for _, l := range lost {
+		index := l.Record.Device.HostIfindex
+		now[index] = l.Reason
+		if s.told[index] != l.Reason {
+			s.lost(l)
+		}
+	}
+	s.told = now
 }
 
 // finish tells those who wait how the pass went.
@@ -303,8 +368,8 @@ func (s *syncer) finish(o outcome) {
 		s.programmed, s.failing, s.mtu = o.upTo, time.Time{}, s.kernel.mtu
 		s.failed = map[int]error{}
 		maps.Copy(s.failed, o.failed)
-		for _, index := range o.refused {
-			s.failed[index] = errVNITaken
+		for _, l := range o.lost {
+			s.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", errLost, l.Reason)
 		}
 	} else if s.lastError == nil {
 		s.failing = time.Now()

@@ -42,7 +42,7 @@ func newTestSyncer(t *testing.T, synced func() (bool, <-chan struct{})) *syncer 
 		}
 	})
 	metrics := newSyncMetrics(prometheus.NewRegistry())
-	return newSyncer(plan.Config{Node: "node1"}, s, j, &kernel{metrics: metrics, log: log}, synced, metrics, log)
+	return newSyncer(plan.Config{Node: "node1"}, s, j, &kernel{metrics: metrics, log: log}, synced, func(plan.Lost) {}, metrics, log)
 }
 
 func alwaysSynced() (bool, <-chan struct{}) { return true, nil }

@@ -176,7 +176,7 @@ func recordOf(c command, d Decision, attacher attach.Attacher) journal.Record {
 	return journal.Record{
 		Key: c.key, Pod: c.pod, CNINetwork: c.conf.Name, NetnsPath: c.netns,
 		Kind: d.Kind, Attachment: d.Attachment, HostIfName: attacher.HostName(c.key.ContainerID, c.key.IfName),
-		VPC: d.VPC, VNI: d.VNI, Addrs: d.Addrs, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName,
+		VPC: d.VPC, VNI: d.VNI, Addrs: d.Addrs, Subnets: d.Subnets, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName,
 	}
 }
 

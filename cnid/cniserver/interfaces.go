@@ -23,6 +23,8 @@ type Decision struct {
 	// Addrs is the complete set with the subnets' prefix lengths, at most one
 	// per family and at least one; IPv4 first.
 	Addrs []netip.Prefix
+	// Subnets are the names of the Subnet objects, in the order of Addrs.
+	Subnets []string
 	// Gateways are those of the subnets, in the order of Addrs.
 	Gateways []netip.Addr
 	MAC      journal.MAC

@@ -116,6 +116,8 @@ type Record struct {
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at
 	// most one per family and at least one.
 	Addrs []netip.Prefix `json:"addrs"`
+	// Subnets are the names of the Subnet objects, in the order of Addrs.
+	Subnets []string `json:"subnets"`
 	// Gateways are those of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`

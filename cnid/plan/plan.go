@@ -81,10 +81,16 @@ type Wanted struct {
 	Datapath datapath.State
 	Devices  netdev.State
 	Filter   netfilter.State
-	// Refused are the indexes of the devices that are left out of it all,
-	// because their VPC lost its VNI to another. Without an interface of the
-	// datapath nothing goes in or out by them.
-	Refused []int
+	// Lost are the attachments that are left out of it all. Without an interface
+	// of the datapath nothing goes in or out by them.
+	Lost []Lost
+}
+
+// Lost is an attachment that the API has nothing for any more.
+type Lost struct {
+	Record journal.Record
+	// Reason says for a person what happened.
+	Reason string
 }
 
 // Build computes what the node has to hold.
@@ -107,8 +113,6 @@ func Build(tx store.ReadTx, in Input) Wanted {
 
 // localVPC is a VPC that is present on this node.
 type localVPC struct {
-	name string
-	// row is nil when the VPC object is gone although a pod still uses it.
 	row *store.VPC
 	// ranges are the subnets of the attachments here.
 	ranges []netip.Prefix
@@ -144,7 +148,7 @@ func (b *builder) attachments() {
 			Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
 			Shadow4: rec.Shadow4, Shadow6: rec.Shadow6,
 		}
-		vpc := b.present(rec.VPC, rec.VNI)
+		vpc := b.present(store.GetVPC(b.tx, rec.VPC))
 		for _, prefix := range rec.Addrs {
 			iface.Addrs = append(iface.Addrs, prefix.Addr())
 			vpc.ranges = append(vpc.ranges, prefix.Masked())
@@ -194,7 +198,7 @@ func (b *builder) nodeInterface() {
 	if len(iface.Addrs) == 0 {
 		return
 	}
-	b.present(vpc.Name, vpc.VNI)
+	b.present(vpc)
 	for _, ip := range iface.Addrs {
 		b.local(vpc.VNI, ip, iface)
 	}

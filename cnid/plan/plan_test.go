@@ -302,36 +302,6 @@ func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestPodsOfAVPCWhoseObjectIsGoneKeepEachOther(t *testing.T) {
-	for name, change := range map[string]func(store.Tx) error{
-		"gone": func(tx store.Tx) error { store.DeleteVPC(tx, "blue", "blue"); return nil },
-		"replaced by another": func(tx store.Tx) error {
-			store.DeleteVPC(tx, "blue", "blue")
-			return vpc("blue", 21, "10.10.0.0/16")(tx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := tenants(t)
-			w.put(t, change)
-			w.attach("blue", 20, "b3", "10.10.1.12/24")
-			got := w.build().Datapath
-			var kinds []datapath.AddressKind
-			for _, row := range got.Addresses {
-				if row.VNI == 20 || row.VNI == 21 {
-					kinds = append(kinds, row.Kind)
-				}
-			}
-			if diff := cmp.Diff([]datapath.AddressKind{datapath.Local, datapath.Local}, kinds); diff != "" {
-				t.Errorf("addresses of the VPC (-want +got):\n%s", diff)
-			}
-			want := datapath.VPC{VNI: 20, Prefixes: prefixes("10.10.1.0/24")}
-			if diff := cmp.Diff(want, got.VPCs[1], byValue); diff != "" {
-				t.Errorf("VPC (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestOfTwoConflictingSubnetsTheOlderIsProgrammedOnce(t *testing.T) {
 	w := tenants(t)
 	w.put(t, subnet("blue2", "blue", 2, true, "10.10.1.0/24", "10.10.1.1"), subnet("blue3", "blue", 3, false, "10.10.9.0/24", "10.10.9.1"))

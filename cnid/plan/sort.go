@@ -30,7 +30,9 @@ func (b *builder) sorted() Wanted {
 	slices.SortFunc(s.Hooks, func(a, b datapath.HookTarget) int {
 		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
 	})
-	slices.Sort(b.want.Refused)
+	slices.SortFunc(b.want.Lost, func(a, b Lost) int {
+		return cmp.Compare(a.Record.Device.HostIfindex, b.Record.Device.HostIfindex)
+	})
 	slices.SortFunc(b.want.Devices.Pods, func(a, b netdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	return b.want
 }

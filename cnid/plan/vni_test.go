@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -32,6 +33,10 @@ func gone(name string) func(store.Tx) error {
 	return func(tx store.Tx) error { store.DeleteVPC(tx, name, name); return nil }
 }
 
+func released(name, uid string) func(store.Tx) error {
+	return func(tx store.Tx) error { store.DeleteAddress(tx, name, uid); return nil }
+}
+
 // inAnyOrder builds with the records in both orders, which must not differ.
 func (w *world) inAnyOrder(t *testing.T) Wanted {
 	t.Helper()
@@ -43,54 +48,49 @@ func (w *world) inAnyOrder(t *testing.T) Wanted {
 	return got
 }
 
-func TestTwoGenerationsOfAVPCLiveApartOnANode(t *testing.T) {
-	w := tenants(t)
-	w.put(t, gone("blue"), vpc("blue", 21, "10.10.0.0/16"))
-	w.attach("blue", 21, "b9", "10.10.1.10/24")
-	got := w.inAnyOrder(t)
-	old, oldRanges := ofVNI(got.Datapath, 20)
-	if len(old) != 1 || old[0] != 101 || !cmp.Equal(oldRanges, []datapath.VPC{{VNI: 20, Prefixes: prefixes("10.10.1.0/24")}}, byValue) {
-		t.Errorf("the earlier one: interfaces %v in %v", old, oldRanges)
-	}
-	now, nowRanges := ofVNI(got.Datapath, 21)
-	if len(now) != 1 || now[0] != 103 || !cmp.Equal(nowRanges, []datapath.VPC{{VNI: 21, Prefixes: prefixes("10.10.0.0/16")}}, byValue) {
-		t.Errorf("the later one: interfaces %v in %v", now, nowRanges)
-	}
-}
-
-func TestOfTwoVPCsWithOneVNITheLivingOneHasIt(t *testing.T) {
+// TestWhereJournalAndAPIDisagreeTheAPIWins is about the pod b1 of VPC blue with
+// VNI 20, whose device has index 101.
+func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 	cases := map[string]struct {
-		rows    []func(store.Tx) error
-		attach  func(*world)
-		want    []int
-		ranges  []datapath.VPC
-		refused []int
+		rows   []func(store.Tx) error
+		attach func(*world)
+		// inVNI are the devices in VNI 20, lost is why b1 is left out.
+		inVNI []int
+		lost  string
 	}{
-		"another name has the VNI now": {
-			[]func(store.Tx) error{gone("blue"), vpc("green", 20, "10.20.0.0/16")},
-			func(w *world) { w.attach("green", 20, "g1", "10.20.0.10/24") },
-			[]int{103},
-			[]datapath.VPC{{VNI: 20, Prefixes: prefixes("10.20.0.0/16")}},
-			[]int{101},
+		"they agree": {inVNI: []int{101}},
+		"the Address is missing": {
+			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10")}, inVNI: []int{101},
 		},
-		"without a pod of it here": {
-			[]func(store.Tx) error{gone("blue"), vpc("green", 20, "10.20.0.0/16")},
-			func(*world) {}, nil, nil,
-			[]int{101},
+		"somebody else has the address": {
+			rows: []func(store.Tx) error{
+				released("blue.10.10.1.10", "blue10.10.1.10"), address("blue", "10.10.1.10", "node2", store.HolderPod, "b7"),
+			},
+			lost: "10.10.1.10 of VPC blue belongs to pod b7 now",
 		},
-		"both are gone, so the later attachment's": {
-			[]func(store.Tx) error{gone("blue")},
-			func(w *world) { w.attach("green", 20, "g1", "10.20.0.10/24") },
-			[]int{103},
-			[]datapath.VPC{{VNI: 20, Prefixes: prefixes("10.20.0.0/24")}},
-			[]int{101},
+		"a successor here has the address": {
+			rows: []func(store.Tx) error{
+				released("blue.10.10.1.10", "blue10.10.1.10"), address("blue", "10.10.1.10", "node1", store.HolderPod, "b7"),
+			},
+			attach: func(w *world) { w.attach("blue", 20, "b7", "10.10.1.10/24") },
+			inVNI:  []int{103},
+			lost:   "10.10.1.10 of VPC blue belongs to pod b7 now",
 		},
-		"the default VPC has it": {
-			[]func(store.Tx) error{gone("default"), gone("blue"), vpc("default", 20, "10.244.0.0/16")},
-			func(*world) {},
-			[]int{7},
-			[]datapath.VPC{{VNI: 20, Prefixes: prefixes("10.244.0.0/16"), EgressMasquerade: true, Default: true}},
-			[]int{101},
+		"the VPC is gone": {rows: []func(store.Tx) error{gone("blue")}, lost: "VPC blue does not exist any more"},
+		"the VPC was made anew": {
+			rows: []func(store.Tx) error{gone("blue"), vpc("blue", 21, "10.10.0.0/16")},
+			lost: "VPC blue has the VNI 21 now, and the pod was attached with 20",
+		},
+		"another VPC has the VNI": {
+			rows:   []func(store.Tx) error{gone("blue"), vpc("green", 20, "10.20.0.0/16")},
+			attach: func(w *world) { w.attach("green", 20, "g1", "10.20.0.10/24") },
+			inVNI:  []int{103},
+			lost:   "VPC blue does not exist any more",
+		},
+		"the default VPC has the VNI": {
+			rows:  []func(store.Tx) error{gone("default"), gone("blue"), vpc("default", 20, "10.244.0.0/16")},
+			inVNI: []int{7},
+			lost:  "VPC blue does not exist any more",
 		},
 	}
 	for name, c := range cases {
@@ -98,22 +98,43 @@ func TestOfTwoVPCsWithOneVNITheLivingOneHasIt(t *testing.T) {
 			w := tenants(t)
 			w.put(t, c.rows...)
 			w.put(t, pod("b1", true, 8080))
-			c.attach(w)
+			if c.attach != nil {
+				c.attach(w)
+			}
 			got := w.inAnyOrder(t)
-			if have, ranges := ofVNI(got.Datapath, 20); !cmp.Equal(c.want, have) || !cmp.Equal(c.ranges, ranges, byValue) {
-				t.Errorf("interfaces %v in %v, want %v in %v", have, ranges, c.want, c.ranges)
+			if have, _ := ofVNI(got.Datapath, 20); !cmp.Equal(c.inVNI, have) {
+				t.Errorf("interfaces %v in the VNI, want %v", have, c.inVNI)
 			}
-			for _, row := range got.Datapath.Addresses {
-				if row.VNI == 20 && row.IP == ip("10.10.1.10") {
-					t.Errorf("an address of the other: %+v", row)
-				}
+			var lost string
+			for _, l := range got.Lost {
+				lost += l.Record.Pod.Name + ": " + l.Reason
 			}
-			if len(got.Datapath.Probes) != 0 || len(got.Devices.Pods) != len(w.records)-1 {
-				t.Errorf("probes %v, devices %v", got.Datapath.Probes, got.Devices.Pods)
+			if c.lost != "" && lost != "b1: "+c.lost || c.lost == "" && lost != "" {
+				t.Errorf("lost %q, want b1: %q", lost, c.lost)
 			}
-			if !cmp.Equal(c.refused, got.Refused) {
-				t.Errorf("refused %v, want %v", got.Refused, c.refused)
+			if c.lost != "" {
+				expectNothingOf(t, got, 101, ip("169.254.64.2"))
 			}
 		})
+	}
+}
+
+// expectNothingOf fails the test if anything leads to a device or its shadow.
+func expectNothingOf(t *testing.T, got Wanted, ifindex int, shadow netip.Addr) {
+	t.Helper()
+	for _, row := range got.Datapath.Addresses {
+		if row.Ifindex == ifindex {
+			t.Errorf("an address leads to it: %+v", row)
+		}
+	}
+	for _, row := range got.Datapath.Probes {
+		if row.Shadow == shadow {
+			t.Errorf("it is probed: %+v", row)
+		}
+	}
+	for _, row := range got.Devices.Pods {
+		if row.Ifindex == ifindex {
+			t.Errorf("its device is set up: %+v", row)
+		}
 	}
 }

@@ -4,87 +4,73 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
 
-// chooseLive finds the records to be programmed. Where one VNI occurs with two
-// VPCs, which a claim released too early makes possible, only one can have it.
+// chooseLive finds the records to be programmed.
 func (b *builder) chooseLive() {
-	var list []journal.Record
 	for _, rec := range b.in.Records {
-		if index, ok := b.in.Devices[rec.HostIfName]; ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex {
-			list = append(list, rec)
-		}
-	}
-	owners := b.owners(list)
-	for _, rec := range list {
-		if owners[rec.VNI] == rec.VPC {
-			b.live = append(b.live, rec)
+		index, ok := b.in.Devices[rec.HostIfName]
+		if !ok || rec.Phase != journal.PhaseDone || index != rec.Device.HostIfindex {
 			continue
 		}
-		b.want.Refused = append(b.want.Refused, rec.Device.HostIfindex)
+		if reason := WhyLost(b.tx, rec); reason != "" {
+			b.want.Lost = append(b.want.Lost, Lost{Record: rec, Reason: reason})
+			continue
+		}
+		b.live = append(b.live, rec)
 	}
 }
 
-// owners returns the name of the VPC that has each VNI: that of the object with
-// the VNI, or without one that of the attachment that came last.
-func (b *builder) owners(records []journal.Record) map[uint32]string {
-	latest := map[uint32]journal.Record{}
-	for _, rec := range records {
-		if last, ok := latest[rec.VNI]; !ok || rec.Seq > last.Seq {
-			latest[rec.VNI] = rec
+// WhyLost says why an attachment's addresses are its own no longer, or "". A
+// journal can disagree with the API after the API was restored from an older
+// backup, or after claims were taken away by hand; then the API wins, because
+// it is what everybody else goes by (docs/design/010). An Address that is
+// merely missing is no loss: the daemon asserts it.
+func WhyLost(tx store.ReadTx, rec journal.Record) string {
+	vpc := store.GetVPC(tx, rec.VPC)
+	switch {
+	case vpc == nil:
+		return fmt.Sprintf("VPC %s does not exist any more", rec.VPC)
+	case vpc.VNI != rec.VNI:
+		return fmt.Sprintf("VPC %s has the VNI %d now, and the pod was attached with %d", rec.VPC, vpc.VNI, rec.VNI)
+	}
+	for _, prefix := range rec.Addrs {
+		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
+		if row != nil && row.Holder.UID != rec.Pod.UID {
+			return fmt.Sprintf("%s of VPC %s belongs to %s %s now", row.IP, rec.VPC, strings.ToLower(string(row.Holder.Kind)),
+				strings.TrimPrefix(row.Holder.Namespace+"/"+row.Holder.Name, "/"))
 		}
 	}
-	owners := map[uint32]string{}
-	for vni, rec := range latest {
-		owners[vni] = rec.VPC
-		if row := store.VPCByVNI(b.tx, vni); row != nil {
-			owners[vni] = row.Name
-		}
-	}
-	return owners
+	return ""
 }
 
 // present notes that a VPC is on this node.
-func (b *builder) present(name string, vni uint32) *localVPC {
-	if b.vpcs[vni] == nil {
-		// A VPC of the same name with another VNI is a successor, with which
-		// what is attached here has nothing to do.
-		b.vpcs[vni] = &localVPC{name: name, row: store.VPCByVNI(b.tx, vni)}
+func (b *builder) present(row *store.VPC) *localVPC {
+	if b.vpcs[row.VNI] == nil {
+		b.vpcs[row.VNI] = &localVPC{row: row}
 	}
-	return b.vpcs[vni]
+	return b.vpcs[row.VNI]
 }
 
 // addVPCs adds the tables of every VPC that is present.
 func (b *builder) addVPCs() {
 	for _, vni := range slices.Sorted(maps.Keys(b.vpcs)) {
 		vpc := b.vpcs[vni]
-		if vpc.row == nil {
-			b.orphan(vni, vpc)
-			continue
-		}
 		b.want.Datapath.VPCs = append(b.want.Datapath.VPCs, datapath.VPC{
 			VNI: vni, Prefixes: vpc.row.Prefixes,
-			EgressMasquerade: vpc.row.EgressMasquerade, Default: vpc.name == b.in.DefaultVPC,
+			EgressMasquerade: vpc.row.EgressMasquerade, Default: vpc.row.Name == b.in.DefaultVPC,
 		})
 		b.subnets(vni, vpc)
-		b.remotes(vni, vpc.name)
-	}
-}
-
-// orphan keeps the pods of a VPC whose object is gone reachable for each other
-// and for probes, and closed to everything else.
-func (b *builder) orphan(vni uint32, vpc *localVPC) {
-	ranges := unique(vpc.ranges)
-	b.want.Datapath.VPCs = append(b.want.Datapath.VPCs, datapath.VPC{VNI: vni, Prefixes: ranges})
-	for _, prefix := range ranges {
-		b.want.Datapath.Subnets = append(b.want.Datapath.Subnets, datapath.Subnet{VNI: vni, Prefix: prefix})
+		b.remotes(vni, vpc.row.Name)
 	}
 }
 
@@ -92,7 +78,7 @@ func (b *builder) orphan(vni uint32, vpc *localVPC) {
 // conflict, the older wins, as in the operator.
 func (b *builder) subnets(vni uint32, vpc *localVPC) {
 	seen := map[netip.Prefix]bool{}
-	for _, row := range store.SubnetsByVPC(b.tx, vpc.name) {
+	for _, row := range store.SubnetsByVPC(b.tx, vpc.row.Name) {
 		if !row.Ready && !inUse(row, vpc) {
 			continue
 		}
