@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -22,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
 	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/operator/subnet"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
@@ -37,43 +42,65 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// assemble makes an empty store, connects it with the manager's informers, and
-// adds all controllers.
-func assemble(ctx context.Context, mgr manager.Manager, cfg Config, m *metricSet) (*feed.Feed, error) {
+// environment is what a term works with: in production all of it is a manager's.
+type environment struct {
+	informers cache.Cache
+	// writer writes; its reads come from the informers. live reads from the API
+	// server.
+	writer      client.Client
+	live        client.Reader
+	events      events.EventRecorder
+	controllers feed.Controllers
+	log         logr.Logger
+	now         func() time.Time
+}
+
+func managed(mgr manager.Manager) environment {
+	return environment{
+		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
+		events: mgr.GetEventRecorder("alioth-operator"), controllers: feed.ManagerControllers{Manager: mgr},
+		log: mgr.GetLogger(), now: time.Now,
+	}
+}
+
+// assemble makes an empty store, connects it with the informers, and adds all
+// controllers.
+func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*feed.Feed, error) {
 	rows, err := store.New()
 	if err != nil {
 		return nil, err
 	}
-	fed := feed.New(rows, mgr.GetLogger().WithName("feed"))
+	fed := feed.New(rows, env.log.WithName("feed"))
 	resting := &ipam.Resting{}
 	fed.Subscribe(func(change feed.Change) {
 		if old, ok := change.Old.(*store.Address); ok && change.New == nil {
-			resting.Add(old.VPC, old.IP, time.Now())
+			resting.Add(old.VPC, old.IP, env.now())
 		}
 	})
-	if err := fed.Connect(ctx, mgr.GetCache()); err != nil {
+	if err := fed.Connect(ctx, env.informers); err != nil {
 		return nil, err
 	}
-	claimer := &claim.Claimer{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Store: rows, Resting: resting, Publish: fed.Publish, Now: time.Now,
-	}
-	return fed, register(mgr, fed, claimer, cfg, m)
+	return fed, register(env, fed, resting, cfg, m)
 }
 
-func register(mgr manager.Manager, fed *feed.Feed, claimer *claim.Claimer, cfg Config, m *metricSet) error {
-	writer, live, rows := mgr.GetClient(), mgr.GetAPIReader(), fed.Store()
-	recorder := mgr.GetEventRecorder("alioth-operator")
+func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config, m *metricSet) error {
+	rows, to := fed.Store(), env.controllers
+	calls := &rollcall.Reconciler{Client: env.writer, Live: env.live, Store: rows, Publish: fed.Publish, Now: env.now}
+	claimer := &claim.Claimer{
+		Client: env.writer, Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
+	}
 	return errors.Join(
-		vpc.Register(mgr, fed, &vpc.Reconciler{Client: writer, Live: live, Store: rows, Publish: fed.Publish, Rules: cfg.rules()}),
-		subnet.Register(mgr, fed, &subnet.Reconciler{Client: writer, Store: rows}),
-		network.Register(mgr, fed, &network.Reconciler{Client: writer, Store: rows}),
-		node.Register(mgr, fed, &node.Reconciler{
-			Live: live, Store: rows, Claimer: claimer, Events: recorder, DefaultVPC: cfg.DefaultVPC,
+		rollcall.Register(to, fed, calls),
+		vpc.Register(to, fed, &vpc.Reconciler{Client: env.writer, Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
+		subnet.Register(to, fed, &subnet.Reconciler{Client: env.writer, Store: rows}),
+		network.Register(to, fed, &network.Reconciler{Client: env.writer, Store: rows}),
+		node.Register(to, fed, &node.Reconciler{
+			Live: env.live, Store: rows, Claimer: claimer, Events: env.events, DefaultVPC: cfg.DefaultVPC,
 		}),
-		address.Register(mgr, fed, &address.Reconciler{Live: live, Store: rows, Claimer: claimer}),
-		pod.Register(mgr, fed, pod.New(pod.Options{
-			Client: writer, Store: rows, Claimer: claimer, Events: recorder, Metrics: m.pods,
-			DefaultVPC: cfg.DefaultVPC, Now: time.Now,
+		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer}),
+		pod.Register(to, fed, pod.New(pod.Options{
+			Client: env.writer, Store: rows, Claimer: claimer, Events: env.events, Metrics: m.pods,
+			DefaultVPC: cfg.DefaultVPC, Now: env.now,
 		})),
 	)
 }

@@ -119,7 +119,7 @@ func (p *process) term(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fed, err := assemble(ctx, mgr, p.cfg, p.metrics)
+	fed, err := assemble(ctx, managed(mgr), p.cfg, p.metrics)
 	if err != nil {
 		return err
 	}

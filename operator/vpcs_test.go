@@ -92,13 +92,16 @@ func TestAVPCIsHeldByItsSubnets(t *testing.T) {
 	r.delete(subnet)
 	r.gone(subnet)
 	r.gone(vpc)
-	var claims v1alpha1.VNIClaimList
-	if err := r.List(t.Context(), &claims); err != nil {
-		t.Fatal(err)
-	}
-	if slices.ContainsFunc(claims.Items, func(c v1alpha1.VNIClaim) bool { return c.Spec.VPC == "heldvpc" }) {
-		t.Error("the VNI of the deleted VPC is still claimed")
-	}
+	r.eventually(func() error {
+		var claims v1alpha1.VNIClaimList
+		if err := r.List(t.Context(), &claims); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(claims.Items, func(c v1alpha1.VNIClaim) bool { return c.Spec.VPC == "heldvpc" }) {
+			return errors.New("the VNI of the deleted VPC is still claimed")
+		}
+		return nil
+	})
 }
 
 func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {

@@ -110,6 +110,8 @@ type Address struct {
 	Attachment string
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
+	// Asserted is true where a daemon made the object for a sandbox that lives.
+	Asserted bool
 }
 
 // VNIClaim is the row of a VNIClaim object. Key: VNI.

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -30,9 +29,9 @@ type Reconciler struct {
 	Claimer *claim.Claimer
 }
 
-// Register adds the controller to a manager.
-func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
-	return feed.Control(mgr, "address", 2, r, source(f))
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("address", 2, r, source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -92,10 +91,10 @@ func source(f *feed.Feed) *feed.Source {
 			return []feed.Request{feed.Now("", now.Name)}
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
-			if now != nil {
+			if now != nil && !now.Deleting && !now.Terminal {
 				return nil
 			}
-			return of(store.AddressesByHolder(tx, old.UID))
+			return of(store.AddressesByHolder(tx, feed.Either(old, now).UID))
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
 			if !fenced(now) {

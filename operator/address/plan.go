@@ -11,7 +11,7 @@ type verb int
 const (
 	// keep it: its holder lives, or its node's daemon is to release it.
 	keep verb = iota
-	// forget it: it was never created, and nobody will.
+	// forget it: it is not in the API, and nobody will create it.
 	forget
 	// release it: its holder is gone, and its node is fenced.
 	release
@@ -21,11 +21,14 @@ const (
 // its daemon knows whether the pod's interface is gone; the API knows no more
 // than that somebody deleted the pod, which may have been by force.
 func decide(tx store.ReadTx, address *store.Address) verb {
+	pod := store.GetPod(tx, address.Holder.UID)
 	switch {
-	case address.Holder.Kind != store.HolderPod || store.GetPod(tx, address.Holder.UID) != nil:
+	case address.Holder.Kind != store.HolderPod:
 		return keep
-	case address.UID == "":
+	case address.UID == "" && (pod == nil || pod.Deleting || pod.Terminal):
 		return forget
+	case pod != nil:
+		return keep
 	case fenced(store.GetNode(tx, address.Node)):
 		return release
 	}

@@ -32,6 +32,10 @@ import (
 // faster. More is a sign of a store that lags far behind; the caller retries.
 const rounds = 16
 
+// ErrUnsettled says that nothing can be chosen yet: nodes may hold addresses
+// that the API does not know. What exists is served all the same.
+var ErrUnsettled = errors.New("waiting for the nodes to say what they hold")
+
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
 
 // Claimer creates and deletes Address objects, and keeps the store's rows of
@@ -44,6 +48,8 @@ type Claimer struct {
 	Store *store.Store
 	// Resting knows the addresses released a short while ago.
 	Resting *ipam.Resting
+	// Settled tells whether addresses may be chosen (package rollcall).
+	Settled func() bool
 	// Publish tells others what went from the store ahead of the watch event.
 	Publish func(feed.Change)
 	Now     func() time.Time
@@ -52,7 +58,8 @@ type Claimer struct {
 // Claim gives an attachment its addresses and returns their rows, one per
 // family, IPv4 first. What the attachment holds in that VPC already is kept,
 // whatever else the request says: prefer tells two sets apart. A refusal is
-// an *ipam.Error; every other error is worth trying again.
+// an *ipam.Error; every other error is worth trying again, ErrUnsettled once the
+// term is settled.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {
@@ -95,6 +102,9 @@ func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, erro
 		}
 		if len(p.drop) > 0 {
 			return nil
+		}
+		if !c.Settled() {
+			return ErrUnsettled
 		}
 		result, err := ipam.Choose(tx, request)
 		if err != nil {

@@ -75,8 +75,8 @@ func newClaimer(t *testing.T, a *api, rows ...any) *Claimer {
 		operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/29", "fd00::/64"))
 	return &Claimer{
 		Client: a, Live: a, Store: operatortest.New(t, rows...), Resting: &ipam.Resting{},
-		Publish: func(feed.Change) {},
-		Now:     func() time.Time { return time.Unix(2_000_000, 0) },
+		Settled: func() bool { return true }, Publish: func(feed.Change) {},
+		Now: func() time.Time { return time.Unix(2_000_000, 0) },
 	}
 }
 

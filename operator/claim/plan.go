@@ -27,13 +27,16 @@ type set struct {
 	members []*store.Address
 	// confirmed is how many of the members are in the API.
 	confirmed int
+	// asserted is true where a daemon has a sandbox with it.
+	asserted bool
 }
 
 // decide sorts out what the attachment of a holder has. A creation whose answer
 // got lost, or a crash, leaves an incomplete set, or two sets: the one with the
-// preferred IPs, else the one that is nearest to complete is kept and completed
-// as long as nobody else has an IP of it, all else is dropped, and so is what
-// is of another VPC than the one asked for.
+// preferred IPs, else the one that a sandbox lives with, else the one that is
+// nearest to complete is kept and completed as long as nobody else has an IP of
+// it, all else is dropped, and so is what is of another VPC than the one asked
+// for.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set
@@ -49,6 +52,7 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	slices.SortStableFunc(candidates, func(a, b set) int {
 		return cmp.Or(
 			-boolCompare(slices.Equal(a.members[0].Set, prefer), slices.Equal(b.members[0].Set, prefer)),
+			-boolCompare(a.asserted, b.asserted),
 			-cmp.Compare(a.confirmed, b.confirmed),
 			cmp.Compare(a.members[0].Name, b.members[0].Name))
 	})
@@ -80,6 +84,7 @@ func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
 		if row.UID != "" {
 			sets[i].confirmed++
 		}
+		sets[i].asserted = sets[i].asserted || row.Asserted
 	}
 	return sets
 }
@@ -87,7 +92,7 @@ func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
 // complete adds the rows that a set lacks. It is false where somebody else has
 // one of the IPs.
 func complete(tx store.ReadTx, s set) (set, bool) {
-	whole := set{confirmed: s.confirmed}
+	whole := set{confirmed: s.confirmed, asserted: s.asserted}
 	for _, ip := range s.members[0].Set {
 		if i := slices.IndexFunc(s.members, func(row *store.Address) bool { return row.IP == ip }); i >= 0 {
 			whole.members = append(whole.members, s.members[i])
@@ -97,7 +102,7 @@ func complete(tx store.ReadTx, s set) (set, bool) {
 			return set{}, false
 		}
 		lacking := *s.members[0]
-		lacking.Meta = store.Meta{}
+		lacking.Meta, lacking.Asserted = store.Meta{}, false
 		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.VPC, ip)
 		whole.members = append(whole.members, &lacking)
 	}

@@ -26,10 +26,19 @@ const (
 	stalePause, staleLongest = 100 * time.Millisecond, 5 * time.Second
 )
 
-// Control adds a controller to a manager. It starts once the store is filled
-// and this process leads.
-func Control(mgr manager.Manager, name string, workers int, r reconcile.Reconciler, source *Source) error {
-	c, err := controller.New(name, mgr, controller.Options{
+// Controllers runs controllers.
+type Controllers interface {
+	// Add adds a controller with so many workers. It starts once the store is
+	// filled and this process leads.
+	Add(name string, workers int, r reconcile.Reconciler, source *Source) error
+}
+
+// ManagerControllers are the controllers of a manager.
+type ManagerControllers struct{ Manager manager.Manager }
+
+// Add implements Controllers.
+func (m ManagerControllers) Add(name string, workers int, r reconcile.Reconciler, source *Source) error {
+	c, err := controller.New(name, m.Manager, controller.Options{
 		Reconciler:              newPatient(r),
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             pauses(errorPause, errorLongest),

@@ -135,9 +135,9 @@ func (f *Feed) remove(k kind, obj any) {
 		return
 	}
 	var change Change
-	err := f.store.Update(func(tx store.Tx) error {
-		change = k.remove(tx, object)
-		return nil
+	err := f.store.Update(func(tx store.Tx) (err error) {
+		change, err = k.remove(tx, object)
+		return err
 	})
 	if err != nil {
 		f.log.Error(err, "object not removed from the store", "name", object.GetName(), "namespace", object.GetNamespace())

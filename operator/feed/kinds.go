@@ -11,6 +11,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -19,7 +20,7 @@ import (
 type kind struct {
 	object client.Object
 	put    func(tx store.Tx, object client.Object) (Change, error)
-	remove func(tx store.Tx, object client.Object) Change
+	remove func(tx store.Tx, object client.Object) (Change, error)
 }
 
 // table is what kindOf needs to know of a table of rows R for objects O.
@@ -27,7 +28,7 @@ type table[O client.Object, R any] struct {
 	convert func(O) (*R, error)
 	get     func(tx store.ReadTx, object O) *R
 	put     func(tx store.Tx, row *R) error
-	remove  func(tx store.Tx, object O)
+	remove  func(tx store.Tx, object O) error
 }
 
 func kindOf[O client.Object, R any](object O, t table[O, R]) kind {
@@ -44,23 +45,32 @@ func kindOf[O client.Object, R any](object O, t table[O, R]) kind {
 			}
 			before := t.get(tx, typed)
 			if row == nil { // not Alioth's business, perhaps no longer
-				t.remove(tx, typed)
-				return changeOf[R](before, nil), nil
+				return changeOf[R](before, nil), t.remove(tx, typed)
 			}
 			if err := t.put(tx, row); err != nil {
 				return Change{}, err
 			}
 			return changeOf(before, t.get(tx, typed)), nil
 		},
-		remove: func(tx store.Tx, untyped client.Object) Change {
+		remove: func(tx store.Tx, untyped client.Object) (Change, error) {
 			typed, ok := untyped.(O)
 			if !ok {
-				return Change{}
+				return Change{}, fmt.Errorf("unexpected %T", untyped)
 			}
 			before := t.get(tx, typed)
-			t.remove(tx, typed)
-			return changeOf(before, t.get(tx, typed))
+			if err := t.remove(tx, typed); err != nil {
+				return Change{}, err
+			}
+			return changeOf(before, t.get(tx, typed)), nil
 		},
+	}
+}
+
+// without makes a removal that can't fail out of one that reports nothing.
+func without[O client.Object](remove func(store.Tx, O)) func(store.Tx, O) error {
+	return func(tx store.Tx, object O) error {
+		remove(tx, object)
+		return nil
 	}
 }
 
@@ -98,7 +108,7 @@ func namespaces() table[*corev1.Namespace, store.Namespace] {
 		convert: reflector.Namespace,
 		get:     func(tx store.ReadTx, o *corev1.Namespace) *store.Namespace { return store.GetNamespace(tx, o.Name) },
 		put:     store.PutNamespace,
-		remove:  func(tx store.Tx, o *corev1.Namespace) { store.DeleteNamespace(tx, o.Name, string(o.UID)) },
+		remove:  without(func(tx store.Tx, o *corev1.Namespace) { store.DeleteNamespace(tx, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -107,7 +117,7 @@ func nodes() table[*corev1.Node, store.Node] {
 		convert: reflector.Node,
 		get:     func(tx store.ReadTx, o *corev1.Node) *store.Node { return store.GetNode(tx, o.Name) },
 		put:     store.PutNode,
-		remove:  func(tx store.Tx, o *corev1.Node) { store.DeleteNode(tx, o.Name, string(o.UID)) },
+		remove:  without(func(tx store.Tx, o *corev1.Node) { store.DeleteNode(tx, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -118,9 +128,9 @@ func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 			return store.GetVNIClaim(tx, uint32(o.Spec.VNI))
 		},
 		put: store.PutVNIClaim,
-		remove: func(tx store.Tx, o *v1alpha1.VNIClaim) {
+		remove: without(func(tx store.Tx, o *v1alpha1.VNIClaim) {
 			store.DeleteVNIClaim(tx, uint32(o.Spec.VNI), string(o.UID))
-		},
+		}),
 	}
 }
 
@@ -129,7 +139,7 @@ func rollCalls() table[*v1alpha1.RollCall, store.RollCall] {
 		convert: reflector.RollCall,
 		get:     func(tx store.ReadTx, o *v1alpha1.RollCall) *store.RollCall { return store.GetRollCall(tx, o.Name) },
 		put:     store.PutRollCall,
-		remove:  func(tx store.Tx, o *v1alpha1.RollCall) { store.DeleteRollCall(tx, o.Name, string(o.UID)) },
+		remove:  without(func(tx store.Tx, o *v1alpha1.RollCall) { store.DeleteRollCall(tx, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -138,7 +148,7 @@ func vpcs() table[*v1alpha1.VPC, store.VPC] {
 		convert: reflector.VPC,
 		get:     func(tx store.ReadTx, o *v1alpha1.VPC) *store.VPC { return store.GetVPC(tx, o.Name) },
 		put:     store.PutVPC,
-		remove:  func(tx store.Tx, o *v1alpha1.VPC) { store.DeleteVPC(tx, o.Name, string(o.UID)) },
+		remove:  without(func(tx store.Tx, o *v1alpha1.VPC) { store.DeleteVPC(tx, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -147,7 +157,7 @@ func subnets() table[*v1alpha1.Subnet, store.Subnet] {
 		convert: reflector.Subnet,
 		get:     func(tx store.ReadTx, o *v1alpha1.Subnet) *store.Subnet { return store.GetSubnet(tx, o.Name) },
 		put:     store.PutSubnet,
-		remove:  func(tx store.Tx, o *v1alpha1.Subnet) { store.DeleteSubnet(tx, o.Name, string(o.UID)) },
+		remove:  without(func(tx store.Tx, o *v1alpha1.Subnet) { store.DeleteSubnet(tx, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -156,8 +166,26 @@ func addresses() table[*v1alpha1.Address, store.Address] {
 		convert: reflector.Address,
 		get:     func(tx store.ReadTx, o *v1alpha1.Address) *store.Address { return store.GetAddress(tx, o.Name) },
 		put:     store.PutAddress,
-		remove:  func(tx store.Tx, o *v1alpha1.Address) { store.DeleteAddress(tx, o.Name, string(o.UID)) },
+		remove:  removeAddress,
 	}
+}
+
+// removeAddress keeps the row for a living pod that was told the address.
+func removeAddress(tx store.Tx, o *v1alpha1.Address) error {
+	if !store.DeleteAddress(tx, o.Name, string(o.UID)) {
+		return nil
+	}
+	if pod := store.GetPod(tx, o.Spec.Holder.UID); pod != nil {
+		return told.Hold(tx, pod)
+	}
+	return nil
+}
+
+func putPod(tx store.Tx, pod *store.Pod) error {
+	if err := store.PutPod(tx, pod); err != nil {
+		return err
+	}
+	return told.Hold(tx, pod)
 }
 
 func networks() table[*arktosv1.Network, store.Network] {
@@ -167,9 +195,9 @@ func networks() table[*arktosv1.Network, store.Network] {
 			return store.GetNetwork(tx, o.Namespace, o.Name)
 		},
 		put: store.PutNetwork,
-		remove: func(tx store.Tx, o *arktosv1.Network) {
+		remove: without(func(tx store.Tx, o *arktosv1.Network) {
 			store.DeleteNetwork(tx, o.Namespace, o.Name, string(o.UID))
-		},
+		}),
 	}
 }
 
@@ -180,7 +208,7 @@ func services() table[*corev1.Service, store.Service] {
 			return store.GetService(tx, o.Namespace, o.Name)
 		},
 		put:    store.PutService,
-		remove: func(tx store.Tx, o *corev1.Service) { store.DeleteService(tx, o.Namespace, o.Name, string(o.UID)) },
+		remove: without(func(tx store.Tx, o *corev1.Service) { store.DeleteService(tx, o.Namespace, o.Name, string(o.UID)) }),
 	}
 }
 
@@ -188,7 +216,7 @@ func pods() table[*corev1.Pod, store.Pod] {
 	return table[*corev1.Pod, store.Pod]{
 		convert: reflector.Pod,
 		get:     func(tx store.ReadTx, o *corev1.Pod) *store.Pod { return store.GetPod(tx, string(o.UID)) },
-		put:     store.PutPod,
-		remove:  func(tx store.Tx, o *corev1.Pod) { store.DeletePod(tx, string(o.UID)) },
+		put:     putPod,
+		remove:  without(func(tx store.Tx, o *corev1.Pod) { store.DeletePod(tx, string(o.UID)) }),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -78,8 +77,7 @@ func TestChooseVNI(t *testing.T) {
 		rows       []any
 		want       uint32
 		taken      []uint32
-		released   []uint32
-		later      time.Duration
+		held       []uint32
 		wantVNI    uint32
 		wantReason string
 	}{
@@ -88,10 +86,9 @@ func TestChooseVNI(t *testing.T) {
 		"behind one that was found taken":   {taken: []uint32{40, 12}, wantVNI: 41},
 		"not one that another VPC asks for": {rows: []any{&store.VPC{Name: "green", WantVNI: 9}}, wantVNI: 10},
 		"lowest free one at the end":        {rows: []any{claim(ipam.MaxVNI), claim(1)}, wantVNI: 2},
-		"behind one that was released":      {released: []uint32{50, 20}, later: 2 * ipam.RestingTime, wantVNI: 51},
-		"lowest one at the end that rested": {rows: []any{claim(ipam.MaxVNI)}, released: []uint32{1, 2}, wantVNI: 3},
-		"one at the end that has rested":    {rows: []any{claim(ipam.MaxVNI)}, released: []uint32{1}, later: ipam.RestingTime, wantVNI: 1},
-		"asked for, and just released":      {released: []uint32{77}, want: 77, wantVNI: 77},
+		"behind one that a node holds":      {held: []uint32{50, 20}, wantVNI: 51},
+		"lowest one that no node holds":     {rows: []any{claim(ipam.MaxVNI)}, held: []uint32{1, 2}, wantVNI: 3},
+		"asked for by number, held":         {held: []uint32{77}, want: 77, wantVNI: 77},
 		"asked for":                         {want: 77, wantVNI: 77},
 		"asked for again by who had it":     {want: 7, wantVNI: 7},
 		"asked for, but claimed":            {rows: []any{claim(77)}, want: 77, wantReason: v1alpha1.VNITakenReason},
@@ -99,14 +96,8 @@ func TestChooseVNI(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			released, began := &ipam.ReleasedVNIs{}, time.Unix(2_000_000, 0)
-			for _, vni := range test.released {
-				released.Add(vni, began)
-			}
 			newStore(t, test.rows...).View(func(tx store.ReadTx) {
-				got, err := ipam.ChooseVNI(tx, ipam.VNIRequest{
-					Want: test.want, Taken: test.taken, Released: released, Now: began.Add(test.later),
-				})
+				got, err := ipam.ChooseVNI(tx, ipam.VNIRequest{Want: test.want, Taken: test.taken, Held: test.held})
 				var refusal *ipam.Error
 				if errors.As(err, &refusal) != (test.wantReason != "") || refusal != nil && refusal.Reason != test.wantReason {
 					t.Fatalf("error %v, want reason %q", err, test.wantReason)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -41,9 +40,9 @@ type Reconciler struct {
 	DefaultVPC string
 }
 
-// Register adds the controller to a manager.
-func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
-	return feed.Control(mgr, "node", 2, r, r.source(f))
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("node", 2, r, r.source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -57,6 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	rows, err := r.Claimer.Claim(ctx, d.request, nil)
+	if errors.Is(err, claim.ErrUnsettled) {
+		return ctrl.Result{}, nil // asked for again once the term is settled
+	}
 	var refusal *ipam.Error
 	if errors.As(err, &refusal) {
 		ctrl.LoggerFrom(ctx).Info("no address for the node", "node", request.Name, "reason", refusal.Reason, "message", refusal.Message)
@@ -111,6 +113,12 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 				return []feed.Request{feed.Now("", address.Node)}
 			}
 			return nil
+		}),
+		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
+			if !r.Claimer.Settled() {
+				return nil
+			}
+			return r.lackingIf(tx, r.DefaultVPC)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			return r.lackingIf(tx, feed.Either(old, now).Name)

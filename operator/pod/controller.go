@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -58,9 +57,9 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o, waiting: newWaiting()}
 }
 
-// Register adds the controller to a manager.
-func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
-	return feed.Control(mgr, "pod", workers, r, r.source(f))
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("pod", workers, r, r.source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -96,7 +95,10 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	rows, err := r.Claimer.Claim(ctx, d.wish.request, d.wish.prefer)
 	var no *ipam.Error
 	switch {
-	case errors.As(err, &no) && d.verb == restore:
+	case errors.Is(err, claim.ErrUnsettled):
+		// Nobody's fault, and over in a moment: the pod just waits.
+		return &tenancy.Refusal{Message: err.Error()}, nil
+	case errors.As(err, &no) && d.verb != assign:
 		refusal := &tenancy.Refusal{Reason: no.Reason, Message: "can't restore the pod's address: " + no.Message}
 		r.warn(pod, *refusal)
 		return refusal, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/tenancy"
+	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -38,8 +39,11 @@ const (
 	// assign it the decision's wish.
 	assign
 	// restore the addresses that it was told, which are not in the API any
-	// more.
+	// more, or not alone.
 	restore
+	// retell it its addresses: a sandbox of it lives with others than it was
+	// told.
+	retell
 )
 
 type decision struct {
@@ -53,8 +57,8 @@ func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {
 		return decision{}
 	}
-	if assigned(pod) {
-		return recheck(tx, pod)
+	if list := told.Attachments(pod); list != nil {
+		return recheck(tx, pod, list)
 	}
 	nic, err := annotations.ParseNIC(pod.NIC)
 	if err != nil {
@@ -84,36 +88,38 @@ func requestOf(pod *store.Pod, vpc string) ipam.Request {
 	}
 }
 
-// assigned tells whether the operator gave the pod its addresses. The condition
-// is part of the status, which nobody can write when creating a pod, so it
-// vouches for the annotations beside it.
-func assigned(pod *store.Pod) bool {
-	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
-}
-
-// recheck leaves a pod alone that has what it was told, whatever its Network
-// says by now. Where its addresses are missing from the API, as after a restore
-// from a backup, they are to be claimed again as they were.
-func recheck(tx store.ReadTx, pod *store.Pod) decision {
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil {
-		return decision{} // the operator wrote no such text, and decides nothing from it
-	}
+// recheck leaves a pod alone that has what it was told and nothing else,
+// whatever its Network says by now. Where its addresses are missing from the
+// API, they are to be claimed again as they were; but where its node's daemon
+// asserts others, those are the ones in use.
+func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
 	for _, attachment := range list {
-		var missing bool
-		var ips []netip.Addr
-		for _, prefix := range attachment.Addresses {
-			ips = append(ips, prefix.Addr())
-			row := store.AddressByIP(tx, attachment.VPC, prefix.Addr())
-			missing = missing || row == nil || row.Holder.UID != pod.UID
+		ips := told.IPs(attachment)
+		missing := slices.ContainsFunc(ips, func(ip netip.Addr) bool {
+			row := store.AddressByIP(tx, attachment.VPC, ip)
+			return row == nil || row.Holder.UID != pod.UID || row.UID == ""
+		})
+		w := wish{request: requestOf(pod, attachment.VPC), prefer: ips, network: attachment.Network, altName: attachment.AltName}
+		w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
+		others := untold(tx, pod, attachment)
+		if i := slices.IndexFunc(others, func(row *store.Address) bool { return row.Asserted }); i >= 0 {
+			w.request.VPC, w.request.Subnet, w.request.IPs, w.prefer = others[i].VPC, others[i].Subnet, others[i].Set, others[i].Set
+			return decision{verb: retell, wish: w}
 		}
-		if missing {
-			w := wish{request: requestOf(pod, attachment.VPC), prefer: ips}
-			w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
+		if missing || len(others) > 0 {
 			return decision{verb: restore, wish: w}
 		}
 	}
 	return decision{}
+}
+
+// untold lists addresses of the same attachment that the pod was not told: a
+// write of an operator that died arrived late, or a daemon made them.
+func untold(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) []*store.Address {
+	return slices.DeleteFunc(store.AddressesByHolder(tx, pod.UID), func(row *store.Address) bool {
+		return row.Attachment != attachment.Name ||
+			row.VPC == attachment.VPC && slices.Contains(told.IPs(attachment), row.IP)
+	})
 }
 
 // outcome is what a pod is told about its addresses.

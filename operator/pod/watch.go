@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -26,21 +27,27 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			}
 			return requests
 		}),
-		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
-			requests := r.wakeIf(now == nil)
-			if now == nil && old.Holder.Kind == store.HolderPod {
-				// A living pod must not lose its address.
-				requests = append(requests, feed.Later(wakeAfter, old.Holder.Namespace, old.Holder.Name))
-			}
-			return requests
-		}),
+		feed.On(r.ofAddress),
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request { return r.wakeIf(vpcHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
+		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *store.Namespace) []feed.Request {
 			return r.wakeIf(old == nil || now == nil || old.Tenant != now.Tenant)
 		}),
 	)
+}
+
+// ofAddress asks for those that an address which is free may help, and for the
+// pod that lost one or has one that this operator did not make: a living pod
+// keeps what it was told, and has nothing else.
+func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
+	requests := r.wakeIf(now == nil)
+	holder := feed.Either(old, now).Holder
+	if holder.Kind == store.HolderPod && (old == nil || now == nil || now.UID == "") {
+		requests = append(requests, feed.Later(wakeAfter, holder.Namespace, holder.Name))
+	}
+	return requests
 }
 
 // vpcHelps tells whether a change may matter to a pod that waits: not one of
@@ -76,14 +83,14 @@ func (r *Reconciler) wake() []feed.Request {
 // that after a restore from a backup they have them back before anybody else
 // can get them.
 func everything(tx store.ReadTx) []feed.Request {
-	var told, others []feed.Request
+	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := feed.Now(pod.Namespace, pod.Name)
-		if assigned(pod) {
-			told = append(told, request)
+		if told.Attachments(pod) != nil {
+			served = append(served, request)
 		} else {
 			others = append(others, request)
 		}
 	}
-	return append(told, others...)
+	return append(served, others...)
 }

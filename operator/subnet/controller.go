@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -32,9 +31,9 @@ type Reconciler struct {
 	Store  *store.Store
 }
 
-// Register adds the controller to a manager.
-func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
-	return feed.Control(mgr, "subnet", 1, r, source(f))
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("subnet", 1, r, source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -3,7 +3,8 @@
 
 // Package vpc makes VPCs usable: it claims their VNIs, checks their ranges
 // against what the cluster needs, counts what is in them, and holds them back
-// from deletion while something is.
+// from deletion while something is. The VNI of a VPC that is gone rests until
+// package rollcall releases it.
 package vpc
 
 import (
@@ -17,11 +18,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -33,27 +32,22 @@ const countsEvery = 2 * time.Second
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	// Live reads from the API server.
-	Live  client.Reader
-	Store *store.Store
+	Store  *store.Store
+	// Settled tells whether VNIs may be chosen (package rollcall).
+	Settled func() bool
 	// Publish tells others what went from the store ahead of the watch event.
 	Publish func(feed.Change)
 	Rules   Rules
-	// released are the VNIs that this operator released.
-	released ipam.ReleasedVNIs
 }
 
-// Register adds the controller to a manager.
-func Register(mgr manager.Manager, f *feed.Feed, r *Reconciler) error {
-	return feed.Control(mgr, "vpc", 1, r, source(f, r.Rules.DefaultVPC))
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("vpc", 1, r, source(f, r.Rules.DefaultVPC))
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	vpc := &v1alpha1.VPC{}
-	if err := r.releaseOrphans(ctx, request.Name); err != nil {
-		return ctrl.Result{}, err
-	}
 	if err := r.Client.Get(ctx, request.NamespacedName, vpc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -80,7 +74,7 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 			return err
 		}
 	}
-	if d.unclaimed {
+	if d.empty {
 		return r.letGo(ctx, vpc)
 	}
 	return r.writeStatus(ctx, vpc, d)
@@ -90,11 +84,11 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 // decision asks for none. It ends, since every round either claims or rules a
 // VNI out.
 func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error) {
-	request := ipam.VNIRequest{Released: &r.released, Now: time.Now()}
+	var taken []uint32
 	for {
 		var d decision
-		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules, request) })
-		if d.claim == 0 {
+		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules, taken) })
+		if d.claim == 0 || !r.Settled() {
 			return d, nil
 		}
 		claim := &v1alpha1.VNIClaim{
@@ -104,7 +98,7 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 		err := r.Client.Create(ctx, claim)
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			request.Taken = append(request.Taken, d.claim)
+			taken = append(taken, d.claim)
 			continue
 		case err != nil:
 			return d, fmt.Errorf("claim VNI %d for VPC %s: %w", d.claim, row.Name, err)
@@ -124,31 +118,9 @@ func (r *Reconciler) remember(claim *v1alpha1.VNIClaim) error {
 	return r.Store.Update(func(tx store.Tx) error { return store.PutVNIClaim(tx, row) })
 }
 
-// releaseOrphans releases claims whose VPC went without releasing them, which
-// takes somebody who removed its finalizer by hand.
-func (r *Reconciler) releaseOrphans(ctx context.Context, name string) error {
-	var gone []*store.VNIClaim
-	r.Store.View(func(tx store.ReadTx) { gone = orphans(tx, name) })
-	if len(gone) == 0 {
-		return nil
-	}
-	living := &v1alpha1.VPC{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, living); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get VPC %s: %w", name, err)
-	}
-	for _, claim := range gone {
-		if claim.VPCUID == string(living.UID) {
-			continue // the store is a moment behind
-		}
-		if err := r.release(ctx, claim); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// release deletes a claim and forgets it. The store's row goes at once, so that
-// the next pass does not release it again.
+// release deletes a claim that the VPC has beside its own, which was never
+// programmed. The store's row goes at once, so that the next pass does not
+// release it again.
 func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
 	object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 	uid := types.UID(claim.UID)
@@ -157,7 +129,6 @@ func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
 	}
-	r.released.Add(claim.VNI, time.Now())
 	ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
 	gone := false
 	err = r.Store.Update(func(tx store.Tx) error {

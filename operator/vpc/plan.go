@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -35,8 +39,8 @@ type decision struct {
 	claim uint32
 	// release lists claims that the VPC must not keep.
 	release []*store.VNIClaim
-	// unclaimed is true once a VPC being deleted may lose its finalizer.
-	unclaimed bool
+	// empty is true once a VPC being deleted may lose its finalizer.
+	empty bool
 	// vni is the VNI that the VPC's own claim holds; 0 for none.
 	vni                uint32
 	subnets, addresses int
@@ -44,9 +48,9 @@ type decision struct {
 	reason, message    string
 }
 
-// decide plans for one VPC. A VNI, where one is needed, is chosen as asked for,
-// but for its number.
-func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, request ipam.VNIRequest) decision {
+// decide plans for one VPC. VNIs that are taken turned out to be claimed
+// although the store does not know it yet.
+func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decision {
 	own := ownClaims(tx, vpc)
 	d := decision{
 		subnets:   len(store.SubnetsByVPC(tx, vpc.Name)),
@@ -59,11 +63,10 @@ func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, request ipam.VNIReques
 	if vpc.Deleting {
 		// The subnets' counts lack addresses whose subnet is gone.
 		d.addresses = len(store.AddressesByVPC(tx, vpc.Name))
-		return d.deleting(own)
+		return d.deleting()
 	}
 	if d.vni == 0 {
-		request.Want = cmp.Or(vpc.VNI, vpc.WantVNI)
-		return d.claiming(tx, request)
+		return d.claiming(tx, vpc, taken)
 	}
 	if text := reservedOverlap(tx, vpc, rules); text != "" {
 		d.reason, d.message = v1alpha1.RangeReservedReason, text
@@ -92,24 +95,9 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 	return own
 }
 
-// orphans returns the claims made for a VPC of that name whose VPC is no more.
-// While addresses of a VPC of that name are held there are none: pods may still
-// talk under the VNI, which its next holder must not hear.
-func orphans(tx store.ReadTx, name string) []*store.VNIClaim {
-	if len(store.AddressesByVPC(tx, name)) > 0 {
-		return nil
-	}
-	var gone []*store.VNIClaim
-	living := store.GetVPC(tx, name)
-	for _, claim := range store.ListVNIClaims(tx) {
-		if claim.VPC == name && (living == nil || living.UID != claim.VPCUID) {
-			gone = append(gone, claim)
-		}
-	}
-	return gone
-}
-
-func (d decision) deleting(own []*store.VNIClaim) decision {
+// deleting says what holds the VPC. Its claim stays when it goes: the VNI rests
+// until no node holds it.
+func (d decision) deleting() decision {
 	d.reason = v1alpha1.DeletingReason
 	switch {
 	case d.subnets > 0:
@@ -117,15 +105,15 @@ func (d decision) deleting(own []*store.VNIClaim) decision {
 	case d.addresses > 0:
 		d.message = fmt.Sprintf("held by %d address(es)", d.addresses)
 	default:
-		d.message = "its VNI is being released"
-		d.release, d.unclaimed = own, true
+		d.empty, d.message = true, "nothing holds it"
 	}
 	return d
 }
 
-func (d decision) claiming(tx store.ReadTx, request ipam.VNIRequest) decision {
+func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) decision {
+	request := ipam.VNIRequest{Want: cmp.Or(vpc.VNI, vpc.WantVNI), Taken: taken, Held: rollcall.HeldVNIs(tx)}
 	if request.Want != 0 {
-		if text := takenBy(tx, request.Want, request.Taken); text != "" {
+		if text := takenBy(tx, vpc, request.Want, taken); text != "" {
 			d.reason, d.message = v1alpha1.VNITakenReason, text
 			return d
 		}
@@ -140,14 +128,35 @@ func (d decision) claiming(tx store.ReadTx, request ipam.VNIRequest) decision {
 	return d
 }
 
-func takenBy(tx store.ReadTx, vni uint32, taken []uint32) string {
-	if claim := store.GetVNIClaim(tx, vni); claim != nil {
+// takenBy says why a VPC can't have the VNI that it asks for by number, "" where
+// it can. What nodes hold under a VNI that the VPC had already is its own.
+func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
+	claim := store.GetVNIClaim(tx, vni)
+	if claim != nil && !rollcall.Rests(tx, claim) {
 		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, claim.VPC)
+	}
+	if claim != nil || vni != vpc.VNI && len(rollcall.NodesWith(tx, vni)) > 0 {
+		return fmt.Sprintf("VNI %d rests after a VPC that is gone, until all nodes have said that they hold it no more%s: "+
+			"wait, or ask for another VNI; a node that is lost for good is to be deleted or tainted with %s",
+			vni, nodeList(rollcall.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
 	}
 	if slices.Contains(taken, vni) {
 		return fmt.Sprintf("VNI %d belongs to another VPC: ask for another VNI, or for none", vni)
 	}
 	return ""
+}
+
+// nodesNamed is how many nodes a message names.
+const nodesNamed = 3
+
+func nodeList(names []string) string {
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > nodesNamed:
+		return fmt.Sprintf(" (missing: %s, and others)", strings.Join(names[:nodesNamed], ", "))
+	}
+	return fmt.Sprintf(" (missing: %s)", strings.Join(names, ", "))
 }
 
 // reservedOverlap says which range of the VPC is not its to use, "" for none.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 )
@@ -28,6 +27,14 @@ func unclaimed(name string, want uint32, cidrs ...string) *store.VPC {
 	vpc := operatortest.VPC(name, 0, nil, cidrs...)
 	vpc.Ready, vpc.WantVNI = false, want
 	return vpc
+}
+
+// holding is a node that says that it holds a VNI.
+func holding(vni uint32) []any {
+	return []any{
+		&store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1", Ready: true},
+		&store.RollCall{Meta: operatortest.Meta("r1", 0), Name: "node.node-1", Call: "c", VNIs: []uint32{vni}, NodeUID: "n1"},
+	}
 }
 
 func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
@@ -56,8 +63,14 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 		{
 			name: "a claim of an earlier VPC of the name is not ours", vpc: wants,
 			rows:   []any{&store.VNIClaim{VNI: 7, VPC: "blue", VPCUID: "an earlier one"}},
-			reason: v1alpha1.VNITakenReason,
+			reason: v1alpha1.VNITakenReason, text: "VNI 7 rests",
 		},
+		{
+			name: "one that a node still holds rests without a claim", vpc: wants, rows: holding(7),
+			reason: v1alpha1.VNITakenReason, text: "(missing: node-1)",
+		},
+		{name: "one that nodes hold is not chosen", vpc: fresh, rows: holding(7), claim: 8, reason: v1alpha1.VNIPendingReason},
+		{name: "a lost claim is claimed again though nodes hold it", vpc: told, rows: holding(9), claim: 9, reason: v1alpha1.VNIPendingReason},
 		{
 			name: "a range that covers the service range", vpc: fresh, rows: []any{claimOf(fresh, 3)}, vni: 3,
 			reason: v1alpha1.RangeReservedReason, text: "10.0.0.0/8 overlaps the cluster's service range (10.96.0.0/16)",
@@ -73,13 +86,13 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.vpc)...).View(func(tx store.ReadTx) {
-				d := decide(tx, tc.vpc, rules(), ipam.VNIRequest{Taken: tc.taken})
+				d := decide(tx, tc.vpc, rules(), tc.taken)
 				if d.claim != tc.claim || d.vni != tc.vni || d.reason != tc.reason || !strings.Contains(d.message, tc.text) {
 					t.Errorf("claim %d, VNI %d, %s: %s; want claim %d, VNI %d, %s with %q",
 						d.claim, d.vni, d.reason, d.message, tc.claim, tc.vni, tc.reason, tc.text)
 				}
-				if d.ready != (tc.reason == v1alpha1.ReadyReason) || len(d.release) > 0 || d.unclaimed {
-					t.Errorf("ready %v, release %v, unclaimed %v", d.ready, d.release, d.unclaimed)
+				if d.ready != (tc.reason == v1alpha1.ReadyReason) || len(d.release) > 0 || d.empty {
+					t.Errorf("ready %v, release %v, unclaimed %v", d.ready, d.release, d.empty)
 				}
 			})
 		})
@@ -91,7 +104,7 @@ func TestDecideKeepsTheClaimThatTheStatusTells(t *testing.T) {
 	vpc.WantVNI = 4
 	s := operatortest.New(t, vpc, claimOf(vpc, 3), claimOf(vpc, 4), claimOf(vpc, 9))
 	s.View(func(tx store.ReadTx) {
-		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
+		d := decide(tx, vpc, rules(), nil)
 		if d.vni != 9 || len(d.release) != 2 || d.release[0].VNI != 4 || d.release[1].VNI != 3 {
 			t.Errorf("VNI %d, release %v; want 9, and 4 and 3 released", d.vni, d.release)
 		}
@@ -105,46 +118,22 @@ func TestAVPCGoesOnlyWhenNothingIsInIt(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	held := operatortest.New(t, vpc, claimOf(vpc, 9), subnet, operatortest.Address("blue", "s", "10.0.0.5", pod))
 	held.View(func(tx store.ReadTx) {
-		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
-		if d.unclaimed || len(d.release) > 0 || d.vni != 9 || d.subnets != 1 || d.addresses != 1 ||
+		d := decide(tx, vpc, rules(), nil)
+		if d.empty || len(d.release) > 0 || d.vni != 9 || d.subnets != 1 || d.addresses != 1 ||
 			d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "1 subnet") {
 			t.Errorf("held VPC: %+v", d)
 		}
 	})
 	unhoused := operatortest.New(t, vpc, claimOf(vpc, 9), operatortest.Address("blue", "gone", "10.0.0.5", pod))
 	unhoused.View(func(tx store.ReadTx) {
-		d := decide(tx, vpc, rules(), ipam.VNIRequest{})
-		if d.unclaimed || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address") {
+		d := decide(tx, vpc, rules(), nil)
+		if d.empty || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address") {
 			t.Errorf("VPC with an address whose subnet is gone: %+v", d)
 		}
 	})
 	operatortest.New(t, vpc, claimOf(vpc, 9)).View(func(tx store.ReadTx) {
-		if d := decide(tx, vpc, rules(), ipam.VNIRequest{}); !d.unclaimed || len(d.release) != 1 || d.release[0].VNI != 9 {
-			t.Errorf("empty VPC: %+v, want its VNI released", d)
-		}
-	})
-}
-
-func TestOrphansAreClaimsWhoseVPCIsNoMore(t *testing.T) {
-	vpc := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
-	earlier := &store.VNIClaim{Meta: operatortest.Meta("x", 0), VNI: 3, VPC: "blue", VPCUID: "earlier"}
-	gone := &store.VNIClaim{Meta: operatortest.Meta("y", 0), VNI: 4, VPC: "gone", VPCUID: "gone"}
-	operatortest.New(t, vpc, claimOf(vpc, 9), earlier, gone).View(func(tx store.ReadTx) {
-		if found := orphans(tx, "blue"); len(found) != 1 || found[0].VNI != 3 {
-			t.Errorf("orphans of blue: %v, want VNI 3", found)
-		}
-		if found := orphans(tx, "gone"); len(found) != 1 || found[0].VNI != 4 {
-			t.Errorf("orphans of gone: %v, want VNI 4", found)
-		}
-	})
-}
-
-func TestAnOrphanedVNIIsKeptWhileAddressesOfItsVPCAreHeld(t *testing.T) {
-	gone := &store.VNIClaim{Meta: operatortest.Meta("y", 0), VNI: 4, VPC: "gone", VPCUID: "gone"}
-	held := operatortest.Address("gone", "gone", "10.0.0.5", operatortest.Pod("gone", "a", "p", "", ""))
-	operatortest.New(t, gone, held).View(func(tx store.ReadTx) {
-		if found := orphans(tx, "gone"); len(found) != 0 {
-			t.Errorf("orphans: %v, want none while %s is held", found, held.Name)
+		if d := decide(tx, vpc, rules(), nil); !d.empty || len(d.release) != 0 || d.vni != 9 {
+			t.Errorf("empty VPC: %+v, want it let go with its claim left", d)
 		}
 	})
 }

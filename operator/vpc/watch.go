@@ -16,12 +16,9 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.VNIClaim) []feed.Request {
-			requests := []feed.Request{feed.Now("", feed.Either(old, now).VPC)}
-			if now == nil {
-				requests = append(requests, lackingVNI(tx)...)
-			}
-			return requests
+			return append(lackingVNI(tx), feed.Now("", feed.Either(old, now).VPC))
 		}),
+		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request { return lackingVNI(tx) }),
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request {
 			if old != nil && now != nil {
 				return nil // the VPC only counts them
@@ -37,7 +34,8 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	)
 }
 
-// lackingVNI lists the VPCs that a VNI which is free again may help.
+// lackingVNI lists the VPCs that a settled term, or a VNI which is free again,
+// may help, or whose condition may name what they wait for.
 func lackingVNI(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, vpc := range store.ListVPCs(tx) {
@@ -48,16 +46,11 @@ func lackingVNI(tx store.ReadTx) []feed.Request {
 	return all
 }
 
-// everything lists all VPCs, and those that only a claim still names.
+// everything lists all VPCs.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, vpc := range store.ListVPCs(tx) {
 		all = append(all, feed.Now("", vpc.Name))
-	}
-	for _, claim := range store.ListVNIClaims(tx) {
-		if store.GetVPC(tx, claim.VPC) == nil {
-			all = append(all, feed.Now("", claim.VPC))
-		}
 	}
 	return all
 }

@@ -1,0 +1,234 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollcall asks all nodes what they hold: at the beginning of a term,
+// before anything is chosen, because the API may have lost claims of sandboxes
+// that live; and when a VPC is gone, before its VNI is released
+// (docs/design/010-roll-call.md).
+package rollcall
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+const (
+	// patience is how long a term waits for nodes that are Ready.
+	patience = 10 * time.Second
+	// pause is the least time between two calls.
+	pause = 10 * time.Second
+)
+
+// Reconciler calls, listens, and releases VNIs. It belongs to one term, which
+// it settles.
+type Reconciler struct {
+	// Client writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live  client.Reader
+	Store *store.Store
+	// Publish tells others what changes without an event of the API.
+	Publish func(feed.Change)
+	Now     func() time.Time
+
+	settled atomic.Bool
+	// began is when the first call was made, asked when the last one was, and
+	// rested when the last one was that covers a claim; only the one worker of
+	// the controller uses these.
+	began, asked, rested time.Time
+	// call is the last call of this term, covered the UIDs of the claims that
+	// rested before it.
+	call    string
+	covered map[string]bool
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("rollcall", 1, r, source(f))
+}
+
+// Settled tells whether addresses and VNIs may be chosen in this term.
+func (r *Reconciler) Settled() bool { return r.settled.Load() }
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	wait, err := r.ask(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !r.Settled() {
+		wait = r.settle(ctx, wait)
+	}
+	return ctrl.Result{RequeueAfter: wait}, r.release(ctx)
+}
+
+// ask makes a call where one is due, and returns when the next look is: 0 for
+// when something changes.
+func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
+	var rest []*store.VNIClaim
+	var left time.Duration
+	var due bool
+	r.Store.View(func(tx store.ReadTx) {
+		rest = resting(tx)
+		left, due = r.due(tx, rest)
+	})
+	if !due || left > 0 {
+		return left, nil
+	}
+	covered, err := r.confirm(ctx, rest)
+	if err != nil {
+		return 0, err
+	}
+	call := rand.Text()
+	if err := r.write(ctx, call); err != nil {
+		return 0, err
+	}
+	r.call, r.covered, r.asked = call, covered, r.Now()
+	if r.began.IsZero() {
+		r.began = r.asked
+	}
+	if len(covered) > 0 {
+		r.rested = r.asked
+	}
+	ctrl.LoggerFrom(ctx).Info("asked all nodes what they hold", "call", call, "restingVNIs", len(covered))
+	return 0, nil
+}
+
+// due tells whether a call is due, and in how long: the first of the term, one
+// for claims that no call covers, and one in place of a call that somebody else
+// made, or removed.
+func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {
+	if r.call == "" {
+		return 0, true
+	}
+	for _, claim := range rest {
+		if !r.covered[claim.UID] {
+			return pause - r.Now().Sub(r.rested), true
+		}
+	}
+	if standing := store.GetRollCall(tx, v1alpha1.OperatorRollCall); standing == nil || standing.Call != r.call {
+		return pause - r.Now().Sub(r.asked), true
+	}
+	return 0, false
+}
+
+// confirm leaves out claims whose VPC turns out to live: the store may be a
+// moment behind. A VPC that is gone never comes back.
+func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (map[string]bool, error) {
+	covered := map[string]bool{}
+	for _, claim := range rest {
+		living := &v1alpha1.VPC{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.VPC}, living); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get VPC %s: %w", claim.VPC, err)
+		}
+		if string(living.UID) != claim.VPCUID {
+			covered[claim.UID] = true
+		}
+	}
+	return covered, nil
+}
+
+func (r *Reconciler) write(ctx context.Context, call string) error {
+	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OperatorRollCall}}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), object)
+	object.Spec.Call = call
+	switch {
+	case apierrors.IsNotFound(err):
+		err = r.Client.Create(ctx, object)
+	case err == nil:
+		err = r.Client.Update(ctx, object)
+	}
+	if err != nil {
+		return fmt.Errorf("ask all nodes what they hold: %w", err)
+	}
+	return nil
+}
+
+// settle settles the term once every known node that is Ready has answered, or
+// has had time enough. It returns when to look again.
+func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Duration {
+	var names []string
+	var standing *store.RollCall
+	r.Store.View(func(tx store.ReadTx) {
+		names = silent(tx, r.call, true)
+		standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall)
+	})
+	left := patience - r.Now().Sub(r.began)
+	if len(names) > 0 && left > 0 {
+		if wait > 0 {
+			return min(wait, left)
+		}
+		return left
+	}
+	log := ctrl.LoggerFrom(ctx)
+	if len(names) > 0 {
+		log.Info("going on without the answer of nodes that are ready: look at their daemons", "nodes", strings.Join(names, ", "))
+	}
+	r.settled.Store(true)
+	log.Info("the term is settled: addresses and VNIs may be chosen")
+	if standing == nil {
+		standing = &store.RollCall{Name: v1alpha1.OperatorRollCall, Call: r.call}
+	}
+	r.Publish(feed.Change{Old: standing, New: standing})
+	return wait
+}
+
+// release deletes the claims whose VNIs have rested.
+func (r *Reconciler) release(ctx context.Context) error {
+	var claims []*store.VNIClaim
+	r.Store.View(func(tx store.ReadTx) { claims = released(tx, r.call, r.covered) })
+	for _, claim := range claims {
+		object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
+		uid := types.UID(claim.UID)
+		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+		// A conflict means that a successor has the name: this claim is gone.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
+	}
+	return nil
+}
+
+// source asks whenever something changes that a call, its answers, or the rest
+// of a VNI depends on.
+func source(f *feed.Feed) *feed.Source {
+	all := []feed.Request{feed.Now("", v1alpha1.OperatorRollCall)}
+	return feed.NewSource(f,
+		func(store.ReadTx) []feed.Request { return all },
+		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return all }),
+		feed.On(func(_ store.ReadTx, _, _ *store.VNIClaim) []feed.Request { return all }),
+		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
+			if old != nil && now != nil {
+				return nil
+			}
+			return all
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
+			if old != nil && now != nil && old.UID == now.UID && old.Ready == now.Ready && old.OutOfService == now.OutOfService {
+				return nil
+			}
+			return all
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Address) []feed.Request {
+			if now != nil || store.GetVPC(tx, old.VPC) != nil {
+				return nil
+			}
+			return all
+		}),
+	)
+}

@@ -1,0 +1,101 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollcall
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// answer is what a known node said last.
+type answer struct {
+	node *store.Node
+	said *store.RollCall
+}
+
+// known lists the answers of the nodes that count: their Node object exists, is
+// not fenced, and owns the answer.
+func known(tx store.ReadTx) []answer {
+	var all []answer
+	for _, node := range store.ListNodes(tx) {
+		said := store.GetRollCall(tx, v1alpha1.NodeRollCall(node.Name))
+		if said != nil && said.NodeUID == node.UID && !node.OutOfService {
+			all = append(all, answer{node, said})
+		}
+	}
+	return all
+}
+
+// silent lists the known nodes that have not answered a call, only those that
+// are Ready if so asked.
+func silent(tx store.ReadTx, call string, readyOnly bool) []string {
+	var names []string
+	for _, a := range known(tx) {
+		if a.said.Call != call && (a.node.Ready || !readyOnly) {
+			names = append(names, a.node.Name)
+		}
+	}
+	return names
+}
+
+// NodesWith lists the known nodes that say that they hold a VNI.
+func NodesWith(tx store.ReadTx, vni uint32) []string {
+	var names []string
+	for _, a := range known(tx) {
+		if slices.Contains(a.said.VNIs, vni) {
+			names = append(names, a.node.Name)
+		}
+	}
+	return names
+}
+
+// HeldVNIs lists the VNIs that known nodes say they hold, with repetitions.
+func HeldVNIs(tx store.ReadTx) []uint32 {
+	var all []uint32
+	for _, a := range known(tx) {
+		all = append(all, a.said.VNIs...)
+	}
+	return all
+}
+
+// Rests tells whether the VPC of a claim is gone. The claim goes too once the
+// nodes have said that they hold its VNI no more.
+func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
+	vpc := store.GetVPC(tx, claim.VPC)
+	return vpc == nil || vpc.UID != claim.VPCUID
+}
+
+// Awaited says of a VNI whose nodes it waits for: those that have not answered
+// the last call, and those that hold the VNI.
+func Awaited(tx store.ReadTx, vni uint32) []string {
+	names := NodesWith(tx, vni)
+	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {
+		names = append(names, silent(tx, asked.Call, false)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// resting lists the claims that rest. While addresses of a VPC are held that
+// went without its finalizer, its claim does not: pods may still talk under the
+// VNI, also on a node that answers no calls.
+func resting(tx store.ReadTx) []*store.VNIClaim {
+	return slices.DeleteFunc(store.ListVNIClaims(tx), func(claim *store.VNIClaim) bool {
+		return !Rests(tx, claim) ||
+			store.GetVPC(tx, claim.VPC) == nil && len(store.AddressesByVPC(tx, claim.VPC)) > 0
+	})
+}
+
+// released lists the claims among those that a call covers whose VNI no known
+// node holds any more, as all of them said in answer to that call or later.
+func released(tx store.ReadTx, call string, covered map[string]bool) []*store.VNIClaim {
+	if len(silent(tx, call, false)) > 0 {
+		return nil
+	}
+	return slices.DeleteFunc(resting(tx), func(claim *store.VNIClaim) bool {
+		return !covered[claim.UID] || len(NodesWith(tx, claim.VNI)) > 0
+	})
+}

@@ -1,0 +1,72 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package told reads what the operator told pods, and keeps it theirs while
+// they live: the row of such an address stays in the store when the object
+// goes, as it does when somebody deletes all Addresses or restores an older
+// state of the API, until the object has been made again.
+package told
+
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Attachments returns what a pod was told, nil where it was told nothing. The
+// condition is part of the status, which nobody can write when creating a pod,
+// so it vouches for the annotations beside it. Only the operator writes the
+// list, so what can't be read is not its own.
+func Attachments(pod *store.Pod) []annotations.Attachment {
+	if pod.Reason != v1alpha1.AttachedReason || !pod.NetworkReady || pod.Attachments == "" {
+		return nil
+	}
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// IPs returns the addresses of an attachment.
+func IPs(attachment annotations.Attachment) []netip.Addr {
+	ips := make([]netip.Addr, 0, len(attachment.Addresses))
+	for _, prefix := range attachment.Addresses {
+		ips = append(ips, prefix.Addr())
+	}
+	return ips
+}
+
+// Hold puts an assumed row for every address that a living pod was told and
+// that nobody has. Once the pod ends, who reviews addresses forgets them.
+func Hold(tx store.Tx, pod *store.Pod) error {
+	if pod.Node == "" || pod.Deleting || pod.Terminal {
+		return nil
+	}
+	for _, attachment := range Attachments(pod) {
+		for _, row := range rows(pod, attachment) {
+			if store.GetAddress(tx, row.Name) != nil || store.AddressByIP(tx, row.VPC, row.IP) != nil {
+				continue
+			}
+			if err := store.AssumeAddress(tx, row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
+	var all []*store.Address
+	set := IPs(attachment)
+	for _, ip := range set {
+		all = append(all, &store.Address{
+			Name: v1alpha1.AddressName(attachment.VPC, ip), VPC: attachment.VPC, Subnet: attachment.Subnet,
+			IP: ip, MAC: attachment.MAC, Node: pod.Node, Attachment: attachment.Name, Set: set,
+			Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		})
+	}
+	return all
+}
