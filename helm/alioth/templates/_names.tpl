@@ -93,3 +93,8 @@ spec:
 {{- define "alioth.ownedAnnotations" -}}
 {{- include "alioth.celList" (list "alioth.dev/attachments" "arktos.futurewei.com/network-readiness" "mizar.futurewei.com/network_user_input") -}}
 {{- end -}}
+
+{{/* The name of the node that a request's token is bound to, in CEL; '' for none. */}}
+{{- define "alioth.tokenNode" -}}
+request.userInfo.?extra[?'authentication.kubernetes.io/node-name'].orValue([]).join(',')
+{{- end -}}

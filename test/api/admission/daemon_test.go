@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/test/api/chart"
 )
 
 func address(ip, node string) *v1alpha1.Address {
@@ -30,9 +29,14 @@ func address(ip, node string) *v1alpha1.Address {
 	}
 }
 
+// release deletes the very object, as every program does.
 func release(ip string) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error {
-		return c.Delete(ctx, address(ip, ""), client.DryRunAll)
+		object := address(ip, "")
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return fmt.Errorf("read the address: %w", err)
+		}
+		return c.Delete(ctx, object, client.DryRunAll, client.Preconditions{UID: &object.UID})
 	}
 }
 
@@ -42,18 +46,70 @@ func assert(ip, node string) func(context.Context, client.Client) error {
 	}
 }
 
-func TestDaemonReleasesAddressesOfItsOwnNodeOnly(t *testing.T) {
+func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	admin := start(t)
 	create(t, admin, address("10.1.0.1", "node-a"))
 	create(t, admin, address("10.1.0.2", "node-b"))
-	run(t, []attempt{
+	own := address("10.1.0.4", "node-a")
+	own.Spec.Holder = v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: "node-a", UID: "u"}
+	attempts := []attempt{
 		{"its own", daemonOn("node-a"), release("10.1.0.1"), ""},
 		{"another node's", daemonOn("node-a"), release("10.1.0.2"), "of its own node only"},
 		{"with a token of no node", daemonOn(""), release("10.1.0.1"), "needs a token that is bound to its pod"},
-		{"a kubelet has no right", kubelet("node-a"), release("10.1.0.1"), "cannot delete resource"},
+		{"a kubelet has no right", kubelet(), release("10.1.0.1"), "forbidden"},
 		{"the operator is not held to a node", operator(), release("10.1.0.2"), ""},
-		{"it asserts one of its own", daemonOn("node-a"), assert("10.1.0.3", "node-a"), ""},
-		{"it asserts another node's", daemonOn("node-a"), assert("10.1.0.3", "node-b"), "of its own node only"},
+		{"all at once", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &v1alpha1.Address{}, client.DryRunAll)
+		}, "cannot deletecollection"},
+	}
+	for _, c := range []struct {
+		name    string
+		who     user
+		object  *v1alpha1.Address
+		refused string
+	}{
+		{"it asserts one of its own", daemonOn("node-a"), address("10.1.0.3", "node-a"), ""},
+		{"it asserts another node's", daemonOn("node-a"), address("10.1.0.3", "node-b"), "of its own node only"},
+		{"it asserts with a token of no node", daemonOn(""), address("10.1.0.3", "node-a"), "needs a token that is bound to its pod"},
+		{"it asserts the node's own", daemonOn("node-a"), own, "of pods only"},
+		{"the operator claims for any node", operator(), address("10.1.0.3", "node-b"), ""},
+	} {
+		attempts = append(attempts, attempt{c.name, c.who, creating(c.object), c.refused})
+	}
+	run(t, attempts)
+	runChanges(t, []change[*v1alpha1.Address]{
+		{name: "it changes none", who: daemonOn("node-a"), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
+		{name: "nor does the operator", who: operator(), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
+	})
+}
+
+func daemonsEvent(node string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "said." + node},
+		EventTime:  metav1.NewMicroTime(time.Unix(1, 0)), ReportingController: "alioth.dev/alioth-cnid", ReportingInstance: node,
+		Action: "Attach", Reason: "AddressLost", Type: corev1.EventTypeWarning,
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "p"},
+	}
+}
+
+func TestDaemonsEventsNameTheirNode(t *testing.T) {
+	admin := start(t)
+	create(t, admin, daemonsEvent("node-a"))
+	create(t, admin, daemonsEvent("node-b"))
+	again := func(instance string) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			text := []byte(`{"reportingInstance": "` + instance + `", "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}`)
+			return target{Client: c}.patch(ctx, daemonsEvent("node-b"), types.MergePatchType, text)
+		}
+	}
+	run(t, []attempt{
+		{"its own", daemonOn("node-c"), creating(daemonsEvent("node-c")), ""},
+		{"its own again", daemonOn("node-b"), again("node-b"), ""},
+		{"another's again", daemonOn("node-a"), again("node-b"), "in the name of its own node only"},
+		{"another's made its own", daemonOn("node-a"), again("node-a"), "immutable"},
+		{"in another's name", daemonOn("node-a"), creating(daemonsEvent("node-b")), "in the name of its own node only"},
+		{"with a token of no node", daemonOn(""), creating(daemonsEvent("node-a")), "needs a token that is bound to its pod"},
+		{"the operator's", operator(), creating(daemonsEvent("anything")), ""},
 	})
 }
 
@@ -75,67 +131,40 @@ func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// TestDaemonsTokenNamesItsNode shows with a token as the kubelet gets it that
-// the node's name arrives where the policy looks for it.
-func TestDaemonsTokenNamesItsNode(t *testing.T) {
-	admin := start(t)
-	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "token-node"}})
-	create(t, admin, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: "alioth-cnid"}})
-	daemon := pod(chart.Namespace, "alioth-cnid-x", "token-node")
-	daemon.Spec.ServiceAccountName = "alioth-cnid"
-	create(t, admin, daemon)
-	create(t, admin, address("10.2.0.1", "token-node"))
-	create(t, admin, address("10.2.0.2", "node-b"))
-
-	config := shared.server.Config(t)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: daemon.Name, UID: daemon.UID},
-	}}
-	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(chart.Namespace).
-		CreateToken(t.Context(), "alioth-cnid", request, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newClient(t, &rest.Config{Host: config.Host, TLSClientConfig: config.TLSClientConfig, BearerToken: token.Status.Token})
-	if err := release("10.2.0.1")(t.Context(), c); err != nil {
-		t.Errorf("its own address: %v", err)
-	}
-	if err := wantRefused(release("10.2.0.2")(t.Context(), c), "the daemon of node token-node"); err != nil {
-		t.Errorf("another node's address: %v", err)
-	}
-}
-
 func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
 	admin := start(t)
 	for _, name := range []string{"node-a", "node-b"} {
-		create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	patchNode := func(name string, edit func(*corev1.Node)) func(context.Context, client.Client) error {
-		return func(ctx context.Context, c client.Client) error {
-			node := new(corev1.Node)
-			if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-				return fmt.Errorf("read the node: %w", err)
-			}
-			before := node.DeepCopy()
-			edit(node)
-			return c.Status().Patch(ctx, node, client.StrategicMergeFrom(before), &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
-		}
+		create(t, admin, node(name))
 	}
 	condition := func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse})
 	}
-	run(t, []attempt{
-		{"a condition of its own", daemonOn("node-a"), patchNode("node-a", condition), ""},
-		{"a condition of another", daemonOn("node-a"), patchNode("node-b", condition), "of its own node only"},
-		{"with a token of no node", daemonOn(""), patchNode("node-a", condition), "needs a token"},
-		{"a label of its own", daemonOn("node-a"), patchNode("node-a", func(n *corev1.Node) {
-			metav1.SetMetaDataLabel(&n.ObjectMeta, "zone", "x")
-		}), "conditions of its node only"},
-		{"an address of its own", daemonOn("node-a"), patchNode("node-a", func(n *corev1.Node) {
-			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.66"}}
-		}), "conditions of its node only"},
-		{"a kubelet's labels are not its business", kubelet("node-a"), patchNode("node-a", func(n *corev1.Node) {
+	zone := func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "zone", "x") }
+	note := func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "note", "x") }
+	moved := func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.66"}}
+	}
+	const refusal = "conditions of its node only"
+	changes := []change[*corev1.Node]{
+		{name: "a condition of its own", who: daemonOn("node-a"), object: node("node-a"), edit: condition},
+		{name: "a condition of another", who: daemonOn("node-a"), object: node("node-b"), edit: condition, refused: "of its own node only"},
+		{name: "with a token of no node", who: daemonOn(""), object: node("node-a"), edit: condition, refused: "needs a token"},
+		{name: "a label of its own", who: daemonOn("node-a"), object: node("node-a"), edit: zone, refused: refusal},
+		{name: "an annotation of its own", who: daemonOn("node-a"), object: node("node-a"), edit: note, refused: refusal},
+		{name: "an address of its own", who: daemonOn("node-a"), object: node("node-a"), edit: moved, refused: refusal},
+	}
+	for i := range changes { // it may patch and nothing else
+		changes[i].through, changes[i].except = "status", byUpdate
+	}
+	runChanges(t, append(changes,
+		change[*corev1.Node]{name: "past the status", who: daemonOn("node-a"), object: node("node-a"), edit: zone, refused: "cannot"},
+		change[*corev1.Node]{name: "a kubelet's labels are not its business", who: kubelet(), object: node("node-a"), through: "status", edit: func(n *corev1.Node) {
 			metav1.SetMetaDataLabel(&n.ObjectMeta, "kubernetes.io/os", "linux")
-		}), ""},
-	})
+		}},
+	))
+	run(t, []attempt{{"it deletes no Node", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
+		return c.Delete(ctx, node("node-a"), client.DryRunAll)
+	}, "cannot delete resource"}})
 }
+
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -5,10 +5,10 @@ package admission_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -33,23 +33,6 @@ func pod(namespace, name, node string) *corev1.Pod {
 	}
 }
 
-// change edits a pod's metadata through a subresource, "" for the object.
-func change(name, subresource string, edit func(*corev1.Pod)) func(context.Context, client.Client) error {
-	return func(ctx context.Context, c client.Client) error {
-		p := new(corev1.Pod)
-		if err := c.Get(ctx, client.ObjectKey{Namespace: "pods", Name: name}, p); err != nil {
-			return fmt.Errorf("read the pod: %w", err)
-		}
-		before := p.DeepCopy()
-		edit(p)
-		patch := client.StrategicMergeFrom(before)
-		if subresource == "" {
-			return c.Patch(ctx, p, patch, client.DryRunAll)
-		}
-		return c.SubResource(subresource).Patch(ctx, p, patch, &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
-	}
-}
-
 func annotate(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
 }
@@ -62,13 +45,47 @@ func drop(key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { delete(p.Annotations, key); delete(p.Labels, key) }
 }
 
+// podsNamespace makes the namespace in which pods are tried, with one who may
+// edit it and one who is its administrator.
 func podsNamespace(t *testing.T) {
 	t.Helper()
 	admin := start(t)
 	err := admin.Create(t.Context(), namespace("pods", nil))
-	if client.IgnoreAlreadyExists(err) != nil {
+	if apierrors.IsAlreadyExists(err) {
+		return
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	grantIn(t, admin, "pods", podsEditor(), "edit")
+	grantIn(t, admin, "pods", podsAdmin(), "admin")
+}
+
+func podsEditor() user { return person("pods-editor") }
+
+func podsAdmin() user { return person("pods-admin") }
+
+// fixedKeys tries every change of a label or annotation of a pod that is bound,
+// by everybody who may write pods, through everything that carries metadata.
+// with has the key, without has not; put sets it.
+func fixedKeys(key, with, without, refusal string, put func(key, value string) func(*corev1.Pod)) []change[*corev1.Pod] {
+	const namespace = "pods"
+	var all []change[*corev1.Pod]
+	for who, u := range map[string]user{"an editor": podsEditor(), "an admin": podsAdmin(), "a cluster administrator": clusterAdmin()} {
+		all = append(all,
+			change[*corev1.Pod]{name: key + " set by " + who, who: u, object: pod(namespace, without, ""), edit: put(key, "forged"), refused: refusal},
+			change[*corev1.Pod]{name: key + " changed by " + who, who: u, object: pod(namespace, with, ""), edit: put(key, "forged"), refused: refusal},
+			change[*corev1.Pod]{name: key + " removed by " + who, who: u, object: pod(namespace, with, ""), edit: drop(key), refused: refusal},
+		)
+	}
+	return append(all,
+		change[*corev1.Pod]{name: key + " set through the status", who: clusterAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: refusal},
+		change[*corev1.Pod]{name: key + " changed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: put(key, "forged"), refused: refusal},
+		// Whoever applies a status owns nothing that was applied to the object.
+		change[*corev1.Pod]{name: key + " removed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: drop(key), refused: refusal, except: byApply},
+		change[*corev1.Pod]{name: key + " set through the status by an admin", who: podsAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: `resource "pods/status"`},
+		change[*corev1.Pod]{name: key + " set by a kubelet", who: kubelet(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: "forbidden", except: byUpdate},
+	)
 }
 
 func TestOnlyTheOperatorChangesItsAnnotations(t *testing.T) {
@@ -78,26 +95,74 @@ func TestOnlyTheOperatorChangesItsAnnotations(t *testing.T) {
 	for _, key := range owned() {
 		annotate(key, "restored")(bound)
 	}
-	// A restored backup carries them: they are no claim to anything.
-	create(t, as(t, clusterAdmin()), bound)
-	create(t, admin, pod("pods", "blank", "node-a"))
+	establish(t, admin, bound)
+	establish(t, admin, pod("pods", "blank", "node-a"))
 
 	const refusal = "only the Alioth operator changes the annotations"
-	var attempts []attempt
+	var changes []change[*corev1.Pod]
 	for _, key := range owned() {
-		attempts = append(attempts,
-			attempt{key + " set by an administrator", clusterAdmin(), change("blank", "", annotate(key, "forged")), refusal},
-			attempt{key + " changed", clusterAdmin(), change("annotated", "", annotate(key, "forged")), refusal},
-			attempt{key + " removed", clusterAdmin(), change("annotated", "", drop(key)), refusal},
-			attempt{key + " set through the status", clusterAdmin(), change("blank", "status", annotate(key, "forged")), refusal},
-			attempt{key + " set by the operator", operator(), change("blank", "status", annotate(key, "true")), ""},
+		changes = append(changes, fixedKeys(key, "annotated", "blank", refusal, annotate)...)
+		changes = append(changes,
+			change[*corev1.Pod]{name: key + " set by the operator", who: operator(), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), except: byUpdate},
+			change[*corev1.Pod]{name: key + " set by the operator past the status", who: operator(), object: pod("pods", "blank", ""), edit: annotate(key, "true"), refused: "cannot"},
+			change[*corev1.Pod]{name: key + " set by a daemon", who: daemonOn("node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), refused: "cannot"},
 		)
 	}
-	run(t, append(attempts,
-		attempt{"another annotation", clusterAdmin(), change("annotated", "", annotate("note", "x")), ""},
-		attempt{"a kubelet's status", kubelet("node-a"), change("annotated", "status", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), ""},
-		attempt{"another ServiceAccount of the operator's name", serviceAccount("system:serviceaccount:pods:alioth-operator", "node-a"), change("blank", "status", annotate(owned()[0], "x")), "cannot"},
+	runChanges(t, append(changes,
+		change[*corev1.Pod]{name: "another annotation", who: podsEditor(), object: pod("pods", "annotated", ""), edit: annotate("note", "x")},
+		change[*corev1.Pod]{name: "a kubelet's status", who: kubelet(), object: pod("pods", "annotated", ""), through: "status", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
+		change[*corev1.Pod]{name: "another ServiceAccount of the operator's name", who: serviceAccount("system:serviceaccount:pods:alioth-operator", "node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(owned()[0], "x"), refused: "cannot"},
 	))
+}
+
+// TestRestoredPodsMayCarryTheOperatorsAnnotations: they are no claim to
+// anything, and the operator overwrites them.
+func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
+	podsNamespace(t)
+	restored := pod("pods", "restored", "")
+	for _, key := range owned() {
+		annotate(key, "restored")(restored)
+	}
+	var all []attempt
+	for who, u := range map[string]user{"an editor": podsEditor(), "an admin": podsAdmin(), "a cluster administrator": clusterAdmin()} {
+		all = append(all, creations(t, "by "+who, u, restored, "")...)
+	}
+	run(t, all)
+}
+
+// TestOtherSubresourcesCarryNoMetadata: the API server takes from them what they
+// are for, and nothing else arrives, whoever sends it.
+func TestOtherSubresourcesCarryNoMetadata(t *testing.T) {
+	admin := start(t)
+	podsNamespace(t)
+	establish(t, admin, pod("pods", "narrow", "node-a"))
+	for _, subresource := range []string{"ephemeralcontainers", "resize"} {
+		forge := change[*corev1.Pod]{name: subresource, who: clusterAdmin(), object: pod("pods", "narrow", ""), through: subresource}
+		forge.edit = func(p *corev1.Pod) {
+			annotate(v1alpha1.AttachmentsAnnotation, "forged")(p)
+			annotate(arktosv1.NICAnnotation, "{}")(p)
+			label(arktosv1.NetworkLabel, "forged")(p)
+		}
+		kind := corev1.SchemeGroupVersion.WithKind("Pod")
+		for _, way := range waysOf(forge.object, subresource) {
+			t.Run(subresource+", "+way.name, func(t *testing.T) {
+				c := as(t, clusterAdmin())
+				before := pod("pods", "narrow", "")
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(before), before); err != nil {
+					t.Fatal(err)
+				}
+				before.SetGroupVersionKind(kind)
+				after := before.DeepCopy()
+				forge.edit(after)
+				if err := way.send(t.Context(), target{c, subresource}, before, after); err != nil {
+					t.Fatalf("refused: %v", err)
+				}
+				if len(after.Annotations) != 0 || len(after.Labels) != 0 {
+					t.Errorf("the pod has annotations %v and labels %v", after.Annotations, after.Labels)
+				}
+			})
+		}
+	}
 }
 
 func TestBindingCarriesNoneOfTheOperatorsAnnotations(t *testing.T) {
@@ -147,23 +212,18 @@ func TestPodsNetworkIsFixedOnceItHasANode(t *testing.T) {
 		p := pod("pods", name, node)
 		label(arktosv1.NetworkLabel, "net")(p)
 		annotate(arktosv1.NICAnnotation, `{"subnet": "net1"}`)(p)
-		create(t, admin, p)
+		establish(t, admin, p)
 	}
-	create(t, admin, pod("pods", "fixed-plain", "node-a"))
-	const labelFixed = "the label arktos.futurewei.com/network can't change"
-	const nicFixed = "the annotation arktos.futurewei.com/nic can't change"
-	run(t, []attempt{
-		{"another network", clusterAdmin(), change("fixed", "", label(arktosv1.NetworkLabel, "other")), labelFixed},
-		{"no network", clusterAdmin(), change("fixed", "", drop(arktosv1.NetworkLabel)), labelFixed},
-		{"a network at last", clusterAdmin(), change("fixed-plain", "", label(arktosv1.NetworkLabel, "net")), labelFixed},
-		{"another network through the status", clusterAdmin(), change("fixed", "status", label(arktosv1.NetworkLabel, "other")), labelFixed},
-		{"another interface", clusterAdmin(), change("fixed", "", annotate(arktosv1.NICAnnotation, "{}")), nicFixed},
-		{"no interface", clusterAdmin(), change("fixed", "", drop(arktosv1.NICAnnotation)), nicFixed},
-		{"another interface through the status", clusterAdmin(), change("fixed", "status", annotate(arktosv1.NICAnnotation, "{}")), nicFixed},
-		{"another label", clusterAdmin(), change("fixed", "", label("team", "x")), ""},
-		{"another network before it has a node", clusterAdmin(), change("open", "", label(arktosv1.NetworkLabel, "other")), ""},
-		{"another interface before it has a node", clusterAdmin(), change("open", "", annotate(arktosv1.NICAnnotation, "{}")), ""},
-	})
+	establish(t, admin, pod("pods", "fixed-plain", "node-a"))
+	changes := append(
+		fixedKeys(arktosv1.NetworkLabel, "fixed", "fixed-plain", "the label arktos.futurewei.com/network can't change", label),
+		fixedKeys(arktosv1.NICAnnotation, "fixed", "fixed-plain", "the annotation arktos.futurewei.com/nic can't change", annotate)...)
+	runChanges(t, append(changes,
+		change[*corev1.Pod]{name: "another label", who: podsEditor(), object: pod("pods", "fixed", ""), edit: label("team", "x")},
+		change[*corev1.Pod]{name: "another network before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: label(arktosv1.NetworkLabel, "other")},
+		change[*corev1.Pod]{name: "another interface before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: annotate(arktosv1.NICAnnotation, "{}")},
+		change[*corev1.Pod]{name: "no interface before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: drop(arktosv1.NICAnnotation)},
+	))
 }
 
 func TestProbesAndHooksGoToThePodItself(t *testing.T) {

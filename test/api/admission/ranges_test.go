@@ -6,6 +6,7 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -33,17 +34,6 @@ func creating(object client.Object) func(context.Context, client.Client) error {
 	}
 }
 
-// editing changes an object that exists.
-func editing[T client.Object](object T, edit func(T)) func(context.Context, client.Client) error {
-	return func(ctx context.Context, c client.Client) error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return fmt.Errorf("read the object: %w", err)
-		}
-		edit(object)
-		return c.Update(ctx, object, client.DryRunAll)
-	}
-}
-
 func TestSubnetLiesInsideItsVPC(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
@@ -51,16 +41,18 @@ func TestSubnetLiesInsideItsVPC(t *testing.T) {
 	create(t, admin, subnet("in-have", "in", "", "10.10.9.0/24"))
 	// Without subnets, so that one policy alone can refuse.
 	create(t, admin, vpc("in-empty", "10.10.0.0/16", "10.11.0.0/16"))
-	run(t, []attempt{
-		{"outside", who, creating(subnet("s", "in", "", "10.12.1.0/24")), `inside the ranges of the VPC "in"`},
-		{"wider than the VPC", who, creating(subnet("s", "in-empty", "", "10.8.0.0/13")), `inside the ranges of the VPC "in-empty"`},
-		{"across two ranges of the VPC", who, creating(subnet("s", "in-empty", "", "10.10.0.0/15")), `inside the ranges`},
-		{"one family outside", who, creating(subnet("s", "in", "", "10.10.1.0/24", "fd10:11::/64")), `inside the ranges`},
-		{"inside in both families", who, creating(subnet("s", "in", "", "10.10.1.0/24", "fd10:10:0:1::/64")), ""},
-		{"a whole range of the VPC", who, creating(subnet("s", "in", "", "10.11.0.0/16")), ""},
-		{"of a VPC that is not there yet", who, creating(subnet("s", "in-future", "", "10.99.0.0/24")), ""},
-		{"grown out of the VPC", who, editing(subnet("in-have", "", ""), func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.0.0.0/8"} }), "inside the ranges"},
-		{"grown within the VPC", who, editing(subnet("in-have", "", ""), func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.10.8.0/23"} }), ""},
+	run(t, slices.Concat(
+		creations(t, "outside", who, subnet("s", "in", "", "10.12.1.0/24"), `inside the ranges of the VPC "in"`),
+		creations(t, "wider than the VPC", who, subnet("s", "in-empty", "", "10.8.0.0/13"), `inside the ranges of the VPC "in-empty"`),
+		creations(t, "across two ranges of the VPC", who, subnet("s", "in-empty", "", "10.10.0.0/15"), `inside the ranges`),
+		creations(t, "one family outside", who, subnet("s", "in", "", "10.10.1.0/24", "fd10:11::/64"), `inside the ranges`),
+		creations(t, "inside in both families", who, subnet("s", "in", "", "10.10.1.0/24", "fd10:10:0:1::/64"), ""),
+		creations(t, "a whole range of the VPC", who, subnet("s", "in", "", "10.11.0.0/16"), ""),
+		creations(t, "of a VPC that is not there yet", who, subnet("s", "in-future", "", "10.99.0.0/24"), ""),
+	))
+	runChanges(t, []change[*v1alpha1.Subnet]{
+		{name: "grown out of the VPC", who: who, object: subnet("in-have", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.0.0.0/8"} }, refused: "inside the ranges"},
+		{name: "grown within the VPC", who: who, object: subnet("in-have", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.10.8.0/23"} }},
 	})
 }
 
@@ -69,19 +61,21 @@ func TestSubnetsOfOneVPCStayApart(t *testing.T) {
 	who := clusterAdmin()
 	create(t, admin, subnet("apart-one", "apart", "net1", "10.20.1.0/24", "fd20:0:0:1::/64"))
 	create(t, admin, subnet("apart-two", "apart", "", "10.20.4.0/24"))
-	run(t, []attempt{
-		{"the same range", who, creating(subnet("s", "apart", "", "10.20.1.0/24")), `must not overlap the subnet "apart-one"`},
-		{"a part of it", who, creating(subnet("s", "apart", "", "10.20.1.128/25")), `must not overlap`},
-		{"around it", who, creating(subnet("s", "apart", "", "10.20.0.0/22")), `must not overlap`},
-		{"in the other family only", who, creating(subnet("s", "apart", "", "10.20.2.0/24", "fd20::/56")), `must not overlap`},
-		{"beside it", who, creating(subnet("s", "apart", "", "10.20.2.0/24", "fd20:0:0:2::/64")), ""},
-		{"the same range in another VPC", who, creating(subnet("s", "elsewhere", "net1", "10.20.1.0/24")), ""},
-		{"the same name", who, creating(subnet("s", "apart", "net1", "10.20.3.0/24")), `already has a subnet named "net1"`},
-		{"the name of another's object", who, creating(subnet("s", "apart", "apart-two", "10.20.3.0/24")), `already has a subnet named "apart-two"`},
-		{"an object name that is another's name", who, creating(subnet("net1", "apart", "", "10.20.3.0/24")), `already has a subnet named "net1"`},
-		{"grown into another", who, editing(subnet("apart-two", "", ""), func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.0.0/21"} }), `must not overlap`},
-		{"grown beside the other", who, editing(subnet("apart-two", "", ""), func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.4.0/22"} }), ""},
-		{"renamed to another's name", who, editing(subnet("apart-two", "", ""), func(s *v1alpha1.Subnet) { s.Spec.Name = "net1" }), `already has a subnet`},
+	run(t, slices.Concat(
+		creations(t, "the same range", who, subnet("s", "apart", "", "10.20.1.0/24"), `must not overlap the subnet "apart-one"`),
+		creations(t, "a part of it", who, subnet("s", "apart", "", "10.20.1.128/25"), `must not overlap`),
+		creations(t, "around it", who, subnet("s", "apart", "", "10.20.0.0/22"), `must not overlap`),
+		creations(t, "in the other family only", who, subnet("s", "apart", "", "10.20.2.0/24", "fd20::/56"), `must not overlap`),
+		creations(t, "beside it", who, subnet("s", "apart", "", "10.20.2.0/24", "fd20:0:0:2::/64"), ""),
+		creations(t, "the same range in another VPC", who, subnet("s", "elsewhere", "net1", "10.20.1.0/24"), ""),
+		creations(t, "the same name", who, subnet("s", "apart", "net1", "10.20.3.0/24"), `already has a subnet named "net1"`),
+		creations(t, "the name of another's object", who, subnet("s", "apart", "apart-two", "10.20.3.0/24"), `already has a subnet named "apart-two"`),
+		creations(t, "an object name that is another's name", who, subnet("net1", "apart", "", "10.20.3.0/24"), `already has a subnet named "net1"`),
+	))
+	runChanges(t, []change[*v1alpha1.Subnet]{
+		{name: "grown into another", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.0.0/21"} }, refused: `must not overlap`},
+		{name: "grown beside the other", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.20.4.0/22"} }},
+		{name: "renamed to another's name", who: who, object: subnet("apart-two", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.Name = "net1" }, refused: `already has a subnet`},
 	})
 }
 
@@ -90,30 +84,32 @@ func TestSubnetsOfOneVPCStayApart(t *testing.T) {
 func TestConflictThatHappenedStaysEditable(t *testing.T) {
 	admin := start(t)
 	create(t, admin, subnet("late-one", "late", "", "10.30.0.0/24"))
-	create(t, admin, vpc("late", "10.99.0.0/16"))
+	establish(t, admin, vpc("late", "10.99.0.0/16"))
 	who := clusterAdmin()
-	run(t, []attempt{
-		{"outside when its ranges change", who, editing(subnet("late-one", "", ""), func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.30.0.0/23"} }), "inside the ranges"},
-		{"labels", who, editing(subnet("late-one", "", ""), func(s *v1alpha1.Subnet) { s.Labels = map[string]string{"a": "b"} }), ""},
-		{"finalizers, by the operator", operator(), editing(subnet("late-one", "", ""), func(s *v1alpha1.Subnet) { s.Finalizers = []string{v1alpha1.Finalizer} }), ""},
-		{"the VPC may grow without reaching it", who, editing(vpc("late"), func(v *v1alpha1.VPC) { v.Spec.CIDRs = []string{"10.98.0.0/15"} }), ""},
+	runChanges(t, []change[*v1alpha1.Subnet]{
+		{name: "outside when its ranges change", who: who, object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.30.0.0/23"} }, refused: "inside the ranges"},
+		{name: "labels", who: who, object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Labels = map[string]string{"a": "b"} }},
+		{name: "finalizers, by the operator", who: operator(), object: subnet("late-one", "", ""), edit: func(s *v1alpha1.Subnet) { s.Finalizers = []string{v1alpha1.Finalizer} }, except: byPatch},
+	})
+	runChanges(t, []change[*v1alpha1.VPC]{
+		{name: "the VPC may grow without reaching it", who: who, object: vpc("late"), edit: func(v *v1alpha1.VPC) { v.Spec.CIDRs = []string{"10.98.0.0/15"} }},
 	})
 }
 
 func TestVPCKeepsItsSubnets(t *testing.T) {
 	admin := start(t)
 	who := clusterAdmin()
-	create(t, admin, vpc("keeps", "10.40.0.0/16", "10.41.0.0/16"))
+	establish(t, admin, vpc("keeps", "10.40.0.0/16", "10.41.0.0/16"))
 	create(t, admin, subnet("keeps-one", "keeps", "", "10.40.1.0/24"))
 	ranges := func(cidrs ...string) func(*v1alpha1.VPC) {
 		return func(v *v1alpha1.VPC) { v.Spec.CIDRs = cidrs }
 	}
-	run(t, []attempt{
-		{"losing a subnet's range", who, editing(vpc("keeps"), ranges("10.41.0.0/16")), `must still contain the subnet "keeps-one"`},
-		{"shrinking below a subnet", who, editing(vpc("keeps"), ranges("10.40.0.0/24", "10.41.0.0/16")), `must still contain`},
-		{"losing an unused range", who, editing(vpc("keeps"), ranges("10.40.0.0/16")), ""},
-		{"shrinking around the subnet", who, editing(vpc("keeps"), ranges("10.40.0.0/20")), ""},
-		{"growing", who, editing(vpc("keeps"), ranges("10.40.0.0/14")), ""},
+	runChanges(t, []change[*v1alpha1.VPC]{
+		{name: "losing a subnet's range", who: who, object: vpc("keeps"), edit: ranges("10.41.0.0/16"), refused: `must still contain the subnet "keeps-one"`},
+		{name: "shrinking below a subnet", who: who, object: vpc("keeps"), edit: ranges("10.40.0.0/24", "10.41.0.0/16"), refused: `must still contain`},
+		{name: "losing an unused range", who: who, object: vpc("keeps"), edit: ranges("10.40.0.0/16")},
+		{name: "shrinking around the subnet", who: who, object: vpc("keeps"), edit: ranges("10.40.0.0/20")},
+		{name: "growing", who: who, object: vpc("keeps"), edit: ranges("10.40.0.0/14")},
 	})
 }
 
@@ -123,13 +119,24 @@ func TestVPCAvoidsTheClustersRanges(t *testing.T) {
 	create(t, admin, &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "added"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.77.0.0/24"}},
 	})
-	run(t, []attempt{
-		{"a service range", who, creating(vpc("v", "10.96.128.0/24")), "the cluster's service range 10.96.0.0/16"},
-		{"around a service range", who, creating(vpc("v", "10.0.0.0/8")), "must not overlap"},
-		{"an IPv6 service range", who, creating(vpc("v", "10.1.0.0/16", "fd96::/64")), "must not overlap"},
-		{"a service range that was added later", who, creating(vpc("v", "10.77.0.0/16")), `(ServiceCIDR "added")`},
-		{"the IPv6 shadow range", who, creating(vpc("v", "fd41:6c69:6f74::/48")), "shadow addresses"},
-		{"what another VPC has", who, creating(vpc("v", "10.10.0.0/16")), ""},
-		{"the nodes' network", who, creating(vpc("v", "192.168.0.0/16")), ""},
+	run(t, slices.Concat(
+		creations(t, "a service range", who, vpc("v", "10.96.128.0/24"), "the cluster's service range 10.96.0.0/16"),
+		creations(t, "around a service range", who, vpc("v", "10.0.0.0/8"), "must not overlap"),
+		creations(t, "an IPv6 service range", who, vpc("v", "10.1.0.0/16", "fd96::/64"), "must not overlap"),
+		creations(t, "a service range that was added later", who, vpc("v", "10.77.0.0/16"), `(ServiceCIDR "added")`),
+		creations(t, "the IPv6 shadow range", who, vpc("v", "fd41:6c69:6f74::/48"), "shadow addresses"),
+		creations(t, "what another VPC has", who, vpc("v", "10.10.0.0/16"), ""),
+		creations(t, "the nodes' network", who, vpc("v", "192.168.0.0/16"), ""),
+	))
+	establish(t, admin, vpc("avoids", "10.97.0.0/17"))
+	ranges := func(cidrs ...string) func(*v1alpha1.VPC) {
+		return func(v *v1alpha1.VPC) { v.Spec.CIDRs = cidrs }
+	}
+	runChanges(t, []change[*v1alpha1.VPC]{
+		{name: "growing over a service range", who: who, object: vpc("avoids"), edit: ranges("10.96.0.0/15"), refused: "the cluster's service range 10.96.0.0/16"},
+		{name: "growing over a service range that was added later", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/17", "10.77.0.0/20"), refused: `(ServiceCIDR "added")`},
+		{name: "growing over the shadow range", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/17", "fd41:6c69:6f74:6801::/64"), refused: "shadow addresses"},
+		{name: "growing beside them", who: who, object: vpc("avoids"), edit: ranges("10.97.0.0/16")},
+		{name: "growing, by the operator", who: operator(), object: vpc("avoids"), edit: ranges("10.96.0.0/15"), refused: "must not overlap", except: byPatch},
 	})
 }

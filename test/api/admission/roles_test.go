@@ -4,15 +4,239 @@
 package admission_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/api/chart"
 )
+
+// program is a ServiceAccount of the chart and all that it may do, one line per
+// resource. A right that is not here is one that a program does not have; a new
+// one is a decision, and this is where it is seen.
+type program struct {
+	account string
+	// everywhere are its rights on cluster-scoped objects and in every
+	// namespace, home those that it has in Alioth's own namespace besides.
+	everywhere, home []string
+	// never are some of the rights that it must not get, by whatever rule.
+	never []string
+}
+
+func programs() []program {
+	return []program{
+		{
+			account: "alioth-operator",
+			everywhere: []string{
+				"addresses.alioth.dev: create delete get list watch",
+				"events.events.k8s.io: create patch",
+				"namespaces: get list watch",
+				"networks.arktos.futurewei.com/status: patch",
+				"networks.arktos.futurewei.com: get list update watch",
+				"nodes: get list watch",
+				"pods/status: patch",
+				"pods: get list watch",
+				"rollcalls.alioth.dev: create get list update watch",
+				"services: get list watch",
+				"subnets.alioth.dev/status: patch",
+				"subnets.alioth.dev: get list update watch",
+				"vniclaims.alioth.dev: create delete get list watch",
+				"vpcs.alioth.dev/status: patch",
+				"vpcs.alioth.dev: get list update watch",
+			},
+			home: []string{
+				"leases.coordination.k8s.io [alioth-operator]: get update",
+				"leases.coordination.k8s.io: create",
+			},
+			never: []string{
+				"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "create pods/binding", "get secrets", "list secrets",
+				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "patch nodes/status", "update namespaces", "delete namespaces",
+				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
+				"create alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks", "assign alioth.dev/tenants", "proxy alioth.dev/vpcs",
+				"impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "escalate rbac.authorization.k8s.io/clusterroles",
+				"update apiextensions.k8s.io/customresourcedefinitions", "delete admissionregistration.k8s.io/validatingadmissionpolicies",
+			},
+		},
+		{
+			account: "alioth-cnid",
+			everywhere: []string{
+				"addresses.alioth.dev: create delete get list watch",
+				"endpointslices.discovery.k8s.io: get list watch",
+				"events.events.k8s.io: create patch",
+				"nodes/status: patch",
+				"nodes: get list watch",
+				"pods: get list watch",
+				"rollcalls.alioth.dev: create get list update watch",
+				"services: get list watch",
+				"subnets.alioth.dev: get list watch",
+				"vpcs.alioth.dev: get list watch",
+			},
+			never: []string{
+				"patch pods", "patch pods/status", "create pods", "delete pods", "create pods/exec", "create pods/eviction", "get secrets", "list secrets",
+				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "update nodes/status", "get nodes/proxy", "update namespaces",
+				"update alioth.dev/addresses", "deletecollection alioth.dev/addresses", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
+				"delete alioth.dev/vniclaims", "update alioth.dev/vpcs", "update alioth.dev/subnets", "list arktos.futurewei.com/networks",
+				"assign alioth.dev/tenants", "impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "update coordination.k8s.io/leases",
+				"delete admissionregistration.k8s.io/validatingadmissionpolicies",
+			},
+		},
+		{
+			// It has these while `helm uninstall` runs only.
+			account: "alioth-uninstall",
+			everywhere: []string{
+				"addresses.alioth.dev: delete list",
+				"networks.arktos.futurewei.com: list patch",
+				"nodes: list",
+				"pods: list",
+				"subnets.alioth.dev: list patch",
+				"vpcs.alioth.dev: list patch",
+			},
+			home: []string{
+				"daemonsets.apps: get list patch",
+				"deployments.apps: get list patch",
+				"pods: create delete",
+			},
+			never: []string{"create pods", "delete pods", "get secrets", "delete nodes", "delete alioth.dev/vpcs", "patch apps/deployments"},
+		},
+	}
+}
+
+func (p program) user() user {
+	return serviceAccount("system:serviceaccount:"+chart.Namespace+":"+p.account, "")
+}
+
+// merge puts rules into lines of the form "resource.group/subresource [names]:
+// verbs", sorted.
+func merge(rules []rbacv1.PolicyRule) []string {
+	var lines []string
+	for _, rule := range rules {
+		verbs := ": " + strings.Join(rule.Verbs, " ")
+		for _, path := range rule.NonResourceURLs {
+			lines = append(lines, path+verbs)
+		}
+		names := ""
+		if len(rule.ResourceNames) > 0 {
+			names = " [" + strings.Join(rule.ResourceNames, " ") + "]"
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				name, subresource, found := strings.Cut(resource, "/")
+				name = strings.TrimSuffix(name+"."+group, ".")
+				if found {
+					name += "/" + subresource
+				}
+				lines = append(lines, name+names+verbs)
+			}
+		}
+	}
+	return together(lines)
+}
+
+// together unites the verbs of each resource and sorts the lines.
+func together(sets ...[]string) []string {
+	verbs := map[string][]string{}
+	for _, line := range slices.Concat(sets...) {
+		resource, list, _ := strings.Cut(line, ": ")
+		verbs[resource] = append(verbs[resource], strings.Fields(list)...)
+	}
+	var lines []string
+	for resource, list := range verbs {
+		slices.Sort(list)
+		lines = append(lines, resource+": "+strings.Join(slices.Compact(list), " "))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// rulesOf returns the rules of all roles that are bound to an account.
+func rulesOf(t *testing.T, admin client.Client, account string) (everywhere, home []rbacv1.PolicyRule) {
+	t.Helper()
+	isIt := func(s rbacv1.Subject) bool {
+		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == chart.Namespace && s.Name == account
+	}
+	var wide rbacv1.ClusterRoleBindingList
+	var narrow rbacv1.RoleBindingList
+	for _, list := range []client.ObjectList{&wide, &narrow} {
+		if err := admin.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range wide.Items {
+		if b := &wide.Items[i]; slices.ContainsFunc(b.Subjects, isIt) {
+			role := &rbacv1.ClusterRole{}
+			if err := admin.Get(t.Context(), client.ObjectKey{Name: b.RoleRef.Name}, role); err != nil {
+				t.Fatal(err)
+			}
+			everywhere = append(everywhere, role.Rules...)
+		}
+	}
+	for i := range narrow.Items {
+		if b := &narrow.Items[i]; slices.ContainsFunc(b.Subjects, isIt) {
+			if b.RoleRef.Kind != "Role" || b.Namespace != chart.Namespace {
+				t.Fatalf("%s/%s binds %s %s", b.Namespace, b.Name, b.RoleRef.Kind, b.RoleRef.Name)
+			}
+			role := &rbacv1.Role{}
+			if err := admin.Get(t.Context(), client.ObjectKey{Namespace: b.Namespace, Name: b.RoleRef.Name}, role); err != nil {
+				t.Fatal(err)
+			}
+			home = append(home, role.Rules...)
+		}
+	}
+	return everywhere, home
+}
+
+// review asks the API server what somebody may do in a namespace.
+func review(t *testing.T, who user, namespace string) []string {
+	t.Helper()
+	answer, err := kubernetes.NewForConfigOrDie(configAs(t, who)).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, r := range answer.Status.ResourceRules {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs})
+	}
+	for _, r := range answer.Status.NonResourceRules {
+		rules = append(rules, rbacv1.PolicyRule{NonResourceURLs: r.NonResourceURLs, Verbs: r.Verbs})
+	}
+	return merge(rules)
+}
+
+func TestProgramsMayDoWhatIsListedAndNoMore(t *testing.T) {
+	admin := start(t)
+	for _, p := range programs() {
+		t.Run(p.account, func(t *testing.T) {
+			everywhere, home := rulesOf(t, admin, p.account)
+			if diff := cmp.Diff(p.everywhere, merge(everywhere)); diff != "" {
+				t.Errorf("rules everywhere (-listed +installed):\n%s", diff)
+			}
+			if diff := cmp.Diff(p.home, merge(home)); diff != "" {
+				t.Errorf("rules in Alioth's namespace (-listed +installed):\n%s", diff)
+			}
+			// What any ServiceAccount may do, the account may do, too.
+			anybody := serviceAccount("system:serviceaccount:"+chart.Namespace+":nobody", "")
+			for namespace, want := range map[string][]string{
+				"default":       p.everywhere,
+				chart.Namespace: together(p.everywhere, p.home),
+			} {
+				want = together(want, review(t, anybody, namespace))
+				if diff := cmp.Diff(want, review(t, p.user(), namespace)); diff != "" {
+					t.Errorf("the API server on namespace %s (-listed +allowed):\n%s", namespace, diff)
+				}
+			}
+			checkRights(t, admin, rights(p.user(), "", false, p.never...))
+		})
+	}
+}
 
 // right is what somebody may or may not do, written "verb group/resource", with
 // the core group left out.
@@ -27,7 +251,7 @@ type right struct {
 func (r right) review() *authorizationv1.SubjectAccessReview {
 	verb, resource, _ := strings.Cut(r.text, " ")
 	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Namespace: r.namespace}
-	if group, rest, found := strings.Cut(resource, "/"); found && strings.Contains(group, ".") {
+	if group, rest, found := strings.Cut(resource, "/"); found && (strings.Contains(group, ".") || group == "apps") {
 		attributes.Group, attributes.Resource = group, rest
 	}
 	attributes.Resource, attributes.Subresource, _ = strings.Cut(attributes.Resource, "/")
@@ -44,65 +268,37 @@ func rights(who user, namespace string, allowed bool, texts ...string) []right {
 	return all
 }
 
-func TestRolesGiveWhatIsNeededAndNoMore(t *testing.T) {
+// TestPeopleGetNetworksWithKubernetesOwnRoles: whoever may edit a namespace has
+// its Networks, and nothing of Alioth beyond.
+func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 	admin := start(t)
-	viewer, editor := person("roles-viewer"), person("roles-editor")
-	// The controller that adds these to "view" and "edit" does not run here.
-	grant(t, admin, viewer, "alioth-view")
-	grant(t, admin, editor, "alioth-view")
-	grant(t, admin, editor, "alioth-edit")
-	daemon := daemonOn("node-a")
-
-	var all []right
-	all = append(all, rights(operator(), "", true,
-		"watch pods", "watch nodes", "watch namespaces", "watch services", "patch pods/status",
-		"create events", "create events.k8s.io/events", "patch events.k8s.io/events",
-		"update alioth.dev/vpcs", "patch alioth.dev/vpcs/status", "update alioth.dev/subnets", "patch alioth.dev/subnets/status",
-		"create alioth.dev/addresses", "delete alioth.dev/addresses", "create alioth.dev/vniclaims", "delete alioth.dev/vniclaims",
-		"create alioth.dev/rollcalls", "update alioth.dev/rollcalls",
-		"update arktos.futurewei.com/networks", "patch arktos.futurewei.com/networks/status")...)
-	all = append(all, rights(operator(), "", false,
-		"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "get secrets", "get configmaps",
-		"patch nodes", "patch nodes/status", "update namespaces", "update alioth.dev/addresses", "update alioth.dev/vniclaims",
-		"delete alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks",
-		"assign alioth.dev/tenants", "create coordination.k8s.io/leases", "impersonate users",
-		"create rbac.authorization.k8s.io/clusterrolebindings", "update apiextensions.k8s.io/customresourcedefinitions")...)
-	all = append(all, rights(operator(), chart.Namespace, true, "create coordination.k8s.io/leases", "update coordination.k8s.io/leases")...)
-	all = append(all, rights(daemon, "", true,
-		"watch pods", "watch nodes", "watch services", "watch discovery.k8s.io/endpointslices",
-		"watch alioth.dev/addresses", "watch alioth.dev/vpcs", "watch alioth.dev/subnets",
-		"create alioth.dev/addresses", "delete alioth.dev/addresses", "create alioth.dev/rollcalls", "update alioth.dev/rollcalls", "patch nodes/status", "create events.k8s.io/events")...)
-	all = append(all, rights(daemon, "", false,
-		"patch pods", "patch pods/status", "delete pods", "create pods/exec", "patch nodes", "get secrets", "get configmaps",
-		"update alioth.dev/addresses", "delete alioth.dev/rollcalls", "deletecollection alioth.dev/addresses",
-		"update alioth.dev/vpcs", "update alioth.dev/subnets", "watch arktos.futurewei.com/networks",
-		"create alioth.dev/vniclaims", "assign alioth.dev/tenants", "create serviceaccounts/token")...)
-	all = append(all, rights(viewer, "default", true, "list arktos.futurewei.com/networks")...)
-	all = append(all, rights(viewer, "default", false, "create arktos.futurewei.com/networks")...)
-	all = append(all, rights(editor, "default", true, "create arktos.futurewei.com/networks", "delete arktos.futurewei.com/networks")...)
-	all = append(all, rights(editor, "default", false,
-		"update arktos.futurewei.com/networks/status", "create alioth.dev/vpcs", "create alioth.dev/subnets",
-		"delete alioth.dev/addresses", "assign alioth.dev/tenants")...)
-	checkRights(t, admin, all)
-}
-
-func TestPeoplesRolesAreAggregatedIntoKubernetesOwn(t *testing.T) {
-	admin := start(t)
-	for name, aggregate := range map[string]string{"alioth-view": "view", "alioth-edit": "edit"} {
-		role := new(rbacv1.ClusterRole)
-		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, role); err != nil {
-			t.Fatal(err)
-		}
-		if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+aggregate] != "true" {
-			t.Errorf("%s has labels %v, want it aggregated to %s", name, role.Labels, aggregate)
+	create(t, admin, namespace("roles", nil))
+	read := []string{"get arktos.futurewei.com/networks", "list arktos.futurewei.com/networks", "watch arktos.futurewei.com/networks"}
+	var write, beyond []string
+	for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+		write = append(write, verb+" arktos.futurewei.com/networks")
+		for _, resource := range []string{
+			"arktos.futurewei.com/networks/status", "alioth.dev/vpcs", "alioth.dev/vpcs/status", "alioth.dev/subnets", "alioth.dev/subnets/status",
+			"alioth.dev/addresses", "alioth.dev/vniclaims", "alioth.dev/rollcalls", "pods/status", "pods/binding", "namespaces",
+		} {
+			beyond = append(beyond, verb+" "+resource)
 		}
 	}
+	beyond = append(beyond, "assign alioth.dev/tenants", "proxy alioth.dev/vpcs", "list alioth.dev/addresses")
+	for role, allowed := range map[string][]string{"view": read, "edit": slices.Concat(read, write), "admin": slices.Concat(read, write)} {
+		who := person("roles-" + role)
+		grantIn(t, admin, "roles", who, role)
+		checkRights(t, admin, rights(who, "roles", true, allowed...))
+		checkRights(t, admin, rights(who, "roles", false, beyond...))
+		checkRights(t, admin, rights(who, "default", false, slices.Concat(read, write)...))
+	}
+	checkRights(t, admin, rights(person("roles-view"), "roles", false, write...))
 }
 
 func checkRights(t *testing.T, admin client.Client, all []right) {
 	t.Helper()
 	for _, r := range all {
-		t.Run(r.who.name+" "+r.text, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %s in %q", r.who.name, r.text, r.namespace), func(t *testing.T) {
 			review := r.review()
 			if err := admin.Create(t.Context(), review); err != nil {
 				t.Fatal(err)

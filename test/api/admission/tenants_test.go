@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,25 +26,8 @@ func tenant(name string) map[string]string {
 	return map[string]string{v1alpha1.TenantLabel: name}
 }
 
-// relabel sets a namespace's labels through a subresource, "" for the object.
-func relabel(name, subresource string, labels map[string]string) func(context.Context, client.Client) error {
-	return func(ctx context.Context, c client.Client) error {
-		ns := new(corev1.Namespace)
-		if err := c.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
-			return fmt.Errorf("read the namespace: %w", err)
-		}
-		ns.Labels = labels
-		if subresource == "" {
-			return c.Update(ctx, ns, client.DryRunAll)
-		}
-		return c.SubResource(subresource).Update(ctx, ns, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
-	}
-}
-
-func createNamespace(labels map[string]string) func(context.Context, client.Client) error {
-	return func(ctx context.Context, c client.Client) error {
-		return c.Create(ctx, namespace("label-new", labels), client.DryRunAll)
-	}
+func labelled(labels map[string]string) func(*corev1.Namespace) {
+	return func(ns *corev1.Namespace) { ns.Labels = labels }
 }
 
 func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
@@ -50,40 +35,67 @@ func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
 	alice, clerk := person("label-alice"), person("label-clerk")
 	namespaces := rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"namespaces", "namespaces/status", "namespaces/finalize"},
-		Verbs: []string{"get", "create", "update", "patch"},
+		Verbs: []string{"get", "create", "update", "patch", "delete"},
 	}
 	assign := rbacv1.PolicyRule{
 		APIGroups: []string{"alioth.dev"}, Resources: []string{"tenants"}, Verbs: []string{"assign"}, ResourceNames: []string{"blue"},
 	}
 	grantRules(t, admin, alice, "label-namespaces", namespaces)
 	grantRules(t, admin, clerk, "label-blue", namespaces, assign)
-	create(t, admin, namespace("label-plain", nil))
-	create(t, admin, namespace("label-blue", tenant("blue")))
-	create(t, admin, namespace("label-red", tenant("red")))
+	establish(t, admin, namespace("label-plain", nil))
+	establish(t, admin, namespace("label-blue", tenant("blue")))
+	establish(t, admin, namespace("label-red", tenant("red")))
+	editor, owner := person("label-editor"), person("label-owner")
+	grantIn(t, admin, "label-plain", editor, "edit")
+	grantIn(t, admin, "label-plain", owner, "admin")
 
-	run(t, []attempt{
-		{"a namespace with a tenant is refused without the right", alice, createNamespace(tenant("blue")), `may not give a namespace to the tenant "blue"`},
-		{"a namespace without a tenant needs no right", alice, createNamespace(nil), ""},
-		{"an empty tenant is none", alice, createNamespace(tenant("")), ""},
-		{"setting the label is refused", alice, relabel("label-plain", "", tenant("blue")), `tenants.alioth.dev "blue"`},
-		{"so it is through the status", alice, relabel("label-plain", "status", tenant("blue")), `may not give`},
-		{"and through finalize", alice, relabel("label-plain", "finalize", tenant("blue")), `may not give`},
-		{"removing the label is refused", alice, relabel("label-blue", "", nil), `may not take a namespace from the tenant "blue"`},
-		{"another label of a tenant's namespace is nobody's business", alice, relabel("label-blue", "", map[string]string{v1alpha1.TenantLabel: "blue", "team": "x"}), ""},
-		{"who may assign the tenant creates with it", clerk, createNamespace(tenant("blue")), ""},
-		{"and sets it", clerk, relabel("label-plain", "", tenant("blue")), ""},
-		{"and removes it", clerk, relabel("label-blue", "", nil), ""},
-		{"but no other tenant's", clerk, relabel("label-blue", "", tenant("red")), `may not give a namespace to the tenant "red"`},
-		{"and takes nothing from another", clerk, relabel("label-red", "", tenant("blue")), `may not take a namespace from the tenant "red"`},
-		{"an administrator may", clusterAdmin(), relabel("label-red", "", tenant("blue")), ""},
+	created := func(labels map[string]string) *corev1.Namespace { return namespace("label-new", labels) }
+	run(t, slices.Concat(
+		creations(t, "a namespace with a tenant is refused without the right", alice, created(tenant("blue")), `may not give a namespace to the tenant "blue"`),
+		creations(t, "a namespace without a tenant needs no right", alice, created(nil), ""),
+		creations(t, "an empty tenant is none", alice, created(tenant("")), ""),
+		creations(t, "who may assign the tenant creates with it", clerk, created(tenant("blue")), ""),
+		creations(t, "but with no other", clerk, created(tenant("red")), `may not give a namespace to the tenant "red"`),
+		creations(t, "an administrator creates with any", clusterAdmin(), created(tenant("red")), ""),
+		[]attempt{{"a tenant's namespace is deleted by who may delete namespaces", alice, func(ctx context.Context, c client.Client) error {
+			return c.Delete(ctx, namespace("label-blue", nil), client.DryRunAll)
+		}, ""}},
+	))
+	plain, blue, red := namespace("label-plain", nil), namespace("label-blue", nil), namespace("label-red", nil)
+	const give, take = `may not give a namespace to the tenant "blue"`, `may not take a namespace from the tenant "blue"`
+	type relabel = change[*corev1.Namespace]
+	runChanges(t, []relabel{
+		{name: "setting the label is refused", who: alice, object: plain, edit: labelled(tenant("blue")), refused: give},
+		{name: "so it is through the status", who: alice, object: plain, through: "status", edit: labelled(tenant("blue")), refused: give},
+		{name: "and through finalize", who: alice, object: plain, through: "finalize", edit: labelled(tenant("blue")), refused: give},
+		{name: "removing the label is refused", who: alice, object: blue, edit: labelled(nil), refused: take},
+		// Whoever applies a status owns nothing that was applied to the object.
+		{name: "so it is through the status", who: alice, object: blue, through: "status", edit: labelled(nil), refused: take, except: byApply},
+		{name: "and through finalize", who: alice, object: blue, through: "finalize", edit: labelled(nil), refused: take},
+		{name: "emptying the label is removing it", who: alice, object: blue, edit: labelled(tenant("")), refused: take},
+		{name: "another label of a tenant's namespace is nobody's business", who: alice, object: blue, edit: labelled(map[string]string{v1alpha1.TenantLabel: "blue", "team": "x"})},
+		{name: "who may assign the tenant sets it", who: clerk, object: plain, edit: labelled(tenant("blue"))},
+		{name: "and removes it", who: clerk, object: blue, edit: labelled(nil)},
+		{name: "but gives to no other", who: clerk, object: blue, edit: labelled(tenant("red")), refused: `may not give a namespace to the tenant "red"`},
+		{name: "and takes nothing from another", who: clerk, object: red, edit: labelled(tenant("blue")), refused: `may not take a namespace from the tenant "red"`},
+		{name: "an administrator may", who: clusterAdmin(), object: red, edit: labelled(tenant("blue"))},
+		{name: "who edits the namespace has no right on its labels", who: editor, object: plain, edit: labelled(tenant("blue")), refused: "cannot"},
+		{name: "nor has its administrator", who: owner, object: plain, edit: labelled(tenant("blue")), refused: "cannot"},
+		{name: "nor the operator", who: operator(), object: plain, edit: labelled(tenant("blue")), refused: "cannot"},
 	})
+}
+
+// proxyVerbs are the methods of requests through the API server, whose names in
+// roles are others.
+func proxyVerbs() []string {
+	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
 
 // proxy sends a request through the API server to a pod or Service that does
 // not exist, and returns the text of the answer: what admission lets pass is
 // not found.
-func proxy(ctx context.Context, c kubernetes.Interface, namespace, resource string) string {
-	result := c.CoreV1().RESTClient().Get().Namespace(namespace).Resource(resource).Name("nobody").SubResource("proxy").Do(ctx)
+func proxy(ctx context.Context, c kubernetes.Interface, verb, namespace, resource string) string {
+	result := c.CoreV1().RESTClient().Verb(verb).Namespace(namespace).Resource(resource).Name("nobody").SubResource("proxy").Do(ctx)
 	body, err := result.Raw()
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -108,7 +120,6 @@ func TestProxyReachesTheDefaultVPCOnly(t *testing.T) {
 	network("proxy-default", arktosv1.TypeMizar, "default")
 	network("proxy-other-type", "flat", "somewhere")
 
-	c := kubernetes.NewForConfigOrDie(configAs(t, clusterAdmin()))
 	for _, tt := range []struct{ name, namespace, want string }{
 		{"a namespace in the default VPC", "proxy-plain", "not found"},
 		{"a tenant's namespace", "proxy-tenant", `can not reach pods of the tenant "blue"`},
@@ -116,11 +127,20 @@ func TestProxyReachesTheDefaultVPCOnly(t *testing.T) {
 		{"a namespace with a Network of the default VPC", "proxy-default", "not found"},
 		{"a namespace with a Network of another kind", "proxy-other-type", "not found"},
 	} {
-		for _, resource := range []string{"pods", "services"} {
-			t.Run(tt.name+", "+resource, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) { proxies(t, clusterAdmin(), tt.namespace, tt.want) })
+	}
+}
+
+// proxies sends a request of each kind through the API server.
+func proxies(t *testing.T, who user, namespace, want string) {
+	t.Helper()
+	c := kubernetes.NewForConfigOrDie(configAs(t, who))
+	for _, resource := range []string{"pods", "services"} {
+		for _, verb := range proxyVerbs() {
+			t.Run(verb+" "+resource, func(t *testing.T) {
 				eventually(t, func(ctx context.Context) error {
-					if got := proxy(ctx, c, tt.namespace, resource); !strings.Contains(got, tt.want) {
-						return fmt.Errorf("answer %q, want %q in it", got, tt.want)
+					if got := proxy(ctx, c, verb, namespace, resource); !strings.Contains(got, want) {
+						return fmt.Errorf("answer %q, want %q in it", got, want)
 					}
 					return nil
 				})
@@ -132,30 +152,20 @@ func TestProxyReachesTheDefaultVPCOnly(t *testing.T) {
 func TestProxyTakesARightOnTheDefaultVPC(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("proxy-right", nil))
-	editor, viewer := person("proxy-editor"), person("proxy-trusted")
-	grant(t, admin, editor, "edit")
-	grant(t, admin, viewer, "edit")
-	grantRules(t, admin, viewer, "proxy-to-default", rbacv1.PolicyRule{
+	create(t, admin, namespace("proxy-closed", tenant("blue")))
+	trusted := person("proxy-trusted")
+	grantRules(t, admin, trusted, "proxy-to-default", rbacv1.PolicyRule{
 		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"vpcs"}, ResourceNames: []string{"default"}, Verbs: []string{"proxy"},
 	})
-	grantRules(t, admin, editor, "proxy-connect", rbacv1.PolicyRule{
-		APIGroups: []string{""}, Resources: []string{"pods/proxy", "services/proxy"}, Verbs: []string{"get"},
-	})
-	grant(t, admin, viewer, "proxy-connect")
-	for _, tt := range []struct {
-		who  user
-		want string
-	}{{editor, `needs the verb "proxy" on vpcs.alioth.dev "default"`}, {viewer, "not found"}} {
-		c := kubernetes.NewForConfigOrDie(configAs(t, tt.who))
-		for _, resource := range []string{"pods", "services"} {
-			t.Run(tt.who.name+", "+resource, func(t *testing.T) {
-				eventually(t, func(ctx context.Context) error {
-					if got := proxy(ctx, c, "proxy-right", resource); !strings.Contains(got, tt.want) {
-						return fmt.Errorf("answer %q, want %q in it", got, tt.want)
-					}
-					return nil
-				})
-			})
-		}
+	grantIn(t, admin, "proxy-right", trusted, "edit")
+	grantIn(t, admin, "proxy-closed", trusted, "edit")
+	for _, role := range []string{"edit", "admin"} {
+		who := person("proxy-" + role)
+		grantIn(t, admin, "proxy-right", who, role)
+		t.Run("with the role "+role, func(t *testing.T) {
+			proxies(t, who, "proxy-right", `needs the verb "proxy" on vpcs.alioth.dev "default"`)
+		})
 	}
+	t.Run("with the right", func(t *testing.T) { proxies(t, trusted, "proxy-right", "not found") })
+	t.Run("with the right, to a tenant", func(t *testing.T) { proxies(t, trusted, "proxy-closed", `can not reach pods of the tenant "blue"`) })
 }

@@ -62,6 +62,7 @@ func start(t *testing.T) client.Client {
 	admin := newClient(t, config)
 	shared.once.Do(func() {
 		installPolicies(t, admin)
+		aggregateRoles(t, admin)
 		awaitPolicies(t, admin)
 	})
 	return admin
@@ -101,6 +102,31 @@ func installPolicies(t *testing.T, admin client.Client) {
 	}
 	if count == 0 {
 		t.Fatal("the chart renders neither roles nor policies")
+	}
+}
+
+// aggregateRoles does what a controller does that does not run here: it fills
+// Kubernetes' own roles with the rules of those that are labelled for them.
+func aggregateRoles(t *testing.T, admin client.Client) {
+	t.Helper()
+	for _, name := range []string{"view", "edit", "admin"} { // each is a part of the next
+		role := new(rbacv1.ClusterRole)
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, role); err != nil {
+			t.Fatal(err)
+		}
+		role.Rules = nil
+		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+			var parts rbacv1.ClusterRoleList
+			if err := admin.List(t.Context(), &parts, client.MatchingLabels(selector.MatchLabels)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range parts.Items {
+				role.Rules = append(role.Rules, parts.Items[i].Rules...)
+			}
+		}
+		if err := admin.Update(t.Context(), role); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -152,8 +178,9 @@ func serviceAccount(name, node string) user {
 	return user{name: name, groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + chart.Namespace, "system:authenticated"}, node: node}
 }
 
-func kubelet(node string) user {
-	return user{name: "system:node:" + node, groups: []string{"system:nodes", "system:authenticated"}}
+// kubelet is that of node-a.
+func kubelet() user {
+	return user{name: "system:node:node-a", groups: []string{"system:nodes", "system:authenticated"}}
 }
 
 func person(name string) user { return user{name: name, groups: []string{"system:authenticated"}} }
@@ -184,6 +211,16 @@ func grant(t *testing.T, admin client.Client, who user, role string) {
 	t.Helper()
 	create(t, admin, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: who.name + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
+	})
+}
+
+// grantIn gives a person a ClusterRole's rights in one namespace.
+func grantIn(t *testing.T, admin client.Client, namespace string, who user, role string) {
+	t.Helper()
+	create(t, admin, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: who.name + "-" + role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
 	})
@@ -252,8 +289,11 @@ func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
 	last := error(nil)
 	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, settleWithin, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		if ctx.Err() == nil {
+			last = err // and not that time was up
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("%v: %v", err, last)
