@@ -1,0 +1,47 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// TestWithoutAnyPolicyAForgedAnnotationAttachesNothing: the API server of these
+// tests has no admission policy, and who writes here may do everything. A pod
+// that says of itself what the operator said of another gets no interface.
+func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
+	n := newAPINode(t, "api-forged")
+	n.cfg.Wait = time.Second
+	n.vpc(t, "forged", 48)
+	n.vpc(t, "forged-own", 49)
+	n.start(t)
+	victim, thief := n.pod(t, "forged-victim", "forged", "10.10.1.10", nil), n.pod(t, "forged-thief", "forged-own", "10.10.1.11", nil)
+	n.decide(t, victim)
+	forge := func() {
+		said := n.get(t, victim).Annotations
+		n.status(t, n.get(t, thief), func(obj client.Object) { obj.SetAnnotations(said) })
+	}
+	refused := func(what, want string) {
+		t.Helper()
+		err := n.lab.cni(t, "ADD", thief)
+		if err == nil || !strings.Contains(err.Error(), `"code": 11`) || !strings.Contains(err.Error(), want) {
+			t.Fatalf("ADD %s: %v; want code 11 and %q", what, err, want)
+		}
+	}
+	forge()
+	refused("with nothing of its own", "the pod's Address objects have not arrived yet")
+	n.decide(t, thief)
+	forge()
+	refused("with another's annotation over its own", v1alpha1.AttachmentsAnnotation+" and the pod's Address objects disagree")
+
+	if err := n.lab.cni(t, "ADD", victim); err != nil {
+		t.Errorf("ADD of the pod whose address it is: %v", err)
+	}
+}
