@@ -50,7 +50,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"datapath", b.datapath}, {"pods", b.waves}, {"reach", b.reach}} {
+	}{{"datapath", b.datapath}, {"pods", b.waves}, {"reach", b.reach}, {"admission", b.admission}} {
 		if !o.has(part.name) {
 			continue
 		}

@@ -43,7 +43,7 @@ type options struct {
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
-var allParts = []string{"datapath", "pods", "reach"}
+var allParts = []string{"datapath", "pods", "reach", "admission"}
 
 func command() *cobra.Command {
 	o := options{}
