@@ -65,7 +65,7 @@ func New(t testing.TB, root string, config *rest.Config) *Helm {
 	if config == nil {
 		config = &rest.Config{Host: "https://127.0.0.1:1"} // nobody listens there
 	}
-	if err := writeKubeconfig(kubeconfig, config); err != nil {
+	if err := WriteKubeconfig(kubeconfig, config); err != nil {
 		t.Fatal(err)
 	}
 	// HOME is where its discovery cache goes, which must not outlive a server.
@@ -135,7 +135,8 @@ func decode(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-func writeKubeconfig(path string, config *rest.Config) error {
+// WriteKubeconfig writes a file that says how to reach an API server with a token.
+func WriteKubeconfig(path string, config *rest.Config) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, InsecureSkipTLSVerify: true}
 	c.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}

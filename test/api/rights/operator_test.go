@@ -1,0 +1,218 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rights_test runs the operator with nothing but the rights that the
+// installed chart gives it.
+package rights_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+const (
+	root = "../../.."
+	name = "rights"
+	// within bounds every wait. A term of the operator may begin by waiting
+	// ten seconds for nodes.
+	within = 90 * time.Second
+)
+
+// install installs the chart and returns the administrator's client.
+func install(t *testing.T) (client.Client, *rest.Config) {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	server, err := apiserver.NewBare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	if err := chart.New(t, root, server.Config()).Upgrade(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, server.Config()
+}
+
+// log keeps what the operator logs.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+// refusals are the lines that speak of a right that was missing.
+func (l *log) refusals() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, "forbidden") || strings.Contains(line, "denied") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// operate runs the operator with the token of its ServiceAccount until the test
+// ends.
+func operate(t *testing.T, config *rest.Config) *log {
+	t.Helper()
+	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(chart.Namespace).
+		CreateToken(t.Context(), "alioth-operator", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BearerToken = token.Status.Token
+	cfg := operator.DefaultConfig()
+	cfg.Kubeconfig, cfg.Namespace, cfg.HealthAddr, cfg.MetricsAddr = filepath.Join(t.TempDir(), "kubeconfig"), chart.Namespace, "", ""
+	cfg.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(apiserver.ServiceCIDR4), netip.MustParsePrefix(apiserver.ServiceCIDR6)}
+	if err := chart.WriteKubeconfig(cfg.Kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+	said := new(log)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- operator.Run(ctx, cfg, slog.New(slog.NewTextHandler(said, nil))) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the operator ended with %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the operator's log:\n%s", said.text.String())
+		}
+	})
+	return said
+}
+
+func until(t *testing.T, what string, done func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, within, true, done); err != nil {
+		t.Fatalf("wait until %s: %v", what, err)
+	}
+}
+
+// TestTheOperatorLivesOnItsRights leads it through everything that it writes:
+// lease, finalizers, status, claims, the pod's patch, events, release.
+func TestTheOperatorLivesOnItsRights(t *testing.T) {
+	admin, config := install(t)
+	said := operate(t, config)
+	meta := metav1.ObjectMeta{Name: name}
+	node := &corev1.Node{ObjectMeta: meta}
+	vpc := &v1alpha1.VPC{ObjectMeta: meta, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"}, AllowedTenants: []string{name}}}
+	subnet := &v1alpha1.Subnet{ObjectMeta: meta, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}}}
+	network := &arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: name}}
+	served, refused := newPod("served", name), newPod("refused", "nowhere")
+	for _, object := range []client.Object{
+		node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
+		vpc, subnet, network, served, refused,
+	} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatalf("create %T: %v", object, err)
+		}
+	}
+	until(t, "the pod has its addresses", func(ctx context.Context) (bool, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(served), served)
+		return served.Annotations[v1alpha1.AttachmentsAnnotation] != "", err
+	})
+	until(t, "the other has an event that says why not", func(ctx context.Context) (bool, error) {
+		var events corev1.EventList
+		err := admin.List(ctx, &events, client.InNamespace(name))
+		for i := range events.Items {
+			if events.Items[i].InvolvedObject.Name == refused.Name && events.Items[i].Reason == v1alpha1.NetworkNotFoundReason {
+				return true, err
+			}
+		}
+		return false, err
+	})
+
+	// Without the node, nothing can be there that holds the addresses.
+	for _, object := range []client.Object{served, refused, node, network, subnet, vpc} {
+		if err := admin.Delete(t.Context(), object, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatalf("delete %T: %v", object, err)
+		}
+	}
+	until(t, "addresses, VPC and VNI are released", func(ctx context.Context) (bool, error) {
+		return nothingLeft(ctx, admin)
+	})
+	if lines := said.refusals(); len(lines) > 0 {
+		t.Errorf("the operator was refused:\n%s", strings.Join(lines, ""))
+	}
+}
+
+func newPod(pod, network string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: pod, Labels: map[string]string{arktosv1.NetworkLabel: network}},
+		Spec:       corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}}},
+	}
+}
+
+// nothingLeft says whether all of the VPC is gone that is called name.
+func nothingLeft(ctx context.Context, admin client.Client) (bool, error) {
+	var addresses v1alpha1.AddressList
+	var claims v1alpha1.VNIClaimList
+	var vpcs v1alpha1.VPCList
+	for _, list := range []client.ObjectList{&addresses, &claims, &vpcs} {
+		if err := admin.List(ctx, list); err != nil {
+			return false, fmt.Errorf("list: %w", err)
+		}
+	}
+	left := 0
+	for i := range addresses.Items {
+		if addresses.Items[i].Spec.VPC == name {
+			left++
+		}
+	}
+	for i := range claims.Items {
+		if claims.Items[i].Spec.VPC == name {
+			left++
+		}
+	}
+	for i := range vpcs.Items {
+		if vpcs.Items[i].Name == name {
+			left++
+		}
+	}
+	return left == 0, nil
+}
