@@ -49,6 +49,9 @@ type Config struct {
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
+	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
+	// went away without a DEL.
+	ReconcileEvery time.Duration
 	// Wait is how long an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
@@ -67,7 +70,7 @@ func DefaultConfig() Config {
 		},
 		TunnelPort:     datapath.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
-		Wait:       60 * time.Second,
+		Wait: 60 * time.Second, ReconcileEvery: time.Minute,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
 	}
 }

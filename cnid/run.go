@@ -28,10 +28,6 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-// reconcileEvery is how often the daemon looks for attachments whose sandbox
-// went away without a DEL.
-const reconcileEvery = time.Minute
-
 // Run is the daemon. It ends with ctx, or with an error that keeps it from its
 // work for good; a missing API server is none.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
@@ -50,7 +46,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	set := reflector.NewSet(n.store, api, log)
 	sources := newSources(n.plan, set, n.store, n.journal, log)
 	reporter := &reporter{node: cfg.NodeName, api: api, log: log}
-	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, sources.baseSynced, log)
+	// Of a journal that lacks something too much would be released.
+	complete := func() bool { return sources.baseSynced() && n.syncer.adopted.Load() }
+	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, complete, log)
 	err = n.assemble(control{
 		synced: sources.synced, vpcSynced: sources.vpcSynced,
 		warn: reporter.conflict, lost: reporter.lost, releaser: releaser,
@@ -159,6 +157,7 @@ func (n *node) assemble(c control) error {
 		Datapath: n.syncer, Releaser: c.releaser, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
+	n.syncer.adopt = n.adopt
 	return nil
 }
 
@@ -202,7 +201,7 @@ func (n *node) announce(ctx context.Context) error {
 
 // reconcile removes attachments whose sandbox is gone, until ctx ends.
 func (n *node) reconcile(ctx context.Context) {
-	ticker := time.NewTicker(reconcileEvery)
+	ticker := time.NewTicker(n.cfg.ReconcileEvery)
 	defer ticker.Stop()
 	for {
 		select {

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/cniserver"
@@ -40,6 +41,10 @@ type syncer struct {
 	kernel  *kernel
 	// synced says whether what is on this node has been read from the API.
 	synced func() (bool, <-chan struct{})
+	// adopt takes into the journal what is on the node and not in it, which the
+	// first pass would otherwise cut off; adopted says that it has.
+	adopt   func(context.Context) error
+	adopted atomic.Bool
 	// lost tells people about an attachment that has lost its addresses.
 	lost    func(plan.Lost)
 	metrics *syncMetrics
@@ -182,6 +187,11 @@ func (s *syncer) run(ctx context.Context) {
 		if !s.awaitSync(ctx) {
 			return
 		}
+		if err := s.complete(ctx); err != nil {
+			s.log.Warn("can't compare the journal with the node; trying again", "error", err, "after", lastRetry)
+			s.rest(ctx, lastRetry)
+			continue
+		}
 		thorough := time.Since(lastThorough) >= thoroughEvery
 		began := time.Now()
 		last := s.pass(thorough)
@@ -206,6 +216,18 @@ func (s *syncer) run(ctx context.Context) {
 		}
 		s.idle(ctx, last, pause)
 	}
+}
+
+// complete makes sure once that the journal has everything that is here.
+func (s *syncer) complete(ctx context.Context) error {
+	if s.adopted.Load() {
+		return nil
+	}
+	if err := s.adopt(ctx); err != nil {
+		return err
+	}
+	s.adopted.Store(true)
+	return nil
 }
 
 func (s *syncer) rest(ctx context.Context, pause time.Duration) {

@@ -42,7 +42,9 @@ func newTestSyncer(t *testing.T, synced func() (bool, <-chan struct{})) *syncer 
 		}
 	})
 	metrics := newSyncMetrics(prometheus.NewRegistry())
-	return newSyncer(plan.Config{Node: "node1"}, s, j, &kernel{metrics: metrics, log: log}, synced, func(plan.Lost) {}, metrics, log)
+	made := newSyncer(plan.Config{Node: "node1"}, s, j, &kernel{metrics: metrics, log: log}, synced, func(plan.Lost) {}, metrics, log)
+	made.adopt = func(context.Context) error { return nil }
+	return made
 }
 
 func alwaysSynced() (bool, <-chan struct{}) { return true, nil }

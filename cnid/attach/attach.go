@@ -17,6 +17,9 @@ type Spec struct {
 	// ContainerID and IfName identify the attachment; IfName is also the
 	// interface's name in the pod.
 	ContainerID, IfName string
+	// PodUID and Network, the name in the CNI configuration, are kept on the
+	// node's side of the interface, for Attacher.List.
+	PodUID, Network string
 	// Description is for people who look at the node's devices.
 	Description string
 	// NetnsPath is a file that refers to the pod's network namespace. Detach
@@ -44,6 +47,16 @@ type Link struct {
 	NetnsInode, NetnsCookie uint64
 }
 
+// Found is an interface that is on the node, as Attach marked it.
+type Found struct {
+	ContainerID, IfName, PodUID, Network, NetnsPath string
+	// MTU in bytes.
+	MTU int
+	// Link is zero in the pod's part where NetnsPath does not lead to the
+	// interface's other end.
+	Link Link
+}
+
 // Attacher makes and removes the interfaces of one kind. Its methods may be
 // called at the same time for different attachments.
 type Attacher interface {
@@ -62,6 +75,9 @@ type Attacher interface {
 	// interface any more, which a network namespace that ends brings about,
 	// the ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
+	// List returns what is on the node, the oldest first. Whatever else is there
+	// it leaves out, and what is not marked as Attach does.
+	List(ctx context.Context) ([]Found, error)
 }
 
 // ErrExists says that the pod has an interface of the wanted name already.

@@ -182,7 +182,8 @@ func recordOf(c command, d Decision, attacher attach.Attacher) journal.Record {
 
 func specOf(rec journal.Record) attach.Spec {
 	return attach.Spec{
-		ContainerID: rec.ContainerID, IfName: rec.IfName, Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
+		ContainerID: rec.ContainerID, IfName: rec.IfName, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
+		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
 		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
 	}
 }

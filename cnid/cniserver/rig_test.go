@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/attach"
@@ -214,6 +215,12 @@ func (r *rig) Release(rec journal.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released = append(r.released, rec.Key)
+}
+
+// compareByValue lets cmp look at addresses.
+var compareByValue = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
 // links returns the names of a namespace's devices but lo.

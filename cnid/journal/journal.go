@@ -207,6 +207,36 @@ func (j *Journal) Begin(rec Record) (Record, error) {
 	return rec, nil
 }
 
+// Adopt stores the record of an attachment that exists already, with phase
+// PhaseDone, and returns it as Begin does. It keeps the shadow addresses that
+// rec comes with if they are free. That it could not be written is no error, as
+// for Leave: what is there is there.
+func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if _, err := j.Get(rec.Key); err == nil {
+		return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, ErrExists)
+	}
+	next := j.content.counters
+	if !j.ownShadows(rec) {
+		if err := j.chooseShadows(&rec, &next); err != nil {
+			return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, err)
+		}
+	}
+	j.number(&rec, &next)
+	rec.Phase, rec.Device = PhaseDone, dev
+	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
+	if _, err := j.write(change{put: &rec, counters: &next}); err != nil {
+		j.cfg.Log.Error("cannot write the journal; going on", "error", err)
+	}
+	return rec, nil
+}
+
+func (j *Journal) number(rec *Record, next *counters) {
+	next.Seq++
+	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
+}
+
 // begin does all of Begin but the flush, and returns what to flush.
 func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	j.writing.Lock()
@@ -218,8 +248,7 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	if err := j.chooseShadows(&rec, &next); err != nil {
 		return rec, 0, err
 	}
-	next.Seq++
-	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
+	j.number(&rec, &next)
 	rec.Phase, rec.Device = PhaseIntended, Device{}
 	written, err := j.write(change{put: &rec, counters: &next})
 	if err != nil {

@@ -73,13 +73,34 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 	return nil
 }
 
-// freeIndex returns the first index behind last, going round, whose address is
-// free in all ranges.
-func (j *Journal) freeIndex(ranges []netip.Prefix, last uint64) (uint64, error) {
+// ownShadows says whether a record's shadow addresses can stay: one for each
+// family it has an address of, in the range of that family, and nobody else's.
+func (j *Journal) ownShadows(rec Record) bool {
+	used := j.usedShadows()
+	for _, a := range rec.Addrs {
+		shadows, shadow := j.cfg.Shadow6, rec.Shadow6
+		if a.Addr().Is4() {
+			shadows, shadow = j.cfg.Shadow4, rec.Shadow4
+		}
+		if shadows.IsValid() && (!shadows.Contains(shadow) || used[shadow] || shadow == NodeShadow(shadows)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *Journal) usedShadows() map[netip.Addr]bool {
 	used := make(map[netip.Addr]bool, 2*len(j.content.records))
 	for _, rec := range j.content.records {
 		used[rec.Shadow4], used[rec.Shadow6] = true, true
 	}
+	return used
+}
+
+// freeIndex returns the first index behind last, going round, whose address is
+// free in all ranges.
+func (j *Journal) freeIndex(ranges []netip.Prefix, last uint64) (uint64, error) {
+	used := j.usedShadows()
 	end := size(ranges[0])
 	for _, shadows := range ranges {
 		end = min(end, size(shadows))

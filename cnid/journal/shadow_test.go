@@ -103,3 +103,36 @@ func TestARangeThatChangedLeavesShadowsInUseAlone(t *testing.T) {
 		t.Errorf("the old attachment has %s, %v", rec.Shadow4, err)
 	}
 }
+
+func TestAnAdoptedAttachmentKeepsItsShadowsUnlessTheyAreTaken(t *testing.T) {
+	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.db")))
+	first := begin(t, j, testRecord(1))
+	for i, tc := range []struct {
+		name             string
+		shadow4, shadow6 string
+		kept             bool
+	}{
+		{"its own", "169.254.70.7", "fd41:6c69:6f74:6801::607", true},
+		{"one is another's", first.Shadow4.String(), "fd41:6c69:6f74:6801::608", false},
+		{"out of the range", "169.254.1.1", "fd41:6c69:6f74:6801::609", false},
+		{"the node's", "169.254.64.1", "fd41:6c69:6f74:6801::60a", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rec := testRecord(10 + i)
+			rec.Shadow4, rec.Shadow6 = netip.MustParseAddr(tc.shadow4), netip.MustParseAddr(tc.shadow6)
+			got, err := j.Adopt(rec, Device{HostIfindex: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept := got.Shadow4 == rec.Shadow4 && got.Shadow6 == rec.Shadow6; kept != tc.kept || !got.Shadow4.IsValid() || !got.Shadow6.IsValid() {
+				t.Errorf("it has %s and %s", got.Shadow4, got.Shadow6)
+			}
+			if got.Phase != PhaseDone || got.Device.HostIfindex != 7 {
+				t.Errorf("it is %s on %+v", got.Phase, got.Device)
+			}
+			if _, err := j.Adopt(rec, Device{}); !errors.Is(err, ErrExists) {
+				t.Errorf("adopted again: %v", err)
+			}
+		})
+	}
+}

@@ -35,9 +35,6 @@ import (
 // Alioth makes.
 const HostPrefix = "alv"
 
-// maxAlias is the longest alias that the kernel takes (IFALIASZ less the zero).
-const maxAlias = 255
-
 // Attacher makes veth pairs between the network namespace it was created in
 // and pods. It implements attach.Attacher.
 type Attacher struct {
@@ -173,12 +170,8 @@ func (a *Attacher) configure(ctx context.Context, pod ns.NetNS, host netlink.Lin
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
 // address: the node must not talk to the pod on its own account.
 func (a *Attacher) configureHost(host netlink.Link, spec attach.Spec) error {
-	alias := "alioth " + spec.Description + " " + spec.IfName + " " + spec.ContainerID
-	if len(alias) > maxAlias {
-		alias = alias[:maxAlias]
-	}
 	return errors.Join(
-		a.host.LinkSetAlias(host, alias),
+		a.host.LinkSetAlias(host, mark(spec)),
 		setNoLinkLocal(a.host, host),
 		a.host.LinkSetARPOff(host),
 		a.host.LinkSetUp(host))

@@ -1,0 +1,135 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+// TestALostJournalIsRebuiltFromTheNodeAndTheAPI takes the journal away in
+// several ways while pods run and talk.
+func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
+	n := newAPINode(t, "api-rebuilds")
+	n.vpc(t, "rebuilds", 54)
+	n.start(t)
+	a, b := n.pod(t, "rebuilds-a", "rebuilds", "10.10.1.10", nil), n.pod(t, "rebuilds-b", "rebuilds", "10.10.1.11", nil)
+	for _, p := range []*labPod{a, b} {
+		n.decide(t, p)
+		if err := n.lab.cni(t, "ADD", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.serve(t)
+	foreign(t, n.machine)
+	conn, _, err := dialFrom(t, a.NetNS, b.ip(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, damage := range []struct {
+		name string
+		do   func(path string) error
+	}{
+		{"gone", os.Remove},
+		{"no journal at all", func(path string) error { return os.WriteFile(path, []byte("this is no journal"), 0o600) }},
+		{"truncated", func(path string) error { return os.Truncate(path, 5000) }},
+	} {
+		// No subtest, with which the daemon would end.
+		n.stop(unix.SIGKILL)
+		if err := damage.do(n.cfg.journalFile()); err != nil {
+			t.Fatalf("%s: %v", damage.name, err)
+		}
+		n.start(t)
+		if err := echo(conn, damage.name); err != nil {
+			t.Errorf("%s: the connection between the pods: %v", damage.name, err)
+		}
+		fresh, got, err := dialFrom(t, a.NetNS, b.ip(true))
+		if err != nil || got != b.name {
+			t.Fatalf("%s: answered by %q, error %v", damage.name, got, err)
+		}
+		fresh.Close()
+	}
+	c := n.pod(t, "rebuilds-c", "rebuilds", "10.10.1.12", nil)
+	n.decide(t, c)
+	if err := n.lab.cni(t, "ADD", c); err != nil {
+		t.Errorf("ADD of a new pod: %v", err)
+	}
+	for _, p := range []*labPod{a, b, c} {
+		n.deletePod(t, p)
+		if err := n.lab.cni(t, "DEL", p); err != nil {
+			t.Errorf("DEL: %v", err)
+		}
+		eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+	}
+	testnet.In(t, n.NetNS, func() error {
+		_, err := netlink.LinkByName("alvforeign")
+		return err // nobody else's device is touched
+	})
+}
+
+// foreign makes a device that looks a little like a pod's.
+func foreign(t *testing.T, m *machine) {
+	t.Helper()
+	testnet.In(t, m.NetNS, func() error {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "alvforeign", TxQLen: -1}, PeerName: "foreign"}
+		if err := netlink.LinkAdd(link); err != nil {
+			return err
+		}
+		return netlink.LinkSetAlias(link, "alioth x eth0 uid alioth /run/netns/x -")
+	})
+}
+
+// echo sends text to a pod that sends it back.
+func echo(conn net.Conn, text string) error {
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		return err
+	}
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return err
+	}
+	if string(got) != text {
+		return fmt.Errorf("got %q, want %q", got, text)
+	}
+	return nil
+}
+
+func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
+	n := newAPINode(t, "api-reconciles")
+	n.cfg.ReconcileEvery = 100 * time.Millisecond
+	n.vpc(t, "reconciles", 55)
+	n.start(t)
+	p := n.pod(t, "reconciles-a", "reconciles", "10.10.1.10", nil)
+	space := netnstest.New(t)
+	handle, err := ns.GetNS(space.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.NetNS = handle
+	n.decide(t, p)
+	if err := n.lab.cni(t, "ADD", p); err != nil {
+		t.Fatal(err)
+	}
+	n.deletePod(t, p)
+	if err := handle.Close(); err != nil {
+		t.Fatal(err)
+	}
+	space.Close(t)
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}

@@ -1,0 +1,86 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// adopt takes into the journal what is on the node and not in it, going by
+// what was read from the API and by what the kernel still has programmed.
+func (n *node) adopt(ctx context.Context) error {
+	programmed, err := programmedInterfaces(n.cfg.BPFDir)
+	if err != nil {
+		// Their flows through the shadow door end, that is all.
+		n.log.Warn("can't read the shadow addresses that are programmed", "error", err)
+	}
+	return n.server.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
+		n.store.View(func(tx store.ReadTx) { rec, err = recall(tx, n.cfg.NodeName, found) })
+		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
+			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
+		}
+		return rec, err
+	})
+}
+
+// programmedInterfaces returns what the pinned maps have, by index.
+func programmedInterfaces(pinDir string) (map[int]datapath.Interface, error) {
+	reader, err := datapath.OpenReader(pinDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	state, err := reader.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	byIndex := map[int]datapath.Interface{}
+	for _, iface := range state.Interfaces {
+		byIndex[iface.Ifindex] = iface
+	}
+	return byIndex, nil
+}
+
+// recall is a cniserver.Recall. It takes everything but the interface itself
+// from the Address objects of the pod's UID, and what they refer to: neither
+// what the pod's annotations say nor what its namespace has is the node's to
+// believe.
+func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, error) {
+	rows, missing := completeSet(tx, found.PodUID, node)
+	if missing != "" {
+		return journal.Record{}, errors.New(missing)
+	}
+	first := rows[0]
+	vpc := store.GetVPC(tx, first.VPC)
+	if vpc == nil || vpc.VNI == 0 {
+		return journal.Record{}, fmt.Errorf("VPC %s of the pod's addresses does not exist or has no VNI", first.VPC)
+	}
+	mac, err := journal.ParseMAC(first.MAC)
+	if err != nil {
+		return journal.Record{}, fmt.Errorf("read Address object %s: %w", first.Name, err)
+	}
+	rec := journal.Record{
+		Pod:        journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID},
+		Attachment: first.Attachment, VPC: vpc.Name, VNI: vpc.VNI, MAC: mac,
+	}
+	for _, row := range rows {
+		prefix, gateway, missing := inSubnet(tx, row)
+		if missing != "" {
+			return journal.Record{}, errors.New(missing)
+		}
+		rec.Addrs, rec.Gateways, rec.Subnets = append(rec.Addrs, prefix), append(rec.Gateways, gateway), append(rec.Subnets, row.Subnet)
+	}
+	return rec, nil
+}
