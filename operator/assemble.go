@@ -20,6 +20,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/address"
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -51,15 +52,17 @@ type environment struct {
 	live        client.Reader
 	events      events.EventRecorder
 	controllers feed.Controllers
-	log         logr.Logger
-	now         func() time.Time
+	// leading is closed once the term's controllers run.
+	leading <-chan struct{}
+	log     logr.Logger
+	now     func() time.Time
 }
 
 func managed(mgr manager.Manager) environment {
 	return environment{
 		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: mgr.GetEventRecorder("alioth-operator"), controllers: feed.ManagerControllers{Manager: mgr},
-		log: mgr.GetLogger(), now: time.Now,
+		leading: mgr.Elected(), log: mgr.GetLogger(), now: time.Now,
 	}
 }
 
@@ -80,26 +83,31 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*
 	if err := fed.Connect(ctx, env.informers); err != nil {
 		return nil, err
 	}
+	announce.Subscribe(fed, env.events, env.leading)
 	return fed, register(env, fed, resting, cfg, m)
 }
 
+// register adds the controllers, each with a client that counts what it writes.
 func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config, m *metricSet) error {
 	rows, to := fed.Store(), env.controllers
-	calls := &rollcall.Reconciler{Client: env.writer, Live: env.live, Store: rows, Publish: fed.Publish, Now: env.now}
-	claimer := &claim.Claimer{
-		Client: env.writer, Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
+	writer := func(controller string) client.Client { return m.writes.of(controller, env.writer) }
+	calls := &rollcall.Reconciler{Client: writer("rollcall"), Live: env.live, Store: rows, Publish: fed.Publish, Now: env.now}
+	claimer := func(controller string) *claim.Claimer {
+		return &claim.Claimer{
+			Client: writer(controller), Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
+		}
 	}
 	return errors.Join(
 		rollcall.Register(to, fed, calls),
-		vpc.Register(to, fed, &vpc.Reconciler{Client: env.writer, Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
-		subnet.Register(to, fed, &subnet.Reconciler{Client: env.writer, Store: rows}),
-		network.Register(to, fed, &network.Reconciler{Client: env.writer, Store: rows}),
+		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
+		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
+		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
 		node.Register(to, fed, &node.Reconciler{
-			Live: env.live, Store: rows, Claimer: claimer, Events: env.events, DefaultVPC: cfg.DefaultVPC,
+			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,
 		}),
-		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer}),
+		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer("address")}),
 		pod.Register(to, fed, pod.New(pod.Options{
-			Client: env.writer, Store: rows, Claimer: claimer, Events: env.events, Metrics: m.pods,
+			Client: writer("pod"), Store: rows, Claimer: claimer("pod"), Events: env.events, Metrics: m.pods,
 			DefaultVPC: cfg.DefaultVPC, Now: env.now,
 		})),
 	)

@@ -17,9 +17,12 @@ type metricSet struct {
 	leader   prometheus.Gauge
 	terms    prometheus.Counter
 	pods     *pod.Metrics
+	writes   *writes
 }
 
-func newMetrics() (*metricSet, error) {
+// newMetrics registers the metrics; those about the store are of the present
+// term's.
+func newMetrics(s *state) (*metricSet, error) {
 	m := &metricSet{
 		registry: prometheus.NewRegistry(),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -31,7 +34,9 @@ func newMetrics() (*metricSet, error) {
 			Help: "How often this process stood up: at its start, and after losing the lease or the API server.",
 		}),
 	}
-	pods, err := pod.NewMetrics(m.registry)
-	m.pods = pods
-	return m, errors.Join(err, m.registry.Register(m.leader), m.registry.Register(m.terms))
+	var podsErr, writesErr error
+	m.pods, podsErr = pod.NewMetrics(m.registry)
+	m.writes, writesErr = newWrites(m.registry)
+	return m, errors.Join(podsErr, writesErr,
+		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(picture{s}))
 }

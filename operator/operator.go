@@ -59,7 +59,8 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	if cfg.LeaderElect && cfg.Namespace == "" {
 		return errors.New("no namespace for the lease: give --namespace, or set POD_NAMESPACE")
 	}
-	m, err := newMetrics()
+	s := &state{}
+	m, err := newMetrics(s)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -67,7 +68,7 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	if err != nil {
 		return fmt.Errorf("find this host's name: %w", err)
 	}
-	p := &process{cfg: cfg, rest: restConfig, metrics: m, state: &state{}, identity: host + "_" + rand.Text(), log: log}
+	p := &process{cfg: cfg, rest: restConfig, metrics: m, state: s, identity: host + "_" + rand.Text(), log: log}
 	stop, err := serve(ctx, cfg, restConfig, m, p.state, log)
 	if err != nil {
 		return err

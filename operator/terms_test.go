@@ -141,7 +141,7 @@ func TestHealthAndMetricsAreServedOnLoopback(t *testing.T) {
 
 func TestMetricsBeyondLoopbackAskWhoAsks(t *testing.T) {
 	r := newRig(t)
-	m, err := newMetrics()
+	m, err := newMetrics(&state{})
 	if err != nil {
 		t.Fatal(err)
 	}

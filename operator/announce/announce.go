@@ -1,0 +1,85 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package announce tells in events what the Ready conditions of VPCs, Subnets
+// and Networks come to say, so that `kubectl describe` and `kubectl events`
+// show when it changed. Pods and nodes are told by their own controllers.
+package announce
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+// noteLimit is the length of an event's note that the API accepts, in bytes.
+const noteLimit = 1000
+
+// notice is one event: about what, and what a person reads there.
+type notice struct {
+	about                 runtime.Object
+	level, reason, action string
+	message               string
+}
+
+// Subscribe announces changes from the moment on that leading is closed.
+func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struct{}) {
+	f.Subscribe(func(change feed.Change) {
+		select {
+		case <-leading:
+		default:
+			return // the leader tells
+		}
+		if n := noticeOf(change); n != nil {
+			recorder.Eventf(n.about, nil, n.level, n.reason, n.action, "%s", n.message)
+		}
+	})
+}
+
+// noticeOf returns what is to be announced about a change, nil for nothing: a
+// reason that is new, whatever becomes of the text beside it.
+func noticeOf(change feed.Change) *notice {
+	before, now := verdictOf(change.Old), verdictOf(change.New)
+	if now.about == nil || now.reason == "" || now.reason == before.reason || now.reason == v1alpha1.VNIPendingReason {
+		return nil
+	}
+	n := &notice{about: now.about, level: corev1.EventTypeWarning, reason: now.reason, action: "Check", message: now.message}
+	if now.ready || now.reason == v1alpha1.DeletingReason {
+		n.level = corev1.EventTypeNormal
+	}
+	if len(n.message) > noteLimit {
+		n.message = n.message[:noteLimit-3] + "..."
+	}
+	return n
+}
+
+// verdict is what a row says about the Ready condition of its object.
+type verdict struct {
+	about           runtime.Object
+	ready           bool
+	reason, message string
+}
+
+// verdictOf reads a row; that of a row of another kind is empty.
+func verdictOf(row any) verdict {
+	switch row := row.(type) {
+	case *store.VPC:
+		return verdict{&v1alpha1.VPC{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+	case *store.Subnet:
+		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+	case *store.Network:
+		return verdict{&arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+	}
+	return verdict{}
+}
+
+func named(namespace, name, uid string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}
+}

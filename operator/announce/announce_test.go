@@ -1,0 +1,77 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package announce
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
+	says := func(ready bool, reason, message string) *store.Subnet {
+		row := operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24")
+		row.Ready, row.Reason, row.Message = ready, reason, message
+		return row
+	}
+	fine, unsaid := says(true, v1alpha1.ReadyReason, "fine"), says(false, "", "")
+	overlap := says(false, v1alpha1.OverlapReason, "range 1")
+	for _, tc := range []struct {
+		name     string
+		old, now any
+		level    string
+	}{
+		{name: "nothing said yet", now: unsaid},
+		{"refused at once", unsaid, overlap, corev1.EventTypeWarning},
+		{"well at once", unsaid, fine, corev1.EventTypeNormal},
+		{"well, and then not", fine, overlap, corev1.EventTypeWarning},
+		{"well again", overlap, fine, corev1.EventTypeNormal},
+		{"being deleted", fine, says(false, v1alpha1.DeletingReason, "held by 1"), corev1.EventTypeNormal},
+		{name: "another text for one reason", old: overlap, now: says(false, v1alpha1.OverlapReason, "range 2")},
+		{name: "a change of figures", old: fine, now: fine},
+		{name: "gone", old: overlap},
+		{name: "a moment on the way", now: says(false, v1alpha1.VNIPendingReason, "VNI 1")},
+		{name: "a row of another kind", now: operatortest.Pod("blue", "a", "p", "", "")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := noticeOf(feed.Change{Old: tc.old, New: tc.now})
+			if (n == nil) != (tc.level == "") {
+				t.Fatalf("announced: %+v, want %q", n, tc.level)
+			}
+			if n == nil {
+				return
+			}
+			row, ok := tc.now.(*store.Subnet)
+			about, isSubnet := n.about.(*v1alpha1.Subnet)
+			if !ok || !isSubnet || n.level != tc.level || n.reason != row.Reason || n.message != row.Message || string(about.UID) != row.UID {
+				t.Errorf("announced: %+v, want %s about %+v", n, tc.level, tc.now)
+			}
+		})
+	}
+}
+
+func TestEveryKindWithAReadyConditionIsAnnounced(t *testing.T) {
+	vpc, network := operatortest.VPC("v", 1, nil), operatortest.Network("blue", "a", "n", "v", 0)
+	vpc.Ready, vpc.Reason = false, v1alpha1.VNITakenReason
+	network.Ready, network.Reason = false, v1alpha1.VPCNotFoundReason
+	for _, row := range []any{vpc, network} {
+		if n := noticeOf(feed.Change{New: row}); n == nil || n.level != corev1.EventTypeWarning {
+			t.Errorf("%T: %+v", row, n)
+		}
+	}
+}
+
+func TestLongTextsAreCutToWhatTheAPIAccepts(t *testing.T) {
+	vpc := operatortest.VPC("v", 1, nil)
+	vpc.Ready, vpc.Reason, vpc.Message = false, v1alpha1.VNITakenReason, strings.Repeat("x", 2*noteLimit)
+	if n := noticeOf(feed.Change{New: vpc}); n == nil || len(n.message) != noteLimit {
+		t.Errorf("announced: %+v", n)
+	}
+}

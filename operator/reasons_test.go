@@ -1,0 +1,312 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+)
+
+// fine are the reasons that are no refusals.
+var fine = []string{v1alpha1.ReadyReason, v1alpha1.AttachedReason}
+
+// elsewhere are the reasons that no operator gives within a test, and where
+// they are shown.
+var elsewhere = map[string]string{
+	v1alpha1.VNIPendingReason:    "operator/vpc, TestDecide: over within a moment",
+	v1alpha1.VNIExhaustedReason:  "operator/ipam, vni_test.go: takes 2^24 VPCs",
+	v1alpha1.ProbeConflictReason: "cnid, api_test.go: given by the daemon",
+	v1alpha1.AddressLostReason:   "docs/design/010: given by the daemon",
+}
+
+// declared reads the constants of package v1alpha1 that are reasons.
+func declared(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1alpha1/conditions.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasSuffix(spec.Names[0].Name, "Reason") {
+			return true
+		}
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok {
+			t.Fatalf("%s is no literal", spec.Names[0].Name)
+		}
+		value, err := strconv.Unquote(literal.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, value)
+		return true
+	})
+	return all
+}
+
+func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
+	text, err := os.ReadFile("../docs/reasons.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z][^|]*) \|`).FindAllStringSubmatch(string(text), -1) {
+		for _, name := range regexp.MustCompile(`[A-Z]\w+`).FindAllString(row[1], -1) {
+			documented[name] = true
+		}
+	}
+	given := maps.Clone(elsewhere)
+	for _, scene := range scenes() {
+		given[scene.reason] = ""
+	}
+	want := slices.DeleteFunc(declared(t), func(reason string) bool { return slices.Contains(fine, reason) })
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(documented))); diff != "" {
+		t.Errorf("reasons (-api/v1alpha1 +docs/reasons.md):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(given))); diff != "" {
+		t.Errorf("reasons (-api/v1alpha1 +scenes):\n%s", diff)
+	}
+}
+
+// scene makes an object that is refused for a reason.
+type scene struct {
+	reason string
+	of     string
+	make   func(r *rig) client.Object
+}
+
+// heldBy is an Address in a subnet, whose pod is gone from a living node.
+func heldBy(vpc, subnet, ip string) *v1alpha1.Address {
+	return &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip))},
+		Spec: v1alpha1.AddressSpec{
+			VPC: vpc, Subnet: subnet, IP: ip, MAC: "02:00:0a:00:00:04", Node: "node-1", Attachment: "eth0",
+			Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: vpc, Name: "gone", UID: "gone-" + ip},
+			Set:    []string{ip},
+		},
+	}
+}
+
+func made[O client.Object](build func() O) func(r *rig) client.Object {
+	return func(r *rig) client.Object {
+		object := build()
+		r.create(object)
+		return object
+	}
+}
+
+func aPod(name, network, nic string) func(r *rig) client.Object {
+	return func(r *rig) client.Object { return r.schedule(newPod("reasons", name, network, nic), "node-1") }
+}
+
+func aSubnet(name, vpc, short, cidr string) func(r *rig) client.Object {
+	return made(func() *v1alpha1.Subnet { return newSubnet("reasons-"+name, vpc, short, cidr) })
+}
+
+func aNetwork(name, vpc string) func(r *rig) client.Object {
+	return made(func() *arktosv1.Network { return newNetwork("reasons", name, vpc) })
+}
+
+// scenes happen one after the other; later ones use what earlier ones made.
+func scenes() []scene {
+	return slices.Concat(vpcScenes(), subnetScenes(), networkScenes(), podScenes())
+}
+
+func vpcScenes() []scene {
+	return []scene{
+		{v1alpha1.VNITakenReason, "VPC", func(r *rig) client.Object {
+			first := newVPC("reasons", nil)
+			r.get(first)
+			second := newVPC("reasons-taken", nil, "10.10.0.0/16")
+			second.Spec.VNI = &first.Status.VNI
+			r.create(second)
+			return second
+		}},
+		{v1alpha1.RangeReservedReason, "VPC", made(func() *v1alpha1.VPC {
+			return newVPC("reasons-reserved", nil, apiserver.ServiceCIDR4)
+		})},
+		{v1alpha1.DeletingReason, "VPC", func(r *rig) client.Object {
+			vpc := newVPC("reasons-deleting", nil, "10.10.0.0/16")
+			r.create(vpc, newSubnet("reasons-holds", vpc.Name, "", "10.10.1.0/24"))
+			sees(r, vpc, vpcReady(v1alpha1.ReadyReason))
+			r.delete(vpc)
+			return vpc
+		}},
+	}
+}
+
+func subnetScenes() []scene {
+	return []scene{
+		{v1alpha1.VPCNotFoundReason, "Subnet", aSubnet("lost", "reasons-nowhere", "", "10.10.1.0/24")},
+		{v1alpha1.VPCNotReadyReason, "Subnet", aSubnet("unready", "reasons-taken", "", "10.10.1.0/24")},
+		{v1alpha1.OutsideVPCReason, "Subnet", aSubnet("outside", "reasons", "", "10.99.0.0/24")},
+		{v1alpha1.OverlapReason, "Subnet", aSubnet("overlap", "reasons", "", "10.10.1.128/25")},
+		{v1alpha1.NameConflictReason, "Subnet", aSubnet("namesake", "reasons", "net1", "10.10.9.0/24")},
+		{v1alpha1.CutsOffReason, "Subnet", func(r *rig) client.Object {
+			r.create(newVPC("reasons-cut", nil, "10.10.0.0/16"), heldBy("reasons-cut", "reasons-cut", "10.10.2.4"))
+			object := newSubnet("reasons-cut", "reasons-cut", "", "10.10.1.0/24")
+			r.create(object)
+			return object
+		}},
+		{v1alpha1.DeletingReason, "Subnet", func(r *rig) client.Object {
+			object := newSubnet("reasons-leaving", "reasons", "", "10.10.8.0/24")
+			r.create(object, heldBy("reasons", object.Name, "10.10.8.4"))
+			sees(r, object, subnetReady(v1alpha1.ReadyReason))
+			r.delete(object)
+			return object
+		}},
+	}
+}
+
+func networkScenes() []scene {
+	return []scene{
+		{v1alpha1.VPCNotFoundReason, "Network", aNetwork("lost", "reasons-nowhere")},
+		{v1alpha1.VPCNotReadyReason, "Network", func(r *rig) client.Object {
+			object := newNetwork("reasons", "unready", "reasons-unready")
+			r.create(newVPC("reasons-unready", []string{"reasons"}, apiserver.ServiceCIDR4), object)
+			return object
+		}},
+		{v1alpha1.TenantNotAllowedReason, "Network", aNetwork("foreign", "reasons-cut")},
+		{v1alpha1.NoReadySubnetReason, "Network", func(r *rig) client.Object {
+			object := newNetwork("reasons", "empty", "reasons-empty")
+			r.create(newVPC("reasons-empty", []string{"reasons"}, "10.10.0.0/16"), object)
+			return object
+		}},
+		{v1alpha1.DeletingReason, "Network", func(r *rig) client.Object {
+			object := newNetwork("reasons", "leaving", "reasons")
+			service := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "reasons", Name: "user", Labels: map[string]string{arktosv1.NetworkLabel: object.Name}},
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			}
+			r.create(object, service)
+			sees(r, object, networkReady(v1alpha1.ReadyReason))
+			r.delete(object)
+			return object
+		}},
+	}
+}
+
+func podScenes() []scene {
+	return []scene{
+		{v1alpha1.NICInvalidReason, "Pod", aPod("invalid", "n", `{name: eth0}`)},
+		{v1alpha1.NetworkNotFoundReason, "Pod", aPod("lost", "nowhere", "")},
+		{v1alpha1.NetworkNotReadyReason, "Pod", aPod("unready", "unready", "")},
+		{v1alpha1.NetworkTypeReason, "Pod", func(r *rig) client.Object {
+			object := newNetwork("reasons", "other", "reasons")
+			object.Spec.Type = "flat"
+			r.create(object)
+			return aPod("other", "other", "")(r)
+		}},
+		{v1alpha1.NoDefaultNetworkReason, "Pod", aPod("nameless", "", "")},
+		{v1alpha1.SubnetNotFoundReason, "Pod", aPod("homeless", "n", `{"subnet": "net9"}`)},
+		{v1alpha1.SubnetNotReadyReason, "Pod", aPod("subnet", "n", `{"subnet": "reasons-overlap"}`)},
+		{v1alpha1.IPOutsideVPCReason, "Pod", aPod("outside", "n", `{"ip": "10.77.0.9"}`)},
+		{v1alpha1.IPOutsideSubnetReason, "Pod", aPod("beside", "n", `{"ip": "10.10.1.50", "subnet": "net2"}`)},
+		{v1alpha1.IPReservedReason, "Pod", aPod("reserved", "n", `{"ip": "10.10.1.1"}`)},
+		{v1alpha1.IPInUseReason, "Pod", func(r *rig) client.Object {
+			nic := `{"ip": "10.10.1.40"}`
+			first := r.schedule(newPod("reasons", "first", "n", nic), "node-1")
+			sees(r, first, told(v1alpha1.AttachedReason))
+			return aPod("second", "n", nic)(r)
+		}},
+		{v1alpha1.IPReleasingReason, "Pod", func(r *rig) client.Object {
+			r.create(heldBy("reasons", "reasons-net1", "10.10.1.60"))
+			return aPod("patient", "n", `{"ip": "10.10.1.60"}`)(r)
+		}},
+		{v1alpha1.SubnetExhaustedReason, "Pod", func(r *rig) client.Object {
+			for i := 2; i <= 6; i++ { // all that a /29 has to give
+				r.create(heldBy("reasons", "reasons-net2", fmt.Sprintf("10.10.2.%d", i)))
+			}
+			return aPod("late", "n", `{"subnet": "net2"}`)(r)
+		}},
+	}
+}
+
+// says makes a check of an object's condition: that of pods has no Ready.
+func says(object client.Object, reason string) error {
+	switch object := object.(type) {
+	case *v1alpha1.VPC:
+		return ready(object.Status.Conditions, reason)
+	case *v1alpha1.Subnet:
+		return ready(object.Status.Conditions, reason)
+	case *arktosv1.Network:
+		return ready(object.Status.Conditions, reason)
+	case *corev1.Pod:
+		return told(reason)(object)
+	}
+	return fmt.Errorf("unexpected %T", object)
+}
+
+// announced waits for an event of an object with a reason.
+func (r *rig) announced(object client.Object, reason string) {
+	r.t.Helper()
+	r.eventually(func() error {
+		var list corev1.EventList
+		if err := r.List(r.t.Context(), &list); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.InvolvedObject.UID == object.GetUID() && event.Reason == reason && event.Message != "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s about %T %s", reason, object, object.GetName())
+	})
+}
+
+func TestEveryRefusalIsAConditionAndAnEvent(t *testing.T) {
+	r := start(t)
+	r.network("reasons")
+	for _, scene := range scenes() {
+		t.Run(scene.of+"/"+scene.reason, func(t *testing.T) {
+			r := r.within(t)
+			object := scene.make(r)
+			sees(r, object, func(object client.Object) error { return says(object, scene.reason) })
+			r.announced(object, scene.reason)
+		})
+	}
+}
+
+func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
+	r := start(t)
+	r.network("namesake")
+	r.create(newNamespace("namesake-2", "namesake"), newNetwork("namesake-2", "n", "namesake"))
+	r.eventually(func() error {
+		var conflicts []string
+		for _, namespace := range []string{"namesake", "namesake-2"} {
+			n := newNetwork(namespace, "n", "")
+			r.get(n)
+			if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.NameConflictCondition); c != nil && c.Reason == v1alpha1.NameConflictReason {
+				conflicts = append(conflicts, namespace)
+			}
+		}
+		if len(conflicts) != 1 {
+			return fmt.Errorf("conflicts are reported by %v, want one", conflicts)
+		}
+		return nil
+	})
+}
