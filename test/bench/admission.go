@@ -7,8 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,26 +82,10 @@ func (b *bench) admission(ctx context.Context) (err error) {
 
 // policies returns what the chart renders of policies and their bindings.
 func (b *bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	text, err := b.lab.Helm(ctx, "template", "alioth", filepath.Join(b.root, "helm", "alioth"),
-		"--set", "apiServer.host=192.0.2.1", "--set", "serviceCIDRs={"+apiserver.ServiceCIDR4+","+apiserver.ServiceCIDR6+"}")
-	if err != nil {
-		return nil, err
-	}
-	var list []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("decode the rendered chart: %w", err)
-		}
-		if len(object.Object) > 0 && object.GroupVersionKind().Group == admissionregistrationv1.GroupName {
-			list = append(list, object)
-		}
-	}
+	objects, err := b.render(ctx)
+	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
+		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName
+	}), err
 }
 
 // policyCost measures writes to an API server.

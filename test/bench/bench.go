@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/alioth-net/alioth/test/cluster"
@@ -34,31 +35,51 @@ type bench struct {
 	tool string
 }
 
-func run(ctx context.Context, o options, out io.Writer) (err error) {
+// part is a part of a run that can be left out.
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+func run(ctx context.Context, o options, out io.Writer) error {
 	b := &bench{options: o, out: out, start: time.Now()}
-	if b.lab, err = cluster.Up(ctx, o.root, cluster.Options{Progress: b.step}); err != nil {
-		return fmt.Errorf("bring up the lab: %w", err)
-	}
-	if b.stage, err = scene.New(b.lab.Config(), b.lab); err != nil {
+	// First what needs no lab: a lab is never quite idle.
+	if err := b.runAll(ctx, []part{{"operator", b.rates}, {"admission", b.admission}}); err != nil {
 		return err
 	}
-	removeTool, err := b.buildTool(ctx)
+	inLab := []part{{"datapath", b.datapath}, {"pods", b.waves}, {"reach", b.reach}}
+	if !slices.ContainsFunc(inLab, func(p part) bool { return o.has(p.name) }) {
+		return nil
+	}
+	removeTool, err := b.bringUp(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeTool()) }()
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"datapath", b.datapath}, {"pods", b.waves}, {"reach", b.reach}, {"admission", b.admission}} {
-		if !o.has(part.name) {
+	return errors.Join(b.runAll(ctx, inLab), removeTool())
+}
+
+// runAll runs the parts that were asked for.
+func (b *bench) runAll(ctx context.Context, parts []part) error {
+	for _, p := range parts {
+		if !b.has(p.name) {
 			continue
 		}
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("measure %s: %w", part.name, err)
+		if err := p.run(ctx); err != nil {
+			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 	}
 	return nil
+}
+
+// bringUp brings up the lab, which stays, and builds the test tool.
+func (b *bench) bringUp(ctx context.Context) (removeTool func() error, err error) {
+	if b.lab, err = cluster.Up(ctx, b.root, cluster.Options{Progress: b.step}); err != nil {
+		return nil, fmt.Errorf("bring up the lab: %w", err)
+	}
+	if b.stage, err = scene.New(b.lab.Config(), b.lab); err != nil {
+		return nil, err
+	}
+	return b.buildTool(ctx)
 }
 
 // step tells what happens now.

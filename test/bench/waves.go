@@ -28,6 +28,8 @@ const (
 	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
 	daemonMetrics = "http://127.0.0.1:9472/metrics"
 	addHistogram  = "alioth_cnid_add_seconds"
+	// Phases of an ADD: the wait for the control plane, and all but that.
+	phaseWait, phaseTotal = "wait", "total"
 )
 
 // crowd is where waves of pods are started.
@@ -56,7 +58,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 		What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
 		Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
 	}
-	before, err := b.addHistogram(ctx)
+	before, err := b.addHistograms(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,18 +73,23 @@ func (b *bench) waves(ctx context.Context) (err error) {
 			row.Add(c.name, took.Seconds())
 		}
 	}
-	adds, err := b.addHistogram(ctx)
+	after, err := b.addHistograms(ctx)
 	if err != nil {
 		return err
 	}
-	adds.Add(before, -1)
+	adds, waits := after[phaseTotal], after[phaseWait]
+	adds.Add(before[phaseTotal], -1)
+	waits.Add(before[phaseWait], -1)
 	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, []*figures.Row{row}); err != nil {
 		return err
 	}
 	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", adds.Count())
-	return figures.Print(b.out, title, []string{alioth}, []*figures.Row{
+	err = figures.Print(b.out, title, []string{alioth}, []*figures.Row{
 		quantileRow("p50", adds.Quantile(0.5), 15), quantileRow("p99", adds.Quantile(0.99), 60),
 	})
+	return errors.Join(err, figures.Print(b.out, "An ADD's wait for the annotation", []string{alioth}, []*figures.Row{
+		quantileRow("p50", waits.Quantile(0.5), 0), quantileRow("p99", waits.Quantile(0.99), 0),
+	}))
 }
 
 func quantileRow(name string, seconds, bar float64) *figures.Row {
@@ -144,10 +151,10 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, err err
 	return took, c.stage.Delete(ctx, objects...)
 }
 
-// addHistogram reads the daemons' histograms of their own work for an ADD, all
-// nodes together.
-func (b *bench) addHistogram(ctx context.Context) (figures.Histogram, error) {
-	sum := figures.Histogram{}
+// addHistograms reads the daemons' histograms of an ADD's phases, all nodes
+// together.
+func (b *bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
+	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}}
 	for _, node := range b.lab.Nodes() {
 		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)
 		if err != nil {
@@ -159,12 +166,14 @@ func (b *bench) addHistogram(ctx context.Context) (figures.Histogram, error) {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}
 		for _, metric := range families[addHistogram].GetMetric() {
-			if hasLabel(metric, "phase", "total") {
-				sum.Add(toHistogram(metric), 1)
+			for phase, sum := range sums {
+				if hasLabel(metric, "phase", phase) {
+					sum.Add(toHistogram(metric), 1)
+				}
 			}
 		}
 	}
-	return sum, nil
+	return sums, nil
 }
 
 func hasLabel(metric *dto.Metric, name, value string) bool {

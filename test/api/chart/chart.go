@@ -45,32 +45,40 @@ type Helm struct {
 	env    []string
 }
 
-// New returns the lab's Helm, built when the cache lacks it. root is the
-// project's root folder. config says which API server it talks to; nil is for
-// commands that need none.
+// New returns the lab's Helm for a test. root is the project's root folder.
+// config says which API server it talks to; nil is for commands that need none.
 func New(t testing.TB, root string, config *rest.Config) *Helm {
 	t.Helper()
+	h, err := Open(t.Context(), root, t.TempDir(), config, func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Open is New with a folder for Helm's own files, for programs that are no
+// test. The binary is built, and progress told, when the cache lacks it.
+func Open(ctx context.Context, root, home string, config *rest.Config, progress func(line string)) (*Helm, error) {
 	cache, err := build.DefaultCache()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { t.Log(line) }}
-	dir, err := builder.Ensure(t.Context(), build.Helm())
+	builder := build.Builder{Root: root, Cache: cache, Progress: progress}
+	dir, err := builder.Ensure(ctx, build.Helm())
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	home := t.TempDir()
 	h := &Helm{binary: filepath.Join(dir, "helm"), chart: filepath.Join(root, "helm", "alioth")}
 	kubeconfig := filepath.Join(home, "kubeconfig")
 	if config == nil {
 		config = &rest.Config{Host: "https://127.0.0.1:1"} // nobody listens there
 	}
 	if err := WriteKubeconfig(kubeconfig, config); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	// HOME is where its discovery cache goes, which must not outlive a server.
 	h.env = append(os.Environ(), "HOME="+home, "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
-	return h
+	return h, nil
 }
 
 // WithChart returns a copy that uses the chart in another folder.
@@ -135,7 +143,8 @@ func decode(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// WriteKubeconfig writes a file that says how to reach an API server with a token.
+// WriteKubeconfig writes a file for whoever has the token of config. The
+// server's certificate is not looked at.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, InsecureSkipTLSVerify: true}

@@ -1,0 +1,333 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+const (
+	// benchNode is a Node object without a node.
+	benchNode = "bench-node"
+	// claimPods is how many pods of one subnet wait when an operator starts.
+	// claimRounds of them leave more than 5,000 addresses.
+	claimPods, claimRounds = 2000, 3
+	// creators is how many pods are created at once.
+	creators = 8
+	// podsPerSecond is the rate at which pods are scheduled, and ratePods how
+	// many of them in one round.
+	podsPerSecond, ratePods = 20, 200
+)
+
+// rates measures the operator against an API server without nodes.
+func (b *bench) rates(ctx context.Context) (err error) {
+	c, err := b.newControl(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: benchNode}}
+	if err := c.Create(ctx, node); err != nil {
+		return fmt.Errorf("create a node: %w", err)
+	}
+	rows, err := b.claimRates(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, measure := range []func(context.Context, *control) ([]*figures.Row, error){b.readiness, b.delays, b.takeovers} {
+		more, err := measure(ctx, c)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, more...)
+	}
+	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{alioth}, rows)
+}
+
+func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
+	return &figures.Row{What: what, Unit: unit, Format: format, Subject: alioth, Bars: bars}
+}
+
+// claimRates measures how fast claims are made for pods that wait, from the
+// first to the last, as somebody sees it who watches Addresses.
+func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
+	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200})
+	lost := plain("claims that did not succeed at once", "", "%.0f")
+	for round := range min(claimRounds, b.rounds) {
+		name := fmt.Sprintf("claims-%d", round)
+		if err := b.prepareClaims(ctx, c, name); err != nil {
+			return nil, err
+		}
+		perSecond, failed, err := c.claimRate(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		b.step(fmt.Sprintf("claims, round %d: %.0f/s", round+1, perSecond))
+		rate.Add(alioth, perSecond)
+		lost.Add(alioth, failed)
+	}
+	return []*figures.Row{rate, lost}, nil
+}
+
+// prepareClaims has an operator prepare a tenant, ends it, and lets pods wait.
+func (b *bench) prepareClaims(ctx context.Context, c *control, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	r, err := c.start(ctx, name+"-prepare")
+	if err != nil {
+		return err
+	}
+	defer r.end(syscall.SIGTERM)
+	if err := c.tenant(ctx, name); err != nil {
+		return err
+	}
+	r.end(syscall.SIGTERM)
+	b.step(fmt.Sprintf("creating %d pods", claimPods))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i := range claimPods {
+		group.Go(func() error {
+			return c.schedule(groupCtx, name, fmt.Sprintf("pod-%04d", i))
+		})
+	}
+	return group.Wait()
+}
+
+// claimRate starts an operator and returns how many claims per second it made
+// in a VPC, and how many of its claims failed.
+func (c *control) claimRate(ctx context.Context, vpc string) (perSecond, failed float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	events, err := c.watch(ctx, &v1alpha1.AddressList{}, client.MatchingFields{"spec.vpc": vpc})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer events.Stop()
+	r, err := c.start(ctx, vpc)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer r.end(syscall.SIGTERM)
+	var first time.Time
+	for seen := 0; seen < claimPods; {
+		event, err := next(ctx, events)
+		if err != nil {
+			return 0, 0, err
+		}
+		if event.Type != watch.Added {
+			continue
+		}
+		if seen++; seen == 1 {
+			first = time.Now()
+		}
+	}
+	perSecond = (claimPods - 1) / time.Since(first).Seconds()
+	failed, err = r.count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
+		return labels["kind"] == "Address" && labels["verb"] == "create" && labels["result"] != "ok"
+	})
+	return perSecond, failed, err
+}
+
+// watch watches from whatever the API server has at hand, which is told first:
+// the newest is more than its cache of a quiet kind knows.
+func (c *control) watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+	events, err := c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})...)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", list, err)
+	}
+	return events, nil
+}
+
+func next(ctx context.Context, events watch.Interface) (watch.Event, error) {
+	select {
+	case event, ok := <-events.ResultChan():
+		if !ok || event.Type == watch.Error {
+			return event, fmt.Errorf("the watch ended: %+v", event.Object)
+		}
+		return event, nil
+	case <-ctx.Done():
+		return watch.Event{}, fmt.Errorf("wait for an event: %w", context.Cause(ctx))
+	}
+}
+
+// readiness measures how long an operator takes from its start to a filled
+// store.
+func (b *bench) readiness(ctx context.Context, c *control) ([]*figures.Row, error) {
+	var addresses v1alpha1.AddressList
+	if err := c.List(ctx, &addresses); err != nil {
+		return nil, fmt.Errorf("count addresses: %w", err)
+	}
+	row := plain(fmt.Sprintf("ready after its start, %d addresses and as many pods", len(addresses.Items)), "s", "%.1f", figures.Bar{AtMost: 5})
+	for round := range b.rounds {
+		took, err := c.readyIn(ctx, fmt.Sprintf("ready-%d", round))
+		if err != nil {
+			return nil, err
+		}
+		b.step(fmt.Sprintf("ready, round %d: %.1f s", round+1, took.Seconds()))
+		row.Add(alioth, took.Seconds())
+	}
+	return []*figures.Row{row}, nil
+}
+
+func (c *control) readyIn(ctx context.Context, name string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	began := time.Now()
+	r, err := c.start(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer r.end(syscall.SIGTERM)
+	err = r.ready(ctx)
+	return time.Since(began), err
+}
+
+// delays measures the time from the binding of a pod until it is told its
+// addresses, as somebody sees both who watches pods.
+func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
+	p50 := plain(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
+	p99 := plain("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
+	r, err := c.start(ctx, "delays")
+	if err != nil {
+		return nil, err
+	}
+	defer r.end(syscall.SIGTERM)
+	if err := r.leads(ctx); err != nil {
+		return nil, err
+	}
+	for round := range b.rounds {
+		all, err := c.delaysOf(ctx, fmt.Sprintf("delays-%d", round))
+		if err != nil {
+			return nil, err
+		}
+		quantiles := report.QuantilesOf(all)
+		b.step(fmt.Sprintf("scheduled to annotated, round %d: p50 %s, p99 %s", round+1, quantiles.P50, quantiles.P99))
+		p50.Add(alioth, float64(quantiles.P50.Microseconds())/1e3)
+		p99.Add(alioth, float64(quantiles.P99.Microseconds())/1e3)
+	}
+	return []*figures.Row{p50, p99}, nil
+}
+
+func (c *control) delaysOf(ctx context.Context, name string) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	if err := c.tenant(ctx, name); err != nil {
+		return nil, err
+	}
+	events, err := c.watch(ctx, &corev1.PodList{}, client.InNamespace(name))
+	if err != nil {
+		return nil, err
+	}
+	defer events.Stop()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.schedulePaced(groupCtx, name) })
+	var delays []time.Duration
+	scheduled := map[string]time.Time{}
+	for len(delays) < ratePods {
+		event, err := next(groupCtx, events)
+		if err != nil {
+			return nil, errors.Join(err, group.Wait())
+		}
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok || event.Type == watch.Deleted {
+			continue
+		}
+		began, known := scheduled[pod.Name]
+		switch {
+		case !known:
+			scheduled[pod.Name] = time.Now()
+		case !began.IsZero() && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "":
+			delays = append(delays, time.Since(began))
+			scheduled[pod.Name] = time.Time{}
+		}
+	}
+	return delays, group.Wait()
+}
+
+// schedulePaced makes pods at podsPerSecond.
+func (c *control) schedulePaced(ctx context.Context, namespace string) error {
+	pace := time.NewTicker(time.Second / podsPerSecond)
+	defer pace.Stop()
+	for i := range ratePods {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pace.C:
+		}
+		if err := c.schedule(ctx, namespace, fmt.Sprintf("pod-%03d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeovers measures how long pods wait after the leader of two replicas was
+// killed.
+func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
+	const name = "takeover"
+	row := plain("leader killed, until a new pod is annotated", "s", "%.1f", figures.Bar{AtMost: 10})
+	leader, err := c.start(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { leader.end(syscall.SIGKILL) }()
+	if err := c.tenant(ctx, name); err != nil {
+		return nil, err
+	}
+	for round := range b.rounds {
+		standby, err := c.start(ctx, fmt.Sprintf("%s-%d", name, round))
+		if err != nil {
+			return nil, err
+		}
+		took, err := c.takeover(ctx, leader, standby, fmt.Sprintf("pod-%d", round))
+		leader = standby
+		if err != nil {
+			return nil, err
+		}
+		b.step(fmt.Sprintf("takeover, round %d: %.1f s", round+1, took.Seconds()))
+		row.Add(alioth, took.Seconds())
+	}
+	return []*figures.Row{row}, nil
+}
+
+func (c *control) takeover(ctx context.Context, leader, standby *replica, pod string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	if err := errors.Join(standby.ready(ctx), leader.leads(ctx)); err != nil {
+		return 0, err
+	}
+	events, err := c.watch(ctx, &corev1.PodList{}, client.InNamespace("takeover"))
+	if err != nil {
+		return 0, err
+	}
+	defer events.Stop()
+	leader.end(syscall.SIGKILL)
+	killed := time.Now()
+	if err := c.schedule(ctx, "takeover", pod); err != nil {
+		return 0, err
+	}
+	for {
+		event, err := next(ctx, events)
+		if err != nil {
+			return 0, err
+		}
+		if seen, ok := event.Object.(*corev1.Pod); ok && seen.Name == pod && seen.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
+			return time.Since(killed), nil
+		}
+	}
+}
