@@ -98,3 +98,27 @@ spec:
 {{- define "alioth.tokenNode" -}}
 request.userInfo.?extra[?'authentication.kubernetes.io/node-name'].orValue([]).join(',')
 {{- end -}}
+
+{{/*
+What a policy with parameters leaves out: the creation of the default VPC and its
+subnets. The chart creates them in the second in which their kinds appear, when
+the API server may not have read a policy's parameters yet and would refuse. The
+operator checks the same.
+*/}}
+{{- define "alioth.exceptDefaultVPC" -}}
+{{- with .Values.defaultVPC }}
+{{- if .enabled -}}
+excludeResourceRules:
+  - apiGroups: [alioth.dev]
+    apiVersions: [v1alpha1]
+    operations: [CREATE]
+    resources: [vpcs]
+    resourceNames: [{{ .name }}]
+  - apiGroups: [alioth.dev]
+    apiVersions: [v1alpha1]
+    operations: [CREATE]
+    resources: [subnets]
+    resourceNames: [{{ range $i, $subnet := .subnets }}{{ if $i }}, {{ end }}{{ $subnet.name }}{{ end }}]
+{{- end }}
+{{- end }}
+{{- end -}}

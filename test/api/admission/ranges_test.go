@@ -140,3 +140,22 @@ func TestVPCAvoidsTheClustersRanges(t *testing.T) {
 		{name: "growing, by the operator", who: operator(), object: vpc("avoids"), edit: ranges("10.96.0.0/15"), refused: "must not overlap", except: byPatch},
 	})
 }
+
+// TestTheChartsOwnVPCWaitsForNoParameters: it is created when the API server
+// may not have read any parameter yet, which refuses everything else. The
+// operator checks the same ranges.
+func TestTheChartsOwnVPCWaitsForNoParameters(t *testing.T) {
+	admin := start(t)
+	who := clusterAdmin()
+	create(t, admin, subnet("own-have", "default", "", "10.244.1.0/24"))
+	inside := `must not overlap the subnet "own-have"`
+	run(t, slices.Concat(
+		creations(t, "its subnet", who, subnet("default", "default", "", "10.244.0.0/16"), ""),
+		creations(t, "another subnet of it", who, subnet("own-more", "default", "", "10.244.0.0/16"), inside),
+		creations(t, "the VPC over a service range", who, vpc("default", "10.96.0.0/16"), "must not overlap"),
+	))
+	establish(t, admin, subnet("default", "default", "", "10.244.0.0/24"))
+	runChanges(t, []change[*v1alpha1.Subnet]{
+		{name: "its subnet, changed later", who: who, object: subnet("default", "", ""), edit: func(s *v1alpha1.Subnet) { s.Spec.CIDRs = []string{"10.244.0.0/16"} }, refused: inside},
+	})
+}
