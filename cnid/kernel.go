@@ -31,7 +31,10 @@ type kernel struct {
 
 	indexes netdev.Indexes
 	mtu     int
-	filter  netfilter.State
+	// pushOn is the device on which the programs push and pop outer headers,
+	// which they do over IPv4 only; 0: none.
+	pushOn int
+	filter netfilter.State
 
 	// mu guards path, which is replaced when what its programs are told at
 	// load time changes.
@@ -62,11 +65,14 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		if k.indexes, err = k.host.Links(k.cfg.devices(underlay.PodMTU)); err != nil {
 			return err
 		}
-		k.mtu = underlay.PodMTU
+		k.mtu, k.pushOn = underlay.PodMTU, 0
+		if tunnel.Is4() {
+			k.pushOn = underlay.Ifindex
+		}
 	}
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
-		TunnelSource4: source4, TunnelSource6: source6,
+		UnderlayIfindex: k.pushOn, TunnelSource4: source4, TunnelSource6: source6,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
 		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
 	})

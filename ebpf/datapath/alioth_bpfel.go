@@ -89,7 +89,7 @@ type aliothConfig struct {
 	ConnectionsPerInterface uint32
 	TunnelPort              uint16
 	Pad                     uint16
-	Pad2                    uint32
+	UnderlayIfindex         uint32
 }
 
 type aliothConn struct {
@@ -311,29 +311,30 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	aliothMapAliothAddresses   = "alioth_addresses"
-	aliothMapAliothBackends    = "alioth_backends"
-	aliothMapAliothClosed      = "alioth_closed"
-	aliothMapAliothConnEnded   = "alioth_conn_ended"
-	aliothMapAliothConnOpened  = "alioth_conn_opened"
-	aliothMapAliothConnections = "alioth_connections"
-	aliothMapAliothCounters    = "alioth_counters"
-	aliothMapAliothDropGate    = "alioth_drop_gate"
-	aliothMapAliothDrops       = "alioth_drops"
-	aliothMapAliothInterfaces  = "alioth_interfaces"
-	aliothMapAliothLayout      = "alioth_layout"
-	aliothMapAliothNodes       = "alioth_nodes"
-	aliothMapAliothServices    = "alioth_services"
-	aliothMapAliothSubnets     = "alioth_subnets"
-	aliothMapAliothTargets     = "alioth_targets"
-	aliothMapAliothVpcRanges   = "alioth_vpc_ranges"
-	aliothMapAliothVpcs        = "alioth_vpcs"
-	aliothProgAliothConnect4   = "alioth_connect4"
-	aliothProgAliothConnect6   = "alioth_connect6"
-	aliothProgAliothFromPod    = "alioth_from_pod"
-	aliothProgAliothFromTunnel = "alioth_from_tunnel"
-	aliothProgAliothToPod      = "alioth_to_pod"
-	aliothVarAliothConfig      = "alioth_config"
+	aliothMapAliothAddresses     = "alioth_addresses"
+	aliothMapAliothBackends      = "alioth_backends"
+	aliothMapAliothClosed        = "alioth_closed"
+	aliothMapAliothConnEnded     = "alioth_conn_ended"
+	aliothMapAliothConnOpened    = "alioth_conn_opened"
+	aliothMapAliothConnections   = "alioth_connections"
+	aliothMapAliothCounters      = "alioth_counters"
+	aliothMapAliothDropGate      = "alioth_drop_gate"
+	aliothMapAliothDrops         = "alioth_drops"
+	aliothMapAliothInterfaces    = "alioth_interfaces"
+	aliothMapAliothLayout        = "alioth_layout"
+	aliothMapAliothNodes         = "alioth_nodes"
+	aliothMapAliothServices      = "alioth_services"
+	aliothMapAliothSubnets       = "alioth_subnets"
+	aliothMapAliothTargets       = "alioth_targets"
+	aliothMapAliothVpcRanges     = "alioth_vpc_ranges"
+	aliothMapAliothVpcs          = "alioth_vpcs"
+	aliothProgAliothConnect4     = "alioth_connect4"
+	aliothProgAliothConnect6     = "alioth_connect6"
+	aliothProgAliothFromPod      = "alioth_from_pod"
+	aliothProgAliothFromTunnel   = "alioth_from_tunnel"
+	aliothProgAliothFromUnderlay = "alioth_from_underlay"
+	aliothProgAliothToPod        = "alioth_to_pod"
+	aliothVarAliothConfig        = "alioth_config"
 )
 
 // loadAlioth returns the embedded CollectionSpec for alioth.
@@ -378,11 +379,12 @@ type aliothSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type aliothProgramSpecs struct {
-	AliothConnect4   *ebpf.ProgramSpec `ebpf:"alioth_connect4"`
-	AliothConnect6   *ebpf.ProgramSpec `ebpf:"alioth_connect6"`
-	AliothFromPod    *ebpf.ProgramSpec `ebpf:"alioth_from_pod"`
-	AliothFromTunnel *ebpf.ProgramSpec `ebpf:"alioth_from_tunnel"`
-	AliothToPod      *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
+	AliothConnect4     *ebpf.ProgramSpec `ebpf:"alioth_connect4"`
+	AliothConnect6     *ebpf.ProgramSpec `ebpf:"alioth_connect6"`
+	AliothFromPod      *ebpf.ProgramSpec `ebpf:"alioth_from_pod"`
+	AliothFromTunnel   *ebpf.ProgramSpec `ebpf:"alioth_from_tunnel"`
+	AliothFromUnderlay *ebpf.ProgramSpec `ebpf:"alioth_from_underlay"`
+	AliothToPod        *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
 }
 
 // aliothMapSpecs contains maps before they are loaded into the kernel.
@@ -487,11 +489,12 @@ type aliothVariables struct {
 //
 // It can be passed to loadAliothObjects or ebpf.CollectionSpec.LoadAndAssign.
 type aliothPrograms struct {
-	AliothConnect4   *ebpf.Program `ebpf:"alioth_connect4"`
-	AliothConnect6   *ebpf.Program `ebpf:"alioth_connect6"`
-	AliothFromPod    *ebpf.Program `ebpf:"alioth_from_pod"`
-	AliothFromTunnel *ebpf.Program `ebpf:"alioth_from_tunnel"`
-	AliothToPod      *ebpf.Program `ebpf:"alioth_to_pod"`
+	AliothConnect4     *ebpf.Program `ebpf:"alioth_connect4"`
+	AliothConnect6     *ebpf.Program `ebpf:"alioth_connect6"`
+	AliothFromPod      *ebpf.Program `ebpf:"alioth_from_pod"`
+	AliothFromTunnel   *ebpf.Program `ebpf:"alioth_from_tunnel"`
+	AliothFromUnderlay *ebpf.Program `ebpf:"alioth_from_underlay"`
+	AliothToPod        *ebpf.Program `ebpf:"alioth_to_pod"`
 }
 
 func (p *aliothPrograms) Close() error {
@@ -500,6 +503,7 @@ func (p *aliothPrograms) Close() error {
 		p.AliothConnect6,
 		p.AliothFromPod,
 		p.AliothFromTunnel,
+		p.AliothFromUnderlay,
 		p.AliothToPod,
 	)
 }

@@ -18,9 +18,10 @@ import (
 
 // Names of the links.
 const (
-	linkFromTunnel = "from_tunnel"
-	linkConnect4   = "connect4"
-	linkConnect6   = "connect6"
+	linkFromTunnel   = "from_tunnel"
+	linkFromUnderlay = "from_underlay"
+	linkConnect4     = "connect4"
+	linkConnect6     = "connect6"
 )
 
 // links are the pinned attachments of the programs that do not belong to a pod's
@@ -54,12 +55,14 @@ type hooked struct {
 	attach   func() (link.Link, error)
 }
 
-func (l *links) onTunnel(name string, ifindex int, program *ebpf.Program) hooked {
+// onDevice is an attachment to the ingress of a device of the node; where is
+// its place among those of others.
+func (l *links) onDevice(name string, ifindex int, program *ebpf.Program, where link.Anchor) hooked {
 	return hooked{
 		name: name, program: program,
 		attached: func(lnk link.Link) (bool, error) { return attachedTo(lnk, uint32(ifindex)) },
 		attach: func() (link.Link, error) {
-			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: link.Head()})
+			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: where})
 		},
 	}
 }
@@ -92,7 +95,7 @@ func (l *links) upsert(h hooked) (changed bool, err error) {
 		if same {
 			return l.update(old, h)
 		}
-		// The tunnel has another device now, or somebody detached the link.
+		// It belongs to another device now, or somebody detached the link.
 		if err := os.Remove(l.path(h.name)); err != nil {
 			return false, fmt.Errorf("remove pin of an old link: %w", err)
 		}
@@ -151,14 +154,21 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
-// upsertAll attaches the current programs to the tunnel and to the sockets. It
+// upsertAll attaches the current programs to the node's devices and sockets. It
 // returns the names of the links that were not as they are now.
 func (l *links) upsertAll(cfg Config) (changed []string, err error) {
-	for _, h := range []hooked{
-		l.onTunnel(linkFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel),
+	wanted := []hooked{
+		l.onDevice(linkFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()),
 		l.onCgroup(linkConnect4, cfg.CgroupRoot, l.objects.AliothConnect4, ebpf.AttachCGroupInet4Connect),
 		l.onCgroup(linkConnect6, cfg.CgroupRoot, l.objects.AliothConnect6, ebpf.AttachCGroupInet6Connect),
-	} {
+	}
+	if cfg.UnderlayIfindex != 0 {
+		// Behind what the host's owner has put there.
+		wanted = append(wanted, l.onDevice(linkFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))
+	} else if err := os.Remove(l.path(linkFromUnderlay)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove pin of link %s: %w", linkFromUnderlay, err)
+	}
+	for _, h := range wanted {
 		other, err := l.upsert(h)
 		if err != nil {
 			return changed, err
@@ -178,7 +188,7 @@ func (l *links) retire(filters *filters) error {
 		return fmt.Errorf("list pinned links: %w", err)
 	}
 	for _, entry := range entries {
-		if slices.Contains([]string{linkFromTunnel, linkConnect4, linkConnect6}, entry.Name()) {
+		if slices.Contains([]string{linkFromTunnel, linkFromUnderlay, linkConnect4, linkConnect6}, entry.Name()) {
 			continue
 		}
 		if err := l.retireOne(entry.Name(), filters); err != nil {

@@ -43,6 +43,10 @@ type Config struct {
 	// VXLANIfindex is the node's VXLAN device in external (collect_md) mode,
 	// without learning. Required.
 	VXLANIfindex int
+	// UnderlayIfindex is the device that holds TunnelSource4. With it the
+	// programs push and pop the outer headers over IPv4 themselves; 0 leaves
+	// all of that to the VXLAN device.
+	UnderlayIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
 	// TunnelSource4 and TunnelSource6 are the addresses under which the other
@@ -85,6 +89,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
 		return c, fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
 	}
+	if c.UnderlayIfindex < 0 || c.UnderlayIfindex > math.MaxInt32 {
+		return c, fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", c.UnderlayIfindex)
+	}
+	if c.UnderlayIfindex != 0 && !c.TunnelSource4.IsValid() {
+		return c, errors.New("check configuration: UnderlayIfindex needs a TunnelSource4")
+	}
 	if c.ConnectionsPerInterface > math.MaxInt32 {
 		return c, fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
 			c.ConnectionsPerInterface, math.MaxInt32)
@@ -126,6 +136,7 @@ func (c Config) constants() (aliothConfig, error) {
 		NetnsCookie:             c.NetnsCookie,
 		LingerJiffies:           second,
 		VxlanIfindex:            uint32(c.VXLANIfindex),
+		UnderlayIfindex:         uint32(c.UnderlayIfindex),
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
 	}

@@ -7,14 +7,17 @@
 // # Programs and hooks
 //
 //	 pod a              pod b                          other nodes
-//	 eth0               eth0                                |
-//	  |                  ^                                  v
-//	  |                  | peer redirect               VXLAN device
+//	 eth0               eth0                             underlay
+//	  |                  ^                                  |
+//	  |                  | peer redirect                    |
 //	==|==================|==================================|=====
 //	  v                  |                                  v
-//	[from_pod] -- address table --+--- local --> b    [from_tunnel]
-//	  |   |                       +--- remote -> VXLAN      |
-//	  |   +- answers ARP, ND, a gateway's echo              +-> local pods
+//	[from_pod] -- address table --+--- local --> b    [from_underlay] --+
+//	  |   |                       +--- remote: push         | unusual   |
+//	  |   |                            or VXLAN             v           |
+//	  |   +- answers ARP, ND,                          VXLAN device     |
+//	  |      a gateway's echo                          [from_tunnel]    |
+//	  |                                                     +-----------+-> local pods
 //	  |
 //	  | the shadow door: source becomes the shadow
 //	  |   to the node's shadow    no bare SYN, mark 0
@@ -33,8 +36,9 @@
 //
 // [from_pod] (clsact ingress) and [to_pod] (clsact egress) sit on the host end
 // of every pod's veth, [from_pod] also on the far end of the node's own pair in
-// the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device, and
-// connect4 and connect6 at the cgroup root, where they send the kubelet's
+// the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
+// [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
+// address, and connect4 and connect6 at the cgroup root, where they send the kubelet's
 // probes and lifecycle hooks to shadows.
 //
 // # Maps

@@ -36,6 +36,7 @@ type labNode struct {
 	cfg      Config
 	state    State
 	underlay [2]netip.Addr
+	ifindex  int // of the underlay
 	uplink   int // towards outside
 }
 
@@ -191,6 +192,7 @@ func newLab(t *testing.T) *lab {
 }
 
 func (n *labNode) addUnderlay(t *testing.T, ifindex int) {
+	n.ifindex = ifindex
 	addAddr(t, ifindex, netip.PrefixFrom(n.underlay[0], 24))
 	addAddr(t, ifindex, netip.PrefixFrom(n.underlay[1], 64))
 }
@@ -220,7 +222,7 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 	n.cfg = Config{
 		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"),
 		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
-		TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
+		UnderlayIfindex: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
 	}
 	n.d = open(t, n.cfg)
 }

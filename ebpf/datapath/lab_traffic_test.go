@@ -169,6 +169,53 @@ func TestSegmentationStaysOffloaded(t *testing.T) {
 	}
 }
 
+// packetsOf counts what a node's tunnel device has sent and received.
+func (n *labNode) packetsOf(t *testing.T) (sent, received uint64) {
+	in(t, n.ns, func() {
+		device, err := netlink.LinkByIndex(n.cfg.VXLANIfindex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, received = device.Attrs().Statistics.TxPackets, device.Attrs().Statistics.RxPackets
+	})
+	return sent, received
+}
+
+// Node 1 reaches the other over IPv4, and is reached over IPv6.
+func TestOverIPv4TheTunnelsDeviceIsSpared(t *testing.T) {
+	l, red, _ := twoTenants(t)
+	for family := range 2 {
+		stream(t, red[10].ns, red[20].ns, red[10].addrs[family], red[20].addrs[family])
+	}
+	if sent, received := l.nodes[0].packetsOf(t); sent != 0 || received == 0 {
+		t.Errorf("the device of node 1 sent %d packets and received %d; want none sent, and the other node's received", sent, received)
+	}
+	if sent, received := l.nodes[1].packetsOf(t); sent == 0 || received != 0 {
+		t.Errorf("the device of node 2 sent %d packets and received %d; want its own sent, and none received", sent, received)
+	}
+}
+
+func TestPacketsThatTheUnderlayCannotTakeWholeArrive(t *testing.T) {
+	l, red, _ := twoTenants(t)
+	for _, n := range l.nodes {
+		in(t, n.ns, func() {
+			underlay, err := netlink.LinkByIndex(n.ifindex)
+			if err == nil {
+				err = netlink.LinkSetMTU(underlay, 1300)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	for family := range 2 {
+		to := netip.AddrPortFrom(red[20].addrs[family], 9000)
+		if !datagram(t, red[10].ns, red[20].ns, to, 1350, patience) {
+			t.Errorf("a datagram to %s that is longer than the underlay takes did not arrive", to)
+		}
+	}
+}
+
 // joinVPC gives a node an interface of its own in a VPC, as the node's own in
 // the default VPC.
 func (l *lab) joinVPC(node int, vni uint32, number int, mac MAC) (addrs []netip.Addr) {

@@ -83,7 +83,9 @@ type world struct {
 	podA, podB, twin, open, main, node int
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes a world with its datapath open, whose configuration may be
+// adapted from inside the world's namespace.
+func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 	t.Helper()
 	ns := inNetns(t)
 	w := &world{
@@ -91,10 +93,14 @@ func newWorld(t *testing.T) *world {
 		podA: addPair(t, "pod-a", "pod-a-peer"), podB: addPair(t, "pod-b", "pod-b-peer"), twin: addPair(t, "twin", "twin-peer"),
 		open: addPair(t, "open", "open-peer"), main: addPair(t, "main", "main-peer"), node: addPair(t, "node", "node-peer"),
 	}
-	w.Datapath = open(t, Config{
+	cfg := Config{
 		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
 		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: 4096,
-	})
+	}
+	for _, f := range adapt {
+		f(&cfg)
+	}
+	w.Datapath = open(t, cfg)
 	if err := w.Apply(w.state()); err != nil {
 		t.Fatalf("apply: %v", err)
 	}

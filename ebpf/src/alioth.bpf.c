@@ -233,18 +233,11 @@ static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct p
 	return deliver_local(skb, pkt, address->ifindex);
 }
 
-static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt)
+/* sent_by_node decides about the inner packet that a known node has sent. */
+static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct packet *pkt)
 {
-	struct addr node = {};
-	enum reason reason = outer_source(skb, pkt, &node);
+	enum reason reason = parse_eth(skb, pkt);
 
-	if (reason)
-		return reason;
-	if (!bpf_map_lookup_elem(&alioth_nodes, &node))
-		return DROP_UNKNOWN_NODE;
-	if (!bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni))
-		return DROP_UNKNOWN_VNI;
-	reason = parse_eth(skb, pkt);
 	if (reason)
 		return reason;
 	if (pkt->ethertype == bpf_htons(ETH_P_ARP))
@@ -256,6 +249,20 @@ static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct pac
 	if (reason)
 		return reason;
 	return deliver_inner(skb, pkt);
+}
+
+static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct addr node = {};
+	enum reason reason = outer_source(skb, pkt, &node);
+
+	if (reason)
+		return reason;
+	if (!bpf_map_lookup_elem(&alioth_nodes, &node))
+		return DROP_UNKNOWN_NODE;
+	if (!bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni))
+		return DROP_UNKNOWN_VNI;
+	return sent_by_node(skb, pkt);
 }
 
 /* The two programs of an interface are filters of its clsact qdisc. */
@@ -281,6 +288,19 @@ int alioth_from_tunnel(struct __sk_buff *skb)
 	struct packet pkt = { .direction = DIRECTION_FROM_TUNNEL };
 
 	return finish(skb, &pkt, from_tunnel(skb, &pkt));
+}
+
+/* What it does not take goes on to the host's stack and the tunnel's device,
+ * and so to alioth_from_tunnel.
+ */
+SEC("tcx/ingress")
+int alioth_from_underlay(struct __sk_buff *skb)
+{
+	struct packet pkt = { .direction = DIRECTION_FROM_TUNNEL };
+
+	if (!pop_outer(skb, &pkt))
+		return TCX_NEXT;
+	return finish(skb, &pkt, sent_by_node(skb, &pkt));
 }
 
 SEC("cgroup/connect4")

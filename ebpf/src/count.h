@@ -63,7 +63,7 @@ static __always_inline void report_drop(struct __sk_buff *skb, const struct pack
 /* finish turns the reason into what the hook returns, and counts it. */
 static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enum reason reason)
 {
-	count(reason, pkt->direction, skb->len);
+	count(reason, pkt->direction, skb->len - pkt->outer);
 	switch (reason) {
 	case FORWARDED_LOCAL:
 	case FORWARDED_REMOTE:

@@ -6,11 +6,10 @@
 #define ALIOTH_DELIVER_H
 
 #include "maps.h"
+#include "outer.h"
 #include "rewrite.h"
 
 #define VNI_BITS 32
-/* Bounds the way of a packet over nodes that play a role for its VPC. */
-#define OUTER_TTL 8
 
 /* unmark takes off what a packet of the node's own stack may still carry: the
  * marks mean something to the host's rules only where the door has set them,
@@ -88,8 +87,9 @@ static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, c
 	return BPF_F_TUNINFO_IPV6;
 }
 
-static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt,
-						  const struct interface *from, const struct address *to)
+/* by_device leaves the outer headers to the tunnel's device. */
+static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					     const struct address *to)
 {
 	struct bpf_tunnel_key key = {};
 	__u64 flags = tunnel_key(&key, pkt->vni, &to->node);
@@ -98,9 +98,29 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 		return DROP_REWRITE_FAILED;
 	if (bpf_skb_set_tunnel_key(skb, &key, sizeof(key), flags))
 		return DROP_REWRITE_FAILED;
-	unmark(skb);
 	pkt->action = bpf_redirect(alioth_config.vxlan_ifindex, 0);
 	return FORWARDED_REMOTE;
+}
+
+static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt,
+						  const struct interface *from, const struct address *to)
+{
+	struct bpf_redir_neigh next = {};
+	__u32 device = way_to(skb, pkt, &to->node, &next);
+
+	unmark(skb);
+	if (!device)
+		return by_device(skb, pkt, from, to);
+	switch (push_outer(skb, pkt, from, to)) {
+	case PUSHED:
+		pkt->action = bpf_redirect_neigh(device, &next, sizeof(next), 0);
+		return FORWARDED_REMOTE;
+	case NOT_PUSHED:
+		return by_device(skb, pkt, from, to);
+	case HALF_PUSHED:
+		break;
+	}
+	return DROP_REWRITE_FAILED;
 }
 
 /* echo_gateway answers an echo request to a gateway in place. Swapping the two

@@ -134,7 +134,10 @@ struct config {
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
 	__u16 pad;
-	__u32 pad2;
+	/* The device that holds tunnel_source[FAMILY_V4]; 0: the tunnel's device
+	 * carries everything.
+	 */
+	__u32 underlay_ifindex;
 };
 
 enum interface_flag {

@@ -58,7 +58,33 @@ enum {
 	BPF_F_ZERO_CSUM_TX = 1 << 1,
 };
 
+/* Flags and modes of bpf_skb_adjust_room and bpf_csum_level. */
 enum {
+	BPF_ADJ_ROOM_MAC = 1,
+	BPF_F_ADJ_ROOM_FIXED_GSO = 1 << 0,
+	BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 = 1 << 1,
+	BPF_F_ADJ_ROOM_ENCAP_L4_UDP = 1 << 4,
+	BPF_F_ADJ_ROOM_NO_CSUM_RESET = 1 << 5,
+	BPF_F_ADJ_ROOM_ENCAP_L2_ETH = 1 << 6,
+	BPF_F_ADJ_ROOM_DECAP_L3_IPV4 = 1 << 7,
+	BPF_F_ADJ_ROOM_DECAP_L3_IPV6 = 1 << 8,
+	BPF_CSUM_LEVEL_DEC = 2,
+};
+#define BPF_F_ADJ_ROOM_ENCAP_L2(len) ((__u64)(len) << 56)
+
+/* Flags and results of bpf_fib_lookup. */
+enum {
+	BPF_FIB_LOOKUP_OUTPUT = 1 << 1,
+	BPF_FIB_LOOKUP_SKIP_NEIGH = 1 << 2,
+	BPF_FIB_LKUP_RET_SUCCESS = 0,
+};
+
+enum {
+	AF_INET = 2,
+};
+
+enum {
+	TCX_NEXT = -1,
 	TC_ACT_OK = 0,
 	TC_ACT_SHOT = 2,
 	TC_ACT_REDIRECT = 7,
@@ -144,6 +170,35 @@ struct bpf_tunnel_key {
 	};
 };
 
+struct bpf_fib_lookup {
+	__u8 family;
+	__u8 l4_protocol;
+	__be16 sport;
+	__be16 dport;
+	__u16 tot_len;
+	__u32 ifindex;
+	__u32 rt_metric;
+	union {
+		__be32 ipv4_src;
+		__u32 ipv6_src[4];
+	};
+	union {
+		__be32 ipv4_dst;
+		__u32 ipv6_dst[4];
+	};
+	__u32 tbid;
+	__u8 smac[6];
+	__u8 dmac[6];
+};
+
+struct bpf_redir_neigh {
+	__u32 nh_family;
+	union {
+		__be32 ipv4_nh;
+		__u32 ipv6_nh[4];
+	};
+};
+
 struct ethhdr {
 	__u8 h_dest[6];
 	__u8 h_source[6];
@@ -171,6 +226,13 @@ struct ipv6hdr {
 	__u8 hop_limit;
 	__be32 saddr[4];
 	__be32 daddr[4];
+};
+
+struct udphdr {
+	__be16 source;
+	__be16 dest;
+	__be16 len;
+	__sum16 check;
 };
 
 /* enum sock_flags: only the name matters, the value is relocated. */

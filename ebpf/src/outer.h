@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The tunnel's outer headers (RFC 7348 section 5), pushed and popped here for
+ * the usual packet: over IPv4, along a route that it fits. That spares it the
+ * tunnel's device and the host's stack on both nodes. Everything else goes
+ * through the device, which fragments, speaks IPv6, and translates congestion
+ * marks on arrival.
+ */
+#ifndef ALIOTH_OUTER_H
+#define ALIOTH_OUTER_H
+
+#include "maps.h"
+#include "parse.h"
+
+/* Bounds the way of a packet over nodes that play a role for its VPC. */
+#define OUTER_TTL 8
+
+#define IPV4_DONT_FRAGMENT 0x4000
+#define VXLAN_HAS_VNI 0x08000000
+#define ECN_MASK 3
+#define ECN_ECT_0 2
+#define ECN_CE 3
+
+/* Source ports that RFC 7348 recommends: 49152 to 65535. */
+#define SOURCE_PORT_FIRST 49152
+#define SOURCE_PORT_MASK 0x3fff
+
+/* What lies between the outer Ethernet header and the inner IP header. */
+struct outer {
+	struct iphdr ip;
+	struct udphdr udp;
+	__be32 vxlan_flags;
+	__be32 vni; /* in the upper 24 bits */
+	struct ethhdr inner;
+	__u16 pad; /* not on the wire */
+};
+#define OUTER_LEN (20 + 8 + 8 + 14)
+
+enum pushing { PUSHED, NOT_PUSHED, HALF_PUSHED };
+
+/* inner_len tells how many bytes of the packet go onto the wire at once, inner
+ * Ethernet header included: of one segment, if it will be cut. 0 when it can't
+ * be told.
+ */
+static __always_inline __u32 inner_len(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__u8 offset;
+
+	if (!skb->gso_size)
+		return skb->len;
+	if (pkt->proto == IPPROTO_UDP)
+		return pkt->l4 + sizeof(struct udphdr) + skb->gso_size;
+	if (pkt->proto != IPPROTO_TCP || bpf_skb_load_bytes(skb, pkt->l4 + 12, &offset, sizeof(offset)))
+		return 0;
+	return pkt->l4 + (offset >> 4) * 4 + skb->gso_size;
+}
+
+/* way_to asks the host's routes for the way to a node. Returns the device, and
+ * the next hop in next; 0 when the tunnel's device has to find it, above all
+ * for a packet that does not fit.
+ */
+static __always_inline __u32 way_to(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
+				    struct bpf_redir_neigh *next)
+{
+	const __u32 *w = (const __u32 *)node->b;
+	struct bpf_fib_lookup route = { .family = AF_INET, .l4_protocol = IPPROTO_UDP };
+	struct addr source;
+	__u32 len;
+
+	if (!alioth_config.underlay_ifindex || w[0] || w[1] || w[2] != bpf_htonl(0xffff))
+		return 0;
+	len = inner_len(skb, pkt);
+	if (!len || len > 0xffff - OUTER_LEN)
+		return 0;
+	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
+	route.tot_len = len - ETH_HLEN + OUTER_LEN;
+	route.ifindex = alioth_config.underlay_ifindex;
+	route.ipv4_src = addr_v4(&source);
+	route.ipv4_dst = w[3];
+	if (bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH) !=
+		    BPF_FIB_LKUP_RET_SUCCESS ||
+	    route.family != AF_INET)
+		return 0;
+	next->nh_family = AF_INET;
+	next->ipv4_nh = route.ipv4_dst;
+	return route.ifindex;
+}
+
+/* ecn returns the packet's congestion bits. */
+static __always_inline __u8 ecn(struct __sk_buff *skb, enum family family)
+{
+	__u8 head[2];
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, head, sizeof(head)))
+		return 0;
+	return (family == FAMILY_V4 ? head[1] : head[1] >> 4) & ECN_MASK;
+}
+
+/* ipv4_check returns the checksum of a header without options, whose own field
+ * is zero.
+ */
+static __always_inline __sum16 ipv4_check(const struct iphdr *ip)
+{
+	const __u16 *word = (const __u16 *)ip;
+	__u32 sum = 0;
+
+#pragma unroll
+	for (int i = 0; i < (int)(sizeof(*ip) / 2); i++)
+		sum += word[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+/* describe_outer fills the headers for a packet of len bytes, inner Ethernet
+ * header included. A packet that will be cut may be longer than a length field
+ * can tell; whoever cuts it fills that in.
+ */
+static __always_inline void describe_outer(struct __sk_buff *skb, const struct packet *pkt, const struct address *to,
+					   struct outer *outer)
+{
+	__u32 len = skb->len - ETH_HLEN + OUTER_LEN;
+	__u8 inner_ecn = ecn(skb, pkt->family);
+	struct addr source;
+
+	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
+	outer->ip.version = 4;
+	outer->ip.ihl = sizeof(outer->ip) / 4;
+	/* RFC 6040 section 4.1, normal mode for what must not be lost on the
+	 * way back: a mark that the pod set itself stays inside.
+	 */
+	outer->ip.tos = inner_ecn == ECN_CE ? ECN_ECT_0 : inner_ecn;
+	outer->ip.tot_len = len > 0xffff ? 0 : bpf_htons(len);
+	outer->ip.frag_off = bpf_htons(IPV4_DONT_FRAGMENT);
+	outer->ip.ttl = OUTER_TTL;
+	outer->ip.protocol = IPPROTO_UDP;
+	outer->ip.saddr = addr_v4(&source);
+	outer->ip.daddr = addr_v4(&to->node);
+	outer->ip.check = ipv4_check(&outer->ip);
+	outer->udp.source = bpf_htons(SOURCE_PORT_FIRST + (bpf_get_hash_recalc(skb) & SOURCE_PORT_MASK));
+	outer->udp.dest = alioth_config.tunnel_port;
+	len -= sizeof(outer->ip);
+	outer->udp.len = len > 0xffff ? 0 : bpf_htons(len);
+	outer->vxlan_flags = bpf_htonl(VXLAN_HAS_VNI);
+	outer->vni = bpf_htonl(pkt->vni << 8);
+}
+
+/* push_outer puts the outer headers in front of the packet. HALF_PUSHED leaves
+ * one that can only be dropped, NOT_PUSHED the packet as it was.
+ */
+static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					       const struct address *to)
+{
+	const __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			    BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+	struct outer outer = {};
+
+	describe_outer(skb, pkt, to, &outer);
+	__builtin_memcpy(outer.inner.h_dest, to->mac, 6);
+	__builtin_memcpy(outer.inner.h_source, from->mac, 6);
+	outer.inner.h_proto = pkt->ethertype;
+	if (bpf_skb_adjust_room(skb, OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
+		return NOT_PUSHED;
+	pkt->outer = OUTER_LEN;
+	return bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_LEN, 0) ? HALF_PUSHED : PUSHED;
+}
+
+/* tunnelled tells whether outer is the header of a usual packet of the tunnel
+ * to this node.
+ */
+static __always_inline bool tunnelled(const struct outer *outer)
+{
+	struct addr own;
+
+	addr_from_config(&own, &alioth_config.tunnel_source[FAMILY_V4]);
+	return outer->ip.version == 4 && outer->ip.ihl == sizeof(outer->ip) / 4 && outer->ip.protocol == IPPROTO_UDP &&
+	       outer->ip.daddr == addr_v4(&own) && outer->udp.dest == alioth_config.tunnel_port &&
+	       !(outer->ip.frag_off & bpf_htons(IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT_OFFSET)) &&
+	       (outer->ip.tos & ECN_MASK) != ECN_CE && !outer->udp.check &&
+	       outer->vxlan_flags == bpf_htonl(VXLAN_HAS_VNI) &&
+	       (outer->inner.h_proto == bpf_htons(ETH_P_IP) || outer->inner.h_proto == bpf_htons(ETH_P_IPV6));
+}
+
+/* read_outer reads the outer headers of a packet from a known node for a VPC
+ * that is here. False leaves the packet to the tunnel's device, which also
+ * counts why it is refused.
+ */
+static __always_inline bool read_outer(struct __sk_buff *skb, struct packet *pkt, struct ethhdr *inner)
+{
+	struct outer *outer;
+	struct addr node;
+
+	if (skb->pkt_type != PACKET_HOST || skb->vlan_present || skb->protocol != bpf_htons(ETH_P_IP))
+		return false;
+	outer = (void *)(long)skb->data + ETH_HLEN;
+	if ((void *)outer + OUTER_LEN > (void *)(long)skb->data_end || !tunnelled(outer))
+		return false;
+	addr_from_v4(&node, outer->ip.saddr);
+	pkt->vni = bpf_ntohl(outer->vni) >> 8;
+	*inner = outer->inner;
+	return bpf_map_lookup_elem(&alioth_nodes, &node) && bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
+}
+
+/* pop_outer takes the outer headers of such a packet away. False leaves it as
+ * it was.
+ */
+static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+	struct ethhdr inner;
+
+	if (!read_outer(skb, pkt, &inner))
+		return false;
+	flags |= inner.h_proto == bpf_htons(ETH_P_IP) ? BPF_F_ADJ_ROOM_DECAP_L3_IPV4 : BPF_F_ADJ_ROOM_DECAP_L3_IPV6;
+	if (bpf_skb_adjust_room(skb, -OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
+		return false;
+	/* What the NIC vouched for first was the outer checksum. */
+	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
+	/* A packet whose header can't be written fails every check to come. */
+	bpf_skb_store_bytes(skb, 0, &inner, sizeof(inner), 0);
+	return true;
+}
+
+#endif
