@@ -159,7 +159,7 @@ func (c *Cluster) path(elem ...string) string {
 func (c *Cluster) machine(name string) node.Machine {
 	return node.Machine{
 		Name: name, Dir: c.path("nodes", name),
-		Daemons: c.cgroups.DaemonsDir(name), Logs: c.path("logs"),
+		Daemons: c.cgroups.DaemonsDirs(name), Logs: c.path("logs"),
 	}
 }
 

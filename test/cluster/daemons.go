@@ -75,7 +75,7 @@ func (c *Cluster) boot(nodeName string) error {
 	return c.state.update(func(s *State) {
 		s.setDaemon(Daemon{
 			Node: nodeName, ID: child.ID,
-			Spec: process.Spec{Name: nodeName + "/holder", Log: machine.LogFile("holder"), Cgroup: machine.Daemons},
+			Spec: process.Spec{Name: nodeName + "/holder", Log: machine.LogFile("holder"), Cgroups: machine.Daemons},
 		})
 	})
 }

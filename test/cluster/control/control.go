@@ -134,6 +134,6 @@ func (p Plane) spec(name string, args ...string) process.Spec {
 	return process.Spec{
 		Name: p.Machine.Name + "/" + name, Args: args,
 		Env: node.Environment(),
-		Log: p.Machine.LogFile(name), Cgroup: p.Machine.Daemons,
+		Log: p.Machine.LogFile(name), Cgroups: p.Machine.Daemons,
 	}
 }

@@ -25,7 +25,7 @@ func newPlane(t *testing.T) Plane {
 		Dir: filepath.Join(t.TempDir(), "control"), Bin: "/k8s",
 		Address:       netip.MustParseAddr("192.168.77.1"),
 		ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd96::/112")},
-		Machine:       node.Machine{Name: "n1", Logs: "/logs", Daemons: "/cg"},
+		Machine:       node.Machine{Name: "n1", Logs: "/logs", Daemons: []string{"/cg"}},
 	}
 }
 

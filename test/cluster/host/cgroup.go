@@ -22,7 +22,7 @@ import (
 const daemonsGroup = "daemons"
 
 // Create makes the cgroup called name in every hierarchy, ready to be a
-// kubelet's cgroup root, and a leaf for the daemons in cgroup2.
+// kubelet's cgroup root, and a leaf for the daemons.
 func (c Cgroups) Create(name string) error {
 	for _, root := range c.Roots() {
 		dir := filepath.Join(root, name)
@@ -42,15 +42,24 @@ func (c Cgroups) Create(name string) error {
 			}
 		}
 	}
-	if err := os.MkdirAll(c.DaemonsDir(name), 0o755); err != nil {
-		return fmt.Errorf("make a cgroup for the daemons: %w", err)
+	for _, dir := range c.DaemonsDirs(name) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make a cgroup for the daemons: %w", err)
+		}
 	}
 	return nil
 }
 
-// DaemonsDir is the cgroup2 folder in which the daemons of name are started.
-func (c Cgroups) DaemonsDir(name string) string {
-	return filepath.Join(c.Unified, name, daemonsGroup)
+// DaemonsDirs are the folders of the cgroup of name's daemons: that of cgroup2
+// and, where cgroup v1 shares out the CPU, its own. There they are one group
+// beside the pods, as with systemd, instead of many processes that each count
+// as much as all pods together.
+func (c Cgroups) DaemonsDirs(name string) []string {
+	dirs := []string{filepath.Join(c.Unified, name, daemonsGroup)}
+	if cpu, ok := c.V1["cpu"]; ok {
+		dirs = append(dirs, filepath.Join(cpu, name, daemonsGroup))
+	}
+	return dirs
 }
 
 // inheritCpuset fills in what a new v1 cpuset lacks: without CPUs and memory

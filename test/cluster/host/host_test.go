@@ -111,7 +111,7 @@ func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
 	if err := c.Create(name); err != nil {
 		t.Errorf("creating it again: %v", err)
 	}
-	group, err := os.Open(c.DaemonsDir(name))
+	group, err := os.Open(c.DaemonsDirs(name)[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
 		Args: []string{filepath.Join(bin, "containerd"), "--config", config},
 		// It finds its shim and runc by PATH.
 		Env: Environment(bin),
-		Log: m.LogFile("containerd"), Cgroup: m.Daemons,
+		Log: m.LogFile("containerd"), Cgroups: m.Daemons,
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func (m Machine) Kubelet(c Membership) (process.Spec, error) {
 			"--node-ip=" + nodeIP,
 		},
 		Env: Environment(),
-		Log: m.LogFile("kubelet"), Cgroup: m.Daemons,
+		Log: m.LogFile("kubelet"), Cgroups: m.Daemons,
 	}, nil
 }
 

@@ -26,8 +26,8 @@ type Machine struct {
 	Name string
 	// Dir holds everything that the node writes.
 	Dir string
-	// Daemons is the cgroup2 folder of its daemons.
-	Daemons string
+	// Daemons are the folders of the cgroup of its daemons, cgroup2's first.
+	Daemons []string
 	// Logs is the folder for the logs of its daemons.
 	Logs string
 }
@@ -82,7 +82,7 @@ func (m Machine) Boot() (*process.Child, error) {
 		var err error
 		holder, err = process.Start(process.Spec{
 			Name: m.Name + "/holder", Args: []string{"/bin/sleep", "infinity"},
-			Log: m.LogFile("holder"), Cgroup: m.Daemons,
+			Log: m.LogFile("holder"), Cgroups: m.Daemons,
 		})
 		return err
 	})

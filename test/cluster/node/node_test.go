@@ -135,7 +135,7 @@ func bootNode(t *testing.T) (Machine, process.ID) {
 		t.Fatal(err)
 	}
 	m := newMachine(t)
-	m.Daemons = cgroups.DaemonsDir(topology.Node(1))
+	m.Daemons = cgroups.DaemonsDirs(topology.Node(1))
 	holder, err := m.Boot()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,8 +44,9 @@ type Spec struct {
 	Env []string `json:"env,omitempty"`
 	// Log is the file to which standard output and error are appended.
 	Log string `json:"log"`
-	// Cgroup is the cgroup2 folder in which the process starts.
-	Cgroup string `json:"cgroup"`
+	// Cgroups are the folders of the process's cgroups: it starts in the
+	// first, which is one of cgroup2, and joins the others.
+	Cgroups []string `json:"cgroups"`
 }
 
 // Child is a daemon started by this process.
@@ -63,7 +65,7 @@ func Start(spec Spec) (*Child, error) {
 		return nil, fmt.Errorf("open the log of %s: %w", spec.Name, err)
 	}
 	defer log.Close()
-	group, err := os.Open(spec.Cgroup)
+	group, err := os.Open(spec.Cgroups[0])
 	if err != nil {
 		return nil, fmt.Errorf("open the cgroup of %s: %w", spec.Name, err)
 	}
@@ -86,7 +88,22 @@ func Start(spec Spec) (*Child, error) {
 		_ = cmd.Wait()
 		close(child.done)
 	}()
+	if err := child.join(spec.Cgroups[1:]); err != nil {
+		return nil, errors.Join(err, child.ID.Signal(unix.SIGKILL))
+	}
 	return child, nil
+}
+
+// join moves the daemon into further cgroups. One that has ended already says
+// so elsewhere.
+func (c *Child) join(groups []string) error {
+	for _, dir := range groups {
+		err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(c.ID.PID)), 0)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("move %s into its cgroup: %w", c.spec.Name, err)
+		}
+	}
+	return nil
 }
 
 // Exited is closed when the daemon has ended.

@@ -31,7 +31,7 @@ func daemonSpec(t *testing.T, script string) Spec {
 	}
 	return Spec{
 		Name: "test/daemon", Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
-		Log: filepath.Join(t.TempDir(), "log"), Cgroup: cgroup,
+		Log: filepath.Join(t.TempDir(), "log"), Cgroups: []string{cgroup},
 	}
 }
 
@@ -55,6 +55,43 @@ func startDaemon(t *testing.T, script string) *Child {
 	}
 	endWithTest(t, child)
 	return child
+}
+
+func TestADaemonJoinsItsCgroups(t *testing.T) {
+	mounts, err := host.Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu, ok := host.FindCgroups(mounts).V1["cpu"]
+	if !ok {
+		t.Skip("needs a cgroup v1 hierarchy for the CPU")
+	}
+	spec := daemonSpec(t, "exec sleep 60")
+	group, err := os.MkdirTemp(cpu, "alioth-process-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Cgroups = append(spec.Cgroups, group)
+	child, err := Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	if want := fmt.Sprintf("%d\n", child.ID.PID); err != nil || string(member) != want {
+		t.Errorf("processes of the group: %q, %v; want %q", member, err, want)
+	}
+	if err := child.ID.Signal(unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	<-child.Exited()
+	if err := os.Remove(group); err != nil {
+		t.Error(err)
+	}
+	spec.Cgroups[1] = filepath.Join(cpu, "alioth-process-test-absent")
+	if child, err := Start(spec); err == nil {
+		endWithTest(t, child)
+		t.Error("a daemon started without one of its cgroups")
+	}
 }
 
 func TestADaemonHasItsOwnSessionAndEndsWhenTold(t *testing.T) {
