@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -88,11 +89,21 @@ func configureIPv6(h *netlink.Handle, link netlink.Link, spec attach.Spec) error
 		settings = append(settings, [2]string{"disable_ipv6", "0"})
 	}
 	for _, s := range settings {
-		if err := os.WriteFile(filepath.Join(dir, s[0]), []byte(s[1]), 0o644); err != nil {
+		if err := set(filepath.Join(dir, s[0]), s[1]); err != nil {
 			return fmt.Errorf("set IPv6 setting %s: %w", s[0], err)
 		}
 	}
 	return nil
+}
+
+// set writes a setting that has another value. The kernel takes its lock of all
+// devices for some also when nothing changes.
+func set(path, value string) error {
+	now, err := os.ReadFile(path)
+	if err == nil && strings.TrimSpace(string(now)) == value {
+		return nil
+	}
+	return os.WriteFile(path, []byte(value), 0o644)
 }
 
 func hasIPv6(spec attach.Spec) bool {

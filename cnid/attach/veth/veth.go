@@ -113,6 +113,10 @@ func (a *Attacher) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spe
 	attrs.Name = a.HostName(spec.ContainerID, spec.IfName)
 	attrs.HardwareAddr = a.mac
 	attrs.MTU = spec.MTU
+	// A pair made with a queue for each CPU uses one, too, but gives the
+	// others back at once, for which the kernel waits, with the lock held
+	// that every change of a device on the machine needs.
+	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
 	pair := &netlink.Veth{
 		LinkAttrs: attrs,
 		PeerName:  spec.IfName, PeerHardwareAddr: spec.MAC, PeerMTU: uint32(spec.MTU),
@@ -168,13 +172,22 @@ func (a *Attacher) configure(ctx context.Context, pod ns.NetNS, host netlink.Lin
 }
 
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
-// address: the node must not talk to the pod on its own account.
+// address: the node must not talk to the pod on its own account. It has the
+// qdisc for the programs to come, because a device that is up is stopped while
+// it gets one, and the kernel waits for that under its lock.
 func (a *Attacher) configureHost(host netlink.Link, spec attach.Spec) error {
 	return errors.Join(
 		a.host.LinkSetAlias(host, mark(spec)),
 		setNoLinkLocal(a.host, host),
 		a.host.LinkSetARPOff(host),
+		a.host.QdiscAdd(clsact(host.Attrs().Index)),
 		a.host.LinkSetUp(host))
+}
+
+func clsact(ifindex int) netlink.Qdisc {
+	return &netlink.GenericQdisc{QdiscType: "clsact", QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
 }
 
 // setNoLinkLocal stops the kernel from giving the device an IPv6 link-local

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,29 @@ func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink
 		return err
 	})
 	return link
+}
+
+// Each of these spares everybody on the machine a wait of the kernel's under
+// the lock of all devices.
+func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	s := spec(pod)
+	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	host, end := linkByName(t, n.Namespace, n.attacher.HostName(s.ContainerID, s.IfName)), linkByName(t, pod, s.IfName)
+	for _, a := range []*netlink.LinkAttrs{host.Attrs(), end.Attrs()} {
+		if a.NumTxQueues != 1 || a.NumRxQueues != 1 {
+			t.Errorf("%s was made with %d and %d queues, want one each", a.Name, a.NumTxQueues, a.NumRxQueues)
+		}
+	}
+	n.Do(t, func() error {
+		qdiscs, err := netlink.QdiscList(host)
+		if !slices.ContainsFunc(qdiscs, func(q netlink.Qdisc) bool { return q.Type() == "clsact" }) {
+			t.Errorf("the host end has no place for programs: %v", qdiscs)
+		}
+		return err
+	})
 }
 
 func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
