@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilexec "k8s.io/client-go/util/exec"
@@ -114,7 +116,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startPods(t, c)
+	startPods(t, c, "pod", images.TestTool)
 	t.Run("commands run in pods, on nodes and on further hosts", func(t *testing.T) { testCommands(t, c) })
 	t.Run("pods resolve names and reach each other across nodes", func(t *testing.T) { testTraffic(t, c) })
 	t.Run("a killed container is started again", func(t *testing.T) { testKill(t, c) })
@@ -210,14 +212,15 @@ spec:
 ---
 `
 
-// startPods starts the pods pod1 and pod2, each on the node of that number.
-func startPods(t *testing.T, c *cluster.Cluster) {
+// startPods starts the pods <prefix>1 and <prefix>2, each on the node of that
+// number.
+func startPods(t *testing.T, c *cluster.Cluster, prefix, image string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var manifest strings.Builder
 	for i, n := range c.Nodes() {
-		fmt.Fprintf(&manifest, podManifest, fmt.Sprintf("pod%d", i+1), n.Name, images.TestTool)
+		fmt.Fprintf(&manifest, podManifest, fmt.Sprintf("%s%d", prefix, i+1), n.Name, image)
 	}
 	err := cluster.WaitFor(ctx, "the ServiceAccount exists", func(ctx context.Context) error {
 		return c.Apply(ctx, []byte(manifest.String()))
@@ -226,7 +229,7 @@ func startPods(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	for i := range c.Nodes() {
-		if err := c.WaitPodReady(ctx, "default", fmt.Sprintf("pod%d", i+1)); err != nil {
+		if err := c.WaitPodReady(ctx, "default", fmt.Sprintf("%s%d", prefix, i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -362,7 +365,34 @@ func testStop(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
+// foreignImage writes an archive of an image that the lab does not know: the
+// test tool's under another name.
+func (f *fixture) foreignImage(t *testing.T, ref string) (path string) {
+	t.Helper()
+	builder := images.Builder{Root: f.root, Out: filepath.Join(f.options.Dir, "images")}
+	built, err := builder.Build(t.Context(), images.TestTool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(built.Path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "foreign.tar")
+	if err := tarball.WriteToFile(path, tag, image); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// testUpAgain brings a running lab up once more, with one image more.
 func (f *fixture) testUpAgain(t *testing.T, c *cluster.Cluster) {
+	const ref = "registry.example/somebody/tool:1"
+	f.options.Images = []string{f.foreignImage(t, ref)}
 	before := processes(t, c)
 	again, err := cluster.Up(t.Context(), f.root, f.options)
 	if err != nil {
@@ -371,6 +401,7 @@ func (f *fixture) testUpAgain(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(before, processes(t, again)); diff != "" {
 		t.Errorf("daemons (-before +after):\n%s", diff)
 	}
+	startPods(t, again, "foreign", ref)
 }
 
 // processes returns the lab's daemons by name.
