@@ -30,6 +30,24 @@ type links struct {
 	dir     string
 	objects *aliothObjects
 	log     *slog.Logger
+	// held keeps each link open: one whose pin is removed would end, and
+	// packets would go without it until it is missed.
+	held map[string]link.Link
+}
+
+func (l *links) close() {
+	for _, held := range l.held {
+		held.Close()
+	}
+	l.held = nil
+}
+
+// hold keeps lnk in the place of the one that was held under this name.
+func (l *links) hold(name string, lnk link.Link) {
+	if before, ok := l.held[name]; ok {
+		before.Close()
+	}
+	l.held[name] = lnk
 }
 
 func (l *links) path(name string) string { return filepath.Join(l.dir, name) }
@@ -84,16 +102,21 @@ func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.Att
 // upsert makes h's program that of the pinned link, and says whether it was
 // another one's, or the link was none of ours any more.
 func (l *links) upsert(h hooked) (changed bool, err error) {
+	repinned, err := l.repin(h.name)
+	if err != nil {
+		return false, err
+	}
 	old, err := link.LoadPinnedLink(l.path(h.name), nil)
 	switch {
 	case err == nil:
-		defer old.Close()
+		l.hold(h.name, old)
 		same, err := h.attached(old)
 		if err != nil {
 			return false, err
 		}
 		if same {
-			return l.update(old, h)
+			updated, err := l.update(old, h)
+			return updated || repinned, err
 		}
 		// It belongs to another device now, or somebody detached the link.
 		if err := os.Remove(l.path(h.name)); err != nil {
@@ -128,13 +151,32 @@ func (l *links) update(old link.Link, h hooked) (changed bool, err error) {
 	return true, nil
 }
 
+// repin puts the pin of a link that is held back where somebody removed it.
+func (l *links) repin(name string) (repinned bool, err error) {
+	held, ok := l.held[name]
+	if !ok {
+		return false, nil
+	}
+	if _, err := os.Stat(l.path(name)); !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	// The library knows where it has pinned the link, and would move that.
+	if err := held.Unpin(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("forget pin of link %s: %w", name, err)
+	}
+	if err := held.Pin(l.path(name)); err != nil {
+		return false, fmt.Errorf("pin link %s again: %w", name, err)
+	}
+	return true, nil
+}
+
 // pin makes a link outlive the process. A link that cannot be pinned is taken
 // away again.
 func (l *links) pin(fresh link.Link, name string) error {
-	defer fresh.Close()
 	if err := fresh.Pin(l.path(name)); err != nil {
-		return fmt.Errorf("pin link %s: %w", name, err)
+		return errors.Join(fmt.Errorf("pin link %s: %w", name, err), fresh.Close())
 	}
+	l.hold(name, fresh)
 	l.log.Debug("attached program", "link", name)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 )
 
 // Datapath is the loaded datapath of a node. Its methods may be called
@@ -75,13 +76,14 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 		log:     log,
 		objects: objects,
 		reader:  newReader(byName(objects)),
-		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, log: log},
+		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, log: log, held: map[string]link.Link{}},
 		filters: filters,
 		// An earlier process may have ended in between.
 		unpruned: true,
 	}
 	if err := d.takeOver(adopted); err != nil {
 		filters.close()
+		d.links.close()
 		objects.Close()
 		return nil, err
 	}
@@ -127,6 +129,7 @@ func (d *Datapath) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.filters.close()
+	d.links.close()
 	if err := d.objects.Close(); err != nil {
 		return fmt.Errorf("close datapath: %w", err)
 	}
