@@ -86,14 +86,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Connections == 0 {
 		c.Connections = DefaultConnections
 	}
-	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
-		return c, fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
-	}
-	if c.UnderlayIfindex < 0 || c.UnderlayIfindex > math.MaxInt32 {
-		return c, fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", c.UnderlayIfindex)
-	}
-	if c.UnderlayIfindex != 0 && !c.TunnelSource4.IsValid() {
-		return c, errors.New("check configuration: UnderlayIfindex needs a TunnelSource4")
+	if err := c.checkDevices(); err != nil {
+		return c, err
 	}
 	if c.ConnectionsPerInterface > math.MaxInt32 {
 		return c, fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
@@ -110,6 +104,19 @@ func (c Config) withDefaults() (Config, error) {
 		c.NetnsCookie = cookie
 	}
 	return c, nil
+}
+
+func (c Config) checkDevices() error {
+	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
+		return fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
+	}
+	if c.UnderlayIfindex < 0 || c.UnderlayIfindex > math.MaxInt32 {
+		return fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", c.UnderlayIfindex)
+	}
+	if c.UnderlayIfindex != 0 && !c.TunnelSource4.IsValid() {
+		return errors.New("check configuration: UnderlayIfindex needs a TunnelSource4")
+	}
+	return nil
 }
 
 func (c Config) checkFamilies() error {
