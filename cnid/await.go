@@ -5,6 +5,7 @@ package cnid
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/alioth-net/alioth/cnid/cniserver"
@@ -61,4 +62,31 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		return cniserver.Decision{}, &cniserver.NotReady{Reason: last.missing}
 	}
 	return last.decision, nil
+}
+
+// Check implements cniserver.Decisions.
+func (d *decisions) Check(rec journal.Record) error {
+	if synced, _ := d.vpcSynced(rec.VPC); !synced {
+		return nil
+	}
+	var difference error
+	d.store.View(func(tx store.ReadTx) { difference = compareAddresses(tx, rec) })
+	return difference
+}
+
+// compareAddresses compares a record with the Address objects of its IPs.
+func compareAddresses(tx store.ReadTx, rec journal.Record) error {
+	if reason := plan.WhyLost(tx, rec); reason != "" {
+		return fmt.Errorf("%w: %s", errLost, reason)
+	}
+	for _, prefix := range rec.Addrs {
+		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
+		if row == nil {
+			return fmt.Errorf("the Address object of %s in VPC %s is missing; the daemon creates it anew", prefix.Addr(), rec.VPC)
+		}
+		if row.MAC != rec.MAC.String() {
+			return fmt.Errorf("the Address object %s has MAC %s, and the pod was attached with %s", row.Name, row.MAC, rec.MAC)
+		}
+	}
+	return nil
 }

@@ -147,6 +147,16 @@ func (k *kernel) close() {
 	k.path = nil
 }
 
+// check looks for a part of the datapath.
+func (k *kernel) check(part datapath.State) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return errors.New("the node's datapath is not open yet")
+	}
+	return k.path.Check(part)
+}
+
 // counters returns the datapath's; none before it is open.
 func (k *kernel) counters() ([]datapath.Counter, error) {
 	k.mu.Lock()

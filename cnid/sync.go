@@ -115,6 +115,9 @@ func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
 	return s.settle(ctx, s.ask(), 0)
 }
 
+// Check implements cniserver.Datapath.
+func (s *syncer) Check(rec journal.Record) error { return s.kernel.check(plan.Programmed(rec)) }
+
 // Ready implements cniserver.Datapath.
 func (s *syncer) Ready() error {
 	s.mu.Lock()

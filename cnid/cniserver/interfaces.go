@@ -42,6 +42,9 @@ type Decisions interface {
 	// pod's condition if it has one. A pod that is being deleted, or gone
 	// after it was seen, ends the wait at once with ErrPodGone.
 	Await(ctx context.Context, pod journal.Pod) (Decision, error)
+	// Check returns where the Address objects of an attachment's pod and the
+	// record differ. What has not been read from the API is no difference.
+	Check(rec journal.Record) error
 }
 
 // Datapath carries packets for the attachments that are in the journal in
@@ -58,6 +61,9 @@ type Datapath interface {
 	// error. On an error the device is removed all the same, and it is for the
 	// datapath to follow the journal later.
 	Unprogram(ctx context.Context, rec journal.Record) error
+	// Check compares the kernel with the record and returns the first
+	// difference.
+	Check(rec journal.Record) error
 	// Ready returns nil, or what is local, lasting and stops every ADD. It
 	// answers at once. STATUS fails with it, and a failing STATUS makes the
 	// whole node NotReady, so a lagging store or an absent API server is no

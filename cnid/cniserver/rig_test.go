@@ -38,6 +38,7 @@ const (
 	beforeDetach    = "before Detach"
 	afterDetach     = "after Detach"
 	beforeRelease   = "before Release"
+	beforeCheck     = "before Check"
 )
 
 // rig is a node: a namespace, real devices, a real journal on disk, and a
@@ -203,6 +204,19 @@ func (r *rig) Unprogram(_ context.Context, rec journal.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.programmed, rec.Key)
+	return nil
+}
+
+// Check stands for both the datapath's and the API's.
+func (r *rig) Check(rec journal.Record) error {
+	if err := r.at(beforeCheck); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.programmed[rec.Key] {
+		return fmt.Errorf("%s is not programmed", rec.Key)
+	}
 	return nil
 }
 

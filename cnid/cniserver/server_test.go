@@ -400,6 +400,11 @@ func TestCheckSeesThePodTheKernelAndTheRuntimesResult(t *testing.T) {
 	if err := check(previous, func(q *cniapi.Request) { q.Args = strings.ReplaceAll(q.Args, p.uid, "uid-9") }); err == nil || !strings.Contains(err.Msg, "belongs to") {
 		t.Errorf("for another pod: %v", err)
 	}
+	delete(r.programmed, p.key())
+	if err := check(previous, same); err == nil || !strings.Contains(err.Msg, "not programmed") {
+		t.Errorf("when the datapath has lost it: %v", err)
+	}
+	r.programmed[p.key()] = true
 	p.netns.Do(t, func() error { return deleteLink("eth0") })
 	if err := check(previous, same); err == nil {
 		t.Error("a removed device goes unnoticed")

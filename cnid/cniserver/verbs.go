@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// check compares an attachment with the journal, the kernel and what the
-// runtime believes (CNI 1.1, section "CHECK").
+// check compares an attachment with the journal, the kernel, the API and what
+// the runtime believes (CNI 1.1, section "CHECK").
 func (s *Server) check(ctx context.Context, c command) error {
 	unlock, err := s.lock(ctx, c.key.ContainerID)
 	if err != nil {
@@ -37,6 +37,12 @@ func (s *Server) check(ctx context.Context, c command) error {
 		return fmt.Errorf("attachment %s belongs to pod %s (UID %s), not %s (UID %s)", c.key, rec.Pod, rec.Pod.UID, c.pod, c.pod.UID)
 	}
 	if _, err := s.intact(ctx, rec); err != nil {
+		return err
+	}
+	if err := s.cfg.Decisions.Check(rec); err != nil {
+		return err
+	}
+	if err := s.cfg.Datapath.Check(rec); err != nil {
 		return err
 	}
 	return checkPrevious(c, rec)

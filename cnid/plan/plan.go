@@ -139,22 +139,40 @@ type addressKey struct {
 	ip  netip.Addr
 }
 
+// Programmed is what the datapath has of an attachment: its interface, and its
+// addresses.
+func Programmed(rec journal.Record) datapath.State {
+	iface := datapath.Interface{
+		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
+		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6,
+	}
+	var state datapath.State
+	for _, prefix := range rec.Addrs {
+		iface.Addrs = append(iface.Addrs, prefix.Addr())
+		state.Addresses = append(state.Addresses, localAddress(prefix.Addr(), iface))
+	}
+	state.Interfaces = []datapath.Interface{iface}
+	return state
+}
+
+func localAddress(ip netip.Addr, iface datapath.Interface) datapath.Address {
+	return datapath.Address{VNI: iface.VNI, IP: ip, Kind: datapath.Local, Ifindex: iface.Ifindex, MAC: iface.MAC}
+}
+
 // attachments adds the interfaces and local addresses of the journal's
 // records. The journal, not the store, says what is here.
 func (b *builder) attachments() {
 	b.addresses = map[addressKey]datapath.Address{}
 	for _, rec := range b.live {
-		iface := datapath.Interface{
-			Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
-			Shadow4: rec.Shadow4, Shadow6: rec.Shadow6,
-		}
 		vpc := b.present(store.GetVPC(b.tx, rec.VPC))
 		for _, prefix := range rec.Addrs {
-			iface.Addrs = append(iface.Addrs, prefix.Addr())
 			vpc.ranges = append(vpc.ranges, prefix.Masked())
-			b.local(rec.VNI, prefix.Addr(), iface)
 		}
-		b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, iface)
+		one := Programmed(rec)
+		for _, row := range one.Addresses {
+			b.addresses[addressKey{row.VNI, row.IP}] = row
+		}
+		b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, one.Interfaces...)
 		b.want.Devices.Pods = append(b.want.Devices.Pods, netdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
 		})
@@ -169,12 +187,6 @@ func shadowsOf(rec journal.Record) []netip.Addr {
 		}
 	}
 	return list
-}
-
-func (b *builder) local(vni uint32, ip netip.Addr, iface datapath.Interface) {
-	b.addresses[addressKey{vni, ip}] = datapath.Address{
-		VNI: vni, IP: ip, Kind: datapath.Local, Ifindex: iface.Ifindex, MAC: iface.MAC,
-	}
 }
 
 // nodeInterface adds the node's own interface in the default VPC, if the VPC
@@ -200,7 +212,7 @@ func (b *builder) nodeInterface() {
 	}
 	b.present(vpc)
 	for _, ip := range iface.Addrs {
-		b.local(vpc.VNI, ip, iface)
+		b.addresses[addressKey{vpc.VNI, ip}] = localAddress(ip, iface)
 	}
 	b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, iface)
 	b.want.Devices.Node = netdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: b.harmless(vpc.Prefixes)}

@@ -1,0 +1,261 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// checked is a node whose kernel is programmed only when the test says so, and
+// a pod on it that is attached and programmed.
+type checked struct {
+	*machine
+	pod    *labPod
+	store  *store.Store
+	server *cniserver.Server
+	syncer *syncer
+	result string
+}
+
+func newChecked(t *testing.T) *checked {
+	t.Helper()
+	c := &checked{machine: newMachine(t, "node1")}
+	testnet.Veth(t, c, "eth0", []string{"192.0.2.1/24"}, testnet.New(t), "eth0", nil)
+	s := script{
+		VPCs:    []store.VPC{vpcRow("blue", 20, "10.10.0.0/16")},
+		Subnets: []store.Subnet{subnetRow("blue1", "blue", "10.10.1.0/24", "10.10.1.1")},
+		Nodes:   []store.Node{nodeRow("node1", "192.0.2.1")},
+	}
+	l := &lab{nodes: [2]*machine{c.machine}, pods: map[string]*labPod{}}
+	l.addPod(t, &s, 0, "p1", "blue", "blue1", false, "10.10.1.10/24")
+	c.pod = l.pods["p1"]
+	var err error
+	if c.store, err = store.New(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.Update(s.fill); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, c, func() error { return c.assemble(t) })
+	resp := c.server.Do(t.Context(), c.request("ADD", ""))
+	if resp.Error != nil {
+		t.Fatal(resp.Error)
+	}
+	c.result = string(resp.Result)
+	return c
+}
+
+// assemble makes what assembles a node, without the loops that would repair
+// what the test breaks. It is called in the machine's network namespace.
+func (c *checked) assemble(t *testing.T) error {
+	t.Helper()
+	if err := os.Mkdir(c.cfg.StateDir, 0o700); err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	j, err := journal.Open(t.Context(), journal.Config{Path: c.cfg.journalFile(), Shadow4: c.cfg.shadow(true), Log: log})
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	host, err := netdev.New(c.cfg.settingsFile(), log)
+	if err != nil {
+		return err
+	}
+	t.Cleanup(host.Close)
+	metrics := newSyncMetrics(prometheus.NewRegistry())
+	k := &kernel{cfg: c.cfg, host: host, metrics: metrics, log: log}
+	t.Cleanup(k.close)
+	attacher, err := veth.New(datapath.VirtualMAC[:])
+	if err != nil {
+		return err
+	}
+	t.Cleanup(attacher.Close)
+	c.syncer = newSyncer(c.cfg.planConfig(), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
+	c.server = cniserver.New(cniserver.Config{
+		Journal: j, Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
+		Decisions: &decisions{
+			cfg: c.cfg.planConfig(), store: c.store, journal: j, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			mtu: c.syncer.podMTU, warn: func(journal.Pod, string) {}, log: log,
+		},
+		Datapath: passing{c}, Releaser: releaseAtOnce{j}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,
+	})
+	return c.pass()
+}
+
+// pass programs the node. It is called in its network namespace.
+func (c *checked) pass() error {
+	last := c.syncer.pass(true)
+	c.syncer.finish(last)
+	return last.failure()
+}
+
+// passing is the syncer, with a pass in each Program.
+type passing struct{ *checked }
+
+func (p passing) Program(context.Context, journal.Record) error {
+	p.syncer.ask()
+	return p.Do(func(ns.NetNS) error { return p.pass() })
+}
+
+func (p passing) Unprogram(context.Context, journal.Record) error { return nil }
+
+func (p passing) Check(rec journal.Record) error { return p.syncer.Check(rec) }
+
+func (p passing) Ready() error { return p.syncer.Ready() }
+
+func (c *checked) request(command, previous string) cniapi.Request {
+	return cniapi.Request{
+		Command: command, ContainerID: "sandbox-p1", Netns: c.pod.Path(), IfName: "eth0",
+		Args:   "K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p1;K8S_POD_UID=p1",
+		Config: []byte(`{"cniVersion":"1.1.0","name":"alioth","type":"alioth"` + previous + `}`),
+	}
+}
+
+func (c *checked) check(t *testing.T) *types.Error {
+	t.Helper()
+	return c.server.Do(t.Context(), c.request("CHECK", `,"prevResult":`+c.result)).Error
+}
+
+// TestCHECKNamesWhatIsBroken breaks one thing after the other of an attachment
+// on the real kernel.
+func TestCHECKNamesWhatIsBroken(t *testing.T) {
+	host := func(do func(*checked, netlink.Link) error) func(*testing.T, *checked) {
+		return func(t *testing.T, c *checked) {
+			testnet.In(t, c, func() error {
+				link, err := netlink.LinkByName(c.record(t).HostIfName)
+				if err != nil {
+					return err
+				}
+				return do(c, link)
+			})
+		}
+	}
+	inPod := func(do func(netlink.Link) error) func(*testing.T, *checked) {
+		return func(t *testing.T, c *checked) {
+			testnet.In(t, c.pod, func() error {
+				link, err := netlink.LinkByName("eth0")
+				if err != nil {
+					return err
+				}
+				return do(link)
+			})
+		}
+	}
+	row := func(name string) func(*testing.T, *checked) {
+		return func(t *testing.T, c *checked) {
+			m, err := ebpf.LoadPinnedMap(filepath.Join(c.cfg.BPFDir, name), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if err := emptied(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	address := func(change func(*store.Address)) func(*testing.T, *checked) {
+		return func(t *testing.T, c *checked) {
+			err := c.store.Update(func(tx store.Tx) error {
+				held := *store.AddressByIP(tx, "blue", c.pod.ip(true))
+				store.DeleteAddress(tx, held.Name, held.UID)
+				if change == nil {
+					return nil
+				}
+				change(&held)
+				return store.PutAddress(tx, &held)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 9}
+	for _, tc := range []struct {
+		name string
+		do   func(*testing.T, *checked)
+		want string
+	}{
+		{"nothing", func(*testing.T, *checked) {}, ""},
+		{"host end: down", host(func(_ *checked, l netlink.Link) error { return netlink.LinkSetDown(l) }), "is down"},
+		{"host end: MTU", host(func(_ *checked, l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) }), "MTU 1300"},
+		{"host end: MAC", host(func(_ *checked, l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac) }), "MAC " + mac.String()},
+		{"host end: gone", host(func(_ *checked, l netlink.Link) error { return netlink.LinkDel(l) }), "interface is gone"},
+		{"pod: MAC", inPod(func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac) }), "eth0 has MAC " + mac.String()},
+		{"pod: MTU", inPod(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) }), "eth0 has MTU 1300"},
+		{"pod: address", inPod(func(l netlink.Link) error {
+			addr, err := netlink.ParseAddr("10.10.1.10/24")
+			return errors.Join(err, netlink.AddrDel(l, addr))
+		}), "address 10.10.1.10/24 is gone"},
+		{"pod: route", inPod(func(l netlink.Link) error {
+			return netlink.RouteDel(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}})
+		}), "default route by 10.10.1.1 is gone"},
+		{"BPF: the programs", host(func(_ *checked, l netlink.Link) error {
+			qdisc, err := clsactOf(l.Attrs().Name)
+			if err != nil {
+				return err
+			}
+			return netlink.QdiscDel(qdisc)
+		}), "program alioth_from_pod is not on device"},
+		{"BPF: the interface's row", row("alioth_interfaces"), "map alioth_interfaces lacks"},
+		{"BPF: the address's row", row("alioth_addresses"), "map alioth_addresses lacks"},
+		{"Address object: gone", address(nil), "the Address object of 10.10.1.10 in VPC blue is missing"},
+		{"Address object: another pod's", address(func(a *store.Address) { a.Holder.UID, a.Holder.Name = "p2", "p2" }), "belongs to pod ns/p2 now"},
+		{"Address object: MAC", address(func(a *store.Address) { a.MAC = mac.String() }), "has MAC " + mac.String()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newChecked(t)
+			tc.do(t, c)
+			err := c.check(t)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Msg, tc.want)) {
+				t.Errorf("CHECK: %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func (c *checked) record(t *testing.T) journal.Record {
+	t.Helper()
+	rec, err := c.syncer.journal.Get(journal.Key{ContainerID: "sandbox-p1", IfName: "eth0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// emptied deletes every row of a map.
+func emptied(m *ebpf.Map) error {
+	key, err := m.NextKeyBytes(nil)
+	for ; key != nil && err == nil; key, err = m.NextKeyBytes(nil) {
+		if err := m.Delete(key); err != nil {
+			return fmt.Errorf("delete a row of %s: %w", m, err)
+		}
+	}
+	return err
+}

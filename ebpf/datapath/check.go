@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrDiffers says that the kernel does not have what it should.
+var ErrDiffers = errors.New("the datapath differs from what was programmed")
+
+// Check looks into the kernel for what s has, which may be a part of a State,
+// whatever else there is, and returns the first thing that is missing or
+// different as an ErrDiffers. It changes nothing.
+func (d *Datapath) Check(s State) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	have, err := d.reader.tables()
+	if err != nil {
+		return err
+	}
+	if have.attachments, err = d.filters.attached(); err != nil {
+		return err
+	}
+	for _, op := range makePlan(have, compile(s, have)) {
+		if op.Delete {
+			continue
+		}
+		if a, ok := op.Key.(attachment); ok {
+			return fmt.Errorf("%w: program %s is not on device %d", ErrDiffers, filterName(a.Program), a.Ifindex)
+		}
+		return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, mapOf(op.Table), op.Key)
+	}
+	return nil
+}
