@@ -5,6 +5,7 @@ package cnid
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,9 @@ type labPod struct {
 	ns.NetNS
 	name, vpc string
 	// uid of the pod; its name where no API gave one.
-	uid   string
+	uid string
+	// sandbox is the container ID; made of the name when "".
+	sandbox string
 	node  *machine
 	addrs []netip.Prefix
 }
@@ -190,13 +193,14 @@ func (l *lab) cni(t *testing.T, command string, pod *labPod) error {
 	}
 	cmd := exec.Command(l.shim)
 	cmd.Stdin = strings.NewReader(string(stdin))
+	sandbox := cmp.Or(pod.sandbox, "sandbox-"+pod.name)
 	namespace := "ns"
 	if pod.uid != pod.name {
 		namespace = "default"
 	}
 	cmd.Env = []string{
-		"CNI_COMMAND=" + command, "CNI_CONTAINERID=sandbox-" + pod.name, "CNI_NETNS=" + pod.Path(), "CNI_IFNAME=eth0", "CNI_PATH=/",
-		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + namespace + ";K8S_POD_NAME=" + pod.name + ";K8S_POD_UID=" + pod.uid + ";K8S_POD_INFRA_CONTAINER_ID=sandbox-" + pod.name,
+		"CNI_COMMAND=" + command, "CNI_CONTAINERID=" + sandbox, "CNI_NETNS=" + pod.Path(), "CNI_IFNAME=eth0", "CNI_PATH=/",
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + namespace + ";K8S_POD_NAME=" + pod.name + ";K8S_POD_UID=" + pod.uid + ";K8S_POD_INFRA_CONTAINER_ID=" + sandbox,
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -96,6 +96,11 @@ func TestReconcileLeavesACommandAtWorkAlone(t *testing.T) {
 	if err := r.server.Reconcile(t.Context()); err != nil {
 		t.Error(err)
 	}
+	// Nor does a GC, whose list can't have what is still being made.
+	gc := cniapi.Request{Command: "GC", Config: []byte(`{"cniVersion":"1.1.0","name":"alioth","cni.dev/valid-attachments":[]}`)}
+	if resp := r.server.Do(t.Context(), gc); resp.Error != nil {
+		t.Error(resp.Error)
+	}
 	close(goOn)
 	wg.Wait()
 	r.expectAttached(t, p)
@@ -126,5 +131,26 @@ func TestGCNeverTakesTheNetworkFromALivingPod(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{listed.containerID, unlisted.containerID, elsewhere.containerID}, left); diff != "" {
 		t.Errorf("attachments left (-want +got):\n%s", diff)
+	}
+}
+
+func TestGCReadsTheListUnderItsEarlierNameToo(t *testing.T) {
+	for _, key := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
+		t.Run(key, func(t *testing.T) {
+			r := newRig(t)
+			listed, other := r.newPod(t, 1), r.newPod(t, 2)
+			for _, p := range []pod{listed, other} {
+				r.add(t, p)
+				r.end(t, p)
+			}
+			gc := cniapi.Request{Command: "GC", Config: fmt.Appendf(nil,
+				`{"cniVersion":"1.1.0","name":"alioth",%q:[{"containerID":%q,"ifname":"eth0"}]}`, key, listed.containerID)}
+			if resp := r.server.Do(t.Context(), gc); resp.Error != nil {
+				t.Fatal(resp.Error)
+			}
+			if left := r.journal.Records(); len(left) != 1 || left[0].Key != listed.key() {
+				t.Errorf("left: %+v", left)
+			}
+		})
 	}
 }
