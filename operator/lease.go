@@ -37,20 +37,24 @@ var errNotLeading = errors.New("this process does not hold the lease (any more),
 // on has workers that still believe that it leads.
 type lease struct {
 	resourcelock.Interface
+	// late is called when something is to be written after the lease ran out:
+	// the elector may take until renewDeadline to find out.
+	late func()
 
 	mu    sync.Mutex
 	until time.Time
 	ended bool
 }
 
-// newLease returns the lock of a term of the process of that identity.
-func newLease(config *rest.Config, namespace, identity string) (*lease, error) {
+// newLease returns the lock of a term of the process of that identity; late is
+// to end the term.
+func newLease(config *rest.Config, namespace, identity string, late func()) (*lease, error) {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName,
 		resourcelock.ResourceLockConfig{Identity: identity}, config, renewDeadline)
 	if err != nil {
 		return nil, err
 	}
-	return &lease{Interface: lock}, nil
+	return &lease{Interface: lock, late: late}, nil
 }
 
 // Create implements resourcelock.Interface.
@@ -113,5 +117,6 @@ func (g guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close() // nobody has read from it
 	}
+	g.lease.late()
 	return nil, errNotLeading
 }

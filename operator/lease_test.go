@@ -99,7 +99,8 @@ func (b *body) Close() error {
 }
 
 func TestWithoutTheLeaseOnlyReadsPass(t *testing.T) {
-	l := &lease{Interface: paper{}}
+	late := 0
+	l := &lease{Interface: paper{}, late: func() { late++ }}
 	var passed []string
 	guard := l.guard(transport(func(r *http.Request) (*http.Response, error) {
 		passed = append(passed, r.Method)
@@ -122,8 +123,8 @@ func TestWithoutTheLeaseOnlyReadsPass(t *testing.T) {
 		}
 	}
 	send()
-	if got := strings.Join(passed, " "); got != "GET" {
-		t.Errorf("passed without the lease: %s", got)
+	if got := strings.Join(passed, " "); got != "GET" || late != len(methods)-1 {
+		t.Errorf("passed without the lease: %s; %d were late", got, late)
 	}
 	if err := l.Update(t.Context(), record("me", 3600)); err != nil {
 		t.Fatal(err)

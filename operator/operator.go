@@ -109,7 +109,7 @@ func (p *process) term(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.metrics.terms.Inc()
-	lock, err := p.lock()
+	lock, err := p.lock(cancel)
 	if err != nil {
 		return err
 	}
@@ -141,12 +141,13 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-// lock returns the lease of a new term, nil where there is no election.
-func (p *process) lock() (*lease, error) {
+// lock returns the lease of a new term, which end ends; nil where there is no
+// election.
+func (p *process) lock(end func()) (*lease, error) {
 	if !p.cfg.LeaderElect {
 		return nil, nil
 	}
-	lock, err := newLease(p.rest, p.cfg.Namespace, p.identity)
+	lock, err := newLease(p.rest, p.cfg.Namespace, p.identity, end)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the lease: %w", err)
 	}
