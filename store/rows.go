@@ -181,6 +181,8 @@ type Pod struct {
 	// NetworkProbes is true when the kubelet probes the pod over the network
 	// (HTTP, TCP or gRPC), or runs an httpGet or tcpSocket hook.
 	NetworkProbes bool
+	// ProbeTimeout is the longest that such a probe may take; 0 without one.
+	ProbeTimeout time.Duration
 	// HookPorts are the container ports of httpGet and tcpSocket life-cycle
 	// hooks, names resolved, ascending.
 	HookPorts []uint16

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 )
@@ -32,6 +33,9 @@ type Decision struct {
 	MTU int
 	// AltName is a second name for the interface in the pod, or "".
 	AltName string
+	// Probed and ProbeTimeout are those of journal.Record.
+	Probed       bool
+	ProbeTimeout time.Duration
 }
 
 // Decisions knows what was decided for a pod.

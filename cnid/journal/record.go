@@ -126,6 +126,11 @@ type Record struct {
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
 
+	// Probed is true when the kubelet probes the pod over the network or runs
+	// network hooks of it, ProbeTimeout the longest that a probe may take.
+	Probed       bool          `json:"probed,omitempty"`
+	ProbeTimeout time.Duration `json:"probeTimeout,omitempty"`
+
 	// Shadow4 and Shadow6 are unique on the node while the record or its
 	// entry in the release queue exists; the zero value for a family without
 	// an address. Begin chooses them.

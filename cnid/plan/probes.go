@@ -47,16 +47,22 @@ func (b *builder) probes() {
 
 // ProbeConflict says why a pod with network probes or hooks can't have one of
 // the addresses on this node, and what to do; or "" when nothing is in the
-// way. Only records older than before count; 0 means all.
+// way. Only records older than before count; 0 means all. Those in
+// journal.PhaseLeaving count too: the kubelet may probe what has just left.
 func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, addrs []netip.Addr, before uint64) string {
 	if !pod.NetworkProbes {
 		return ""
 	}
 	for _, ip := range addrs {
-		if other := probedPod(tx, records, pod.UID, ip, before); other != nil {
-			return fmt.Sprintf("IP %s also belongs to pod %s/%s of another VPC on this node, which has network probes or hooks too: the kubelet"+
+		other, leaving := probedPod(tx, records, pod.UID, ip, before)
+		switch {
+		case other == nil:
+		case leaving:
+			return fmt.Sprintf("IP %s was pod %s's on this node, which the kubelet may still probe for a moment; this pod gets it after that", ip, other)
+		default:
+			return fmt.Sprintf("IP %s also belongs to pod %s of another VPC on this node, which has network probes or hooks too: the kubelet"+
 				" couldn't tell them apart; use exec probes and hooks in one of them, give one another IP, or keep them on different nodes",
-				ip, other.Namespace, other.Name)
+				ip, other)
 		}
 	}
 	return ""
@@ -82,20 +88,26 @@ func ProbeWarning(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Add
 	return ""
 }
 
-// probedPod returns another pod of this node with network probes and the IP.
-func probedPod(tx store.ReadTx, records []journal.Record, uid string, ip netip.Addr, before uint64) *store.Pod {
+// probedPod returns another pod of this node with network probes and the IP, and
+// whether it is on its way out, or gone from the API and probed all the same.
+// What a record says of probes holds when the API knows the pod no more.
+func probedPod(tx store.ReadTx, records []journal.Record, uid string, ip netip.Addr, before uint64) (other fmt.Stringer, leaving bool) {
 	for _, rec := range records {
-		if rec.Pod.UID == uid || rec.Phase == journal.PhaseLeaving || before != 0 && rec.Seq >= before {
+		if rec.Pod.UID == uid || before != 0 && rec.Seq >= before {
 			continue
 		}
 		if !slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
 			continue
 		}
-		if pod := store.GetPod(tx, rec.Pod.UID); pod != nil && pod.NetworkProbes {
-			return pod
+		pod := store.GetPod(tx, rec.Pod.UID)
+		if rec.Probed || rec.Phase != journal.PhaseLeaving && pod != nil && pod.NetworkProbes {
+			return rec.Pod, rec.Phase == journal.PhaseLeaving || pod == nil
 		}
 	}
-	return leavingPod(tx, uid, ip)
+	if pod := leavingPod(tx, uid, ip); pod != nil {
+		return journal.Pod{Namespace: pod.Namespace, Name: pod.Name}, true
+	}
+	return nil, false
 }
 
 // leavingPod returns another pod of the same node with network probes and the

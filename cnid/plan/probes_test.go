@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -134,6 +135,36 @@ func TestAPodThatIsBeingDeletedIsProbedUntilItIsGone(t *testing.T) {
 				got := ProbeConflict(tx, w.records, store.GetPod(tx, "new"), ips("10.10.1.50"), 0)
 				if strings.Contains(got, "pod ns/old") != c.refused {
 					t.Errorf("got %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAProbedPodThatTheAPIForgotIsProbedUntilItsTimeIsUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*journal.Record)
+		want   string
+	}{
+		"its sandbox is still here":        {func(r *journal.Record) { r.Probed = true }, "pod ns/gone's"},
+		"it has just left":                 {func(r *journal.Record) { r.Probed, r.Phase = true, journal.PhaseLeaving }, "pod ns/gone's"},
+		"it has just left, was not probed": {func(r *journal.Record) { r.Phase = journal.PhaseLeaving }, ""},
+		"it had another address": {func(r *journal.Record) {
+			r.Probed, r.Addrs = true, prefixes("10.10.1.51/24")
+		}, ""},
+		"it is an earlier sandbox of the same pod": {func(r *journal.Record) { r.Probed, r.Pod.UID = true, "new" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			w.put(t, pod("new", true))
+			rec := journal.Record{
+				Pod: journal.Pod{Namespace: "ns", Name: "gone", UID: "gone"}, Addrs: prefixes("10.10.1.50/24"), Phase: journal.PhaseDone, Seq: 1,
+			}
+			c.change(&rec)
+			w.store.View(func(tx store.ReadTx) {
+				got := ProbeConflict(tx, append(w.records, rec), store.GetPod(tx, "new"), ips("10.10.1.50"), 0)
+				if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+					t.Errorf("got %q, want %q", got, c.want)
 				}
 			})
 		})

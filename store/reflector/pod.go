@@ -6,6 +6,7 @@ package reflector
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,7 @@ func Pod(in *corev1.Pod) (*store.Pod, error) {
 		NetworkReady:  in.Annotations[arktosv1.ReadinessAnnotation] == "true",
 		Terminal:      in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed,
 		NetworkProbes: hasNetworkProbes(&in.Spec),
+		ProbeTimeout:  probeTimeout(&in.Spec),
 		HookPorts:     hookPorts(&in.Spec),
 	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {
@@ -61,12 +63,32 @@ func containers(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 	}
 }
 
+// networkProbes are the probes of a container that go to the pod's own address.
+func networkProbes(container *corev1.Container) []*corev1.Probe {
+	var list []*corev1.Probe
+	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
+		if probe != nil && (toPod(probe.HTTPGet, probe.TCPSocket) || probe.GRPC != nil) {
+			list = append(list, probe)
+		}
+	}
+	return list
+}
+
+// probeTimeout is the longest timeout of a network probe.
+func probeTimeout(spec *corev1.PodSpec) time.Duration {
+	var longest time.Duration
+	for container := range containers(spec) {
+		for _, probe := range networkProbes(container) {
+			longest = max(longest, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second) // 1 is the API's default
+		}
+	}
+	return longest
+}
+
 func hasNetworkProbes(spec *corev1.PodSpec) bool {
 	for container := range containers(spec) {
-		for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
-			if probe != nil && (toPod(probe.HTTPGet, probe.TCPSocket) || probe.GRPC != nil) {
-				return true
-			}
+		if len(networkProbes(container)) > 0 {
+			return true
 		}
 		for _, hook := range hooks(container) {
 			if toPod(hook.HTTPGet, hook.TCPSocket) {
