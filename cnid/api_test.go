@@ -424,7 +424,52 @@ func TestTwoProbedPodsWithOneAddressAreNotBothAttached(t *testing.T) {
 	if err := n.lab.cni(t, "DEL", first); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the second is attached once the kubelet has forgotten the first", func() error {
+		return n.lab.cni(t, "ADD", second)
+	})
+}
+
+func TestAPodDeletedByForceKeepsItsProbesFromItsSuccessor(t *testing.T) {
+	n := newAPINode(t, "api-late-probes")
+	n.cfg.Wait = 30 * time.Second
+	n.vpc(t, "late-a", 48)
+	n.vpc(t, "late-b", 49)
+	n.start(t)
+	probe := &corev1.Probe{
+		TimeoutSeconds: 2, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+	}
+	first, second := n.pod(t, "late-first", "late-a", "10.10.1.10", probe), n.pod(t, "late-second", "late-b", "10.10.1.10", probe)
+	n.decide(t, first)
+	n.decide(t, second)
+	if err := n.lab.cni(t, "ADD", first); err != nil {
+		t.Fatal(err)
+	}
+	n.deletePod(t, first)
+	attached := make(chan error, 1)
+	go func() { attached <- n.lab.cni(t, "ADD", second) }()
+	select { // the API has forgotten it, the node has not
+	case err := <-attached:
+		t.Fatalf("ADD of the successor while the old sandbox is there: %v", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	began := time.Now()
+	if err := n.lab.cni(t, "DEL", first); err != nil {
+		t.Fatal(err)
+	}
+	// A daemon that starts in between does not know for how long.
+	n.stop(unix.SIGKILL)
+	if err := <-attached; err == nil {
+		t.Error("an ADD succeeded whose daemon was killed while the address was held")
+	}
+	n.start(t)
 	if err := n.lab.cni(t, "ADD", second); err != nil {
-		t.Errorf("ADD of the second after the first has left: %v", err)
+		t.Fatal(err)
+	}
+	if held, least := time.Since(began), 2*time.Second+probesEnd; held < least {
+		t.Errorf("the successor was attached after %s, which is before %s", held, least)
+	}
+	second.serve(t)
+	if got, err := n.probe(t, "10.10.1.10:80"); err != nil || got != "late-second\n" {
+		t.Errorf("its own probe: %q, %v", got, err)
 	}
 }

@@ -428,37 +428,39 @@ func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
 	}
 }
 
+// get asks the daemon for a page of health or metrics.
+func (m *machine) get(t *testing.T, path string) string {
+	t.Helper()
+	var body []byte
+	testnet.In(t, m.NetNS, func() error {
+		conn, err := net.Dial("tcp", m.cfg.HealthAddr)
+		if err != nil {
+			return err
+		}
+		client := http.Client{Transport: &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		}}
+		defer client.CloseIdleConnections()
+		answer, err := client.Get("http://node" + path)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+		body, err = io.ReadAll(answer.Body)
+		return err
+	})
+	return string(body)
+}
+
 func TestHealthAndMetricsSpeakOfTheNode(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
-	get := func(path string) string {
-		t.Helper()
-		var body []byte
-		testnet.In(t, l.nodes[0].NetNS, func() error {
-			conn, err := net.Dial("tcp", l.nodes[0].cfg.HealthAddr)
-			if err != nil {
-				return err
-			}
-			client := http.Client{Transport: &http.Transport{
-				DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
-			}}
-			defer client.CloseIdleConnections()
-			answer, err := client.Get("http://node" + path)
-			if err != nil {
-				return err
-			}
-			defer answer.Body.Close()
-			if answer.StatusCode != http.StatusOK {
-				t.Errorf("%s: %s", path, answer.Status)
-			}
-			body, err = io.ReadAll(answer.Body)
-			return err
-		})
-		return string(body)
-	}
-	get("/healthz")
-	get("/readyz")
-	text := get("/metrics")
+	l.nodes[0].get(t, "/healthz")
+	l.nodes[0].get(t, "/readyz")
+	text := l.nodes[0].get(t, "/metrics")
 	for _, name := range []string{
 		"alioth_cnid_add_seconds_bucket", "alioth_cnid_sync_seconds_count", `alioth_datapath_packets_total{direction=`,
 		`alioth_filter_dropped_packets_total{reason="door_closed"} 0`,

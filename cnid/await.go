@@ -16,14 +16,16 @@ import (
 
 // decisions implements cniserver.Decisions on the store.
 type decisions struct {
-	cfg     plan.Config
-	store   *store.Store
-	journal *journal.Journal
+	cfg   plan.Config
+	store *store.Store
 	// vpcSynced says whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	vpcSynced func(vpc string) (bool, <-chan struct{})
 	// mtu for pods, likewise.
 	mtu func() (int, <-chan struct{})
+	// probed are the records of all that the kubelet may probe; the channel is
+	// closed when they may have become fewer.
+	probed func() ([]journal.Record, <-chan struct{})
 	// warn tells people about a pod that is refused, or not probed.
 	warn func(pod journal.Pod, message string)
 	log  *slog.Logger
@@ -38,8 +40,10 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		if mtu == 0 {
 			ws.Add(changed)
 		}
+		records, fewer := d.probed()
+		ws.Add(fewer)
 		last = decide(tx, question{
-			cfg: d.cfg, records: d.journal.Records(), pod: pod, mtu: mtu,
+			cfg: d.cfg, records: records, pod: pod, mtu: mtu,
 			synced: func(vpc string) bool {
 				synced, changed := d.vpcSynced(vpc)
 				ws.Add(changed)

@@ -101,10 +101,10 @@ func (c *checked) assemble(t *testing.T) error {
 	c.server = cniserver.New(cniserver.Config{
 		Journal: j, Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
 		Decisions: &decisions{
-			cfg: c.cfg.planConfig(), store: c.store, journal: j, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			cfg: c.cfg.planConfig(), store: c.store, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			mtu: c.syncer.podMTU, warn: func(journal.Pod, string) {}, log: log,
 		},
-		Datapath: passing{c}, Releaser: releaseAtOnce{j}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,
+		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
 	return c.pass()
 }

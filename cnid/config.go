@@ -52,11 +52,19 @@ type Config struct {
 	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
 	// went away without a DEL.
 	ReconcileEvery time.Duration
+	// RecheckEvery is how often everything in the kernel is compared with what
+	// has to be there, whether or not something told of a change; at most
+	// DefaultRecheck.
+	RecheckEvery time.Duration
 	// Wait is how long an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
 	HealthAddr, MetricsAddr string
 }
+
+// DefaultRecheck is how long a change by hand that nothing tells of goes
+// unnoticed at most.
+const DefaultRecheck = 30 * time.Second
 
 // DefaultConfig returns what a node needs that says nothing else.
 func DefaultConfig() Config {
@@ -70,7 +78,8 @@ func DefaultConfig() Config {
 		},
 		TunnelPort:     datapath.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
-		Wait: 60 * time.Second, ReconcileEvery: time.Minute,
+		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
+		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
 	}
 }
@@ -93,6 +102,9 @@ func (c Config) check() error {
 	}
 	if len(c.Shadows) == 0 {
 		return errors.New("--shadow-cidrs: want at least one range")
+	}
+	if c.RecheckEvery <= 0 || c.RecheckEvery > DefaultRecheck {
+		return fmt.Errorf("time between rechecks: want more than 0 and at most %s, got %s", DefaultRecheck, c.RecheckEvery)
 	}
 	if c.TunnelPort == 0 {
 		return errors.New("--tunnel-port: want 1 to 65535")

@@ -154,6 +154,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	d := cniserver.Decision{
 		Kind: journal.KindVeth, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
 		MAC: mac, MTU: q.mtu, AltName: said.AltName,
+		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout,
 	}
 	var ips []netip.Addr
 	for _, row := range rows {

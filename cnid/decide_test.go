@@ -191,8 +191,9 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	var once sync.Once
 	looking := make(chan struct{})
 	decisions := &decisions{
-		cfg: plan.Config{Node: "node1"}, store: s, journal: j, log: slog.New(slog.DiscardHandler),
+		cfg: plan.Config{Node: "node1"}, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+		probed:    newDepartures(j).records,
 		mtu: func() (int, <-chan struct{}) {
 			once.Do(func() { close(looking) })
 			return 1450, nil

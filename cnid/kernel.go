@@ -29,12 +29,13 @@ type kernel struct {
 	metrics *syncMetrics
 	log     *slog.Logger
 
-	indexes netdev.Indexes
-	mtu     int
-	// pushOn is the device on which the programs push and pop outer headers,
-	// which they do over IPv4 only; 0: none.
-	pushOn int
-	filter netfilter.State
+	// tunnel is the node's address in the underlay.
+	tunnel   netip.Addr
+	underlay netdev.Underlay
+	indexes  netdev.Indexes
+	filter   netfilter.State
+	// repaired is what was found changed by others since it was last asked for.
+	repaired []repair
 
 	// mu guards path, which is replaced when what its programs are told at
 	// load time changes.
@@ -57,7 +58,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 	if !tunnel.IsValid() {
 		return errNoUnderlay
 	}
-	if thorough || k.path == nil {
+	if thorough || k.path == nil || tunnel != k.tunnel {
 		underlay, err := k.host.Underlay(tunnel)
 		if err != nil {
 			return fmt.Errorf("find the node's network: %w", err)
@@ -65,17 +66,23 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		if k.indexes, err = k.host.Links(k.cfg.devices(underlay.PodMTU)); err != nil {
 			return err
 		}
-		k.mtu, k.pushOn = underlay.PodMTU, 0
-		if tunnel.Is4() {
-			k.pushOn = underlay.Ifindex
-		}
+		k.tunnel, k.underlay = tunnel, underlay
 	}
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
-		UnderlayIfindex: k.pushOn, TunnelSource4: source4, TunnelSource6: source6,
+		UnderlayIfindex: k.pushOn(), TunnelSource4: source4, TunnelSource6: source6,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
 		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
 	})
+}
+
+// pushOn is the device on which the programs push and pop outer headers, which
+// they do over IPv4 only; 0: none.
+func (k *kernel) pushOn() int {
+	if k.tunnel.Is4() {
+		return k.underlay.Ifindex
+	}
+	return 0
 }
 
 // firstOf returns the first address of a family, or the zero value.
@@ -110,10 +117,14 @@ func (k *kernel) open(cfg datapath.Config) error {
 // the programs last. What failed for single devices comes apart from what
 // concerns the node as a whole.
 func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
-	if thorough || !reflect.DeepEqual(want.Filter, k.filter) {
+	if known := reflect.DeepEqual(want.Filter, k.filter); thorough || !known {
 		began := time.Now()
-		if err := netfilter.Apply(want.Filter); err != nil {
+		replaced, err := netfilter.Apply(want.Filter)
+		if err != nil {
 			return nil, err
+		}
+		if replaced && known {
+			k.repaired = append(k.repaired, repair{repairFilter, "packet filter table inet " + netfilter.TableName})
 		}
 		k.filter = want.Filter
 		k.metrics.since(stepFilter, began)

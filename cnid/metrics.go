@@ -28,6 +28,7 @@ const (
 type syncMetrics struct {
 	seconds  *prometheus.HistogramVec
 	failures prometheus.Counter
+	repairs  *prometheus.CounterVec
 }
 
 func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
@@ -41,8 +42,15 @@ func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
 			Namespace: metricsNamespace, Subsystem: "cnid", Name: "sync_failures_total",
 			Help: "Passes that did not succeed.",
 		}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Subsystem: "cnid", Name: "repairs_total",
+			Help: "What was deleted or changed by hand on the node and put right, by kind.",
+		}, []string{"kind"}),
 	}
-	registry.MustRegister(m.seconds, m.failures)
+	for _, kind := range repairKinds() {
+		m.repairs.WithLabelValues(kind)
+	}
+	registry.MustRegister(m.seconds, m.failures, m.repairs)
 	return m
 }
 

@@ -71,7 +71,8 @@ func playNode() error {
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var s script
-	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+	input := json.NewDecoder(os.Stdin)
+	if err := input.Decode(&s); err != nil {
 		return err
 	}
 	if s.Uninstall {
@@ -90,7 +91,7 @@ func playNode() error {
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
 		warn:     func(pod journal.Pod, message string) { log.Warn("conflict", "pod", pod.String(), "message", message) },
 		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
-		releaser: releaseAtOnce{n.journal},
+		releaser: releaseAtOnce{n.journal, n.departures}, report: logged{log},
 	})
 	if err != nil {
 		return err
@@ -99,6 +100,14 @@ func playNode() error {
 	if err := n.start(ctx, group); err != nil {
 		return err
 	}
+	go func() { // what the API says later
+		for {
+			var next script
+			if input.Decode(&next) != nil || n.store.Update(next.fill) != nil {
+				return
+			}
+		}
+	}()
 	return group.Wait()
 }
 
@@ -115,9 +124,27 @@ func playDaemon() error {
 	return Run(ctx, s.Config, log)
 }
 
-type releaseAtOnce struct{ journal *journal.Journal }
+// logged is a report that goes to the log.
+type logged struct{ log *slog.Logger }
 
-func (r releaseAtOnce) Release(rec journal.Record) { _ = r.journal.Released(rec.Seq) }
+func (l logged) repaired(list []repair) { l.log.Warn("repaired", "repairs", list) }
+
+func (l logged) problems(list []problem) { l.log.Warn("problems", "problems", list) }
+
+func (l logged) restored(pod journal.Pod, cause error) {
+	l.log.Warn("restored", "pod", pod.String(), "cause", cause)
+}
+
+type releaseAtOnce struct {
+	journal    *journal.Journal
+	departures *departures
+}
+
+func (r releaseAtOnce) Release(rec journal.Record) {
+	if !r.departures.holds(rec) {
+		_ = r.journal.Released(rec.Seq)
+	}
+}
 
 func (s *script) fill(tx store.Tx) error {
 	var failures []error
@@ -164,6 +191,8 @@ type machine struct {
 	cfg    Config
 	cgroup string
 	daemon *exec.Cmd
+	// input is the daemon's.
+	input  io.WriteCloser
 	script script
 }
 
@@ -258,7 +287,10 @@ func (m *machine) launch(t *testing.T) {
 		role = "daemon"
 	}
 	m.daemon = m.process(t, role)
-	m.daemon.Stdin = m.input(t, m.script)
+	var err error
+	if m.input, err = m.daemon.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	m.daemon.Stderr = os.Stderr
 	if !testing.Verbose() {
 		m.daemon.Stderr = nil
@@ -268,6 +300,15 @@ func (m *machine) launch(t *testing.T) {
 	}
 	m.run(t, m.daemon)
 	t.Cleanup(func() { m.stop(unix.SIGKILL) })
+	m.say(t, m.script)
+}
+
+// say tells the daemon what the API says: at first everything, later changes.
+func (m *machine) say(t *testing.T, s script) {
+	t.Helper()
+	if _, err := io.Copy(m.input, m.encode(t, s)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, ConflistName) }
@@ -290,7 +331,7 @@ func (m *machine) awaitConflist(t *testing.T) {
 	})
 }
 
-func (m *machine) input(t *testing.T, s script) io.Reader {
+func (m *machine) encode(t *testing.T, s script) io.Reader {
 	t.Helper()
 	s.Config = m.cfg
 	text, err := json.Marshal(s)
@@ -313,7 +354,7 @@ func (m *machine) stop(signal os.Signal) {
 func (m *machine) uninstall(t *testing.T) {
 	t.Helper()
 	cmd := m.process(t, "node")
-	cmd.Stdin = m.input(t, script{Uninstall: true})
+	cmd.Stdin = m.encode(t, script{Uninstall: true})
 	var output strings.Builder
 	cmd.Stderr = &output
 	m.run(t, cmd)

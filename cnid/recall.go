@@ -75,6 +75,9 @@ func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, e
 		Pod:        journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID},
 		Attachment: first.Attachment, VPC: vpc.Name, VNI: vpc.VNI, MAC: mac,
 	}
+	if pod := store.GetPod(tx, found.PodUID); pod != nil {
+		rec.Probed, rec.ProbeTimeout = pod.NetworkProbes, pod.ProbeTimeout
+	}
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)
 		if missing != "" {

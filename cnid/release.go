@@ -44,6 +44,8 @@ type releaser struct {
 	// synced says whether the node's pods and Addresses have been read.
 	synced func() bool
 	log    *slog.Logger
+	// held says whether an entry of the journal's queue is to stay for now.
+	held func(journal.Record) bool
 	// kicked has one element when the journal's queue has grown.
 	kicked chan struct{}
 }
@@ -93,6 +95,9 @@ func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error
 		return handled, errors.Join(failures...)
 	}
 	for _, rec := range queue {
+		if r.held != nil && r.held(rec) {
+			continue
+		}
 		if err := r.journal.Released(rec.Seq); err != nil {
 			return handled, err
 		}

@@ -46,8 +46,13 @@ func (r *reporter) lost(l plan.Lost) {
 	pod := l.Record.Pod
 	r.log.Error("pod has lost its address and is cut off", "pod", pod.String(), "podUID", pod.UID, "reason", l.Reason)
 	r.warn(podReference(pod), v1alpha1.AddressLostReason, l.Reason+"; the pod is cut off: delete it")
-	r.warn(corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(r.node)},
-		v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
+	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
+}
+
+// nodeReference names a Node as the kubelet does in its events, by which people
+// find them: the name stands for the UID.
+func nodeReference(node string) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
 }
 
 // podReference names a pod's object.

@@ -45,13 +45,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	set := reflector.NewSet(n.store, api, log)
 	sources := newSources(n.plan, set, n.store, n.journal, log)
-	reporter := &reporter{node: cfg.NodeName, api: api, log: log}
+	reporter := newNodeReporter(&reporter{node: cfg.NodeName, api: api, log: log}, n.store)
 	// Of a journal that lacks something too much would be released.
 	complete := func() bool { return sources.baseSynced() && n.syncer.adopted.Load() }
 	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, complete, log)
+	releaser.held = n.departures.holds
 	err = n.assemble(control{
 		synced: sources.synced, vpcSynced: sources.vpcSynced,
-		warn: reporter.conflict, lost: reporter.lost, releaser: releaser,
+		warn: reporter.conflict, lost: reporter.lost, releaser: releaser, report: reporter,
 	})
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.synced, syncer: n.syncer, log: log}
-	background(ctx, group, sources.run, releaser.run, roll.run, func(ctx context.Context) {
+	background(ctx, group, sources.run, releaser.run, roll.run, reporter.run, func(ctx context.Context) {
 		if n.syncer.awaitFirst(ctx) {
 			reporter.networkAvailable(ctx, n.store)
 		}
@@ -89,6 +90,17 @@ type control struct {
 	warn      func(pod journal.Pod, message string)
 	lost      func(plan.Lost)
 	releaser  cniserver.Releaser
+	report    report
+}
+
+// report tells people what happens on the node. Its methods must not block.
+type report interface {
+	repaired(list []repair)
+	// problems are all that there are now, the gravest first.
+	problems(list []problem)
+	// restored tells of a pod whose interface was made anew or, with a cause,
+	// could not be.
+	restored(pod journal.Pod, cause error)
 }
 
 // node is the daemon without the API's side: what serves the container runtime
@@ -104,6 +116,9 @@ type node struct {
 
 	syncer *syncer
 	server *cniserver.Server
+	mender *mender
+	// departures stand between the server and the releaser.
+	departures *departures
 }
 
 func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
@@ -136,6 +151,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	return &node{
 		cfg: cfg, plan: cfg.planConfig(), log: log, store: s, journal: j,
 		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log}, registry: registry,
+		departures: newDepartures(j),
 	}, nil
 }
 
@@ -151,13 +167,20 @@ func (n *node) assemble(c control) error {
 		Journal:   n.journal,
 		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
 		Decisions: &decisions{
-			cfg: n.plan, store: n.store, journal: n.journal, vpcSynced: c.vpcSynced,
+			cfg: n.plan, store: n.store, probed: n.departures.records, vpcSynced: c.vpcSynced,
 			mtu: n.syncer.podMTU, warn: c.warn, log: n.log,
 		},
-		Datapath: n.syncer, Releaser: c.releaser, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
+		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
 	n.syncer.adopt = n.adopt
+	n.departures.begin(c.releaser)
+	n.syncer.probed = func() []journal.Record {
+		records, _ := n.departures.records()
+		return records
+	}
+	n.mender = newMender(n.server, c.report, n.kernel.metrics, n.log)
+	n.syncer.every, n.syncer.observe = n.cfg.RecheckEvery, n.mender
 	return nil
 }
 
@@ -179,7 +202,8 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
-	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile)
+	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
+	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run)
 	return nil
 }
 
@@ -192,10 +216,6 @@ func (n *node) announce(ctx context.Context) error {
 		return err
 	}
 	n.log.Info("node is ready for pods", "node", n.cfg.NodeName)
-	if other, err := configurationBefore(n.cfg.CNIConfDir); err != nil || other != "" {
-		n.log.Warn("another CNI configuration comes before Alioth's, so the container runtime uses that; remove it",
-			"directory", n.cfg.CNIConfDir, "file", other, "error", err)
-	}
 	return nil
 }
 

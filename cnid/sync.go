@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// thoroughEvery is how often a pass looks at everything in the kernel,
-	// whether or not something changed.
-	thoroughEvery = 30 * time.Second
 	// firstRetry and lastRetry bound the wait between failed passes.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 5 * time.Second
@@ -49,6 +46,13 @@ type syncer struct {
 	lost    func(plan.Lost)
 	metrics *syncMetrics
 	log     *slog.Logger
+	// every is how often a pass looks at everything in the kernel, whether or
+	// not something changed.
+	every time.Duration
+	// probed are the records of all that the kubelet may probe.
+	probed func() []journal.Record
+	// observe is told what passes found; nil tells nobody.
+	observe observer
 
 	// planning is held while a pass decides what to program, and guards vnis:
 	// those that the kernel has and those that the pass is about to add.
@@ -58,6 +62,8 @@ type syncer struct {
 	told map[int]string
 
 	mu sync.Mutex
+	// hinted says that the next pass is to look at everything.
+	hinted bool
 	// asked counts the requests for a pass; programmed is the count that the
 	// last pass included which did not fail for the node as a whole.
 	asked, programmed uint64
@@ -67,6 +73,10 @@ type syncer struct {
 	// failures of single devices are not among them. problem has those as well.
 	lastError, problem error
 	failing            time.Time
+	// warnings are the problems beside that of a failing pass.
+	warnings []string
+	// devices are the indexes of those that exist always, and of the underlay.
+	devices []int
 	// mtu for pods, 0 before the first successful pass.
 	mtu int
 	// asking and passed are closed, and replaced, with the next request and
@@ -78,8 +88,9 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 	lost func(plan.Lost), metrics *syncMetrics, log *slog.Logger,
 ) *syncer {
 	return &syncer{
-		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log,
-		vnis: map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
+		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
+		probed: j.Records,
+		vnis:   map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
@@ -96,7 +107,7 @@ func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
 		for _, prefix := range rec.Addrs {
 			ips = append(ips, prefix.Addr())
 		}
-		conflict = plan.ProbeConflict(tx, s.journal.Records(), pod, ips, rec.Seq)
+		conflict = plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq)
 	})
 	if conflict != "" {
 		return &cniserver.NotReady{Reason: conflict}
@@ -145,6 +156,7 @@ func (s *syncer) status() nodestatus.Status {
 		Node: s.cfg.Node, Synced: synced, Programmed: s.mtu != 0, PodMTU: s.mtu,
 		Attachments: s.journal.Records(), Releasing: s.journal.Releases(),
 	}
+	status.Warnings = s.warnings
 	if s.problem != nil {
 		status.Problem = s.problem.Error()
 	}
@@ -159,6 +171,31 @@ func (s *syncer) ask() uint64 {
 	close(s.asking)
 	s.asking = make(chan struct{})
 	return s.asked
+}
+
+// recheck requests a pass that looks at everything in the kernel.
+func (s *syncer) recheck() {
+	s.mu.Lock()
+	s.hinted = true
+	s.mu.Unlock()
+	s.ask()
+}
+
+// ours is what nobody but Alioth is to change.
+func (s *syncer) ours() ours {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
+	return ours{records: slices.DeleteFunc(s.journal.Records(), leaves), devices: s.devices}
+}
+
+// takeHint says whether recheck was called since the last time.
+func (s *syncer) takeHint() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hinted := s.hinted
+	s.hinted = false
+	return hinted
 }
 
 // settle returns once a pass that was asked for with that number, or a later
@@ -195,16 +232,17 @@ func (s *syncer) run(ctx context.Context) {
 			s.rest(ctx, lastRetry)
 			continue
 		}
-		thorough := time.Since(lastThorough) >= thoroughEvery
+		thorough := s.takeHint() || time.Since(lastThorough) >= s.every
 		began := time.Now()
 		last := s.pass(thorough)
-		s.tell(last.lost)
+		s.tellLost(last.lost)
 		s.metrics.since(stepTotal, began)
 		s.finish(last)
+		s.tell(last, thorough)
 		if thorough {
 			lastThorough = began
 		}
-		pause := time.Until(lastThorough.Add(thoroughEvery))
+		pause := time.Until(lastThorough.Add(s.every))
 		if last.failure() == nil {
 			retry = firstRetry
 		} else {
@@ -278,6 +316,8 @@ type outcome struct {
 	// that must not be, see plan.Wanted.
 	failed map[int]error
 	lost   []plan.Lost
+	// missing are the attachments whose device is gone from the node.
+	missing []journal.Record
 	// err concerns the node as a whole.
 	err error
 }
@@ -316,6 +356,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	if input.Devices, o.err = s.kernel.host.Existing(names); o.err != nil {
 		return o
 	}
+	o.missing = missing(input.Records, input.Devices)
 	var want plan.Wanted
 	want, o.revision = s.plan(input)
 	s.metrics.since(stepPlan, began)
@@ -368,8 +409,8 @@ func (s *syncer) held() []uint32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// tell tells people of attachments that are newly lost.
-func (s *syncer) tell(lost []plan.Lost) {
+// tellLost tells people of attachments that are newly lost.
+func (s *syncer) tellLost(lost []plan.Lost) {
 	now := map[int]string{}
 	for _, l := range lost {
 		index := l.Record.Device.HostIfindex
@@ -381,6 +422,17 @@ func (s *syncer) tell(lost []plan.Lost) {
 	s.told = now
 }
 
+// missing are the records whose device should be there and is not.
+func missing(records []journal.Record, devices map[string]int) []journal.Record {
+	var list []journal.Record
+	for _, rec := range records {
+		if _, ok := devices[rec.HostIfName]; !ok && rec.Phase == journal.PhaseDone {
+			list = append(list, rec)
+		}
+	}
+	return list
+}
+
 // finish tells those who wait how the pass went.
 func (s *syncer) finish(o outcome) {
 	problem := o.failure()
@@ -390,7 +442,7 @@ func (s *syncer) finish(o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.err == nil {
-		s.programmed, s.failing, s.mtu = o.upTo, time.Time{}, s.kernel.mtu
+		s.programmed, s.failing, s.mtu = o.upTo, time.Time{}, s.kernel.underlay.PodMTU
 		s.failed = map[int]error{}
 		maps.Copy(s.failed, o.failed)
 		for _, l := range o.lost {
@@ -400,6 +452,8 @@ func (s *syncer) finish(o outcome) {
 		s.failing = time.Now()
 	}
 	s.lastError, s.problem = o.err, problem
+	k := s.kernel
+	s.devices = []int{k.indexes.Tunnel, k.indexes.Node, k.indexes.NodePeer, k.underlay.Ifindex}
 	close(s.passed)
 	s.passed = make(chan struct{})
 }

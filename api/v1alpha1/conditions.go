@@ -95,4 +95,35 @@ const (
 	// ProbeConflictReason: another pod with the same IP on the same node has
 	// network probes or hooks already.
 	ProbeConflictReason = "ProbeConflict"
+	// InterfaceRestoredReason (event): the pod's interface had been deleted on
+	// its node, and was made anew.
+	InterfaceRestoredReason = "InterfaceRestored"
+	// InterfaceLostReason (event): the pod's interface was deleted, moved or
+	// renamed on its node and cannot be made anew. The pod is to be deleted.
+	InterfaceLostReason = "InterfaceLost"
 )
+
+// NetworkHealthyCondition is the condition of a Node that says whether anything
+// keeps the node's network from working as it should and waits for a person.
+const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
+
+// Reasons of the condition NetworkHealthyCondition, the gravest first.
+const (
+	// NotProgrammedReason: the node could be programmed and cannot any more.
+	NotProgrammedReason = "NotProgrammed"
+	// TrafficBlockedReason: another program's packet filter on the node drops
+	// traffic of pods.
+	TrafficBlockedReason = "TrafficBlocked"
+	// OtherCNIConfigurationReason: the container runtime uses another CNI
+	// configuration, because its file sorts before Alioth's.
+	OtherCNIConfigurationReason = "OtherCNIConfiguration"
+	// PodMTUTooLargeReason: the MTU of the node's network has shrunk below what
+	// running pods were given.
+	PodMTUTooLargeReason = "PodMTUTooLarge"
+	// NetworkHealthyReason: none of these.
+	NetworkHealthyReason = "Healthy"
+)
+
+// RepairedReason is that of the Warning event of a Node on which something of
+// Alioth's was deleted or changed by hand, and is again as it has to be.
+const RepairedReason = "Repaired"

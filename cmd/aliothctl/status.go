@@ -46,6 +46,9 @@ func writeStatus(out io.Writer, s nodestatus.Status) error {
 	if s.Problem != "" {
 		fmt.Fprintf(out, "Problem: %s\n", s.Problem)
 	}
+	for _, warning := range s.Warnings {
+		fmt.Fprintf(out, "Warning: %s\n", warning)
+	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "\nPOD\tINTERFACE\tVPC\tVNI\tADDRESSES\tSHADOWS\tHOST DEVICE\tPHASE\n")
 	for _, rec := range s.Attachments {

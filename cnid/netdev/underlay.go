@@ -24,6 +24,7 @@ var ErrNoUnderlay = errors.New("no device of this node has the address")
 
 // Underlay is the device that holds the node's tunnel address.
 type Underlay struct {
+	Device  string
 	Ifindex int
 	// PodMTU is the size in bytes of the largest packet of a pod that fits
 	// through the tunnel.
@@ -48,7 +49,7 @@ func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 		if tunnelAddress.Is4() {
 			overhead = OverheadIPv4
 		}
-		return Underlay{Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}, nil
+		return Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}, nil
 	}
 	return Underlay{}, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/userdata"
@@ -25,26 +26,27 @@ const rulesVersion = 2
 // changes nothing when that is the same, so counters survive a restart;
 // otherwise the table is replaced in one transaction. The size of the kernel's
 // conntrack table, which bounds FlowsPerShadow, counts as part of the state.
-func Apply(want State) error {
+// It says whether the table was replaced.
+func Apply(want State) (replaced bool, err error) {
 	want = want.normal()
 	if err := want.validate(); err != nil {
-		return fmt.Errorf("check packet filter rules: %w", err)
+		return false, fmt.Errorf("check packet filter rules: %w", err)
 	}
 	room, err := conntrackRoom()
 	if err != nil {
-		return err
+		return false, err
 	}
 	want.FlowsPerShadow = fittingShare(want.FlowsPerShadow, room)
 	mark, err := fingerprint(want)
 	if err != nil {
-		return err
+		return false, err
 	}
 	list := chains(want)
 	conn := &nftables.Conn{}
 	if holds(conn, mark, list) {
-		return nil
+		return false, nil
 	}
-	return replace(conn, want, mark, list)
+	return true, replace(conn, want, mark, list)
 }
 
 // Remove deletes the table. A table that is not there is no error.
@@ -105,6 +107,9 @@ func fingerprint(s State) (string, error) {
 // holds says whether the kernel has every rule of the table, all made from the
 // same state. Anything unreadable counts as not there: it is then replaced.
 func holds(conn *nftables.Conn, mark string, list []chain) bool {
+	if !intact(conn, list) {
+		return false
+	}
 	for _, c := range list {
 		rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
 		if err != nil || len(rules) != len(c.rules) {
@@ -117,6 +122,31 @@ func holds(conn *nftables.Conn, mark string, list []chain) bool {
 		}
 	}
 	return true
+}
+
+// intact says whether the table is at work, with these chains and no others,
+// none of which drops what no rule decides.
+func intact(conn *nftables.Conn, list []chain) bool {
+	have, err := conn.ListTableOfFamily(TableName, nftables.TableFamilyINet)
+	if err != nil || asleep(have) {
+		return false
+	}
+	found, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return false
+	}
+	count := 0
+	for _, c := range found {
+		if c.Table.Name != TableName {
+			continue
+		}
+		count++
+		drops := c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop
+		if drops || !slices.ContainsFunc(list, func(want chain) bool { return want.name == c.Name }) {
+			return false
+		}
+	}
+	return count == len(list)
 }
 
 // replace adds the table before deleting it, because deleting one that is not

@@ -57,7 +57,7 @@ func handles(t *testing.T) []uint64 {
 
 func apply(t *testing.T, s State) {
 	t.Helper()
-	if err := Apply(s); err != nil {
+	if _, err := Apply(s); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 }
@@ -88,6 +88,19 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 				Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}},
 			})
 		},
+		"a chain added": func(conn *nftables.Conn) {
+			conn.AddChain(&nftables.Chain{
+				Name: "another", Table: table(), Type: nftables.ChainTypeFilter,
+				Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
+			})
+		},
+		"a chain's policy changed": func(conn *nftables.Conn) {
+			drop := nftables.ChainPolicyDrop
+			conn.AddChain(&nftables.Chain{
+				Name: "forward", Table: table(), Type: nftables.ChainTypeFilter, Policy: &drop,
+				Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
+			})
+		},
 		"the table flushed": func(conn *nftables.Conn) { conn.FlushTable(table()) },
 		"the table deleted": func(conn *nftables.Conn) { conn.DelTable(table()) },
 	}
@@ -101,7 +114,11 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 				if err := conn.Flush(); err != nil {
 					return err
 				}
-				apply(t, testState())
+				for _, want := range []bool{true, false} {
+					if replaced, err := Apply(testState()); err != nil || replaced != want {
+						t.Errorf("Apply = %v, %v; want %v", replaced, err, want)
+					}
+				}
 				if got := len(handles(t)); got != want {
 					t.Errorf("the table has %d rules after the repair, want %d", got, want)
 				}
@@ -109,6 +126,21 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestATableThatWasPutToSleepIsWoken(t *testing.T) {
+	testnet.In(t, testnet.New(t), func() error {
+		apply(t, testState())
+		if err := nft("table inet alioth { flags dormant; }"); err != nil {
+			return err
+		}
+		for _, want := range []bool{true, false} {
+			if replaced, err := Apply(testState()); err != nil || replaced != want {
+				t.Errorf("Apply = %v, %v; want %v", replaced, err, want)
+			}
+		}
+		return nil
+	})
 }
 
 func TestAChangedStateReplacesTheTable(t *testing.T) {
@@ -157,7 +189,7 @@ func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testState()
 			change(&s)
-			if err := Apply(s); err == nil {
+			if _, err := Apply(s); err == nil {
 				t.Error("Apply accepted it")
 			}
 		})
@@ -198,7 +230,8 @@ func newRig(t *testing.T, mark uint32) rig {
 		if err := addAddress("lo", loAddress+"/32"); err != nil {
 			return err
 		}
-		return Apply(testState())
+		_, err := Apply(testState())
+		return err
 	})
 	return r
 }

@@ -102,7 +102,10 @@ func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
 	if err := exchange(server, client, patience); err != nil {
 		t.Fatalf("before the table: %v", err)
 	}
-	testnet.In(t, r.node, func() error { return Apply(testState()) })
+	testnet.In(t, r.node, func() error {
+		_, err := Apply(testState())
+		return err
+	})
 	if err := exchange(server, client, shyness); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("with the table: %v; want silence", err)
 	}

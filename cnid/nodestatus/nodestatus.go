@@ -27,6 +27,8 @@ type Status struct {
 	Programmed bool `json:"programmed"`
 	// Problem is what keeps the kernel from being programmed now, or "".
 	Problem string `json:"problem,omitempty"`
+	// Warnings are what waits for a person, beside Problem; the gravest first.
+	Warnings []string `json:"warnings,omitempty"`
 	// PodMTU in bytes, 0 while not known.
 	PodMTU int `json:"podMTU"`
 	// Attachments and those that wait for their addresses to be released,

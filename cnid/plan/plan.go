@@ -175,6 +175,7 @@ func (b *builder) attachments() {
 		b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, one.Interfaces...)
 		b.want.Devices.Pods = append(b.want.Devices.Pods, netdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
+			MTU: rec.MTU, MAC: datapath.VirtualMAC,
 		})
 	}
 }

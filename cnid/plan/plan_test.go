@@ -247,8 +247,8 @@ func TestAWholeNode(t *testing.T) {
 		Shadows: ips("169.254.64.1", "fd41:6c69:6f74:6801::1"),
 		Node:    netdev.NodeInterface{Addrs: ips("10.244.0.7"), MAC: [6]byte{2, 0, 0, 0, 1, 1}, Prefixes: prefixes("10.244.0.0/16")},
 		Pods: []netdev.Pod{
-			{Device: "alv-b1", Ifindex: 101, Shadows: ips("169.254.64.2")},
-			{Device: "alv-r1", Ifindex: 102, Shadows: ips("169.254.64.3")},
+			{Device: "alv-b1", Ifindex: 101, MAC: datapath.VirtualMAC, Shadows: ips("169.254.64.2")},
+			{Device: "alv-r1", Ifindex: 102, MAC: datapath.VirtualMAC, Shadows: ips("169.254.64.3")},
 		},
 	}
 	if diff := cmp.Diff(devices, got.Devices, byValue); diff != "" {

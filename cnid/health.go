@@ -1,0 +1,167 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// repair is something on the node that was deleted or changed by others and is
+// again as it has to be.
+type repair struct{ Kind, Detail string }
+
+// Kinds of repair, beside those of netdev and datapath.
+const (
+	repairFilter    = "packet_filter"
+	repairInterface = "pod_interface"
+)
+
+// repairKinds are all kinds; the values of the metric's label.
+func repairKinds() []string {
+	return []string{
+		netdev.RepairDevice, netdev.RepairAddress, netdev.RepairRoute, netdev.RepairSetting,
+		datapath.RepairPin, datapath.RepairLink, datapath.RepairProgram, datapath.RepairMap,
+		repairFilter, repairInterface,
+	}
+}
+
+// takeRepairs returns what was repaired since the last call.
+func (k *kernel) takeRepairs() []repair {
+	list := k.repaired
+	k.repaired = nil
+	for _, r := range k.host.Repaired() {
+		list = append(list, repair(r))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return list
+	}
+	for _, r := range k.path.Repaired() {
+		list = append(list, repair(r))
+	}
+	return list
+}
+
+// problem is something that keeps the node's network from working as it should
+// and that a person has to put right.
+type problem struct{ Reason, Message string }
+
+// observer is told what passes found. Its methods must not block.
+type observer interface {
+	repaired(list []repair)
+	problems(list []problem)
+	// missing is told the attachments whose device is gone.
+	missing(list []journal.Record)
+}
+
+// tell hands on what a pass found.
+func (s *syncer) tell(o outcome, thorough bool) {
+	if s.kernel.host == nil || s.observe == nil {
+		return
+	}
+	if list := s.kernel.takeRepairs(); len(list) > 0 {
+		for _, r := range list {
+			s.metrics.repairs.WithLabelValues(r.Kind).Inc()
+		}
+		s.log.Warn("put right what others had changed", "repairs", list)
+		s.observe.repaired(list)
+	}
+	if len(o.missing) > 0 {
+		s.observe.missing(o.missing)
+	}
+	// A node that was never programmed says so by not being announced.
+	if mtu, _ := s.podMTU(); mtu != 0 && (thorough || o.err != nil) {
+		s.observe.problems(s.problems(o.err))
+	}
+}
+
+// problems looks for everything that waits for a person. failure is why the node
+// can't be programmed, or nil.
+func (s *syncer) problems(failure error) []problem {
+	var list []problem
+	blocks, err := netfilter.Blocks(s.kernel.traffic())
+	if err != nil {
+		s.log.Warn("can't read other programs' packet filters", "error", err)
+	}
+	for _, b := range blocks {
+		list = append(list, problem{v1alpha1.TrafficBlockedReason, b.String()})
+	}
+	other, err := configurationBefore(s.kernel.cfg.CNIConfDir)
+	if err != nil {
+		s.log.Warn("can't look for other CNI configurations", "error", err)
+	}
+	if other != "" {
+		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
+			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
+	}
+	if message := tooLarge(s.journal.Records(), s.kernel.underlay.PodMTU); message != "" {
+		list = append(list, problem{v1alpha1.PodMTUTooLargeReason, message})
+	}
+	var warnings []string
+	for _, p := range list {
+		warnings = append(warnings, p.Message)
+	}
+	s.mu.Lock()
+	s.warnings = warnings
+	s.mu.Unlock()
+	if failure != nil {
+		list = slices.Insert(list, 0, problem{v1alpha1.NotProgrammedReason, failure.Error()})
+	}
+	return list
+}
+
+// traffic is what the host must let through.
+func (k *kernel) traffic() netfilter.Traffic {
+	t := netfilter.Traffic{
+		PodDevices: netdev.PodDevices, NodeDevice: netdev.NodeDevice, TunnelPort: k.cfg.TunnelPort,
+		Underlay: k.underlay.Device,
+	}
+	if k.pushOn() == 0 {
+		t.Tunnel = k.tunnel // elsewhere the host's stack sees nothing of it
+	}
+	// Nothing leaves the node in a family that it has no address of.
+	for _, source := range []netip.Addr{k.opened.TunnelSource4, k.opened.TunnelSource6} {
+		if shadow := k.cfg.shadow(source.Is4()); source.IsValid() && shadow.IsValid() {
+			t.Shadows = append(t.Shadows, shadow)
+		}
+	}
+	return t
+}
+
+// tooLarge says which pods have a larger MTU, in bytes, than the underlay
+// carries now, and what to do; or "". The pods that are added now get the right
+// one; what their namespaces were given at their start is theirs.
+func tooLarge(records []journal.Record, mtu int) string {
+	var pods []string
+	for _, rec := range records {
+		if rec.Phase == journal.PhaseDone && rec.MTU > mtu {
+			pods = append(pods, rec.Pod.String())
+		}
+	}
+	if len(pods) == 0 {
+		return ""
+	}
+	slices.Sort(pods)
+	pods = slices.Compact(pods)
+	named := pods[:min(len(pods), 5)]
+	return fmt.Sprintf("the node's network carries packets of pods up to %d bytes now, and %d pod(s) were started with more, so large packets get lost;"+
+		" delete and recreate them, or give the network its MTU back: %s%s", mtu, len(pods), strings.Join(named, ", "), andMore(len(pods)-len(named)))
+}
+
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}

@@ -1,0 +1,271 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// sample is a packet of ours as far as it is known: what a rule asks for beyond
+// that is uncertain.
+type sample struct {
+	family byte
+	// in and out are the devices; "" where the packet has none.
+	in, out string
+	// source and destination; the zero value for what may be any.
+	source, destination netip.Addr
+	// protocol and port, the destination's; 0 for what may be any.
+	protocol byte
+	port     uint16
+	// state is the ct state, as its bit.
+	state uint32
+}
+
+// foreignChain is a chain of somebody else with its rules.
+type foreignChain struct {
+	*nftables.Chain
+	rules []*nftables.Rule
+}
+
+// foreignTable are the chains of one table, by name.
+type foreignTable map[string]foreignChain
+
+// ending is what a packet meets in a chain.
+type ending int
+
+const (
+	// passesOn: no rule decides.
+	passesOn ending = iota
+	accepted
+	dropped
+)
+
+// maxJumps is how deep the kernel follows jumps (NFT_JUMP_STACK_SIZE).
+const maxJumps = 16
+
+// walk says what a packet meets in a chain. certain is false below a jump that
+// may not be taken.
+func (t foreignTable) walk(chain string, p sample, certain bool, depth int) ending {
+	for _, r := range t[chain].rules {
+		match := p.match(r.Exprs)
+		if match.never {
+			continue
+		}
+		match.uncertain = match.uncertain || !certain
+		kind, target := verdictOf(r.Exprs)
+		switch kind {
+		case expr.VerdictReturn:
+			if !match.uncertain {
+				return passesOn
+			}
+		case expr.VerdictJump, expr.VerdictGoto:
+			if depth == maxJumps {
+				continue
+			}
+			end := t.walk(target, p, !match.uncertain, depth+1)
+			if end != passesOn || kind == expr.VerdictGoto && !match.uncertain {
+				return end
+			}
+		default:
+			if end := match.ends(kind, p); end != passesOn {
+				return end
+			}
+		}
+	}
+	return passesOn
+}
+
+// ends says whether a verdict ends the packet's way. A drop counts only if the
+// packet meets it for certain. An accept that asks for more than is known counts
+// if it names something of the packet, or the packet answers: whoever wrote it
+// meant packets like this one.
+func (m match) ends(kind expr.VerdictKind, p sample) ending {
+	switch {
+	case kind == expr.VerdictDrop && !m.uncertain:
+		return dropped
+	case kind == expr.VerdictAccept && (!m.uncertain || m.named || p.state&ctEstablished != 0):
+		return accepted
+	}
+	return passesOn
+}
+
+// drops says whether a base chain drops the packet for certain.
+func (t foreignTable) drops(base foreignChain, p sample) bool {
+	switch t.walk(base.Name, p, true, 0) {
+	case dropped:
+		return true
+	case accepted:
+		return false
+	}
+	return base.Policy != nil && *base.Policy == nftables.ChainPolicyDrop
+}
+
+// verdictOf returns what a rule does with a packet that it matches, and where
+// to. A rule that does nothing final continues.
+func verdictOf(exprs []expr.Any) (expr.VerdictKind, string) {
+	for _, e := range exprs {
+		switch e := e.(type) {
+		case *expr.Verdict:
+			return e.Kind, e.Chain
+		case *expr.Reject:
+			return expr.VerdictDrop, ""
+		case *expr.Target: // of iptables
+			if e.Name == "REJECT" {
+				return expr.VerdictDrop, ""
+			}
+		}
+	}
+	return expr.VerdictContinue, ""
+}
+
+// match is how a packet fits a rule's conditions.
+type match struct {
+	// never: one of them excludes it. uncertain: one of them asks for what is
+	// not known. named: one of them asks for what is known.
+	never, uncertain, named bool
+}
+
+func (p sample) match(exprs []expr.Any) match {
+	var m match
+	registers := map[uint32][]byte{} // what is known of their values
+	for _, e := range exprs {
+		if p.load(e, registers) || harmless(e) {
+			continue
+		}
+		cmp, ok := e.(*expr.Cmp)
+		if !ok {
+			// A set that is asked for something known was made for it.
+			lookup, ok := e.(*expr.Lookup)
+			m.named = m.named || ok && registers[lookup.SourceRegister] != nil
+			m.uncertain = true
+			continue
+		}
+		value := registers[cmp.Register]
+		if len(value) < len(cmp.Data) {
+			m.uncertain = true
+			continue
+		}
+		m.named = true
+		m.never = m.never || !holdsFor(cmp.Op, bytes.Compare(value[:len(cmp.Data)], cmp.Data))
+	}
+	return m
+}
+
+func holdsFor(op expr.CmpOp, order int) bool {
+	switch op {
+	case expr.CmpOpEq:
+		return order == 0
+	case expr.CmpOpNeq:
+		return order != 0
+	case expr.CmpOpLt:
+		return order < 0
+	case expr.CmpOpLte:
+		return order <= 0
+	case expr.CmpOpGt:
+		return order > 0
+	}
+	return order >= 0
+}
+
+// harmless expressions are no conditions.
+func harmless(e expr.Any) bool {
+	switch e := e.(type) {
+	case *expr.Verdict, *expr.Counter, *expr.Log, *expr.Reject, *expr.Target, *expr.Notrack, *expr.Objref:
+		return true
+	case *expr.Match:
+		return e.Name == "comment"
+	}
+	return false
+}
+
+// load follows an expression that puts a value into a register or changes one
+// there, and says whether it was such.
+func (p sample) load(e expr.Any, registers map[uint32][]byte) bool {
+	switch e := e.(type) {
+	case *expr.Meta:
+		if !e.SourceRegister {
+			registers[e.Register] = p.meta(e.Key)
+		}
+	case *expr.Ct:
+		if !e.SourceRegister {
+			registers[e.Register] = nil
+			if e.Key == expr.CtKeySTATE {
+				registers[e.Register] = binaryutil.NativeEndian.PutUint32(p.state)
+			}
+		}
+	case *expr.Payload:
+		if e.OperationType == expr.PayloadLoad {
+			registers[e.DestRegister] = p.payload(e)
+		}
+	case *expr.Immediate:
+		registers[e.Register] = e.Data
+	case *expr.Bitwise:
+		registers[e.DestRegister] = masked(registers[e.SourceRegister], e)
+	default:
+		return false
+	}
+	return true
+}
+
+func (p sample) meta(key expr.MetaKey) []byte {
+	switch key {
+	case expr.MetaKeyIIFNAME:
+		return wholeName(p.in)
+	case expr.MetaKeyOIFNAME:
+		return wholeName(p.out)
+	case expr.MetaKeyNFPROTO:
+		return []byte{p.family}
+	case expr.MetaKeyL4PROTO:
+		if p.protocol != 0 {
+			return []byte{p.protocol}
+		}
+	}
+	return nil
+}
+
+// payload returns addresses, protocol and destination port: RFC 791 section 3.1,
+// RFC 8200 section 3, RFC 768.
+func (p sample) payload(e *expr.Payload) []byte {
+	var found []byte
+	switch {
+	case e.Base == expr.PayloadBaseTransportHeader:
+		if e.Offset == 2 && e.Len == 2 && p.port != 0 {
+			found = binaryutil.BigEndian.PutUint16(p.port)
+		}
+	case e.Base != expr.PayloadBaseNetworkHeader:
+	case sameField(e, source, p.family):
+		found = p.source.AsSlice()
+	case sameField(e, destination, p.family):
+		found = p.destination.AsSlice()
+	case p.family == unix.NFPROTO_IPV4 && e.Offset == 9 && e.Len == 1 && p.protocol != 0:
+		found = []byte{p.protocol}
+	}
+	if uint32(len(found)) < e.Len {
+		return nil
+	}
+	return found[:e.Len]
+}
+
+// sameField says whether the whole of an address, or its beginning, is loaded.
+func sameField(e *expr.Payload, of side, family byte) bool {
+	field := load(of, family).(*expr.Payload)
+	return e.Offset == field.Offset && e.Len <= field.Len
+}
+
+func masked(value []byte, e *expr.Bitwise) []byte {
+	if len(value) < int(e.Len) || len(e.Mask) < int(e.Len) || len(e.Xor) < int(e.Len) {
+		return nil
+	}
+	result := make([]byte, e.Len)
+	for i := range result {
+		result[i] = value[i]&e.Mask[i] ^ e.Xor[i]
+	}
+	return result
+}

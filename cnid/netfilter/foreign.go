@@ -1,0 +1,194 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// Traffic is what the host must let through, whoever else filters there.
+type Traffic struct {
+	// Shadows are the ranges of shadow addresses, of the families in which
+	// packets leave the node.
+	Shadows []netip.Prefix
+	// PodDevices, NodeDevice and TunnelPort are those of State.
+	PodDevices, NodeDevice string
+	TunnelPort             uint16
+	// Underlay is the device by which the node reaches others. Tunnel is its
+	// address there, or the zero value when the host's stack does not see the
+	// tunnel.
+	Underlay string
+	Tunnel   netip.Addr
+}
+
+// Block is a chain of somebody else that drops what must get through.
+type Block struct {
+	// Chain is the base chain, as nft(8) names it: family, table, chain.
+	Chain string
+	// Drops says what is dropped, for a person.
+	Drops string
+	// Rules are the commands that let it through.
+	Rules []string
+}
+
+// String is one sentence with the remedy.
+func (b Block) String() string {
+	return fmt.Sprintf("chain %s of another program drops %s; let them through: %s", b.Chain, b.Drops, strings.Join(b.Rules, " && "))
+}
+
+// Blocks reads the other tables of the current network namespace and returns
+// the chains that drop our packets for certain. Rules in legacy iptables are
+// not seen; of a rule that asks for more than devices, addresses, protocol and
+// state it is not known whether it matches.
+func Blocks(t Traffic) ([]Block, error) {
+	tables, err := foreignTables(&nftables.Conn{})
+	if err != nil {
+		return nil, err
+	}
+	var list []Block
+	for _, table := range tables {
+		for _, base := range table.bases() {
+			list = append(list, table.blocks(base, t)...)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Block) int { return strings.Compare(a.Chain, b.Chain) })
+	return list, nil
+}
+
+// crossing is something that must get through one hook.
+type crossing struct {
+	hook    *nftables.ChainHook
+	what    string
+	samples []sample
+	// conditions are what rules must match to let it through.
+	conditions []string
+}
+
+func (t Traffic) crossings() []crossing {
+	pod := t.PodDevices + strings.Repeat("0", 12)
+	var forwarded []sample
+	for _, shadow := range t.Shadows {
+		family, address := familyOf(shadow), shadow.Addr().Next()
+		for _, peer := range []string{t.Underlay, t.NodeDevice} {
+			forwarded = append(forwarded,
+				sample{family: family, in: pod, out: peer, source: address, state: ctNew},
+				sample{family: family, in: peer, out: pod, destination: address, state: ctEstablished})
+		}
+	}
+	list := []crossing{{
+		nftables.ChainHookForward, "packets that pods exchange with what is outside of their VPC", forwarded,
+		[]string{fmt.Sprintf(`iifname "%s*"`, t.PodDevices), fmt.Sprintf(`oifname "%s*"`, t.PodDevices)},
+	}}
+	if !t.Tunnel.IsValid() {
+		return list
+	}
+	const untracked = 1 << 6 // NF_CT_STATE_UNTRACKED_BIT
+	tunnel := sample{
+		family: familyOf(netip.PrefixFrom(t.Tunnel, 0)), in: t.Underlay, destination: t.Tunnel,
+		protocol: unix.IPPROTO_UDP, port: t.TunnelPort, state: untracked,
+	}
+	return append(list, crossing{
+		nftables.ChainHookInput, "packets that pods of other nodes send, which come by VXLAN",
+		[]sample{tunnel},
+		[]string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
+	})
+}
+
+// blocks returns what of the traffic a base chain drops.
+func (t foreignTable) blocks(base foreignChain, traffic Traffic) []Block {
+	var list []Block
+	for _, c := range traffic.crossings() {
+		if *base.Hooknum != *c.hook {
+			continue
+		}
+		for _, p := range c.samples {
+			if !sees(base.Table.Family, p.family) || !t.drops(base, p) {
+				continue
+			}
+			name := fmt.Sprintf("%s %s %s", familyName(base.Table.Family), base.Table.Name, base.Name)
+			block := Block{Chain: name, Drops: c.what}
+			for _, condition := range c.conditions {
+				block.Rules = append(block.Rules, fmt.Sprintf("nft insert rule %s %s accept", name, condition))
+			}
+			list = append(list, block)
+			break
+		}
+	}
+	return list
+}
+
+// sees says whether a table of that family sees packets of that protocol.
+func sees(table nftables.TableFamily, family byte) bool {
+	return table == nftables.TableFamilyINet || byte(table) == family
+}
+
+func familyName(family nftables.TableFamily) string {
+	switch family {
+	case nftables.TableFamilyIPv4:
+		return "ip"
+	case nftables.TableFamilyIPv6:
+		return "ip6"
+	}
+	return "inet"
+}
+
+// bases are the chains that filter at a hook.
+func (t foreignTable) bases() []foreignChain {
+	var list []foreignChain
+	for _, c := range t {
+		if c.Hooknum != nil && c.Type == nftables.ChainTypeFilter {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// foreignTables reads every table but ours that filters IP packets.
+func foreignTables(conn *nftables.Conn) ([]foreignTable, error) {
+	found, err := conn.ListTables()
+	if err != nil {
+		return nil, fmt.Errorf("list packet filter tables: %w", err)
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		return nil, fmt.Errorf("list packet filter chains: %w", err)
+	}
+	var list []foreignTable
+	for _, table := range found {
+		ours := table.Family == nftables.TableFamilyINet && table.Name == TableName
+		filtersIP := sees(table.Family, unix.NFPROTO_IPV4) || sees(table.Family, unix.NFPROTO_IPV6)
+		if ours || !filtersIP || asleep(table) {
+			continue
+		}
+		list = append(list, readTable(conn, table, chains))
+	}
+	return list, nil
+}
+
+// asleep says whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
+// library leaves the flags in the order in which the kernel sends them.
+func asleep(table *nftables.Table) bool {
+	const dormant, swapped = 1, 1 << 24
+	return table.Flags&(dormant|swapped) != 0
+}
+
+// readTable leaves out chains that went meanwhile: they drop nothing.
+func readTable(conn *nftables.Conn, table *nftables.Table, chains []*nftables.Chain) foreignTable {
+	t := foreignTable{}
+	for _, c := range chains {
+		if c.Table.Name != table.Name || c.Table.Family != table.Family {
+			continue
+		}
+		if rules, err := conn.GetRules(table, c); err == nil {
+			t[c.Name] = foreignChain{Chain: c, rules: rules}
+		}
+	}
+	return t
+}
