@@ -116,8 +116,13 @@ func (c *Cluster) killAll(ctx context.Context, state State) error {
 	if err != nil {
 		return err
 	}
-	return WaitFor(ctx, "no process of the lab is left", func(context.Context) error {
-		left, err := c.processes(state, spaces)
+	return c.killEach(ctx, func() ([]process.ID, error) { return c.processes(state.groups(), state.Daemons, spaces) })
+}
+
+// killEach kills what list returns until it returns nothing.
+func (c *Cluster) killEach(ctx context.Context, list func() ([]process.ID, error)) error {
+	return WaitFor(ctx, "no process is left", func(context.Context) error {
+		left, err := list()
 		if err != nil {
 			return err
 		}
@@ -152,13 +157,14 @@ func (c *Cluster) namespaceFiles(state State) ([]string, error) {
 	return files, nil
 }
 
-// processes returns every living process of the lab once.
-func (c *Cluster) processes(state State, spaces []string) ([]process.ID, error) {
+// processes returns every living process in cgroups or namespaces, and every
+// daemon that lives, once.
+func (c *Cluster) processes(groups []string, daemons map[string]Daemon, spaces []string) ([]process.ID, error) {
 	pids, err := process.Inside(spaces)
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range state.groups() {
+	for _, group := range groups {
 		members, err := c.cgroups.Processes(group)
 		if err != nil {
 			return nil, err
@@ -179,7 +185,7 @@ func (c *Cluster) processes(state State, spaces []string) ([]process.ID, error) 
 			left = append(left, id)
 		}
 	}
-	for _, d := range state.Daemons {
+	for _, d := range daemons {
 		if d.ID.Alive() && !slices.Contains(left, d.ID) {
 			left = append(left, d.ID)
 		}

@@ -14,6 +14,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
 // arktosManifest reads one object of testdata. The manifests are those of the
@@ -34,11 +35,11 @@ func arktosManifest(t *testing.T, file, vpc string, into any) {
 func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
+	first, second := e.Nodes()
 	pods := map[string]*corev1.Pod{}
 	var peers []*corev1.Pod
 	for tenantName, node := range map[string]string{"customer-a": first, "customer-b": second} {
-		tenant := e.tenant(t, scene.TenantSpec{
+		tenant := e.Tenant(t, scene.TenantSpec{
 			Name: tenantName, Network: "of-the-lab", CIDRs: []string{"10.10.0.0/16"},
 			Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},
 		})
@@ -53,7 +54,7 @@ func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		peer := scene.Pod(namespace, "peer", scene.InNetwork("vpc-1"), scene.OnNode(first))
-		e.run(t, pod, peer)
+		e.Run(t, pod, peer)
 		pods[tenant.VPC.Name], peers = pod, append(peers, peer)
 	}
 	for vpc, pod := range pods {
@@ -81,10 +82,10 @@ func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 func TestManyNetworksMayNameOneVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, overlapping("many"))
+	tenant := e.Tenant(t, stage.Overlapping("many"))
 	namespace := tenant.Namespace.Name
 	other := scene.Namespace(unique("many"), tenant.Name)
-	e.create(t, other)
+	e.Make(t, other)
 	if err := e.Create(within(t, patience), scene.Network(namespace, "by-another-name", tenant.VPC.Name)); err != nil { // it goes with its namespace
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestManyNetworksMayNameOneVPC(t *testing.T) {
 		scene.Pod(namespace, "named", scene.InNetwork("by-another-name")),
 		scene.Pod(other.Name, "from-the-tenants-other-namespace", scene.InNetwork("by-another-name")),
 	}
-	e.run(t, pods...)
+	e.Run(t, pods...)
 	for _, from := range pods {
 		e.expectAnswers(t, from, wantOthers(from, pods))
 	}

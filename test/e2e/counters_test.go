@@ -25,7 +25,7 @@ const daemonMetrics = "http://127.0.0.1:9472/metrics"
 // metrics reads the metrics of a node's daemon.
 func (e *env) metrics(t *testing.T, node string) map[string]*dto.MetricFamily {
 	t.Helper()
-	out := e.onNode(t, node, "testtool", "get", daemonMetrics)
+	out := e.OnNode(t, node, "testtool", "get", daemonMetrics)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
 	if err != nil {

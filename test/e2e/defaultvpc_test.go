@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -24,7 +25,7 @@ const defaultVPC = "default"
 func (e *env) plainNamespace(t *testing.T) string {
 	t.Helper()
 	namespace := scene.Namespace(unique("plain"), "")
-	e.create(t, namespace)
+	e.Make(t, namespace)
 	if err := e.WaitForAccount(within(t, patience), namespace.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +35,14 @@ func (e *env) plainNamespace(t *testing.T) string {
 func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
+	first, second := e.Nodes()
 	namespace := e.plainNamespace(t)
 	pods := []*corev1.Pod{
 		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithReadiness(httpProbe("/healthz"))),
 		scene.Pod(namespace, "two", scene.OnNode(first)),
 		scene.Pod(namespace, "three", scene.OnNode(second), scene.WithReadiness(httpProbe("/healthz"))),
 	}
-	e.run(t, pods...)
+	e.Run(t, pods...)
 
 	t.Run("they get addresses of its range", func(t *testing.T) {
 		vpc := &v1alpha1.VPC{}
@@ -65,7 +66,7 @@ func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {
 		}
 	})
 	t.Run("every node reaches them under their addresses", func(t *testing.T) {
-		for _, node := range e.lab.Nodes() {
+		for _, node := range e.Lab.Nodes() {
 			for _, pod := range pods {
 				e.nodeReaches(t, node.Name, scene.Targets(scene.Protocols(), scene.IPs(pod)...)...)
 			}
@@ -74,7 +75,7 @@ func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {
 	t.Run("they reach every node", func(t *testing.T) {
 		for _, pod := range []*corev1.Pod{pods[0], pods[2]} {
 			var targets []string
-			for _, node := range e.lab.Nodes() {
+			for _, node := range e.Lab.Nodes() {
 				targets = append(targets, scene.Target("icmp", node.IPv4), scene.Target("icmp", node.IPv6))
 			}
 			results, err := e.Ask(within(t, patience), pod, answerTime, targets...)
@@ -93,7 +94,7 @@ func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {
 // nodeReaches requires that each target answers to a node.
 func (e *env) nodeReaches(t *testing.T, node string, targets ...string) {
 	t.Helper()
-	out := e.onNode(t, node, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
+	out := e.OnNode(t, node, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
 	results, err := scene.ParseLines[report.Probe](out)
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +109,13 @@ func (e *env) nodeReaches(t *testing.T, node string, targets ...string) {
 func TestLogsAndExecWorkInEveryVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, overlapping("blue"))
+	tenant := e.Tenant(t, stage.Overlapping("blue"))
 	pod := tenant.Pod("server")
-	e.run(t, pod)
-	if out := strings.TrimSpace(e.exec(t, pod, "hostname")); out != "server" {
+	e.Run(t, pod)
+	if out := strings.TrimSpace(e.InPod(t, pod, "hostname")); out != "server" {
 		t.Errorf("hostname in the pod is %q", out)
 	}
-	logs, err := e.lab.Client().CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(within(t, patience))
+	logs, err := e.Lab.Client().CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(within(t, patience))
 	if err != nil || !strings.Contains(string(logs), "listening") {
 		t.Errorf("logs are %q, %v; want the server's start-up lines", logs, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -32,7 +33,7 @@ func (e *env) shadows(t *testing.T, node string) []netip.Addr {
 	ranges := []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)}
 	for i, familyFlag := range []string{"-4", "-6"} {
 		var routes []struct{ Dst, Dev string }
-		if err := json.Unmarshal([]byte(e.onNode(t, node, "ip", familyFlag, "-json", "route", "show")), &routes); err != nil {
+		if err := json.Unmarshal([]byte(e.OnNode(t, node, "ip", familyFlag, "-json", "route", "show")), &routes); err != nil {
 			t.Fatalf("read the routes of %s: %v", node, err)
 		}
 		for _, route := range routes {
@@ -54,7 +55,7 @@ func (e *env) liveShadows(t *testing.T, node string) []netip.Addr {
 	if len(shadows) == 0 {
 		t.Fatalf("node %s has no shadow address", node)
 	}
-	out := e.onNode(t, node, append([]string{"testtool", "probe", "--timeout", silenceTime.String()}, scene.Targets([]string{"tcp"}, shadows...)...)...)
+	out := e.OnNode(t, node, append([]string{"testtool", "probe", "--timeout", silenceTime.String()}, scene.Targets([]string{"tcp"}, shadows...)...)...)
 	results, err := scene.ParseLines[report.Probe](out)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func nodeShadows() []netip.Addr {
 func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1.Service) map[string][]string {
 	t.Helper()
 	targets := map[string][]string{}
-	for i, node := range e.lab.Nodes() {
+	for i, node := range e.Lab.Nodes() {
 		where := []string{"the first node", "the second node"}[min(i, 1)]
 		targets["shadow addresses on "+where] = scene.Targets(scene.Protocols(), e.liveShadows(t, node.Name)...)
 		for _, ip := range []netip.Addr{node.IPv4, node.IPv6} {
@@ -133,25 +134,25 @@ func unsharedService(namespace string) *corev1.Service {
 func TestTheShadowDoorIsClosed(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
+	first, second := e.Nodes()
 	namespace := e.plainNamespace(t)
 	service := unsharedService(namespace)
-	e.create(t, service)
+	e.Make(t, service)
 	defaults := []*corev1.Pod{
 		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithLabel("app", "unshared")),
 		scene.Pod(namespace, "two", scene.OnNode(second), scene.WithLabel("app", "unshared")),
 	}
-	e.run(t, defaults...)
-	bystander := e.tenant(t, overlapping("bystander"))
+	e.Run(t, defaults...)
+	bystander := e.Tenant(t, stage.Overlapping("bystander"))
 	bystanders := []*corev1.Pod{bystander.Pod("one", scene.OnNode(first)), bystander.Pod("two", scene.OnNode(second))}
-	e.run(t, bystanders...)
+	e.Run(t, bystanders...)
 
 	for _, egress := range []v1alpha1.Egress{v1alpha1.EgressNone, v1alpha1.EgressMasquerade} {
-		spec := overlapping("tenant")
+		spec := stage.Overlapping("tenant")
 		spec.Egress = egress
-		tenant := e.tenant(t, spec)
+		tenant := e.Tenant(t, spec)
 		pod := tenant.Pod("asker", scene.OnNode(first))
-		e.run(t, pod)
+		e.Run(t, pod)
 		targets := e.forbidden(t, defaults, service)
 		for _, name := range sortedKeys(targets) {
 			t.Run("a pod of a VPC with egress "+string(egress)+" does not reach "+name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestTheShadowDoorIsClosed(t *testing.T) {
 		}
 	}
 	t.Run("a pod of the default VPC reaches the nodes' ports, so there was something to reach", func(t *testing.T) {
-		node := e.lab.Nodes()[0]
+		node := e.Lab.Nodes()[0]
 		targets := []string{scene.TargetPort("connect", node.IPv4, kubeletPort), scene.TargetPort("connect", node.IPv4, apiServerPort)}
 		results, err := e.Ask(within(t, patience), defaults[1], answerTime, targets...)
 		if err != nil {
@@ -187,12 +188,12 @@ func TestEgressFollowsTheVPC(t *testing.T) {
 	address := e.serveOn(t, host, "internet", 202)
 	for egress, wanted := range map[v1alpha1.Egress]bool{v1alpha1.EgressNone: false, v1alpha1.EgressMasquerade: true} {
 		t.Run("egress "+string(egress), func(t *testing.T) {
-			spec := overlapping("tenant")
+			spec := stage.Overlapping("tenant")
 			spec.Egress = egress
-			tenant := e.tenant(t, spec)
-			for _, node := range e.lab.Nodes() {
+			tenant := e.Tenant(t, spec)
+			for _, node := range e.Lab.Nodes() {
 				pod := tenant.Pod("asker-"+node.Name, scene.OnNode(node.Name))
-				e.run(t, pod)
+				e.Run(t, pod)
 				targets := scene.Targets(scene.Protocols(), address)
 				if !wanted {
 					e.expectSilence(t, pod, targets...)
@@ -216,16 +217,16 @@ func TestEgressFollowsTheVPC(t *testing.T) {
 
 func TestAHostThatRoutesTheShadowRangeThroughANodeReachesNothing(t *testing.T) {
 	e := start(t)
-	first, second := e.nodes()
-	tenant := e.tenant(t, overlapping("tenant"))
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("tenant"))
 	plain := e.plainNamespace(t)
 	pods := []*corev1.Pod{
 		tenant.Pod("one", scene.OnNode(first), scene.WithReadiness(httpProbe("/healthz"))),
 		tenant.Pod("two", scene.OnNode(second)), scene.Pod(plain, "default", scene.OnNode(first)),
 	}
-	e.run(t, pods...)
+	e.Run(t, pods...)
 	host := e.outsideHost(t, "router", 203)
-	node := e.lab.Nodes()[0]
+	node := e.Lab.Nodes()[0]
 	defaultRange := netip.PrefixFrom(scene.IP(pods[2], false), 16).Masked()
 	for _, prefix := range []string{v1alpha1.ShadowCIDR4, defaultRange.String()} {
 		if _, err := host.Exec(within(t, patience), "ip", "route", "add", prefix, "via", node.IPv4.String()); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
 // mac is the address of a pod's interface, as the operator decided it.
@@ -45,13 +46,13 @@ func (e *env) vni(t *testing.T, vpc string) string {
 
 func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
 	e := start(t)
-	first, second := e.nodes()
-	tenant := e.tenant(t, overlapping("forger"))
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("forger"))
 	forger := tenant.Pod("forger", scene.OnNode(first))
 	victims := map[string]*corev1.Pod{
 		"same node": tenant.Pod("near", scene.OnNode(first)), "other node": tenant.Pod("far", scene.OnNode(second)),
 	}
-	e.run(t, forger, victims["same node"], victims["other node"])
+	e.Run(t, forger, victims["same node"], victims["other node"])
 
 	for place, victim := range victims {
 		for _, v6 := range []bool{false, true} {
@@ -69,7 +70,7 @@ func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
 				t.Run(fmt.Sprintf("%s to a pod on the %s over %s", name, place, family(v6)), func(t *testing.T) {
 					text := unique("raw")
 					before := e.counters(t, first)
-					e.exec(t, forger, scene.Tool, "raw", "frame", "--source", tt.source, "--source-mac", tt.mac,
+					e.InPod(t, forger, scene.Tool, "raw", "frame", "--source", tt.source, "--source-mac", tt.mac,
 						"--target", target.String(), "--text", text, "--count", "5")
 					if tt.counter == "" {
 						e.waitSaw(t, victim, text)
@@ -112,23 +113,23 @@ func vxlanTo(node netip.Addr, vni string, from, to netip.Addr, text string) []st
 
 func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 	e := start(t)
-	first, second := e.nodes()
-	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, scene.TenantSpec{
+	first, second := e.Nodes()
+	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, scene.TenantSpec{
 		Name: "red", Egress: v1alpha1.EgressMasquerade,
 		CIDRs: []string{"10.20.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.20.1.0/24"}}},
 	})
 	victim, peer := blue.Pod("victim", scene.OnNode(first)), blue.Pod("peer", scene.OnNode(second))
 	near, far := red.Pod("near", scene.OnNode(first)), red.Pod("far", scene.OnNode(second))
-	e.run(t, victim, peer, near, far)
+	e.Run(t, victim, peer, near, far)
 	vni := e.vni(t, blue.VPC.Name)
-	node := e.lab.Nodes()[0]
+	node := e.Lab.Nodes()[0]
 	packet := func(text string, target netip.Addr) []string {
 		return vxlanTo(target, vni, scene.IP(peer, false), scene.IP(victim, false), text)
 	}
 
 	t.Run("a packet that a node sends arrives, so the crafted packets are well-formed", func(t *testing.T) {
 		text := unique("raw")
-		e.onNode(t, second, append([]string{"testtool"}, packet(text, node.IPv4)...)...)
+		e.OnNode(t, second, append([]string{"testtool"}, packet(text, node.IPv4)...)...)
 		e.waitSaw(t, victim, text)
 	})
 	for name, pod := range map[string]*corev1.Pod{"the same node": near, "another node": far} {
@@ -155,7 +156,7 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 		text := unique("raw")
 		before := e.counters(t, first)
 		arguments := vxlanTo(node.IPv4, "16777215", scene.IP(peer, false), scene.IP(victim, false), text)
-		e.onNode(t, second, append([]string{"testtool"}, arguments...)...)
+		e.OnNode(t, second, append([]string{"testtool"}, arguments...)...)
 		e.waitCounted(t, first, before, "unknown_vni")
 		e.expectNeverSaw(t, victim, text)
 	})
@@ -163,7 +164,7 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 		text := unique("raw")
 		before := e.counters(t, first)
 		arguments := vxlanTo(node.IPv4, vni, scene.IP(victim, false), scene.IP(victim, false), text)
-		e.onNode(t, second, append([]string{"testtool"}, arguments...)...)
+		e.OnNode(t, second, append([]string{"testtool"}, arguments...)...)
 		e.waitCounted(t, first, before, "spoofed_local")
 		e.expectNeverSaw(t, victim, text)
 	})
@@ -173,10 +174,10 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 // test, with an IPv4 address that ends in the given number.
 func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
-	v4, _ := e.lab.Topology().Networks()
+	v4, _ := e.Lab.Topology().Networks()
 	octets := v4.Addr().As4()
 	octets[3] = number
-	host, err := e.lab.AddHost(name, netip.AddrFrom4(octets))
+	host, err := e.Lab.AddHost(name, netip.AddrFrom4(octets))
 	if err != nil {
 		t.Fatalf("add a host to the underlay: %v", err)
 	}
@@ -191,7 +192,7 @@ func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host 
 // onHost runs the test tool on a host of the underlay.
 func (e *env) onHost(t *testing.T, host *cluster.Host, arguments ...string) string {
 	t.Helper()
-	out, err := host.Exec(within(t, patience), append([]string{e.tool}, arguments...)...)
+	out, err := host.Exec(within(t, patience), append([]string{e.Tool}, arguments...)...)
 	if err != nil {
 		t.Fatalf("on the outside host: %v\n%s", err, strings.TrimSpace(out))
 	}

@@ -10,20 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
-
-// overlapping is the range that every tenant of these tests uses: two subnets,
-// both families.
-func overlapping(name string) scene.TenantSpec {
-	return scene.TenantSpec{
-		Name:  name,
-		CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"},
-		Subnets: []scene.Range{
-			{Name: "net1", CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}},
-			{Name: "net2", CIDRs: []string{"10.10.2.0/24", "fd10:10:0:2::/64"}},
-		},
-	}
-}
 
 // places are the pods of a tenant in the matrix: on either node and in either
 // subnet, with addresses that the other tenant's pods have as well, on other
@@ -49,14 +37,14 @@ func tenantPods(tenant *scene.Tenant, first, second string) []*corev1.Pod {
 func TestTwoTenantsWithOneRange(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
-	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, overlapping("red"))
+	first, second := e.Nodes()
+	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
 	// The red pods sit the other way round, so that an address of blue on one
 	// node is one of red on the other.
 	bluePods, redPods := tenantPods(blue, first, second), tenantPods(red, second, first)
 	bluePods = append(bluePods, blue.Pod("only-blue", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.31,fd10:10:0:1::31"}`)))
 	redPods = append(redPods, red.Pod("only-red", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.32,fd10:10:0:1::32"}`)))
-	e.run(t, append(append([]*corev1.Pod{}, bluePods...), redPods...)...)
+	e.Run(t, append(append([]*corev1.Pod{}, bluePods...), redPods...)...)
 
 	t.Run("pods reach each other within a tenant and nobody else under the same address", func(t *testing.T) {
 		for _, pods := range [][]*corev1.Pod{bluePods, redPods} {

@@ -17,6 +17,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
 // nicSpec has a first subnet for both families, a second one with reserved
@@ -37,9 +38,9 @@ func nicSpec() scene.TenantSpec {
 func TestNICAnnotationRows(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, nicSpec())
+	tenant := e.Tenant(t, nicSpec())
 	peer := tenant.Pod("peer")
-	e.run(t, peer)
+	e.Run(t, peer)
 
 	tests := map[string]struct {
 		nic string
@@ -62,12 +63,12 @@ func TestNICAnnotationRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := tenant.Pod(fmt.Sprintf("row-%d", i), scene.WithNIC(tt.nic))
-			e.run(t, pod)
+			e.Run(t, pod)
 			e.checkAddresses(t, pod, tt.in)
 			e.checkAnnotations(t, pod, tenant.VPC.Name, tt.subnet)
 			e.expectAnswers(t, peer, wantPod(pod))
 			if strings.Contains(tt.nic, "tenant0") {
-				e.exec(t, pod, "ip", "link", "show", "dev", "tenant0")
+				e.InPod(t, pod, "ip", "link", "show", "dev", "tenant0")
 			}
 		})
 	}
@@ -115,8 +116,8 @@ func (e *env) checkAnnotations(t *testing.T, pod *corev1.Pod, vpc, subnet string
 func TestNICAnnotationErrors(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, nicSpec())
-	e.run(t, tenant.Pod("holder", scene.WithNIC(`{"ip": "10.10.1.100"}`)),
+	tenant := e.Tenant(t, nicSpec())
+	e.Run(t, tenant.Pod("holder", scene.WithNIC(`{"ip": "10.10.1.100"}`)),
 		tenant.Pod("fill-1", scene.WithNIC(`{"subnet": "tiny"}`)), tenant.Pod("fill-2", scene.WithNIC(`{"subnet": "tiny"}`)))
 
 	tests := map[string]struct{ nic, reason, message string }{
@@ -140,7 +141,7 @@ func TestNICAnnotationErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := tenant.Pod(fmt.Sprintf("error-%d", i), scene.WithNIC(tt.nic))
-			e.create(t, pod)
+			e.Make(t, pod)
 			e.expectRefused(t, pod, tt.reason, tt.message)
 		})
 	}
@@ -149,12 +150,12 @@ func TestNICAnnotationErrors(t *testing.T) {
 func TestNetworkErrors(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	mine, other := e.tenant(t, nicSpec()), e.tenant(t, overlapping("other"))
+	mine, other := e.Tenant(t, nicSpec()), e.Tenant(t, stage.Overlapping("other"))
 	mineNS := mine.Namespace.Name
 	notAllowed := scene.Network(mineNS, "not-allowed", other.VPC.Name)
 	otherType := scene.Network(mineNS, "other-type", mine.VPC.Name)
 	otherType.Spec.Type = "flat"
-	e.create(t, notAllowed, otherType, scene.Network(other.Namespace.Name, "theirs", other.VPC.Name))
+	e.Make(t, notAllowed, otherType, scene.Network(other.Namespace.Name, "theirs", other.VPC.Name))
 
 	tests := map[string]struct{ network, reason, message string }{
 		"a Network that does not exist":           {"nowhere", v1alpha1.NetworkNotFoundReason, "nowhere"},
@@ -167,7 +168,7 @@ func TestNetworkErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := scene.Pod(mineNS, fmt.Sprintf("error-%d", i), scene.InNetwork(tt.network))
-			e.create(t, pod)
+			e.Make(t, pod)
 			e.expectRefused(t, pod, tt.reason, tt.message)
 		})
 	}
@@ -210,9 +211,9 @@ func TestRefusedPodsStartOnceTheCauseIsGone(t *testing.T) {
 
 	t.Run("a missing subnet appears", func(t *testing.T) {
 		t.Parallel()
-		tenant := e.tenant(t, nicSpec())
+		tenant := e.Tenant(t, nicSpec())
 		pod := tenant.Pod("waiting", scene.WithNIC(`{"subnet": "late"}`))
-		e.create(t, pod)
+		e.Make(t, pod)
 		e.expectRefused(t, pod, v1alpha1.SubnetNotFoundReason, "late")
 		late := scene.Subnet(tenant.VPC.Name, "late", "10.10.9.0/24")
 		tenant.Subnets = append(tenant.Subnets, late)
@@ -223,10 +224,10 @@ func TestRefusedPodsStartOnceTheCauseIsGone(t *testing.T) {
 	})
 	t.Run("the VPC comes to allow the tenant", func(t *testing.T) {
 		t.Parallel()
-		mine, other := e.tenant(t, nicSpec()), e.tenant(t, overlapping("other"))
-		e.create(t, scene.Network(mine.Namespace.Name, "shared", other.VPC.Name))
+		mine, other := e.Tenant(t, nicSpec()), e.Tenant(t, stage.Overlapping("other"))
+		e.Make(t, scene.Network(mine.Namespace.Name, "shared", other.VPC.Name))
 		pod := scene.Pod(mine.Namespace.Name, "waiting", scene.InNetwork("shared"))
-		e.create(t, pod)
+		e.Make(t, pod)
 		e.expectRefused(t, pod, v1alpha1.NetworkNotReadyReason, "")
 		before := other.VPC.DeepCopy()
 		other.VPC.Spec.AllowedTenants = append(other.VPC.Spec.AllowedTenants, mine.Name)
@@ -237,11 +238,11 @@ func TestRefusedPodsStartOnceTheCauseIsGone(t *testing.T) {
 	})
 	t.Run("the pod that held the address is deleted", func(t *testing.T) {
 		t.Parallel()
-		tenant := e.tenant(t, nicSpec())
+		tenant := e.Tenant(t, nicSpec())
 		holder := tenant.Pod("holder", scene.WithNIC(`{"ip": "10.10.1.50"}`))
-		e.run(t, holder)
+		e.Run(t, holder)
 		successor := tenant.Pod("successor", scene.WithNIC(`{"ip": "10.10.1.50"}`))
-		e.create(t, successor)
+		e.Make(t, successor)
 		e.expectRefused(t, successor, v1alpha1.IPInUseReason, "holder")
 		if err := e.Delete(within(t, patience), holder); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // a test and returns the host's address.
 func (e *env) serveOn(t *testing.T, host *cluster.Host, name string, number byte) netip.Addr {
 	t.Helper()
-	server := exec.Command("nsenter", "--net="+host.NetNS, e.tool, "serve", "--name", name)
+	server := exec.Command("nsenter", "--net="+host.NetNS, e.Tool, "serve", "--name", name)
 	if err := server.Start(); err != nil {
 		t.Fatalf("start the outside server: %v", err)
 	}
@@ -25,7 +25,7 @@ func (e *env) serveOn(t *testing.T, host *cluster.Host, name string, number byte
 		_ = server.Process.Kill() // it may have ended by itself
 		_ = server.Wait()
 	})
-	v4, _ := e.lab.Topology().Networks()
+	v4, _ := e.Lab.Topology().Networks()
 	octets := v4.Addr().As4()
 	octets[3] = number
 	address := netip.AddrFrom4(octets)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -40,10 +41,10 @@ func httpProbe(path string) corev1.ProbeHandler {
 func TestProbesOfTenantsWithOneRange(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
+	first, second := e.Nodes()
 	var all []*corev1.Pod
 	for _, name := range []string{"blue", "red"} {
-		tenant := e.tenant(t, overlapping(name))
+		tenant := e.Tenant(t, stage.Overlapping(name))
 		for kind, handler := range handlers(name) {
 			for _, node := range []string{first, second} {
 				pod := tenant.Pod(kind+"-"+node, scene.OnNode(node), scene.WithReadiness(handler), scene.WithLiveness(handler))
@@ -53,7 +54,7 @@ func TestProbesOfTenantsWithOneRange(t *testing.T) {
 			}
 		}
 	}
-	e.run(t, all...)
+	e.Run(t, all...)
 
 	for _, pod := range all {
 		if strings.HasPrefix(pod.Name, "tcp") {
@@ -108,8 +109,8 @@ func (e *env) turnHealthAfterRestart(t *testing.T, pod *corev1.Pod) {
 // onNodeRange is a VPC with the nodes' own range and with the nodes' gateway,
 // so that its pods may have any node's address but the reserved ones.
 func (e *env) onNodeRange(name string, reserved ...string) scene.TenantSpec {
-	v4, v6 := e.lab.Topology().Networks()
-	gateway4, gateway6 := e.lab.Topology().HostIPs()
+	v4, v6 := e.Lab.Topology().Networks()
+	gateway4, gateway6 := e.Lab.Topology().HostIPs()
 	return scene.TenantSpec{
 		Name: name, CIDRs: []string{v4.String(), v6.String()},
 		Subnets: []scene.Range{{
@@ -123,12 +124,12 @@ func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 	e := start(t)
 	// The node must reach the API server, so that no probe goes to a pod under
 	// that address: it has its own test.
-	server := e.lab.Nodes()[0]
-	tenant := e.tenant(t, e.onNodeRange("nodelike", server.IPv4.String(), server.IPv6.String()))
+	server := e.Lab.Nodes()[0]
+	tenant := e.Tenant(t, e.onNodeRange("nodelike", server.IPv4.String(), server.IPv6.String()))
 	var pods []*corev1.Pod
-	for i, node := range e.lab.Nodes() {
+	for i, node := range e.Lab.Nodes() {
 		// Each pod has the address of the node that it does not run on.
-		twin := e.lab.Nodes()[(i+1)%len(e.lab.Nodes())]
+		twin := e.Lab.Nodes()[(i+1)%len(e.Lab.Nodes())]
 		if i == 0 {
 			pods = append(pods, tenant.Pod("twin", scene.OnNode(node.Name), scene.WithReadiness(httpProbe("/healthz")),
 				scene.WithNIC(fmt.Sprintf(`{"ip": "%s,%s"}`, twin.IPv4, twin.IPv6))))
@@ -137,7 +138,7 @@ func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 			pods = append(pods, tenant.Pod(kind+"-"+node.Name, scene.OnNode(node.Name), scene.WithReadiness(handler)))
 		}
 	}
-	e.run(t, pods...)
+	e.Run(t, pods...)
 	for _, from := range pods[:2] {
 		e.expectAnswers(t, from, wantOthers(from, pods))
 	}
@@ -146,9 +147,9 @@ func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 func TestAPodWithTheAPIServersAddressLeavesItsNodeReady(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	_, second := e.nodes()
-	tenant := e.tenant(t, e.onNodeRange("apilike"))
-	server := e.lab.Nodes()[0]
+	_, second := e.Nodes()
+	tenant := e.Tenant(t, e.onNodeRange("apilike"))
+	server := e.Lab.Nodes()[0]
 	pod := tenant.Pod("twin-of-the-api-server", scene.OnNode(second),
 		scene.WithReadiness(handlers("")["exec"]), scene.WithLiveness(httpProbe("/healthz")),
 		scene.WithNIC(fmt.Sprintf(`{"ip": "%s,%s"}`, server.IPv4, server.IPv6)))
@@ -156,7 +157,7 @@ func TestAPodWithTheAPIServersAddressLeavesItsNodeReady(t *testing.T) {
 	// probe which went to the node shows as restarts and nothing else.
 	pod.Spec.Containers[0].LivenessProbe.FailureThreshold = 1000
 	peer := tenant.Pod("peer", scene.OnNode(second))
-	e.run(t, pod, peer)
+	e.Run(t, pod, peer)
 	before := e.renewal(t, second)
 	err := scene.Until(within(t, patience), "the kubelet to renew its lease twice", func(ctx context.Context) (bool, string, error) {
 		now := e.renewal(t, second)
@@ -191,15 +192,15 @@ func (e *env) renewal(t *testing.T, node string) metav1.MicroTime {
 func TestTwoTenantsPodsWithOneStaticAddressOnOneNode(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	first, second := e.nodes()
-	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, overlapping("red"))
+	first, second := e.Nodes()
+	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
 	static := func(tenant *scene.Tenant, name string, options ...scene.PodOption) *corev1.Pod {
 		return tenant.Pod(name, append(options, scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.40,fd10:10:0:1::40"}`))...)
 	}
 	probed := static(blue, "twin", scene.WithReadiness(httpProbe("/probe/blue")))
 	quiet := static(red, "twin")
 	bluePeer, redPeer := blue.Pod("peer", scene.OnNode(second)), red.Pod("peer", scene.OnNode(second))
-	e.run(t, probed, quiet, bluePeer, redPeer)
+	e.Run(t, probed, quiet, bluePeer, redPeer)
 
 	t.Run("traffic reaches the own tenant's pod", func(t *testing.T) {
 		e.expectAnswers(t, bluePeer, wantPod(probed))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/probe"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
@@ -23,18 +24,18 @@ import (
 func TestTheAPIServersProxyIsForTheDefaultVPCOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, overlapping("blue"))
+	tenant := e.Tenant(t, stage.Overlapping("blue"))
 	namespace := e.plainNamespace(t)
 	inVPC, inDefault := tenant.Pod("server"), scene.Pod(namespace, "server")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "server"},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: report.PortHTTP}}},
 	}
-	e.create(t, service)
-	e.run(t, inVPC, inDefault)
+	e.Make(t, service)
+	e.Run(t, inVPC, inDefault)
 	get := func(kind string, object metav1.Object) (string, error) {
 		path := fmt.Sprintf("/api/v1/namespaces/%s/%s/%s:%d/proxy/echo", object.GetNamespace(), kind, object.GetName(), report.PortHTTP)
-		body, err := e.lab.Client().CoreV1().RESTClient().Get().AbsPath(path).DoRaw(within(t, patience))
+		body, err := e.Lab.Client().CoreV1().RESTClient().Get().AbsPath(path).DoRaw(within(t, patience))
 		return string(body), err
 	}
 	for kind, object := range map[string]metav1.Object{"pods": inVPC, "services": service} {
@@ -55,9 +56,9 @@ func TestTheAPIServersProxyIsForTheDefaultVPCOnly(t *testing.T) {
 func TestPortForwardReachesATenantsPod(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	tenant := e.tenant(t, overlapping("blue"))
+	tenant := e.Tenant(t, stage.Overlapping("blue"))
 	pod := tenant.Pod("server")
-	e.run(t, pod)
+	e.Run(t, pod)
 	local := e.forward(t, pod, report.PortHTTP)
 	result := probe.Ask(within(t, answerTime), fmt.Sprintf("http://127.0.0.1:%d/echo", local))
 	if want := scene.ServerName(pod.Namespace, pod.Name); !result.OK || result.Name != want {
@@ -68,8 +69,8 @@ func TestPortForwardReachesATenantsPod(t *testing.T) {
 // forward forwards a free local port to a pod's port for the time of a test.
 func (e *env) forward(t *testing.T, pod *corev1.Pod, port uint16) (local uint16) {
 	t.Helper()
-	url := e.lab.Client().CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	transport, upgrader, err := spdy.RoundTripperFor(e.lab.Config())
+	url := e.Lab.Client().CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(e.Lab.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -73,7 +74,7 @@ func (e *env) execJSON(ctx context.Context, pod *corev1.Pod, into any, command .
 // at most one packet got lost.
 func (e *env) expectUnharmed(t *testing.T, tr *traffic) {
 	t.Helper()
-	e.exec(t, tr.from, "touch", tr.stop)
+	e.InPod(t, tr.from, "touch", tr.stop)
 	tr.done.Wait()
 	for _, err := range tr.errs {
 		if err != nil {
@@ -93,12 +94,12 @@ func (e *env) expectUnharmed(t *testing.T, tr *traffic) {
 
 func TestTheDaemonRestartsWithoutHarmToTraffic(t *testing.T) {
 	e := start(t)
-	first, second := e.nodes()
-	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, overlapping("red"))
+	first, second := e.Nodes()
+	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
 	near, far := blue.Pod("near", scene.OnNode(first)), blue.Pod("far", scene.OnNode(second))
 	client, other := blue.Pod("client", scene.OnNode(first)), red.Pod("client", scene.OnNode(second))
 	otherFar := red.Pod("far", scene.OnNode(first))
-	e.run(t, near, far, client, other, otherFar)
+	e.Run(t, near, far, client, other, otherFar)
 
 	interruptions := []struct {
 		name string
@@ -124,7 +125,7 @@ func TestTheDaemonRestartsWithoutHarmToTraffic(t *testing.T) {
 			}
 			// New pods work as well.
 			pod := blue.Pod(unique("after"), scene.OnNode(second), scene.WithReadiness(httpProbe("/healthz")))
-			e.run(t, pod)
+			e.Run(t, pod)
 			e.expectAnswers(t, client, wantPod(pod))
 		})
 	}
@@ -135,11 +136,11 @@ func TestTheDaemonRestartsWithoutHarmToTraffic(t *testing.T) {
 func (e *env) killDaemon(t *testing.T, node string) {
 	t.Helper()
 	ctx := within(t, patience)
-	before, err := e.lab.DaemonPod(ctx, node)
+	before, err := e.Lab.DaemonPod(ctx, node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.lab.KillDaemon(ctx, node); err != nil {
+	if err := e.Lab.KillDaemon(ctx, node); err != nil {
 		t.Fatal(err)
 	}
 	err = scene.Until(ctx, "the daemon on "+node+" to be back", func(ctx context.Context) (bool, string, error) {
@@ -163,29 +164,29 @@ func restarts(pod *corev1.Pod) (sum int32) {
 func (e *env) rollOutDaemon(t *testing.T) {
 	t.Helper()
 	ctx := within(t, 2*patience)
-	daemon, err := e.lab.DaemonPod(ctx, e.lab.Nodes()[0].Name)
+	daemon, err := e.Lab.DaemonPod(ctx, e.Lab.Nodes()[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := metav1.GetControllerOf(daemon).Name
 	patch := `{"spec":{"template":{"metadata":{"annotations":{"e2e.alioth.dev/rollout":` + strconv.Quote(unique("at")) + `}}}}}`
-	sets := e.lab.Client().AppsV1().DaemonSets(cluster.SystemNamespace)
+	sets := e.Lab.Client().AppsV1().DaemonSets(cluster.SystemNamespace)
 	if _, err := sets.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.lab.WaitDaemonSetReady(ctx, cluster.SystemNamespace, name); err != nil {
+	if err := e.Lab.WaitDaemonSetReady(ctx, cluster.SystemNamespace, name); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestAPodIsDeletedWhileTheDaemonIsAway(t *testing.T) {
 	e := start(t)
-	first, _ := e.nodes()
-	tenant := e.tenant(t, overlapping("blue"))
+	first, _ := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("blue"))
 	pod := tenant.Pod("short-lived", scene.OnNode(first))
-	e.run(t, pod)
+	e.Run(t, pod)
 	uid := pod.UID
-	if err := e.lab.KillDaemon(within(t, patience), first); err != nil {
+	if err := e.Lab.KillDaemon(within(t, patience), first); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Delete(within(t, patience), pod); err != nil {
@@ -198,7 +199,7 @@ func TestAPodIsDeletedWhileTheDaemonIsAway(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	daemon, err := e.lab.DaemonPod(within(t, patience), first)
+	daemon, err := e.Lab.DaemonPod(within(t, patience), first)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
 // waveSize is the number of pods of a wave, half of them on either node.
@@ -38,9 +39,9 @@ func (e *env) traces(t *testing.T) traces {
 		t.Fatal(err)
 	}
 	all := traces{Addresses: addresses, Links: map[string][]string{}, Namespaces: map[string][]string{}, Rows: map[string][]string{}}
-	for _, node := range e.lab.Nodes() {
-		all.Links[node.Name] = sortedLines(e.onNode(t, node.Name, "ls", "/sys/class/net"))
-		all.Namespaces[node.Name] = sortedLines(e.onNode(t, node.Name, "ls", "/run/netns"))
+	for _, node := range e.Lab.Nodes() {
+		all.Links[node.Name] = sortedLines(e.OnNode(t, node.Name, "ls", "/sys/class/net"))
+		all.Namespaces[node.Name] = sortedLines(e.OnNode(t, node.Name, "ls", "/run/netns"))
 		all.Rows[node.Name] = e.mapRows(ctx, t, node.Name)
 	}
 	return all
@@ -49,11 +50,11 @@ func (e *env) traces(t *testing.T) traces {
 // mapRows dumps the datapath's maps on a node.
 func (e *env) mapRows(ctx context.Context, t *testing.T, node string) []string {
 	t.Helper()
-	daemon, err := e.lab.DaemonPod(ctx, node)
+	daemon, err := e.Lab.DaemonPod(ctx, node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.lab.ExecInPod(ctx, cluster.SystemNamespace, daemon.Name, "", "aliothctl", "map", "dump")
+	out, err := e.Lab.ExecInPod(ctx, cluster.SystemNamespace, daemon.Name, "", "aliothctl", "map", "dump")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +69,14 @@ func sortedLines(text string) []string {
 
 func TestAWaveOfPodsLeavesNothingBehind(t *testing.T) {
 	e := start(t)
-	first, second := e.nodes()
-	blue, red := e.tenant(t, overlapping("blue")), e.tenant(t, overlapping("red"))
+	first, second := e.Nodes()
+	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, stage.Overlapping("red"))
 	// One pod per tenant and node stays, so that a node's VPC tables stay too.
 	var staying []*corev1.Pod
 	for _, tenant := range []*scene.Tenant{blue, red} {
 		staying = append(staying, tenant.Pod("stays-1", scene.OnNode(first)), tenant.Pod("stays-2", scene.OnNode(second)))
 	}
-	e.run(t, staying...)
+	e.Run(t, staying...)
 	before := e.traces(t)
 
 	var wave []*corev1.Pod

@@ -36,16 +36,29 @@ func (t Topology) Up(forwarding bool) error {
 		return err
 	}
 	for i := 1; i <= t.Nodes; i++ {
-		v4, v6 := t.NodeIPs(i)
-		m := member{
-			port: t.port(i), link: nodeLink, ns: t.Node(i), ips: []netip.Addr{v4, v6},
-			gateways: []netip.Addr{host4, host6}, forwarding: forwarding,
-		}
-		if err := t.attach(m); err != nil {
+		if err := t.ConnectNode(i, forwarding); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ConnectNode makes the namespace and the link of node i, counted from 1; see
+// Up.
+func (t Topology) ConnectNode(i int, forwarding bool) error {
+	v4, v6 := t.NodeIPs(i)
+	host4, host6 := t.HostIPs()
+	return t.attach(member{
+		port: t.port(i), link: nodeLink, ns: t.Node(i), ips: []netip.Addr{v4, v6},
+		gateways: []netip.Addr{host4, host6}, forwarding: forwarding,
+	})
+}
+
+// DisconnectNode removes what ConnectNode made. What else is in the namespace
+// ends with it, once its last process has.
+func (t Topology) DisconnectNode(i int) error {
+	err := inNS(t.Switch(), func() error { return deleteLink(t.port(i)) })
+	return errors.Join(err, deleteNS(t.Node(i)))
 }
 
 // Down removes every link and namespace of the lab, whatever is left of it.

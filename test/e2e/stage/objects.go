@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+// Nodes are the names of the first two nodes. The first runs the control plane.
+func (e *Env) Nodes() (first, second string) {
+	all := e.Lab.Nodes()
+	return all[0].Name, all[1].Name
+}
+
+// Overlapping describes a tenant with the ranges that all tenants of these
+// tests share: two subnets, both families.
+func Overlapping(name string) scene.TenantSpec {
+	return scene.TenantSpec{
+		Name:  name,
+		CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"},
+		Subnets: []scene.Range{
+			{Name: "net1", CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}},
+			{Name: "net2", CIDRs: []string{"10.10.2.0/24", "fd10:10:0:2::/64"}},
+		},
+	}
+}
+
+// Tenant creates a tenant for the time of a test; its name is made unique.
+func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
+	t.Helper()
+	spec.Name = Unique(spec.Name)
+	tenant, err := e.SetUp(Within(t, Patience), spec)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		if err := e.TearDown(ctx, tenant); err != nil {
+			t.Errorf("clean up tenant %s: %v", tenant.Name, err)
+		}
+	})
+	if err != nil {
+		t.Fatalf("set up tenant %s: %v", tenant.Name, err)
+	}
+	return tenant
+}
+
+// Make creates objects for the time of a test.
+func (e *Env) Make(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := e.Create(Within(t, Patience), object); err != nil {
+			t.Fatal(err)
+		}
+		e.RemoveAfter(t, object)
+	}
+}
+
+// RemoveAfter deletes an object at the end of a test and waits until it is
+// gone.
+func (e *Env) RemoveAfter(t *testing.T, object client.Object) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		if err := e.Delete(ctx, object); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+}
+
+// Run creates pods and waits until they are Ready. They are deleted with their
+// namespace.
+func (e *Env) Run(t *testing.T, pods ...*corev1.Pod) {
+	t.Helper()
+	if err := e.Scene.Start(Within(t, Patience), pods...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// InPod runs a command in a pod, or fails the test.
+func (e *Env) InPod(t *testing.T, pod *corev1.Pod, command ...string) string {
+	t.Helper()
+	out, err := e.Exec(Within(t, Patience), pod, command...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// OnNode runs a command on a node, or fails the test. "testtool" stands for
+// the test tool.
+func (e *Env) OnNode(t *testing.T, node string, command ...string) string {
+	t.Helper()
+	if command[0] == "testtool" {
+		command = append([]string{e.Tool}, command[1:]...)
+	}
+	out, err := e.Lab.NodeExec(Within(t, Patience), node, command...)
+	if err != nil {
+		t.Fatalf("on %s: %v\n%s", node, err, out)
+	}
+	return out
+}

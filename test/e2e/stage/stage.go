@@ -1,0 +1,166 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stage is what the end-to-end suites have in common: the lab that they
+// share, what each test may make on it, and the check after each test that
+// everything that is known of the cluster agrees.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/verify/collect"
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+const (
+	// Patience is how long something may take that should take seconds.
+	Patience = 90 * time.Second
+	// settle is how long differences may last after a test: longer than a
+	// daemon takes to look at everything in the kernel.
+	settle = 45 * time.Second
+)
+
+// Env is what every test gets: a scene on the lab, the lab itself, and the
+// test tool as a program of this machine.
+type Env struct {
+	*scene.Scene
+	Lab  *cluster.Cluster
+	Tool string
+
+	collector *collect.Collector
+}
+
+// Suite opens its lab once for all of its tests.
+type Suite struct {
+	// name of the suite, root of the work tree seen from its folder.
+	name, root string
+	open       func() (*Env, error)
+}
+
+// NewSuite returns a suite; nothing is up yet.
+func NewSuite(name, root string) *Suite {
+	s := &Suite{name: name, root: root}
+	s.open = sync.OnceValues(s.openEnv)
+	return s
+}
+
+// Main runs the tests if ALIOTH_E2E=1 is set, and returns the exit code. It
+// takes the lab down again if the tests brought it up.
+func (s *Suite) Main(m *testing.M) int {
+	if os.Getenv("ALIOTH_E2E") != "1" {
+		fmt.Fprintf(os.Stderr, "%s: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e\n", s.name)
+		return 0
+	}
+	_, err := cluster.Open(s.root)
+	mine := errors.Is(err, cluster.ErrNotUp)
+	code := m.Run()
+	if e, err := s.open(); err == nil {
+		os.RemoveAll(filepath.Dir(e.Tool))
+	}
+	if mine && os.Getenv("ALIOTH_E2E_KEEP") == "" {
+		if err := cluster.Down(context.Background(), s.root, "", progress); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: take the lab down: %v\n", s.name, err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+func progress(line string) { fmt.Fprintln(os.Stderr, "lab:", line) }
+
+func (s *Suite) openEnv() (*Env, error) {
+	lab, err := s.openLab()
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{Lab: lab}
+	if e.Scene, err = scene.New(lab.Config(), lab); err != nil {
+		return nil, err
+	}
+	if e.collector, err = collect.New(lab.Config(), cluster.SystemNamespace); err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "alioth-"+s.name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the test tool: %w", err)
+	}
+	e.Tool = filepath.Join(folder, "testtool")
+	build := exec.Command("go", "build", "-o", e.Tool, "./test/testtool")
+	build.Dir, build.Env = s.root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the test tool: %w\n%s", err, out)
+	}
+	return e, nil
+}
+
+// openLab opens the lab that is up, as it is, or brings one up.
+func (s *Suite) openLab() (*cluster.Cluster, error) {
+	lab, err := cluster.Open(s.root)
+	if errors.Is(err, cluster.ErrNotUp) {
+		lab, err = cluster.Up(context.Background(), s.root, cluster.Options{Progress: progress})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the lab: %w", err)
+	}
+	if lab.CNI() != cluster.CNIAlioth || len(lab.Nodes()) < 2 {
+		return nil, fmt.Errorf("the lab that is up has %d nodes and --cni %s, the tests need 2 with alioth: run first: make down", len(lab.Nodes()), lab.CNI())
+	}
+	return lab, nil
+}
+
+// Start returns the suite's lab, or fails the test. At the end of the test,
+// when everything that it made is gone, it requires that claims, pods,
+// journals, devices and maps agree. So it is called first in a test.
+func (s *Suite) Start(t *testing.T) *Env {
+	t.Helper()
+	e, err := s.open()
+	if err != nil {
+		t.Fatalf("open the lab: %v", err)
+	}
+	t.Cleanup(func() { e.ExpectAgreement(t) })
+	return e
+}
+
+// ExpectAgreement fails the test for everything in which what is known of the
+// cluster differs.
+func (e *Env) ExpectAgreement(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), settle+Patience)
+	defer cancel()
+	differences, err := e.collector.Differences(ctx, "", settle)
+	if err != nil {
+		t.Errorf("compare what is known of the cluster: %v", err)
+	}
+	for _, difference := range differences {
+		t.Errorf("the cluster does not agree with itself: %s", difference)
+	}
+}
+
+// Within bounds what a test waits for.
+func Within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Unique makes a name that no other test uses.
+func Unique(prefix string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	suffix := make([]byte, 5)
+	for i := range suffix {
+		suffix[i] = letters[rand.IntN(len(letters))]
+	}
+	return prefix + "-" + string(suffix)
+}
