@@ -31,7 +31,7 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	if err != nil {
 		return err
 	}
-	socket, err := c.onNode(nodeName, node.Socket)
+	socket, err := c.NodePath(nodeName, node.Socket)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	return c.loadImages(ctx, nodeName, p, extra)
 }
 
-// onNode returns a path through which the host sees a file of a node.
-func (c *Cluster) onNode(nodeName, path string) (string, error) {
+// NodePath returns a path through which the host sees a file of a node.
+func (c *Cluster) NodePath(nodeName, path string) (string, error) {
 	_, holder, err := c.space(nodeName)
 	if err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func (c *Cluster) onNode(nodeName, path string) (string, error) {
 
 // ReadNodeFile reads a file as a node sees it.
 func (c *Cluster) ReadNodeFile(nodeName, path string) ([]byte, error) {
-	seen, err := c.onNode(nodeName, path)
+	seen, err := c.NodePath(nodeName, path)
 	if err != nil {
 		return nil, err
 	}

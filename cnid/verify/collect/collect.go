@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -43,7 +44,8 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	// It would complain on standard error that nobody has set a log.
+	api, err := client.New(config, client.Options{Scheme: scheme, Log: logr.Discard()})
 	if err != nil {
 		return nil, fmt.Errorf("make API client: %w", err)
 	}

@@ -78,7 +78,7 @@ func (e *Env) RemoveAfter(t *testing.T, object client.Object) {
 // namespace.
 func (e *Env) Run(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
-	if err := e.Scene.Start(Within(t, Patience), pods...); err != nil {
+	if err := e.Start(Within(t, Patience), pods...); err != nil {
 		t.Fatal(err)
 	}
 }

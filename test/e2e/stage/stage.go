@@ -138,7 +138,9 @@ func (e *Env) ExpectAgreement(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settle+Patience)
 	defer cancel()
+	began := time.Now()
 	differences, err := e.collector.Differences(ctx, "", settle)
+	t.Logf("the cluster was compared with itself for %s", time.Since(began).Round(100*time.Millisecond))
 	if err != nil {
 		t.Errorf("compare what is known of the cluster: %v", err)
 	}

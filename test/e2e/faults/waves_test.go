@@ -1,0 +1,197 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// waveSize is the number of pods of the large wave, half of them on each node.
+const waveSize = 100
+
+// killing is one thing that dies without warning and is started again.
+type killing struct {
+	what string
+	do   func(ctx context.Context) error
+}
+
+// killings are all programs that a pod's life depends on.
+func (e *env) killings() []killing {
+	first, second := e.Nodes()
+	restart := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error { return e.Lab.RestartProcess(ctx, name) }
+	}
+	return []killing{
+		{"the operator that leads", func(ctx context.Context) error { _, err := e.killLeader(ctx); return err }},
+		{"the daemon on " + second, func(ctx context.Context) error { return e.Lab.KillDaemon(ctx, second) }},
+		{"containerd on " + second, restart(second + "/containerd")},
+		{"the kubelet on " + second, restart(second + "/kubelet")},
+		{"the daemon on " + first, func(ctx context.Context) error { return e.Lab.KillDaemon(ctx, first) }},
+		{"the API server", restart(first + "/kube-apiserver")},
+		{"etcd", restart(first + "/etcd")},
+	}
+}
+
+// killLeader kills the operator that holds the lease, and returns the lease's
+// holder.
+func (e *env) killLeader(ctx context.Context) (string, error) {
+	holder, err := e.leader(ctx)
+	if err != nil {
+		return "", err
+	}
+	pods, err := e.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=operator"})
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods.Items {
+		// The holder is <host name>_<random text>, and the operator is on the
+		// host's network.
+		if strings.HasPrefix(holder, pod.Spec.NodeName+"_") && pod.DeletionTimestamp == nil {
+			return holder, e.Lab.SignalContainer(ctx, pod.Namespace, pod.Name, "", unix.SIGKILL)
+		}
+	}
+	return "", fmt.Errorf("no operator's pod is on the node of the leader %q", holder)
+}
+
+func (e *env) leader(ctx context.Context) (string, error) {
+	lease, err := e.Lab.Client().CoordinationV1().Leases(cluster.SystemNamespace).Get(ctx, "alioth-operator", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", fmt.Errorf("no operator holds the lease")
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
+	e := start(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("wave"))
+	var pods []*corev1.Pod
+	for i := range waveSize {
+		pods = append(pods, tenant.Pod(fmt.Sprintf("pod-%03d", i), scene.OnNode([]string{first, second}[i%2])))
+	}
+	began := time.Now()
+	killings := e.killings()
+	for i, pod := range pods {
+		e.does(t, "pod "+pod.Name+" to be created", func(ctx context.Context) error { return e.Client.Create(ctx, pod) })
+		every := len(pods)/len(killings) + 1
+		if i%every == every/2 {
+			e.does(t, "kill "+killings[i/every].what, killings[i/every].do)
+		}
+	}
+	e.waitReady(t, pods...)
+	t.Logf("%d pods were Ready after %s, while everything was killed in turn", waveSize, time.Since(began).Round(time.Second))
+	e.expectUnharmed(t, pods...)
+	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
+	e.expectDistinct(t, pods)
+
+	began = time.Now()
+	e.does(t, "the namespace to be deleted", func(ctx context.Context) error {
+		return client.IgnoreNotFound(e.Client.Delete(ctx, tenant.Namespace))
+	})
+	for i, killing := range killings {
+		e.waits(t, "some more pods to be gone", func(ctx context.Context) (bool, string, error) {
+			var left corev1.PodList
+			err := e.Client.List(ctx, &left, client.InNamespace(tenant.Namespace.Name))
+			return err == nil && len(left.Items) <= waveSize-i*waveSize/len(killings)/2, fmt.Sprintf("%d are left", len(left.Items)), err
+		})
+		e.does(t, "kill "+killing.what, killing.do)
+	}
+	if err := e.WaitGone(stage.Within(t, 2*patience), tenant.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the namespace with its %d pods was gone after %s", waveSize, time.Since(began).Round(time.Second))
+	e.quiet(t)
+}
+
+// expectDistinct requires that no address occurs twice among the pods of one
+// VPC.
+func (e *env) expectDistinct(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	owners := map[string]string{}
+	for _, pod := range pods {
+		for _, ip := range scene.IPs(pod) {
+			if other, taken := owners[ip.String()]; taken {
+				t.Errorf("%s and %s both have %s", other, pod.Name, ip)
+			}
+			owners[ip.String()] = pod.Name
+		}
+	}
+}
+
+// quiet waits until all of the cluster's own parts run again.
+func (e *env) quiet(t *testing.T) {
+	t.Helper()
+	if err := e.Lab.WaitNodesReady(stage.Within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	e.waits(t, "all pods of Alioth to be Ready", func(ctx context.Context) (bool, string, error) {
+		var list corev1.PodList
+		if err := e.Client.List(ctx, &list, client.InNamespace(cluster.SystemNamespace)); err != nil {
+			return false, "", err
+		}
+		for i := range list.Items {
+			if !scene.IsReady(&list.Items[i]) {
+				return false, list.Items[i].Name + " is not", nil
+			}
+		}
+		return true, "", nil
+	})
+}
+
+func TestAnotherOperatorTakesOverInTheMiddleOfAWave(t *testing.T) {
+	e := start(t)
+	e.quiet(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("failover"))
+	var pods []*corev1.Pod
+	for i := range 30 {
+		pods = append(pods, tenant.Pod(fmt.Sprintf("pod-%02d", i), scene.OnNode([]string{first, second}[i%2])))
+	}
+	before, killed := "", time.Time{}
+	for i, pod := range pods {
+		if i == len(pods)/2 {
+			e.does(t, "kill the operator that leads", func(ctx context.Context) (err error) {
+				before, err = e.killLeader(ctx)
+				killed = time.Now()
+				return err
+			})
+		}
+		if err := e.Create(stage.Within(t, patience), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.waits(t, "another operator to lead", func(ctx context.Context) (bool, string, error) {
+		now, err := e.leader(ctx)
+		return err == nil && now != before, now, err
+	})
+	leads := time.Since(killed)
+	last := pods[len(pods)-1]
+	e.waits(t, "the last pod to be told its addresses", func(ctx context.Context) (bool, string, error) {
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(last), last)
+		condition := scene.NetworkCondition(last)
+		return err == nil && condition != nil && condition.Status == corev1.ConditionTrue, "", err
+	})
+	t.Logf("another operator led %s after the kill, and the last pod had its addresses after %s",
+		leads.Round(100*time.Millisecond), time.Since(killed).Round(100*time.Millisecond))
+	e.waitReady(t, pods...)
+	e.expectUnharmed(t, pods...)
+	e.expectDistinct(t, pods)
+	e.quiet(t)
+}
