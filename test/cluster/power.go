@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -53,7 +54,7 @@ func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 
 // PowerOn boots a node that PowerOff ended, with what is on its disk. It
 // returns when its daemons run, not when they serve.
-func (c *Cluster) PowerOn(nodeName string) error {
+func (c *Cluster) PowerOn(ctx context.Context, nodeName string) error {
 	topology := c.Topology()
 	if err := topology.ConnectNode(topology.NodeIndex(nodeName), c.CNI() == CNIBridge); err != nil {
 		return err
@@ -72,8 +73,21 @@ func (c *Cluster) PowerOn(nodeName string) error {
 		if err := c.StartProcess(name); err != nil {
 			return err
 		}
+		if err := c.waitIfRuntime(ctx, name); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// waitIfRuntime returns once a daemon serves that is a containerd. A kubelet
+// that finds none ends itself, and the lab has nobody to start it again.
+func (c *Cluster) waitIfRuntime(ctx context.Context, name string) error {
+	nodeName, isRuntime := strings.CutSuffix(name, "/containerd")
+	if !isRuntime {
+		return nil
+	}
+	return c.runtimeServes(ctx, nodeName, nil)
 }
 
 // RestartProcess kills one of the lab's own daemons, see StopProcess, and
@@ -82,5 +96,8 @@ func (c *Cluster) RestartProcess(ctx context.Context, name string) error {
 	if err := c.StopProcess(ctx, name); err != nil {
 		return err
 	}
-	return c.StartProcess(name)
+	if err := c.StartProcess(name); err != nil {
+		return err
+	}
+	return c.waitIfRuntime(ctx, name)
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/images"
 )
 
@@ -31,21 +32,25 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	if err != nil {
 		return err
 	}
+	if err := c.runtimeServes(ctx, nodeName, child); err != nil {
+		return err
+	}
+	return c.loadImages(ctx, nodeName, p, extra)
+}
+
+// runtimeServes returns once a node's containerd does; child may be nil.
+func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *process.Child) error {
 	socket, err := c.NodePath(nodeName, node.Socket)
 	if err != nil {
 		return err
 	}
-	err = ready(ctx, "containerd serves on "+nodeName, child, func(ctx context.Context) error {
+	return ready(ctx, "containerd serves on "+nodeName, child, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		if err != nil {
 			return err
 		}
 		return conn.Close()
 	})
-	if err != nil {
-		return err
-	}
-	return c.loadImages(ctx, nodeName, p, extra)
 }
 
 // NodePath returns a path through which the host sees a file of a node.

@@ -30,7 +30,7 @@ func (e *env) powerOff(t *testing.T, node string) {
 // powerOn boots a node and waits until it serves pods.
 func (e *env) powerOn(t *testing.T, node string) {
 	t.Helper()
-	if err := e.Lab.PowerOn(node); err != nil {
+	if err := e.Lab.PowerOn(stage.Within(t, patience), node); err != nil {
 		t.Fatal(err)
 	}
 	e.waits(t, "the daemon on "+node+" to have programmed it", func(ctx context.Context) (bool, string, error) {
