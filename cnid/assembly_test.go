@@ -48,8 +48,8 @@ type labPod struct {
 	uid string
 	// sandbox is the container ID; made of the name when "".
 	sandbox string
-	node  *machine
-	addrs []netip.Prefix
+	node    *machine
+	addrs   []netip.Prefix
 }
 
 func (p *labPod) ip(is4 bool) netip.Addr {

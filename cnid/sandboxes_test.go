@@ -35,7 +35,7 @@ func another(t *testing.T, p *labPod, sandbox string) *labPod {
 	return &next
 }
 
-func reached(from, to *labPod, t *testing.T) error {
+func reached(t *testing.T, from, to *labPod) error {
 	t.Helper()
 	conn, got, err := dialFrom(t, from.NetNS, to.ip(true))
 	if err != nil {
@@ -95,7 +95,7 @@ func TestAPodKeepsItsAddressFromSandboxToSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.serve(t)
-	if err := reached(client, third, t); err != nil {
+	if err := reached(t, client, third); err != nil {
 		t.Errorf("the pod in its last sandbox: %v", err)
 	}
 	if now := n.claim(t, p); now != held {
