@@ -235,17 +235,23 @@ func TestProbesAndHooksGoToThePodItself(t *testing.T) {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: web(host)}}
 	}
 	knock := &corev1.TCPSocketAction{Host: "10.10.1.2", Port: intstr.FromInt32(80)}
-	submit := func(edit func(*corev1.PodSpec)) func(context.Context, client.Client) error {
+	submit := func(edit func(*corev1.PodSpec)) *corev1.Pod {
 		p := pod("pods", "probed", "")
 		edit(&p.Spec)
-		return func(ctx context.Context, c client.Client) error { return c.Create(ctx, p.DeepCopy(), client.DryRunAll) }
+		return p
 	}
 	const probes, hooks = "a probe must not set httpGet.host", "a life-cycle hook must not set httpGet.host"
 	always := corev1.ContainerRestartPolicyAlways
-	run(t, []attempt{
+	var all []attempt
+	for _, c := range []struct {
+		name    string
+		who     user
+		object  *corev1.Pod
+		refused string
+	}{
 		{"liveness", clusterAdmin(), submit(func(s *corev1.PodSpec) { s.Containers[0].LivenessProbe = probe("10.10.1.2") }), probes},
-		{"readiness", clusterAdmin(), submit(func(s *corev1.PodSpec) { s.Containers[0].ReadinessProbe = probe("10.10.1.2") }), probes},
-		{"startup", clusterAdmin(), submit(func(s *corev1.PodSpec) {
+		{"readiness", podsEditor(), submit(func(s *corev1.PodSpec) { s.Containers[0].ReadinessProbe = probe("10.10.1.2") }), probes},
+		{"startup", podsAdmin(), submit(func(s *corev1.PodSpec) {
 			s.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: knock}}
 		}), probes},
 		{"a sidecar", clusterAdmin(), submit(func(s *corev1.PodSpec) {
@@ -256,10 +262,10 @@ func TestProbesAndHooksGoToThePodItself(t *testing.T) {
 		{"postStart", clusterAdmin(), submit(func(s *corev1.PodSpec) {
 			s.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: web("10.10.1.2")}}
 		}), hooks},
-		{"preStop", clusterAdmin(), submit(func(s *corev1.PodSpec) {
+		{"preStop", podsEditor(), submit(func(s *corev1.PodSpec) {
 			s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: web("10.10.1.2")}}
 		}), hooks},
-		{"the pod itself", clusterAdmin(), submit(func(s *corev1.PodSpec) {
+		{"the pod itself", podsEditor(), submit(func(s *corev1.PodSpec) {
 			s.Containers[0].ReadinessProbe = probe("")
 			s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: web("")}}
 		}), ""},
@@ -268,5 +274,8 @@ func TestProbesAndHooksGoToThePodItself(t *testing.T) {
 			s.HostNetwork = true
 			s.Containers[0].LivenessProbe = probe("127.0.0.1")
 		}), ""},
-	})
+	} {
+		all = append(all, creations(t, c.name, c.who, c.object, c.refused)...)
+	}
+	run(t, all)
 }

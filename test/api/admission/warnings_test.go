@@ -96,19 +96,21 @@ func TestWarningsNameWhatIsNotEnforcedYet(t *testing.T) {
 		{"a plain CronJob", cronJobOf(plain), ""},
 		{"a pod on the node's network", podOf(onHost), ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			warnings := new(collected)
-			config := configAs(t, clusterAdmin())
-			config.WarningHandlerWithContext = warnings
-			if err := newClient(t, config).Create(t.Context(), tt.object, client.DryRunAll); err != nil {
-				t.Fatalf("a warning must not refuse: %v", err)
-			}
-			if tt.want == "" && len(warnings.list) > 0 {
-				t.Errorf("got warnings %q, want none", warnings.list)
-			}
-			if tt.want != "" && !strings.Contains(strings.Join(warnings.list, "\n"), tt.want) {
-				t.Errorf("got warnings %q, want one with %q", warnings.list, tt.want)
-			}
-		})
+		for _, a := range creations(t, tt.name, podsAdmin(), tt.object, "") {
+			t.Run(a.name, func(t *testing.T) {
+				warnings := new(collected)
+				config := configAs(t, a.who)
+				config.WarningHandlerWithContext = warnings
+				if err := a.do(t.Context(), newClient(t, config)); err != nil {
+					t.Fatalf("a warning must not refuse: %v", err)
+				}
+				if tt.want == "" && len(warnings.list) > 0 {
+					t.Errorf("got warnings %q, want none", warnings.list)
+				}
+				if tt.want != "" && !strings.Contains(strings.Join(warnings.list, "\n"), tt.want) {
+					t.Errorf("got warnings %q, want one with %q", warnings.list, tt.want)
+				}
+			})
+		}
 	}
 }
