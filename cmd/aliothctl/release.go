@@ -135,7 +135,7 @@ func event(address *v1alpha1.Address) *eventsv1.Event {
 		namespace = metav1.NamespaceDefault
 	}
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: holder.Name + "."},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: holder.Name + "-"},
 		EventTime:           metav1.NewMicroTime(time.Now()),
 		ReportingController: "alioth.dev/aliothctl", ReportingInstance: "aliothctl",
 		Action: "Release", Reason: "AddressReleased", Type: corev1.EventTypeWarning,
