@@ -4,6 +4,7 @@
 package chart_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -181,6 +182,24 @@ func TestNoTwoProgramsShareAPortOfANode(t *testing.T) {
 				t.Errorf("%s and %s both listen on port %s", name, other, port)
 			}
 			seen[port] = name
+		}
+	}
+}
+
+// TestTwoOperatorsStandForElection: one alone would leave new pods waiting
+// while it is replaced.
+func TestTwoOperatorsStandForElection(t *testing.T) {
+	deployments := rendered(t, "Deployment")
+	if len(deployments) != 2 {
+		t.Fatalf("the chart makes %d operators by default, want 2", len(deployments))
+	}
+	for name, object := range deployments {
+		if replicas, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); err != nil || fmt.Sprint(replicas) != "1" {
+			t.Errorf("%s has %v replicas, which would share its ports (%v)", name, replicas, err)
+		}
+		args, err := json.Marshal(object.Object)
+		if err != nil || !strings.Contains(string(args), `"--leader-elect"`) {
+			t.Errorf("%s does not stand for election (%v)", name, err)
 		}
 	}
 }
