@@ -16,6 +16,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -175,9 +176,9 @@ func TestReleasesNeverHitASuccessor(t *testing.T) {
 	}
 	r.create(object)
 	stale := operatortest.Address("successor", "s", "10.0.0.4", pod)
-	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Publish: func(feed.Change) {}, Now: time.Now}
-	if err := c.Release(context.WithoutCancel(t.Context()), stale); err != nil {
-		t.Fatal(err)
+	c := &claim.Claimer{Client: r.Client, Live: r.Client, Store: operatortest.New(t, stale), Settled: func() bool { return true }, Publish: func(feed.Change) {}, Now: time.Now}
+	if err := c.Release(context.WithoutCancel(t.Context()), stale); !apierrors.IsConflict(err) {
+		t.Fatalf("got %v, want a conflict", err)
 	}
 	r.get(object)
 }

@@ -194,13 +194,14 @@ func (c *Claimer) ReleaseAll(ctx context.Context, holderUID string) error {
 }
 
 // Release deletes an address, or forgets it where it was never created. That
-// it is gone already, or that a successor has its name, is success.
+// it is gone already is success. That a successor has its name is a conflict: the
+// store is about to hear of it.
 func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	if row.UID != "" {
 		uid := types.UID(row.UID)
 		object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 		err := c.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
 		}
 		ctrl.LoggerFrom(ctx).Info("address released", "address", row.Name, "holder", row.Holder.Name)

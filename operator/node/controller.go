@@ -143,14 +143,15 @@ func everything(tx store.ReadTx) []feed.Request {
 	return all
 }
 
-// lackingIf lists the nodes without an address if the VPC is the default one.
+// lackingIf lists the nodes without a whole set of addresses if the VPC is the
+// default one.
 func (r *Reconciler) lackingIf(tx store.ReadTx, vpc string) []feed.Request {
 	if vpc != r.DefaultVPC {
 		return nil
 	}
 	var all []feed.Request
 	for _, node := range store.ListNodes(tx) {
-		if len(store.AddressesByHolder(tx, node.UID)) == 0 {
+		if decide(tx, node.Name, r.DefaultVPC).claim {
 			all = append(all, feed.Now("", node.Name))
 		}
 	}

@@ -23,17 +23,17 @@ type decision struct {
 func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	var d decision
 	node := store.GetNode(tx, name)
-	has := false
+	var own []*store.Address
 	for _, address := range store.AddressesByNode(tx, name) {
 		switch {
 		case address.Holder.Kind != store.HolderNode:
 		case node == nil || address.Holder.UID != node.UID:
 			d.release = append(d.release, address)
-		case address.UID != "" && whole(tx, address):
-			has = true
+		default:
+			own = append(own, address)
 		}
 	}
-	if node == nil || node.Deleting || has || !usable(tx, defaultVPC) {
+	if node == nil || node.Deleting || settled(tx, own) || !usable(tx, defaultVPC) {
 		return d
 	}
 	d.claim = true
@@ -42,6 +42,12 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 		Holder: store.Holder{Kind: store.HolderNode, Name: name, UID: node.UID},
 	}
 	return d
+}
+
+// settled tells whether a node has one set of addresses, whole and alone. Two
+// operators at once may have made two.
+func settled(tx store.ReadTx, own []*store.Address) bool {
+	return len(own) > 0 && len(own) == len(own[0].Set) && whole(tx, own[0])
 }
 
 // whole tells whether every address of the set is there.

@@ -25,6 +25,8 @@ func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
 	unready := *vpc
 	unready.Ready = false
 	subnet := operatortest.Subnet("s", "default", "s", 0, "10.0.0.0/24")
+	second := ofNode("n1")
+	second.Name, second.IP, second.Set = "default.10.0.0.8", operatortest.Addrs("10.0.0.8")[0], operatortest.Addrs("10.0.0.8")
 	assumed := ofNode("n1")
 	assumed.UID = ""
 	for _, tc := range []struct {
@@ -40,6 +42,7 @@ func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
 		{name: "a node that is being deleted", rows: []any{leaving, vpc, subnet}},
 		{name: "a node that has its address", rows: []any{node, vpc, subnet, ofNode("n1")}},
 		{name: "a node that has half of a set", rows: []any{node, vpc, subnet, ofNode("n1", "fd00::9")}, claim: true},
+		{name: "a node that has two sets", rows: []any{node, vpc, subnet, ofNode("n1"), second}, claim: true},
 		{name: "a node whose address is not created yet", rows: []any{node, vpc, subnet, assumed}, claim: true},
 		{name: "a node of a name that another one had", rows: []any{node, vpc, subnet, ofNode("earlier")}, claim: true, release: 1},
 		{name: "a node that is gone", rows: []any{vpc, subnet, ofNode("n1")}, release: 1},

@@ -109,8 +109,8 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 }
 
 // due tells whether a call is due, and in how long: the first of the term, one
-// for claims that no call covers, and one in place of a call that somebody else
-// made, or removed.
+// for claims that no call covers, and one in place of a call that is waited for
+// and that somebody else overwrote or removed.
 func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {
 	if r.call == "" {
 		return 0, true
@@ -119,6 +119,9 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 		if !r.covered[claim.UID] {
 			return pause - r.Now().Sub(r.rested), true
 		}
+	}
+	if r.Settled() && len(rest) == 0 {
+		return 0, false
 	}
 	if standing := store.GetRollCall(tx, v1alpha1.OperatorRollCall); standing == nil || standing.Call != r.call {
 		return pause - r.Now().Sub(r.asked), true
@@ -195,8 +198,7 @@ func (r *Reconciler) release(ctx context.Context) error {
 		object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 		uid := types.UID(claim.UID)
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		// A conflict means that a successor has the name: this claim is gone.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
 		}
 		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)

@@ -125,8 +125,7 @@ func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
 	object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 	uid := types.UID(claim.UID)
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-	// A conflict means that a successor has the name: this claim is gone.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)

@@ -140,6 +140,10 @@ func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string
 			"wait, or ask for another VNI; a node that is lost for good is to be deleted or tainted with %s",
 			vni, nodeList(rollcall.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
 	}
+	// Its claim may have been deleted by hand.
+	if other := store.VPCByVNI(tx, vni); other != nil && other.UID != vpc.UID {
+		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, other.Name)
+	}
 	if slices.Contains(taken, vni) {
 		return fmt.Sprintf("VNI %d belongs to another VPC: ask for another VNI, or for none", vni)
 	}

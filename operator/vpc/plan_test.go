@@ -58,6 +58,7 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 		{name: "the one asked for", vpc: wants, claim: 7, reason: v1alpha1.VNIPendingReason},
 		{name: "the one asked for is another's", vpc: wants, rows: []any{red, claimOf(red, 7)}, reason: v1alpha1.VNITakenReason, text: `VPC "red"`},
 		{name: "the one asked for turned out to be taken", vpc: wants, taken: []uint32{7}, reason: v1alpha1.VNITakenReason},
+		{name: "one that another VPC has without a claim", vpc: wants, rows: []any{red}, reason: v1alpha1.VNITakenReason, text: `VPC "red"`},
 		{name: "a lost claim is claimed again as it was", vpc: told, claim: 9, reason: v1alpha1.VNIPendingReason},
 		{name: "a claim made before a crash is adopted", vpc: wants, rows: []any{claimOf(wants, 7)}, vni: 7, reason: v1alpha1.ReadyReason},
 		{
