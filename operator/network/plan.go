@@ -11,6 +11,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/tenancy"
+	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -47,6 +48,9 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 		return d
 	}
 	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("pods use VPC %q", net.VPC)
+	if left := leftBehind(tx, net); len(left) > 0 {
+		d.message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; make them anew to move them", len(left), some(left))
+	}
 	return d
 }
 
@@ -79,18 +83,46 @@ func users(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-func podUsers(tx store.ReadTx, net *store.Network) []string {
+// podsNaming lists the pods of the tenant whose label may mean the Network.
+func podsNaming(tx store.ReadTx, net *store.Network) []*store.Pod {
 	pods := store.PodsByNetwork(tx, net.Tenant, net.Name)
 	if net.Name == arktosv1.DefaultNetwork {
 		pods = append(pods, store.PodsByNetwork(tx, net.Tenant, "")...)
 	}
+	return pods
+}
+
+func podUsers(tx store.ReadTx, net *store.Network) []string {
 	var all []string
-	for _, pod := range pods {
+	for _, pod := range podsNaming(tx, net) {
 		if !pod.Terminal && attached(pod, net) {
 			all = append(all, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name))
 		}
 	}
 	return all
+}
+
+// leftBehind lists pods that have their addresses through the Network from
+// another VPC than it names by now: a running pod keeps the VPC it has.
+func leftBehind(tx store.ReadTx, net *store.Network) []string {
+	var all []string
+	for _, pod := range podsNaming(tx, net) {
+		if vpc := elsewhere(pod, net); vpc != "" && !pod.Terminal {
+			all = append(all, fmt.Sprintf("Pod %s/%s (VPC %s)", pod.Namespace, pod.Name, vpc))
+		}
+	}
+	return all
+}
+
+// elsewhere returns the VPC that a pod got through the Network, if it is another
+// one than the Network names, or "".
+func elsewhere(pod *store.Pod, net *store.Network) string {
+	for _, attachment := range told.Attachments(pod) {
+		if attachment.Network == net.Namespace+"/"+net.Name && attachment.VPC != net.VPC {
+			return attachment.VPC
+		}
+	}
+	return ""
 }
 
 // attached tells whether the pod got its addresses through the Network. Only

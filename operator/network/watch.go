@@ -54,13 +54,20 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	return requests
 }
 
-// ofPod asks for the Networks that a pod which ends may have held.
+// ofPod asks for the Networks that a pod which ends may have held, or that name
+// it as left behind.
 func ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
 	if now != nil && !now.Terminal {
 		return nil
 	}
 	pod := feed.Either(old, now)
-	return deleting(store.NetworkByTenantName(tx, pod.Tenant, cmp.Or(pod.Network, arktosv1.DefaultNetwork)))
+	var all []feed.Request
+	for _, net := range store.NetworkByTenantName(tx, pod.Tenant, cmp.Or(pod.Network, arktosv1.DefaultNetwork)) {
+		if net.Deleting || elsewhere(pod, net) != "" {
+			all = append(all, feed.Now(net.Namespace, net.Name))
+		}
+	}
+	return all
 }
 
 func of(networks []*store.Network) []feed.Request {
