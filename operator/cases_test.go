@@ -1,0 +1,308 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// calm is a world at rest with two hosts and an operator.
+func calm(t *testing.T) *world {
+	w := newWorld(t)
+	w.operate()
+	w.furnish(2)
+	w.settle()
+	return w
+}
+
+// pod is a pod as the API has it, nil where it is gone.
+func (w *world) pod(name string) *corev1.Pod {
+	found, _ := w.api.objects[keyOf(newPod("shop", name, "", ""))].(*corev1.Pod)
+	return found
+}
+
+// addresses lists the Addresses of a pod.
+func (w *world) addresses(pod *corev1.Pod) []string {
+	var names []string
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		if address.Spec.Holder.UID == string(pod.UID) {
+			names = append(names, address.Name)
+		}
+	}
+	return names
+}
+
+func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
+	w := calm(t)
+	web := bound("web", "red", "", "node-1")
+	w.create(web)
+	w.settle()
+	before, h := w.addresses(web), w.host("node-1")
+	for range 3 { // what a runtime does after an ADD that failed
+		h.del(h.sandboxes[0])
+		w.settle()
+	}
+	if after := w.addresses(web); len(before) != 2 || !slices.Equal(before, after) || len(h.sandboxes) != 1 {
+		t.Errorf("held %v, now %v, %d sandboxes", before, after, len(h.sandboxes))
+	}
+}
+
+func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testing.T) {
+	w := calm(t)
+	var names []string
+	w.create(bound("fixed", "red", `{"ip": "10.0.1.9"}`, "node-1"), bound("other", "red", "", "node-2"))
+	w.settle()
+	w.create(bound("waiting", "red", `{"ip": "10.0.1.9"}`, "node-2"))
+	w.settle()
+	if reason := readiness(w.pod("waiting")).Reason; reason != v1alpha1.IPInUseReason {
+		t.Fatalf("the second pod with one address has reason %s", reason)
+	}
+	w.host("node-1").up = false // nobody asserts anything there
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		names = append(names, address.Name)
+		w.api.drop(address)
+	}
+	// The order in which an operator looks at pods must not matter.
+	o := w.operators[0]
+	for _, i := range o.inputs.all {
+		for i.behind() {
+			i.hear()
+		}
+	}
+	for _, c := range o.controls {
+		if c.name == "pod" {
+			o.run(c, requestFor("shop", "waiting"))
+		}
+	}
+	w.settle()
+	var after []string
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		after = append(after, address.Name)
+	}
+	if held := w.addresses(w.pod("fixed")); !slices.Contains(held, "red.10.0.1.9") {
+		t.Errorf("the pod that was told red.10.0.1.9 holds %v", held)
+	}
+	if len(after) != len(names) || toldTo(w.pod("waiting")) != nil {
+		t.Errorf("Addresses were %v, are %v", names, after)
+	}
+	w.host("node-1").up = true
+	w.settle()
+	w.checkAtRest()
+}
+
+func TestAnOperatorOfARestoredAPIWaitsForTheSandboxesThatLive(t *testing.T) {
+	w := calm(t)
+	backup := w.api.snapshot()
+	// Both live after the backup only; the API forgets one as a whole, and that
+	// the other was told anything.
+	w.create(bound("unknown", "red", "", "node-1"))
+	w.settle()
+	held := w.addresses(w.pod("unknown"))
+	w.crash(w.operators[0])
+	w.api.restore(backup)
+	for _, h := range w.hosts {
+		h.inputs.listAll()
+	}
+	newcomer := bound("newcomer", "red", "", "node-2")
+	w.create(newcomer)
+	w.operate()
+	hurried := w.host("node-1")
+	hurried.up = false // slow: the operator goes as far as it can
+	for range 50 {
+		for _, one := range w.choices() {
+			w.do(one)
+		}
+	}
+	if toldTo(w.pod("newcomer")) != nil {
+		t.Fatal("the newcomer was told an address before node-1 had answered")
+	}
+	hurried.up = true
+	w.settle()
+	got := w.addresses(w.pod("newcomer"))
+	if len(got) != 2 || slices.ContainsFunc(got, func(name string) bool { return slices.Contains(held, name) }) {
+		t.Errorf("the newcomer holds %v, a sandbox lived with %v", got, held)
+	}
+	w.checkAtRest()
+}
+
+func TestTheSandboxDecidesWhereARestoredAPIForgotWhatAPodWasTold(t *testing.T) {
+	w := calm(t)
+	web := bound("web", "red", "", "node-1")
+	w.create(web)
+	backup := w.api.snapshot()
+	w.settle()
+	held := w.addresses(web)
+	w.crash(w.operators[0])
+	w.api.restore(backup)
+	h := w.host("node-1")
+	h.inputs.listAll()
+	// The node is not Ready, so nobody waits for it, and the pod gets others.
+	h.up = false
+	edit(w, nodeObject("node-1"), func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	w.create(bound("first", "red", "", "node-2")) // takes what web had
+	w.operate()
+	w.settle()
+	w.mustDelete(w.pod("first"))
+	w.settle()
+	h.up = true
+	edit(w, nodeObject("node-1"), func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionTrue })
+	h.inputs.listAll()
+	w.settle()
+	if now := w.addresses(w.pod("web")); !slices.Equal(now, held) || len(held) != 2 {
+		t.Errorf("the pod holds %v, its sandbox lives with %v", now, held)
+	}
+	w.checkAtRest()
+}
+
+func TestAMovedNamespaceOrNetworkLeavesRunningPodsWhereTheyAre(t *testing.T) {
+	w := calm(t)
+	w.create(bound("stays", "red", "", "node-1"))
+	w.settle()
+	held := w.addresses(w.pod("stays"))
+
+	edit(w, newNetwork("shop", "red", ""), func(net *arktosv1.Network) { net.Spec.VPCID = "blue" })
+	w.create(bound("after", "red", "", "node-1"))
+	w.settle()
+	if now := w.addresses(w.pod("stays")); !slices.Equal(now, held) {
+		t.Errorf("the running pod held %v, holds %v after its Network moved", held, now)
+	}
+	if got := toldTo(w.pod("after")); got == nil || got.VPC != "blue" {
+		t.Errorf("a new pod was told %+v, want VPC blue", got)
+	}
+	if text := networkMessage(w, "red"); !strings.Contains(text, "1 pod(s) keep another VPC: Pod shop/stays (VPC red)") {
+		t.Errorf("the Network says: %s", text)
+	}
+
+	edit(w, newNamespace("shop", ""), func(ns *corev1.Namespace) { ns.Labels[v1alpha1.TenantLabel] = "other" })
+	w.create(bound("foreign", "red", "", "node-1"))
+	w.settle()
+	if now := w.addresses(w.pod("stays")); !slices.Equal(now, held) {
+		t.Errorf("the running pod held %v, holds %v after its namespace moved", held, now)
+	}
+	if condition := readiness(w.pod("foreign")); condition == nil || condition.Reason != v1alpha1.NetworkNotReadyReason {
+		t.Errorf("a new pod of a tenant that no VPC allows has %+v", condition)
+	}
+	if text := networkMessage(w, "red"); !strings.Contains(text, "does not allow tenant \"other\"") {
+		t.Errorf("the Network says: %s", text)
+	}
+	w.checkAtRest()
+}
+
+func networkMessage(w *world, name string) string {
+	net := w.api.objects[keyOf(newNetwork("shop", name, ""))].(*arktosv1.Network)
+	for _, condition := range net.Status.Conditions {
+		if condition.Type == v1alpha1.ReadyCondition {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// TestRangesGoInAnyOrderAndNobodyIsBusyWaiting deletes a VPC, its subnets and
+// its Network first, and what holds them afterwards.
+func TestRangesGoInAnyOrderAndNobodyIsBusyWaiting(t *testing.T) {
+	holders := []client.Object{newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"), newNetwork("shop", "blue", "")}
+	for first := range holders {
+		w := calm(t)
+		w.create(bound("web", "blue", "", "node-1"))
+		w.settle()
+		order := slices.Concat(holders[first:], holders[:first])
+		for _, object := range order {
+			w.mustDelete(clone(object))
+			w.settle()
+		}
+		o, writes := w.operators[0], len(w.api.log)
+		clear(o.reconciles)
+		w.settle() // at least 45 s in which nothing changes
+		if len(o.reconciles) > 0 || len(w.api.log) != writes {
+			t.Errorf("while pods hold them: reconciled %v, %d writes", o.reconciles, len(w.api.log)-writes)
+		}
+		for _, object := range holders[:2] {
+			if _, there := w.api.objects[keyOf(object)]; !there {
+				t.Errorf("%s went while a pod used it", object.GetName())
+			}
+		}
+		w.api.markDeleting(w.pod("web"))
+		w.settle()
+		for _, object := range order {
+			if _, there := w.api.objects[keyOf(object)]; there {
+				t.Errorf("%s is still there", object.GetName())
+			}
+		}
+		w.checkAtRest()
+	}
+}
+
+// TestAPodCostsOneClaimPerAddressAndOnePatch counts all requests of the
+// operator, reads included.
+func TestAPodCostsOneClaimPerAddressAndOnePatch(t *testing.T) {
+	w := calm(t)
+	requests := map[string]int{}
+	w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+		if o != nil {
+			requests[verb+" "+group(object).Resource]++
+		}
+		return effect()
+	}
+	pods := []*corev1.Pod{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		pods = append(pods, bound(name, "red", `{"subnet": "net1"}`, "node-1"))
+		w.create(pods[len(pods)-1])
+	}
+	w.settle()
+	if requests["create Address"] != 12 || requests["patch status Pod"] != 6 {
+		t.Errorf("6 pods of 2 families took %v", requests)
+	}
+	for _, pod := range pods {
+		w.api.markDeleting(w.api.objects[keyOf(pod)])
+	}
+	w.settle()
+	delete(requests, "create Address")
+	delete(requests, "patch status Pod")
+	// The figures of one subnet and one VPC, for all of them together.
+	for _, what := range []string{"patch status Subnet", "patch status VPC", "patch status Network"} {
+		if requests[what] > 4 {
+			t.Errorf("%s %d times for 6 pods", what, requests[what])
+		}
+		delete(requests, what)
+	}
+	if len(requests) > 0 {
+		t.Errorf("requests nobody needs: %v", requests)
+	}
+}
+
+// TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo deletes a VPC while a node
+// that knows it does not answer.
+func TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo(t *testing.T) {
+	w := calm(t)
+	w.host("node-2").up = false
+	w.mustDelete(newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"))
+	vni := w.api.objects[keyOf(newVPC("blue", nil))].(*v1alpha1.VPC).Status.VNI
+	w.settle()
+	successor := newVPC("green", nil, "10.0.0.0/16")
+	successor.Spec.VNI = &vni
+	w.create(successor)
+	w.settle()
+	w.crash(w.operators[0])
+	w.operate()
+	w.settle()
+	green := func() *v1alpha1.VPC { return w.api.objects[keyOf(successor)].(*v1alpha1.VPC) }
+	if text := green().Status.Conditions[0].Message; green().Status.VNI != 0 || !strings.Contains(text, "missing: node-2") {
+		t.Errorf("VPC green has VNI %d: %s", green().Status.VNI, text)
+	}
+	w.host("node-2").up = true
+	w.settle()
+	if green().Status.VNI != vni {
+		t.Errorf("VPC green has VNI %d, want %d once all have answered", green().Status.VNI, vni)
+	}
+	w.checkAtRest()
+}

@@ -1,0 +1,91 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// life is that of two pods, one with an address of its own choice, from the
+// first VPC to the last release, and of a VPC.
+func life(w *world) {
+	w.operate()
+	w.furnish(2)
+	w.settle()
+	web := bound("web-0", "blue", "", "node-1")
+	db := bound("db-0", "red", `{"ip": "10.0.1.9"}`, "node-2")
+	w.create(web, db)
+	w.settle()
+	successor := bound("next", "red", `{"ip": "10.0.1.9"}`, "node-1")
+	w.create(successor)
+	for _, pod := range []*corev1.Pod{web, db} {
+		w.api.markDeleting(w.api.objects[keyOf(pod)])
+	}
+	w.settle()
+	w.mustDelete(w.api.objects[keyOf(ranges("blue.net1"))], w.api.objects[keyOf(ranges("blue.net2"))], w.api.objects[keyOf(newNetwork("shop", "blue", ""))],
+		w.api.objects[keyOf(newVPC("blue", nil))])
+	w.settle()
+}
+
+func (w *world) mustDelete(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		if err := w.api.delete(object, nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func isWrite(verb string) bool { return verb != "get" && verb != "list" }
+
+// TestNoFailureOfAnyWriteLosesOrLeaksAnything counts the writes of the lives of
+// pods and VPCs, and lives them again with each write in turn failing in each
+// way, operators' and daemons' alike.
+func TestNoFailureOfAnyWriteLosesOrLeaksAnything(t *testing.T) {
+	writes := 0
+	w := newWorld(t)
+	w.intercept = func(_ string, _ *instance, verb string, _ client.Object, effect func() error) error {
+		if isWrite(verb) {
+			writes++
+		}
+		return effect()
+	}
+	life(w)
+	w.checkAtRest()
+	if writes < 30 {
+		t.Fatalf("only %d writes in the whole life: the scenario lives too little", writes)
+	}
+	t.Logf("%d writes, each fails in %d ways", writes, outcomes-1)
+	for fails := range writes {
+		for fate := failsBefore; fate < outcomes; fate++ {
+			t.Run(fmt.Sprintf("write %d %s", fails+1, fate), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				count := 0
+				w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+					if isWrite(verb) {
+						if count++; count == fails+1 {
+							w.note("  the next request %s", fate)
+							return w.meets(fate, o, object, effect)
+						}
+					}
+					return effect()
+				}
+				life(w)
+				if next := w.api.objects[keyOf(newPod("shop", "next", "", ""))].(*corev1.Pod); toldTo(next) == nil {
+					w.fail("the successor did not get its address: %+v", readiness(next))
+				}
+				if _, left := w.api.objects[keyOf(newVPC("blue", nil))]; left {
+					w.fail("VPC blue is still there")
+				}
+				w.intercept = nil
+				w.checkAtRest()
+			})
+		}
+	}
+}

@@ -1,0 +1,304 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// fakeAPI is as much of an API server as claims rest on: names that exist once,
+// UIDs and resource versions as preconditions, finalizers, status apart from
+// the rest, and an ordered log of changes. TestTheFakeAPIAnswersLikeTheRealOne
+// holds it to that. It is for one goroutine.
+type fakeAPI struct {
+	now     func() time.Time
+	serial  int
+	objects map[apiKey]client.Object
+	// log has every change, in order.
+	log []apiChange
+}
+
+type apiKey struct {
+	kind reflect.Type
+	types.NamespacedName
+}
+
+// apiChange is the state of an object after a change; now is nil for one that
+// is gone.
+type apiChange struct {
+	key apiKey
+	now client.Object
+}
+
+func newFakeAPI(now func() time.Time) *fakeAPI {
+	return &fakeAPI{now: now, objects: map[apiKey]client.Object{}}
+}
+
+func keyOf(object client.Object) apiKey {
+	return apiKey{reflect.TypeOf(object), client.ObjectKeyFromObject(object)}
+}
+
+func clone[O client.Object](object O) O { return object.DeepCopyObject().(O) }
+
+func assign(into, from client.Object) {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(clone(from)).Elem())
+}
+
+func group(object client.Object) schema.GroupResource {
+	return schema.GroupResource{Resource: reflect.TypeOf(object).Elem().Name()}
+}
+
+func conflict(object client.Object, why string) error {
+	return apierrors.NewConflict(group(object), object.GetName(), errors.New(why))
+}
+
+// sorted lists the objects of a kind by name.
+func sorted[O client.Object](a *fakeAPI) []O {
+	var all []O
+	for key, object := range a.objects {
+		if _, ok := object.(O); ok && key.kind == reflect.TypeFor[O]() {
+			all = append(all, clone(object).(O))
+		}
+	}
+	slices.SortFunc(all, func(x, y O) int {
+		if x.GetNamespace()+"/"+x.GetName() < y.GetNamespace()+"/"+y.GetName() {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+func (a *fakeAPI) store(object client.Object) {
+	a.serial++
+	object.SetResourceVersion(fmt.Sprint(a.serial))
+	a.objects[keyOf(object)] = clone(object)
+	a.log = append(a.log, apiChange{keyOf(object), clone(object)})
+}
+
+func (a *fakeAPI) drop(object client.Object) {
+	a.serial++
+	delete(a.objects, keyOf(object))
+	a.log = append(a.log, apiChange{key: keyOf(object)})
+}
+
+func (a *fakeAPI) get(key client.ObjectKey, into client.Object) error {
+	found, ok := a.objects[apiKey{reflect.TypeOf(into), key}]
+	if !ok {
+		return apierrors.NewNotFound(group(into), key.Name)
+	}
+	assign(into, found)
+	return nil
+}
+
+func (a *fakeAPI) create(object client.Object) error {
+	if _, exists := a.objects[keyOf(object)]; exists {
+		return apierrors.NewAlreadyExists(group(object), object.GetName())
+	}
+	a.serial++
+	object.SetUID(types.UID(fmt.Sprintf("uid-%06d", a.serial)))
+	object.SetGeneration(1)
+	object.SetCreationTimestamp(metav1.NewTime(a.now().Truncate(time.Second)))
+	clearStatus(object)
+	a.store(object)
+	return nil
+}
+
+// clearStatus takes away what can't be written when creating, or outside of
+// the subresource.
+func clearStatus(object client.Object) {
+	copyStatus(object, reflect.New(reflect.TypeOf(object).Elem()).Interface())
+}
+
+func copyStatus(into client.Object, from any) {
+	if status := reflect.ValueOf(into).Elem().FieldByName("Status"); status.IsValid() {
+		status.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
+	}
+}
+
+func (a *fakeAPI) update(object client.Object) error {
+	old, ok := a.objects[keyOf(object)]
+	switch {
+	case !ok:
+		return apierrors.NewNotFound(group(object), object.GetName())
+	case object.GetUID() != "" && object.GetUID() != old.GetUID():
+		return conflict(object, "the UID is another")
+	case object.GetResourceVersion() != "" && object.GetResourceVersion() != old.GetResourceVersion():
+		return conflict(object, "the object has been modified")
+	}
+	next := clone(object)
+	copyStatus(next, old)
+	a.keep(next, old)
+	assign(object, next)
+	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 {
+		a.drop(next)
+	}
+	return nil
+}
+
+// keep writes next in the place of old, with what the server alone decides.
+func (a *fakeAPI) keep(next, old client.Object) {
+	next.SetUID(old.GetUID())
+	next.SetCreationTimestamp(old.GetCreationTimestamp())
+	next.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	next.SetResourceVersion(old.GetResourceVersion())
+	next.SetGeneration(old.GetGeneration())
+	spec := func(o client.Object) any {
+		if field := reflect.ValueOf(o).Elem().FieldByName("Spec"); field.IsValid() {
+			return field.Interface()
+		}
+		return nil
+	}
+	if !reflect.DeepEqual(spec(next), spec(old)) {
+		next.SetGeneration(old.GetGeneration() + 1)
+	}
+	if !reflect.DeepEqual(next, old) {
+		a.store(next)
+	}
+}
+
+// patchStatus applies a patch of a status, which takes metadata too.
+func (a *fakeAPI) patchStatus(object client.Object, patch client.Patch) error {
+	old, ok := a.objects[keyOf(object)]
+	if !ok {
+		return apierrors.NewNotFound(group(object), object.GetName())
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var wants struct {
+		Metadata struct {
+			UID             types.UID `json:"uid"`
+			ResourceVersion string    `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &wants); err != nil {
+		return err
+	}
+	if uid := wants.Metadata.UID; uid != "" && uid != old.GetUID() {
+		return apierrors.NewInvalid(old.GetObjectKind().GroupVersionKind().GroupKind(), old.GetName(), nil)
+	}
+	if version := wants.Metadata.ResourceVersion; version != "" && version != old.GetResourceVersion() {
+		return conflict(object, "the object has been modified")
+	}
+	before, err := json.Marshal(old)
+	if err != nil {
+		return err
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, data, old)
+	if err != nil {
+		return err
+	}
+	next := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
+	if err := json.Unmarshal(after, next); err != nil {
+		return err
+	}
+	a.keep(next, old)
+	assign(object, next)
+	return nil
+}
+
+func (a *fakeAPI) delete(object client.Object, preconditions *metav1.Preconditions) error {
+	old, ok := a.objects[keyOf(object)]
+	switch {
+	case !ok:
+		return apierrors.NewNotFound(group(object), object.GetName())
+	case preconditions != nil && preconditions.UID != nil && *preconditions.UID != old.GetUID():
+		return conflict(object, "the UID is another")
+	case len(old.GetFinalizers()) == 0:
+		a.drop(old)
+		return nil
+	case old.GetDeletionTimestamp() == nil:
+		a.markDeleting(old)
+	}
+	return nil
+}
+
+// markDeleting is the graceful deletion of a pod, and that of an object with a
+// finalizer.
+func (a *fakeAPI) markDeleting(object client.Object) {
+	next, now := clone(object), metav1.NewTime(a.now())
+	next.SetDeletionTimestamp(&now)
+	a.store(next)
+}
+
+// snapshot and restore are what etcd's backups do. The revision goes on, as it
+// does with --bump-revision.
+func (a *fakeAPI) snapshot() map[apiKey]client.Object { return maps.Clone(a.objects) }
+
+func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.Clone(snapshot) }
+
+// apiClient is one program's connection to the fake. hook is called before and
+// after the effect of every request; its error is the answer.
+type apiClient struct {
+	client.Client
+	api  *fakeAPI
+	hook func(verb string, object client.Object, effect func() error) error
+	// cached answers reads; nil reads live.
+	cached func(key apiKey) client.Object
+}
+
+func (c *apiClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if c.cached == nil {
+		return c.hook("get", into, func() error { return c.api.get(key, into) })
+	}
+	found := c.cached(apiKey{reflect.TypeOf(into), key})
+	if found == nil {
+		return apierrors.NewNotFound(group(into), key.Name)
+	}
+	assign(into, found)
+	return nil
+}
+
+func (c *apiClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return c.hook("create", object, func() error { return c.api.create(object) })
+}
+
+func (c *apiClient) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+	return c.hook("update", object, func() error { return c.api.update(object) })
+}
+
+func (c *apiClient) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
+	options := (&client.DeleteOptions{}).ApplyOptions(opts)
+	return c.hook("delete", object, func() error { return c.api.delete(object, options.Preconditions) })
+}
+
+func (c *apiClient) Status() client.SubResourceWriter { return statusClient{c: c} }
+
+type statusClient struct {
+	client.SubResourceWriter
+	c *apiClient
+}
+
+func (s statusClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return s.c.hook("patch status", object, func() error { return s.c.api.patchStatus(object, patch) })
+}
+
+// kindsOfAPI are the kinds that operators and daemons follow, in the order in
+// which a feed asks for them.
+func kindsOfAPI() []client.Object {
+	return []client.Object{
+		&corev1.Namespace{}, &corev1.Node{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{}, &v1alpha1.VPC{},
+		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &arktosv1.Network{}, &corev1.Service{}, &corev1.Pod{},
+	}
+}

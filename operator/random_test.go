@@ -1,0 +1,492 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+const (
+	// episodes of so many steps each, with everything at rest and checked after
+	// each one.
+	episodes, episodeSteps = 60, 1000
+	// podNames are used again and again, as StatefulSets do.
+	podNames = 8
+	// nested bounds how many requests wait for each other.
+	nested = 3
+)
+
+// chaos is a world in which anything happens at any time: between a request and
+// its effect and between that and its answer, others go on.
+type chaos struct {
+	*world
+	rand  *rand.Rand
+	depth int
+	calm  bool
+	// did counts what came of it.
+	did map[string]int
+	// backup is an earlier state of the API, and when it was taken.
+	backup map[apiKey]client.Object
+}
+
+// TestAnythingMayHappen runs operators, daemons and pods through crashes, node
+// losses, lost and late requests, deletions by people, and restored backups.
+// ALIOTH_SEED repeats a run, ALIOTH_EPISODES makes it longer.
+func TestAnythingMayHappen(t *testing.T) {
+	seed, count := uint64(time.Now().UnixNano()), episodes
+	if text := os.Getenv("ALIOTH_SEED"); text != "" {
+		given, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = given
+	}
+	if text := os.Getenv("ALIOTH_EPISODES"); text != "" {
+		given, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count = given
+	}
+	did := map[string]int{}
+	for episode := range count {
+		one := seed + uint64(episode)
+		c := &chaos{world: newWorld(t), rand: rand.New(rand.NewPCG(one, 1))}
+		c.intercept = c.disturb
+		c.note("ALIOTH_SEED=%d ALIOTH_EPISODES=1 repeats this", one)
+		c.t = seeded{t, one}
+		c.did = did
+		c.run()
+	}
+	t.Logf("%d steps, ALIOTH_SEED=%d: %v", count*episodeSteps, seed, did)
+}
+
+// seeded says how to repeat what fails.
+type seeded struct {
+	testing.TB
+	seed uint64
+}
+
+// Fatalf implements testing.TB.
+func (s seeded) Fatalf(format string, args ...any) {
+	s.Helper()
+	s.TB.Fatalf("ALIOTH_SEED=%d ALIOTH_EPISODES=1 repeats this: %s", s.seed, fmt.Sprintf(format, args...))
+}
+
+func (c *chaos) run() {
+	c.calm = true
+	c.operate()
+	c.furnish(2)
+	c.settle()
+	c.calm = false
+	c.operate()
+	for range episodeSteps {
+		c.step()
+		c.check()
+	}
+	c.rest()
+}
+
+// rest lets calm come back and checks what is left.
+func (c *chaos) rest() {
+	c.calm = true
+	for _, h := range c.hosts {
+		if !h.up {
+			c.repair(h)
+		}
+		c.returnToService(h)
+	}
+	for len(c.operators) > 1 { // in the end one leads
+		c.crash(c.operators[0])
+	}
+	c.settle()
+	c.checkAtRest()
+}
+
+// step is something that happens by itself, mostly, or that somebody does.
+func (c *chaos) step() {
+	c.clock = c.clock.Add(time.Duration(c.rand.IntN(20)) * time.Millisecond)
+	switch n := c.rand.IntN(100); {
+	case n < 84:
+		c.byItself()
+	case n < 87 && c.answered():
+		c.clock = c.clock.Add(time.Duration(c.rand.IntN(3000)) * time.Millisecond)
+	default:
+		c.somebody()
+	}
+}
+
+// answered tells whether the operators' patience is not tried: a call to which
+// nodes that are up have not had the time to answer must not run out, because
+// what follows is allowed to go wrong.
+func (c *chaos) answered() bool {
+	question, ok := c.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OperatorRollCall}})].(*v1alpha1.RollCall)
+	if !ok {
+		return false
+	}
+	for _, h := range c.hosts {
+		answer, ok := c.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(h.name)}})].(*v1alpha1.RollCall)
+		if h.up && (!ok || answer.Spec.Call != question.Spec.Call) {
+			return false
+		}
+	}
+	return true
+}
+
+// byItself lets one process do something, and mostly hear news first.
+func (c *chaos) byItself() {
+	processes := []interface {
+		choices() []work
+		news() *informers
+	}{}
+	for _, o := range c.operators {
+		processes = append(processes, o, o)
+	}
+	for _, h := range c.hosts {
+		processes = append(processes, h)
+	}
+	process := processes[c.rand.IntN(len(processes))]
+	for range c.rand.IntN(8) {
+		if i := process.news().all[c.rand.IntN(len(process.news().all))]; i.behind() {
+			i.hear()
+		}
+	}
+	if one, ok := pick(c, process.choices()); ok {
+		c.do(one)
+	}
+}
+
+// disturb lets others go on around a request, and now and then keeps it from
+// its effect or its answer.
+func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+	if c.calm {
+		return effect()
+	}
+	meanwhile := func() {
+		if c.depth >= nested {
+			return
+		}
+		c.depth++
+		defer func() { c.depth-- }()
+		steps := 0
+		switch n := c.rand.IntN(60); {
+		case n == 0: // paused for long
+			steps = 40
+		case n < 20:
+			steps = 1 + c.rand.IntN(3)
+		}
+		for range steps {
+			c.step()
+		}
+	}
+	meanwhile()
+	if o != nil && o.dead() {
+		return errKilled
+	}
+	fate := passes
+	if isWrite(verb) && c.rand.IntN(12) == 0 {
+		fate = outcome(c.rand.IntN(int(outcomes)))
+	}
+	err := c.meets(fate, o, object, effect)
+	if isWrite(verb) {
+		what := verb + " " + group(object).Resource
+		if err != nil {
+			what = "failed " + what
+		}
+		c.did[what]++
+	}
+	meanwhile()
+	return err
+}
+
+// somebody does something.
+func (c *chaos) somebody() {
+	deeds := []func(){
+		c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.endPod, c.endPod, c.endPod, c.forcePod, c.finishPod,
+		c.restartSandbox, c.loseNode, c.fenceNode, c.crashOperator, c.secondOperator, c.relist, c.repeat,
+		c.deleteAddresses, c.deleteVNIClaim, c.deleteRange, c.makeRange, c.moveNetwork, c.moveNamespace, c.takeBackup, c.restoreBackup,
+	}
+	deeds[c.rand.IntN(len(deeds))]()
+}
+
+func pick[T any](c *chaos, all []T) (one T, ok bool) {
+	if len(all) == 0 {
+		return one, false
+	}
+	return all[c.rand.IntN(len(all))], true
+}
+
+func (c *chaos) makePod() {
+	nics := []string{"", "", `{"ip": "10.0.1.9"}`, `{"ip": "10.0.2.4"}`, `{"subnet": "net2"}`, `{"subnet": "net2"}`}
+	networks := []string{"red", "red", "red", "blue", ""}
+	h := c.hosts[c.rand.IntN(len(c.hosts))]
+	if !h.up {
+		return
+	}
+	network := networks[c.rand.IntN(len(networks))]
+	nic := nics[c.rand.IntN(len(nics))]
+	if network == "" {
+		nic = ""
+	}
+	pod := bound(fmt.Sprintf("web-%d", c.rand.IntN(podNames)), network, nic, h.name)
+	if _, exists := c.api.objects[keyOf(pod)]; exists {
+		return
+	}
+	c.note("pod %s is made on %s", pod.Name, h.name)
+	c.create(pod)
+}
+
+func (c *chaos) somePod() (*corev1.Pod, bool) { return pick(c, sorted[*corev1.Pod](c.api)) }
+
+func (c *chaos) endPod() {
+	if pod, ok := c.somePod(); ok && pod.DeletionTimestamp == nil {
+		c.note("pod %s is deleted", pod.Name)
+		c.api.markDeleting(pod)
+	}
+}
+
+// forcePod deletes a pod without asking its node. Who deletes the Addresses of
+// a living sandbox too vouches for it, so this does not follow that.
+func (c *chaos) forcePod() {
+	pod, ok := c.somePod()
+	if !ok {
+		return
+	}
+	for _, h := range c.hosts {
+		for _, s := range h.sandboxes {
+			if s.uid == pod.UID && (h.lacks(s) || c.lacks(s)) {
+				return
+			}
+		}
+	}
+	c.note("pod %s is deleted by force", pod.Name)
+	c.api.drop(pod)
+}
+
+// lacks tells whether an Address of a sandbox is missing in the API.
+func (c *chaos) lacks(s *sandbox) bool {
+	for _, ip := range s.ips {
+		if _, ok := c.api.objects[keyOf(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(s.attachment.VPC, ip)}})]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *chaos) finishPod() {
+	if pod, ok := c.somePod(); ok {
+		c.note("pod %s finishes", pod.Name)
+		edit(c.world, pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+	}
+}
+
+func (c *chaos) restartSandbox() {
+	h := c.hosts[c.rand.IntN(len(c.hosts))]
+	if s, ok := pick(c, h.sandboxes); ok && h.up {
+		c.note("sandbox %s dies", s.id)
+		s.wantsRestart = true
+	}
+}
+
+func (c *chaos) loseNode() {
+	h := c.hosts[c.rand.IntN(len(c.hosts))]
+	if h.up {
+		c.note("%s is cut off", h.name)
+		h.up = false
+		edit(c.world, nodeObject(h.name), func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionUnknown })
+		return
+	}
+	c.note("%s is back", h.name)
+	c.repair(h)
+}
+
+// repair makes a host part of the cluster again: it looks at the API before
+// anything else.
+func (c *chaos) repair(h *host) {
+	h.up = true
+	h.inputs.listAll()
+	if _, exists := c.api.objects[keyOf(nodeObject(h.name))]; !exists {
+		c.create(nodeObject(h.name))
+	}
+	edit(c.world, nodeObject(h.name), func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionTrue })
+}
+
+func (c *chaos) returnToService(h *host) {
+	edit(c.world, nodeObject(h.name), func(node *corev1.Node) { node.Spec.Taints = nil })
+}
+
+// fenceNode switches a lost host off, and says so.
+func (c *chaos) fenceNode() {
+	for _, h := range c.hosts {
+		if h.up {
+			continue
+		}
+		c.note("%s is fenced", h.name)
+		h.sandboxes = nil
+		if c.rand.IntN(2) == 0 {
+			if node, ok := c.api.objects[keyOf(nodeObject(h.name))]; ok {
+				c.api.drop(node)
+			}
+			if answer, ok := c.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(h.name)}})]; ok {
+				c.api.drop(answer)
+			}
+		} else {
+			edit(c.world, nodeObject(h.name), func(node *corev1.Node) {
+				node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+			})
+		}
+		for _, pod := range sorted[*corev1.Pod](c.api) {
+			if pod.Spec.NodeName == h.name {
+				c.api.drop(pod)
+			}
+		}
+		return
+	}
+	for _, h := range c.hosts {
+		c.returnToService(h)
+	}
+}
+
+func (c *chaos) crashOperator() {
+	if o, ok := pick(c, c.operators); ok {
+		c.crash(o)
+		c.operate()
+	}
+}
+
+// secondOperator makes one more that believes that it leads, or takes it away.
+func (c *chaos) secondOperator() {
+	if len(c.operators) > 1 {
+		c.crash(c.operators[c.rand.IntN(len(c.operators))])
+		return
+	}
+	c.operate()
+}
+
+func (c *chaos) relist() {
+	if o, ok := pick(c, c.operators); ok {
+		o.inputs.all[c.rand.IntN(len(o.inputs.all))].list()
+	}
+}
+
+func (c *chaos) repeat() {
+	if o, ok := pick(c, c.operators); ok {
+		o.inputs.all[c.rand.IntN(len(o.inputs.all))].repeat()
+	}
+}
+
+// deleteAddresses deletes those of pods that live, one or all.
+func (c *chaos) deleteAddresses() {
+	living := map[string]bool{}
+	for _, pod := range sorted[*corev1.Pod](c.api) {
+		living[string(pod.UID)] = !podIsEnding(pod) && toldTo(pod) != nil
+	}
+	every := c.rand.IntN(3) == 0
+	for _, address := range sorted[*v1alpha1.Address](c.api) {
+		if living[address.Spec.Holder.UID] && (every || c.rand.IntN(4) == 0) {
+			c.note("Address %s is deleted by hand", address.Name)
+			c.api.drop(address)
+		}
+	}
+}
+
+// deleteVNIClaim deletes the claim of a VPC that all operators know to have it.
+func (c *chaos) deleteVNIClaim() {
+	for _, o := range c.operators {
+		if o.inputs.of(reflect.TypeFor[*v1alpha1.VPC]()).behind() {
+			return
+		}
+	}
+	if claim, ok := pick(c, sorted[*v1alpha1.VNIClaim](c.api)); ok {
+		if vpc, ok := c.api.objects[keyOf(newVPC(claim.Spec.VPC, nil))].(*v1alpha1.VPC); ok && vpc.Status.VNI == claim.Spec.VNI {
+			c.note("%s is deleted by hand", claim.Name)
+			c.api.drop(claim)
+		}
+	}
+}
+
+func (c *chaos) deleteRange() {
+	ranges := []client.Object{ranges("blue.net1"), ranges("blue.net2"), newVPC("blue", nil), newNetwork("shop", "blue", "")}
+	object := ranges[c.rand.IntN(len(ranges))]
+	if c.api.delete(object, nil) == nil {
+		c.note("%s is deleted", keyOf(object))
+	}
+}
+
+func (c *chaos) makeRange() {
+	blue := newVPC("blue", []string{"shop"}, "10.0.0.0/16", "fd00::/48")
+	if wanted := int32(1 + c.rand.IntN(4)); c.rand.IntN(2) == 0 {
+		blue.Spec.VNI = &wanted
+	}
+	for _, object := range []client.Object{
+		blue, ranges("blue.net1", "10.0.1.0/28", "fd00:0:0:1::/64"), ranges("blue.net2", "10.0.2.0/29"), newNetwork("shop", "blue", "blue"),
+	} {
+		if _, exists := c.api.objects[keyOf(object)]; !exists {
+			c.note("%s is made again", keyOf(object))
+			c.create(object)
+		}
+	}
+}
+
+// moveNetwork points a Network to the other VPC while pods use it.
+func (c *chaos) moveNetwork() {
+	edit(c.world, newNetwork("shop", "red", ""), func(net *arktosv1.Network) {
+		if net.Spec.VPCID = "red"; c.rand.IntN(2) == 0 {
+			net.Spec.VPCID = "blue"
+		}
+	})
+}
+
+func (c *chaos) moveNamespace() {
+	edit(c.world, newNamespace("shop", ""), func(ns *corev1.Namespace) {
+		if ns.Labels[v1alpha1.TenantLabel] = "shop"; c.rand.IntN(3) == 0 {
+			ns.Labels[v1alpha1.TenantLabel] = "other"
+		}
+	})
+}
+
+func (c *chaos) takeBackup() { c.backup = c.api.snapshot() }
+
+// restoreBackup brings an older state of the API back. Every program's term
+// ends with the outage, and every watch breaks.
+func (c *chaos) restoreBackup() {
+	if c.backup == nil || c.depth > 0 {
+		return
+	}
+	c.note("the API is restored from a backup")
+	c.api.restore(c.backup)
+	c.backup = nil
+	for len(c.operators) > 0 {
+		c.crash(c.operators[0])
+	}
+	for _, h := range c.hosts {
+		if node, ok := c.api.objects[keyOf(nodeObject(h.name))].(*corev1.Node); !ok {
+			c.create(nodeObject(h.name)) // as a kubelet that starts does
+		} else if ready := node.Status.Conditions[0].Status == corev1.ConditionTrue; ready != h.up {
+			edit(c.world, node, func(node *corev1.Node) {
+				node.Status.Conditions[0].Status = corev1.ConditionUnknown
+				if h.up {
+					node.Status.Conditions[0].Status = corev1.ConditionTrue
+				}
+			})
+		}
+		if h.up {
+			h.inputs.listAll()
+		}
+	}
+	c.operate()
+}

@@ -1,0 +1,340 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/alioth-net/alioth/operator/feed"
+)
+
+// informer follows one kind of a fakeAPI, as late as it is let.
+type informer struct {
+	cache.Informer
+	api     *fakeAPI
+	kind    reflect.Type
+	next    int // index of the next change in the API's log
+	objects map[apiKey]client.Object
+	handler toolscache.ResourceEventHandler
+}
+
+func newInformer(api *fakeAPI, kind reflect.Type) *informer {
+	return &informer{api: api, kind: kind, objects: map[apiKey]client.Object{}}
+}
+
+// AddEventHandler implements cache.Informer.
+func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.handler = handler
+	return synced{}, nil
+}
+
+// synced is a registration that has seen everything: worlds list before their
+// controllers start.
+type synced struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+// HasSynced implements toolscache.ResourceEventHandlerRegistration.
+func (synced) HasSynced() bool { return true }
+
+// behind tells whether there is a change to hear of.
+func (i *informer) behind() bool {
+	for i.next < len(i.api.log) && i.api.log[i.next].key.kind != i.kind {
+		i.next++
+	}
+	return i.next < len(i.api.log)
+}
+
+// hear takes in the next change.
+func (i *informer) hear() {
+	if i.behind() {
+		change := i.api.log[i.next]
+		i.next++
+		i.tell(change.key, change.now)
+	}
+}
+
+// list takes in the present state at once, and misses what was between, as
+// after a watch that broke.
+func (i *informer) list() {
+	i.next = len(i.api.log)
+	for _, key := range keysOf(i.objects) {
+		if _, there := i.api.objects[key]; !there {
+			i.tell(key, nil)
+		}
+	}
+	for _, key := range keysOf(i.api.objects) {
+		if key.kind == i.kind {
+			i.tell(key, i.api.objects[key])
+		}
+	}
+}
+
+// repeat tells everything again.
+func (i *informer) repeat() {
+	for _, key := range keysOf(i.objects) {
+		i.tell(key, i.objects[key])
+	}
+}
+
+func (i *informer) tell(key apiKey, now client.Object) {
+	old := i.objects[key]
+	if now == nil {
+		delete(i.objects, key)
+		if old != nil && i.handler != nil {
+			i.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: old})
+		}
+		return
+	}
+	i.objects[key] = now
+	switch {
+	case i.handler == nil:
+	case old == nil:
+		i.handler.OnAdd(clone(now), false)
+	default:
+		i.handler.OnUpdate(clone(old), clone(now))
+	}
+}
+
+func keysOf(objects map[apiKey]client.Object) []apiKey {
+	keys := make([]apiKey, 0, len(objects))
+	for key := range objects {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b apiKey) int {
+		return cmp.Or(cmp.Compare(a.kind.String(), b.kind.String()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return keys
+}
+
+// informers are those of one program.
+type informers struct {
+	cache.Cache
+	all []*informer
+}
+
+func newInformers(api *fakeAPI) *informers {
+	set := &informers{}
+	for _, object := range kindsOfAPI() {
+		set.all = append(set.all, newInformer(api, reflect.TypeOf(object)))
+	}
+	return set
+}
+
+func (s *informers) of(kind reflect.Type) *informer {
+	for _, i := range s.all {
+		if i.kind == kind {
+			return i
+		}
+	}
+	panic("no informer for " + kind.String())
+}
+
+// GetInformer implements cache.Cache.
+func (s *informers) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return s.of(reflect.TypeOf(object)), nil
+}
+
+func (s *informers) cached(key apiKey) client.Object { return s.of(key.kind).objects[key] }
+
+func (s *informers) listAll() {
+	for _, i := range s.all {
+		i.list()
+	}
+}
+
+// view returns what a program knows of a kind, by name.
+func view[O client.Object](s *informers) []O {
+	i := s.of(reflect.TypeFor[O]())
+	all := make([]O, 0, len(i.objects))
+	for _, key := range keysOf(i.objects) {
+		all = append(all, i.objects[key].(O))
+	}
+	return all
+}
+
+// queue is a work queue in virtual time.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	now func() time.Time
+	due map[reconcile.Request]time.Time
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *queue) Add(request reconcile.Request) { q.AddAfter(request, 0) }
+
+// AddAfter implements workqueue.TypedDelayingInterface: the earliest counts.
+func (q *queue) AddAfter(request reconcile.Request, after time.Duration) {
+	at := q.now().Add(after)
+	if due, ok := q.due[request]; !ok || at.Before(due) {
+		q.due[request] = at
+	}
+}
+
+// control is one controller of a virtual operator.
+type control struct {
+	name       string
+	workers    int
+	reconciler reconcile.Reconciler
+	source     *feed.Source
+	queue      *queue
+	running    map[reconcile.Request]bool
+}
+
+// runnable lists what may run now, in a fixed order.
+func (c *control) runnable(now time.Time) []reconcile.Request {
+	if len(c.running) >= c.workers {
+		return nil
+	}
+	var all []reconcile.Request
+	for request, due := range c.queue.due {
+		if !due.After(now) && !c.running[request] {
+			all = append(all, request)
+		}
+	}
+	slices.SortFunc(all, func(a, b reconcile.Request) int { return cmp.Compare(a.String(), b.String()) })
+	return all
+}
+
+// instance is one operator process: the real controllers on a virtual clock.
+type instance struct {
+	name     string
+	inputs   *informers
+	controls []*control
+	fed      *feed.Feed
+	now      func() time.Time
+	ctx      context.Context //nolint:containedctx // the life of the process that this stands for
+	kill     context.CancelFunc
+	// reconciles counts runs per controller, failures those with an error.
+	reconciles map[string]int
+}
+
+// Add implements feed.Controllers.
+func (o *instance) Add(name string, workers int, r reconcile.Reconciler, source *feed.Source) error {
+	q := &queue{now: o.now, due: map[reconcile.Request]time.Time{}}
+	o.controls = append(o.controls, &control{
+		name: name, workers: workers, reconciler: r, source: source, queue: q, running: map[reconcile.Request]bool{},
+	})
+	return nil
+}
+
+var errKilled = errors.New("this process was killed")
+
+// newInstance starts an operator with an empty store; it lists first.
+func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, hook func(o *instance, verb string, object client.Object, effect func() error) error) (*instance, error) {
+	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}}
+	o.ctx, o.kill = context.WithCancel(context.Background())
+	m, err := newMetrics(&state{})
+	if err != nil {
+		return nil, err
+	}
+	guarded := func(verb string, object client.Object, effect func() error) error {
+		return hook(o, verb, object, effect)
+	}
+	env := environment{
+		informers:   o.inputs,
+		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cached},
+		live:        &apiClient{api: api, hook: guarded},
+		events:      mute{},
+		controllers: o, leading: o.ctx.Done(), log: logr.Discard(), now: now,
+	}
+	if o.fed, err = assemble(o.ctx, env, cfg, m); err != nil {
+		return nil, err
+	}
+	o.inputs.listAll()
+	for _, c := range o.controls {
+		if err := c.source.Start(o.ctx, c.queue); err != nil {
+			return nil, err
+		}
+		if err := c.source.WaitForSync(o.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (o *instance) dead() bool { return o.ctx.Err() != nil }
+
+// run reconciles one request to its end, with the queue's rules for what
+// follows.
+func (o *instance) run(c *control, request reconcile.Request) {
+	delete(c.queue.due, request)
+	c.running[request] = true
+	o.reconciles[c.name]++
+	result, err := c.reconciler.Reconcile(logr.NewContext(o.ctx, logr.Discard()), request)
+	delete(c.running, request)
+	switch {
+	case apierrors.IsConflict(err):
+		c.queue.AddAfter(request, 100*time.Millisecond)
+	case err != nil:
+		c.queue.AddAfter(request, 200*time.Millisecond)
+	case result.RequeueAfter > 0:
+		c.queue.AddAfter(request, result.RequeueAfter)
+	}
+}
+
+// work is one thing that a process can do now.
+type work struct {
+	what string
+	do   func()
+}
+
+// choices lists what the process can do now.
+func (o *instance) choices() []work {
+	var all []work
+	if o.dead() {
+		return nil
+	}
+	for _, i := range o.inputs.all {
+		if i.behind() {
+			all = append(all, work{fmt.Sprintf("%s hears of %s", o.name, i.kind), i.hear})
+		}
+	}
+	for _, c := range o.controls {
+		for _, request := range c.runnable(o.now()) {
+			all = append(all, work{fmt.Sprintf("%s %s %s", o.name, c.name, request), func() { o.run(c, request) }})
+		}
+	}
+	return all
+}
+
+func (o *instance) news() *informers { return o.inputs }
+
+// nextDue is when the process has something to do if nothing changes.
+func (o *instance) nextDue() (time.Time, bool) {
+	var first time.Time
+	for _, c := range o.controls {
+		for _, due := range c.queue.due {
+			if first.IsZero() || due.Before(first) {
+				first = due
+			}
+		}
+	}
+	return first, !first.IsZero() && !o.dead()
+}
+
+// mute is an event recorder that nobody listens to.
+type mute struct{}
+
+// Eventf implements events.EventRecorder.
+func (mute) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+func requestFor(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}
+}

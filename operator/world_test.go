@@ -1,0 +1,426 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// world is a cluster in one goroutine and virtual time: operators with their
+// real controllers, hosts, and the API between them.
+type world struct {
+	t         testing.TB
+	clock     time.Time
+	api       *fakeAPI
+	operators []*instance
+	born      int
+	hosts     []*host
+	// intercept stands between a request and its effect; nil lets it pass.
+	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
+	// steps are the last things that happened, for the report of a failure.
+	steps []string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, clock: time.Unix(2_000_000_000, 0)}
+	w.api = newFakeAPI(w.now)
+	return w
+}
+
+func (w *world) now() time.Time { return w.clock }
+
+func (w *world) note(format string, args ...any) {
+	w.steps = append(w.steps, w.clock.Format("05.000 ")+fmt.Sprintf(format, args...))
+	if len(w.steps) > 200 {
+		w.steps = w.steps[1:]
+	}
+}
+
+// fail reports what is wrong and how it came about.
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\nthe last steps:\n%s", fmt.Sprintf(format, args...), strings.Join(w.steps, "\n"))
+}
+
+func (w *world) request(who string, o *instance, verb string, object client.Object, effect func() error) error {
+	if o != nil && o.dead() {
+		return errKilled
+	}
+	called := func() error {
+		err := effect()
+		w.note("  %s: %s %s %s: %v", who, verb, reflect.TypeOf(object).Elem().Name(), object.GetName(), err)
+		return err
+	}
+	var err error
+	if w.intercept == nil {
+		err = called()
+	} else {
+		err = w.intercept(who, o, verb, object, called)
+	}
+	if o != nil && o.dead() {
+		return errKilled
+	}
+	return err
+}
+
+// operate starts one more operator.
+func (w *world) operate() *instance {
+	w.t.Helper()
+	w.born++
+	cfg := testConfig()
+	cfg.DefaultVPC = v1alpha1.DefaultVPCName
+	name := fmt.Sprintf("operator-%d", w.born)
+	o, err := newInstance(name, w.api, cfg, w.now, func(o *instance, verb string, object client.Object, effect func() error) error {
+		return w.request(name, o, verb, object, effect)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.operators = append(w.operators, o)
+	return o
+}
+
+// crash ends an operator, whatever it is doing.
+func (w *world) crash(o *instance) {
+	w.note("%s is killed", o.name)
+	o.kill()
+	w.operators = slices.DeleteFunc(w.operators, func(other *instance) bool { return other == o })
+}
+
+// boot makes a machine and its Node.
+func (w *world) boot(name string) *host {
+	w.create(nodeObject(name))
+	h := newHost(name, w.api, func(verb string, object client.Object, effect func() error) error {
+		return w.request(name, nil, verb, object, effect)
+	})
+	w.hosts = append(w.hosts, h)
+	return h
+}
+
+func nodeObject(name string) *corev1.Node {
+	node := newNode(name)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+func (w *world) host(name string) *host {
+	for _, h := range w.hosts {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// create makes objects, with what is set of their status.
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, object := range objects {
+		given := clone(object)
+		if err := w.api.create(object); err != nil {
+			w.t.Fatalf("create %s: %v", object.GetName(), err)
+		}
+		copyStatus(object, given)
+		w.api.store(object)
+	}
+}
+
+// edit changes an object as its owner would.
+func edit[O client.Object](w *world, object O, change func(O)) {
+	w.t.Helper()
+	found, ok := w.api.objects[keyOf(object)]
+	if !ok {
+		return
+	}
+	next := clone(found).(O)
+	change(next)
+	w.api.keep(next, found)
+}
+
+// bound is a pod of namespace shop on a node.
+func bound(name, network, nic, node string) *corev1.Pod {
+	pod := newPod("shop", name, network, nic)
+	pod.Spec.NodeName = node
+	return pod
+}
+
+// choices is all that can happen by itself now.
+func (w *world) choices() []work {
+	var all []work
+	for _, o := range w.operators {
+		all = append(all, o.choices()...)
+	}
+	for _, h := range w.hosts {
+		all = append(all, h.choices()...)
+	}
+	return all
+}
+
+func (w *world) do(one work) {
+	w.note("%s", one.what)
+	one.do()
+}
+
+// settle lets everything happen, in a fair order, until nothing does any more
+// for longer than anybody waits.
+func (w *world) settle() {
+	w.t.Helper()
+	quietSince, changes := w.clock, len(w.api.log)
+	for round := 0; w.clock.Sub(quietSince) < 45*time.Second; round++ {
+		if round > 20_000 {
+			w.fail("the cluster does not come to rest")
+		}
+		if all := w.choices(); len(all) > 0 {
+			for _, one := range all {
+				w.do(one)
+			}
+		} else {
+			w.clock = w.nextDue()
+		}
+		w.check()
+		if len(w.api.log) != changes {
+			quietSince, changes = w.clock, len(w.api.log)
+		}
+	}
+}
+
+// nextDue is when something is due, at most a second from now.
+func (w *world) nextDue() time.Time {
+	next := w.clock.Add(time.Second)
+	for _, o := range w.operators {
+		if due, ok := o.nextDue(); ok && due.After(w.clock) && due.Before(next) {
+			next = due
+		}
+	}
+	return next
+}
+
+// check is what must hold at every moment.
+func (w *world) check() {
+	w.t.Helper()
+	seen := map[string]string{}
+	for _, h := range w.hosts {
+		for _, s := range h.sandboxes {
+			if !h.up || h.lost(s) {
+				continue
+			}
+			for _, ip := range s.ips {
+				key := fmt.Sprintf("VNI %d %s", s.vni, ip)
+				if other := seen[key]; other != "" {
+					w.fail("%s is used by %s and by %s", key, other, s.id)
+				}
+				seen[key] = s.id
+			}
+		}
+	}
+	vnis := map[int32]string{}
+	for _, vpc := range sorted[*v1alpha1.VPC](w.api) {
+		if vni := vpc.Status.VNI; vni != 0 {
+			if other := vnis[vni]; other != "" {
+				w.fail("VPCs %s and %s both have VNI %d", other, vpc.Name, vni)
+			}
+			vnis[vni] = vpc.Name
+		}
+	}
+}
+
+// toldTo returns the attachment that a pod was told, nil for none.
+func toldTo(pod *corev1.Pod) *annotations.Attachment {
+	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
+	if err != nil || len(list) != 1 || pod.Annotations[arktosv1.ReadinessAnnotation] != "true" {
+		return nil
+	}
+	return &list[0]
+}
+
+// checkAtRest is what must hold when nothing is going on and every node is up.
+func (w *world) checkAtRest() {
+	w.t.Helper()
+	held := map[string][]string{} // the names of Addresses by holder UID
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		held[address.Spec.Holder.UID] = append(held[address.Spec.Holder.UID], address.Name)
+	}
+	alive := map[string]bool{}
+	for _, pod := range sorted[*corev1.Pod](w.api) {
+		if podIsEnding(pod) {
+			continue
+		}
+		alive[string(pod.UID)] = true
+		w.checkPod(pod, held[string(pod.UID)])
+	}
+	for _, node := range sorted[*corev1.Node](w.api) {
+		alive[string(node.UID)] = true
+		if names := held[string(node.UID)]; !node.Spec.Unschedulable && len(names) != 2 {
+			w.fail("node %s holds %v, want an address per family", node.Name, names)
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(held)) {
+		if !alive[uid] {
+			w.fail("%v are leaked: nobody has the UID %s", held[uid], uid)
+		}
+	}
+	w.checkVNIs()
+	w.checkNothingIsStuck()
+}
+
+func (w *world) checkPod(pod *corev1.Pod, held []string) {
+	w.t.Helper()
+	attachment := toldTo(pod)
+	var want []string
+	if attachment != nil {
+		for _, prefix := range attachment.Addresses {
+			want = append(want, v1alpha1.AddressName(attachment.VPC, prefix.Addr()))
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(want, held) {
+		w.fail("pod %s was told %v and holds %v", pod.Name, want, held)
+	}
+	for _, h := range w.hosts {
+		for _, s := range h.sandboxes {
+			if s.uid == pod.UID && (attachment == nil || !reflect.DeepEqual(s.attachment.Addresses, attachment.Addresses)) && !h.lost(s) {
+				w.fail("sandbox %s has %v, its pod was told %v", s.id, s.ips, want)
+			}
+		}
+	}
+	if condition := readiness(pod); pod.Spec.NodeName != "" && attachment == nil && condition == nil {
+		w.fail("pod %s is stuck: it was neither told its addresses nor why it has none", pod.Name)
+	}
+}
+
+func readiness(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == v1alpha1.NetworkReadyCondition {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (w *world) checkVNIs() {
+	w.t.Helper()
+	vpcs := map[string]*v1alpha1.VPC{}
+	for _, vpc := range sorted[*v1alpha1.VPC](w.api) {
+		vpcs[string(vpc.UID)] = vpc
+	}
+	claimed := map[string]bool{}
+	for _, claim := range sorted[*v1alpha1.VNIClaim](w.api) {
+		vpc := vpcs[claim.Spec.VPCUID]
+		if vpc == nil || claimed[claim.Spec.VPCUID] || vpc.Status.VNI != claim.Spec.VNI {
+			w.fail("%s is leaked: it is of VPC %s", claim.Name, claim.Spec.VPC)
+		}
+		claimed[claim.Spec.VPCUID] = true
+	}
+	for uid, vpc := range vpcs {
+		if !claimed[uid] && meta.IsStatusConditionTrue(vpc.Status.Conditions, v1alpha1.ReadyCondition) {
+			w.fail("VPC %s is Ready without a claim", vpc.Name)
+		}
+	}
+}
+
+// checkNothingIsStuck starts an operator that sees everything afresh: it must
+// find nothing left to do.
+func (w *world) checkNothingIsStuck() {
+	w.t.Helper()
+	for _, o := range slices.Clone(w.operators) {
+		w.crash(o)
+	}
+	before := len(w.api.log)
+	w.operate()
+	w.settle()
+	for _, change := range w.api.log[before:] {
+		if _, call := change.now.(*v1alpha1.RollCall); !call {
+			w.fail("an operator that sees everything afresh changes %s: it was stuck", change.key)
+		}
+	}
+}
+
+// errLost is what a client sees of a request whose fate it does not know.
+var errLost = errors.New("the connection broke")
+
+// outcome is what becomes of a request.
+type outcome int
+
+const (
+	passes outcome = iota
+	failsBefore
+	conflictsBefore
+	lostBefore
+	lostAfter
+	crashesBefore
+	crashesAfter
+	outcomes
+)
+
+func (o outcome) String() string {
+	return [...]string{
+		"passes", "fails", "conflicts", "is lost before its effect", "is lost after its effect",
+		"is the last before a crash that keeps it from its effect", "is the last before a crash",
+	}[o]
+}
+
+// meets lets a request meet its fate.
+func (w *world) meets(fate outcome, o *instance, object client.Object, effect func() error) error {
+	switch fate {
+	case failsBefore:
+		return apierrors.NewInternalError(errors.New("etcd is unwell"))
+	case conflictsBefore:
+		return conflict(object, "somebody was faster")
+	case lostBefore:
+		return errLost
+	case lostAfter:
+		_ = effect() // nobody will know
+		return errLost
+	case crashesAfter:
+		_ = effect() // nobody will know
+		fallthrough
+	case crashesBefore:
+		if o != nil {
+			w.crash(o)
+			w.operate()
+		}
+		return errLost
+	case passes, outcomes:
+	}
+	return effect()
+}
+
+// ranges is a subnet named <VPC>.<spec.name>.
+func ranges(name string, cidrs ...string) *v1alpha1.Subnet {
+	vpc, short, _ := strings.Cut(name, ".")
+	return newSubnet(name, vpc, short, cidrs...)
+}
+
+// furnish makes the default VPC, two hosts, and two small VPCs of one tenant
+// with overlapping ranges.
+func (w *world) furnish(hosts int) {
+	for i := range hosts {
+		w.boot(fmt.Sprintf("node-%d", i+1))
+	}
+	w.create(newVPC(v1alpha1.DefaultVPCName, []string{"*"}, "10.244.0.0/16", "fd10:244::/48"),
+		ranges(v1alpha1.DefaultVPCName+".pods", "10.244.0.0/24", "fd10:244::/64"),
+		newNamespace("shop", "shop"))
+	for _, name := range []string{"blue", "red"} {
+		w.create(newVPC(name, []string{"shop"}, "10.0.0.0/16", "fd00::/48"),
+			ranges(name+".net1", "10.0.1.0/28", "fd00:0:0:1::/64"), ranges(name+".net2", "10.0.2.0/29"),
+			newNetwork("shop", name, name))
+	}
+}
