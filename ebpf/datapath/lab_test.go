@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -141,6 +142,28 @@ func addAddr(t *testing.T, ifindex int, prefix netip.Prefix) {
 	}
 	if err := netlink.AddrAdd(l, a); err != nil {
 		t.Fatalf("add address %s: %v", prefix, err)
+	}
+	if l.Attrs().Flags&net.FlagUp != 0 {
+		awaitLocal(t, prefix.Addr())
+	}
+}
+
+// awaitLocal waits until the kernel takes an address for its own, which for IPv6
+// it does some time after the address was added.
+func awaitLocal(t *testing.T, addr netip.Addr) {
+	t.Helper()
+	limit, again := time.After(20*time.Second), time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		routes, err := netlink.RouteGet(addr.AsSlice())
+		if err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
+			return
+		}
+		select {
+		case <-limit:
+			t.Fatalf("%s is not the kernel's own: %v, %v", addr, routes, err)
+		case <-again.C:
+		}
 	}
 }
 
