@@ -9,9 +9,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// Inspect does for every finished attachment what CHECK does without a
-// runtime's result, and returns what is wrong by attachment. It changes
-// nothing, and waits for no command that is at work.
+// Inspect compares the interface of every finished attachment with the journal,
+// as CHECK does, and returns what is wrong by attachment. It changes nothing,
+// and waits for no command that is at work.
 func (s *Server) Inspect(ctx context.Context) map[journal.Key]error {
 	broken := map[journal.Key]error{}
 	for _, rec := range s.cfg.Journal.Records() {
