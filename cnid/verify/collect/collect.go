@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	// It would complain on standard error that nobody has set a log.
-	api, err := client.New(config, client.Options{Scheme: scheme, Log: logr.Discard()})
+	api, err := client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("make API client: %w", err)
 	}
