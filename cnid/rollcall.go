@@ -227,7 +227,10 @@ func (r *rollCall) addressesOf(rec journal.Record) []*v1alpha1.Address {
 	var list []*v1alpha1.Address
 	for i, prefix := range rec.Addrs {
 		list = append(list, &v1alpha1.Address{
-			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(rec.VPC, prefix.Addr())},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        v1alpha1.AddressName(rec.VPC, prefix.Addr()),
+				Annotations: map[string]string{v1alpha1.AssertedAnnotation: rec.ContainerID},
+			},
 			Spec: v1alpha1.AddressSpec{
 				VPC: rec.VPC, Subnet: rec.Subnets[i], IP: set[i], MAC: rec.MAC.String(), Node: r.node,
 				Holder: v1alpha1.AddressHolder{

@@ -95,6 +95,9 @@ func TestTheAPIGetsBackTheAddressThatARunningPodHolds(t *testing.T) {
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
 		t.Errorf("spec (-before +after):\n%s", diff)
 	}
+	if before.Annotations[v1alpha1.AssertedAnnotation] != "" || after.Annotations[v1alpha1.AssertedAnnotation] == "" {
+		t.Errorf("asserted for container %q, then %q", before.Annotations[v1alpha1.AssertedAnnotation], after.Annotations[v1alpha1.AssertedAnnotation])
+	}
 	n.deletePod(t, p)
 	if err := n.lab.cni(t, "DEL", p); err != nil {
 		t.Fatal(err)

@@ -68,7 +68,8 @@ func (c *comparison) vnis() {
 		if holders[claim.VPCUID] == nil && !claim.Deleting {
 			c.add(Difference{
 				Kind: VNILeft, Subject: fmt.Sprintf("VNIClaim vni-%d", claim.VNI),
-				What: fmt.Sprintf("is held by VPC %s (UID %s), which is gone", claim.VPC, claim.VPCUID), Do: seeOperator,
+				What: fmt.Sprintf("rests after VPC %s (UID %s), which is gone, until all nodes hold the VNI no more", claim.VPC, claim.VPCUID),
+				Do:   "if it stays, `kubectl get rollcalls` shows which node has not answered the operator's call or holds the VNI",
 			})
 		}
 	}
