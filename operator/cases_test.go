@@ -56,6 +56,28 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	}
 }
 
+func TestAForceDeletedPodsAddressStaysUntilItsNodeReleasesItAndTheSuccessorIsToldWhatToDo(t *testing.T) {
+	w := calm(t)
+	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-1"))
+	w.settle()
+	w.host("node-1").up = false
+	w.api.drop(w.pod("lost"))
+	w.create(bound("next", "red", `{"ip": "10.0.1.9"}`, "node-2"))
+	w.settle()
+	condition := readiness(w.pod("next"))
+	for _, part := range []string{"shop/lost", "node-1", "delete its Node object", "node.kubernetes.io/out-of-service"} {
+		if condition.Reason != v1alpha1.IPReleasingReason || !strings.Contains(condition.Message, part) {
+			t.Errorf("the successor is told %s: %s; want %s with %q", condition.Reason, condition.Message, v1alpha1.IPReleasingReason, part)
+		}
+	}
+	w.host("node-1").up = true // back, and the sandbox is found to be nobody's
+	w.settle()
+	if toldTo(w.pod("next")) == nil {
+		t.Errorf("the successor has %+v once the node is back", readiness(w.pod("next")))
+	}
+	w.checkAtRest()
+}
+
 func TestAllAddressesDeletedByHandComeBackToLivingPodsAndGoToNobodyElse(t *testing.T) {
 	w := calm(t)
 	var names []string
