@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,6 +215,7 @@ func grant(t *testing.T, admin client.Client, who user, role string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
 	})
+	untilGranted(t, admin, "", who, role)
 }
 
 // grantIn gives a person a ClusterRole's rights in one namespace.
@@ -223,6 +225,39 @@ func grantIn(t *testing.T, admin client.Client, namespace string, who user, role
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: who.name + "-" + role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
+	})
+	untilGranted(t, admin, namespace, who, role)
+}
+
+// untilGranted waits until the API server's authorizer, which follows roles and
+// bindings by watching them, knows that a person has a role's rights.
+func untilGranted(t *testing.T, admin client.Client, namespace string, who user, role string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		var granted rbacv1.ClusterRole
+		if err := admin.Get(ctx, client.ObjectKey{Name: role}, &granted); err != nil {
+			return err
+		}
+		for _, rule := range granted.Rules {
+			if len(rule.Resources) == 0 {
+				continue
+			}
+			attributes := authorizationv1.ResourceAttributes{Verb: rule.Verbs[0], Group: rule.APIGroups[0], Namespace: namespace}
+			attributes.Resource, attributes.Subresource, _ = strings.Cut(rule.Resources[0], "/")
+			if len(rule.ResourceNames) > 0 {
+				attributes.Name = rule.ResourceNames[0]
+			}
+			review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: who.name, Groups: who.groups, ResourceAttributes: &attributes,
+			}}
+			if err := admin.Create(ctx, &review); err != nil {
+				return err
+			}
+			if !review.Status.Allowed {
+				return fmt.Errorf("%s may not yet %s %s as %s may", who.name, attributes.Verb, rule.Resources[0], role)
+			}
+		}
+		return nil
 	})
 }
 
