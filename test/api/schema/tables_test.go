@@ -1,0 +1,143 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schema_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// notReady is a condition as an operator would find it in a column.
+func notReady(reason string) []metav1.Condition {
+	return []metav1.Condition{{
+		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(time.Now()),
+	}}
+}
+
+// row asks for an object as kubectl get does, and returns its cells by column.
+func row(t *testing.T, path string) map[string]string {
+	t.Helper()
+	d := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t))
+	raw, err := d.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 {
+		t.Fatalf("table %s: %v", raw, err)
+	}
+	cells := map[string]string{}
+	for i, column := range table.ColumnDefinitions {
+		cells[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
+	}
+	return cells
+}
+
+func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
+	c := newClient(t)
+	vpc, subnet, network := vpc(), subnet(), network()
+	vpc.Name, subnet.Name, network.Name, network.Namespace = "columns", "columns", "columns", "default"
+	vpc.Status.VNI, vpc.Status.Subnets, vpc.Status.Addresses, vpc.Status.Conditions = 4711, 2, 17, notReady("VNITaken")
+	subnet.Status.Used, subnet.Status.Free, subnet.Status.Conditions = 17, 236, notReady("Overlap")
+	network.Status.Tenant, network.Status.Conditions = "customer-a", notReady("VPCNotFound")
+	create := func(object client.Object, status func() error) {
+		held := object.DeepCopyObject().(client.Object)
+		if err := c.Create(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Delete(context.WithoutCancel(t.Context()), held); err != nil {
+				t.Error(err)
+			}
+		})
+		object.SetResourceVersion(held.GetResourceVersion())
+		if err := status(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range []client.Object{vpc, subnet, network} {
+		create(object, func() error { return c.Status().Update(t.Context(), object) })
+	}
+	address := addressOf("columns", "10.10.1.9")
+	create(address, func() error { return nil })
+
+	for path, want := range map[string]map[string]string{
+		"/apis/alioth.dev/v1alpha1/vpcs/columns": {
+			"VNI": "4711", "CIDRs": column(vpc.Spec.CIDRs), "Subnets": "2", "Used": "17", "Ready": "False", "Reason": "VNITaken",
+		},
+		"/apis/alioth.dev/v1alpha1/subnets/columns": {
+			"VPC": subnet.Spec.VPC, "CIDRs": column(subnet.Spec.CIDRs), "Used": "17", "Free": "236", "Ready": "False", "Reason": "Overlap",
+		},
+		"/apis/arktos.futurewei.com/v1/namespaces/default/networks/columns": {
+			"Type": network.Spec.Type, "VPC": network.Spec.VPCID, "Tenant": "customer-a", "Ready": "False", "Reason": "VPCNotFound",
+		},
+		"/apis/alioth.dev/v1alpha1/addresses/" + address.Name: {
+			"VPC": "columns", "IP": "10.10.1.9", "Subnet": "net1", "Node": "node-a", "Namespace": "customer-a", "Holder": "web-0",
+		},
+	} {
+		got := row(t, path)
+		for name := range got {
+			if _, asked := want[name]; !asked {
+				delete(got, name)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("columns of %s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// column is a list as a column shows it.
+func column[S ~string](list []S) string {
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// What kubectl takes for a resource must mean one only: of two, it silently
+// takes the first.
+func TestShortNamesAreNobodyElses(t *testing.T) {
+	lists, err := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t)).ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := regexp.MustCompile(`alioth\.dev|arktos\.futurewei\.com`)
+	owners := map[string][]string{}
+	short := 0
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			names := append(slices.Clone(r.ShortNames), r.Name, r.SingularName)
+			slices.Sort(names)
+			for _, name := range slices.Compact(names) {
+				owners[name] = append(owners[name], r.Name+" of "+list.GroupVersion)
+			}
+			if ours.MatchString(list.GroupVersion) {
+				short += len(r.ShortNames)
+			}
+		}
+	}
+	if short == 0 {
+		t.Error("none of Alioth's kinds has a short name")
+	}
+	for name, of := range owners {
+		if len(of) > 1 && ours.MatchString(strings.Join(of, " ")) {
+			t.Errorf("%q means %s", name, strings.Join(of, " and "))
+		}
+	}
+}
