@@ -60,9 +60,13 @@ test-api: ## CRDs, admission policies and the chart against the real API server
 	$(GO) test ./test/api/...
 
 test-e2e: ## The whole product on a real cluster
-	ALIOTH_E2E=1 $(GO) test -count=1 -p 1 -timeout 40m ./test/e2e/...
+	ALIOTH_E2E=1 $(GO) test -count=1 -p 1 -timeout 40m ./test/e2e ./test/e2e/lifecycle
 	$(LAB) down
 	ALIOTH_TEST_LAB=1 $(GO) test -count=1 -timeout 20m ./test/cluster/updown
+
+test-faults: setup ## Break a running cluster in every way it has to survive; not part of `test` yet
+	ALIOTH_E2E=1 $(GO) test -count=1 -timeout 40m ./test/e2e/faults
+	$(LAB) down
 
 verify: ## Regenerate and fail if that changes anything
 	$(MAKE) --no-print-directory generate
@@ -82,4 +86,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test test-unit test-api test-e2e verify lint bench setup
+.PHONY: help demo up down build images chart generate test test-unit test-api test-e2e test-faults verify lint bench setup

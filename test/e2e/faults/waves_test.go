@@ -97,7 +97,8 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 	}
 	e.waitReady(t, pods...)
 	t.Logf("%d pods were Ready after %s, while everything was killed in turn", waveSize, time.Since(began).Round(time.Second))
-	e.expectUnharmed(t, pods...)
+	// A container whose start containerd did not live to see is made again, so
+	// here restarts say nothing about the network.
 	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
 	e.expectDistinct(t, pods)
 
