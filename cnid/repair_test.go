@@ -140,6 +140,7 @@ func unnoticed(m *machine) []harm {
 	return []harm{
 		{"forwarding is turned off", func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644) }, netdev.RepairSetting},
 		{"the pin of the tunnel's link is removed", func() error { return os.Remove(pin("links/from_tunnel")) }, datapath.RepairLink},
+		{"the pin of the uplink's link is removed", func() error { return os.Remove(pin("links/from_underlay")) }, datapath.RepairLink},
 		{"the pin of the sockets' link is removed", func() error { return os.Remove(pin("links/connect4")) }, datapath.RepairLink},
 		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, datapath.RepairPin},
 		{"all pins are removed", func() error { return os.RemoveAll(m.cfg.BPFDir) }, datapath.RepairPin},

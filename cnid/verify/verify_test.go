@@ -201,7 +201,8 @@ func inKernel() []difference {
 			d := w.dumps["node1"]
 			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f datapath.Filter) bool { return f == datapath.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
 		}, []Kind{ProgramMissing}, "alioth_to_pod on device 10"},
-		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
+		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames(true)[1:] }, []Kind{ProgramMissing}, "connect4"},
+		{"the uplink has no program", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames(false) }, []Kind{ProgramMissing}, "from_underlay"},
 	}
 }
 

@@ -159,7 +159,7 @@ func (w *world) program(t *testing.T, name string) {
 	w.store(t).View(func(tx store.ReadTx) {
 		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath
 	})
-	d.Hooks = datapath.Hooks{Links: datapath.LinkNames()}
+	d.Hooks = datapath.Hooks{Links: datapath.LinkNames(true)}
 	for _, i := range d.Datapath.Interfaces {
 		d.Hooks.Filters = append(d.Hooks.Filters, datapath.FiltersOf(i)...)
 	}

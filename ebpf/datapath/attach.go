@@ -230,7 +230,7 @@ func (l *links) retire(filters *filters) error {
 		return fmt.Errorf("list pinned links: %w", err)
 	}
 	for _, entry := range entries {
-		if slices.Contains([]string{linkFromTunnel, linkFromUnderlay, linkConnect4, linkConnect6}, entry.Name()) {
+		if slices.Contains(LinkNames(true), entry.Name()) {
 			continue
 		}
 		if err := l.retireOne(entry.Name(), filters); err != nil {

@@ -40,8 +40,15 @@ func FiltersOf(i Interface) []Filter {
 	return filters
 }
 
-// LinkNames are the pinned links that every node has to have.
-func LinkNames() []string { return []string{linkConnect4, linkConnect6, linkFromTunnel} }
+// LinkNames are the pinned links that a node has to have, whose underlay is IPv4
+// or not.
+func LinkNames(overIPv4 bool) []string {
+	names := []string{linkConnect4, linkConnect6, linkFromTunnel}
+	if overIPv4 {
+		names = append(names, linkFromUnderlay)
+	}
+	return names
+}
 
 // ReadHooks looks where programs are attached, in the network namespace that it
 // is called in, without changing anything.
@@ -62,7 +69,7 @@ func ReadHooks(pinDir string) (Hooks, error) {
 	slices.SortFunc(hooks.Filters, func(a, b Filter) int {
 		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.Program, b.Program))
 	})
-	for _, name := range LinkNames() {
+	for _, name := range LinkNames(true) {
 		attached, err := pinnedAndAttached(filepath.Join(linkDir(pinDir), name))
 		if err != nil {
 			return Hooks{}, err

@@ -27,15 +27,16 @@ func detachPinned(path string) error {
 func liveLinks(t *testing.T, w *world) []string {
 	t.Helper()
 	var names []string
-	for _, name := range []string{linkConnect4, linkConnect6, linkFromTunnel} {
+	for _, name := range LinkNames(true) {
 		lnk, err := link.LoadPinnedLink(w.links.path(name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		must(t, err)
 		attached, err := attachedToCgroup(lnk, w.cfg.CgroupRoot)
-		if name == linkFromTunnel {
-			attached, err = attachedTo(lnk, uint32(w.cfg.VXLANIfindex))
+		device := map[string]int{linkFromTunnel: w.cfg.VXLANIfindex, linkFromUnderlay: w.cfg.UnderlayIfindex}
+		if ifindex, ok := device[name]; ok {
+			attached, err = attachedTo(lnk, uint32(ifindex))
 		}
 		must(t, errors.Join(err, lnk.Close()))
 		if attached {
@@ -46,7 +47,7 @@ func liveLinks(t *testing.T, w *world) []string {
 }
 
 func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, onUnderlay(t))
 	pin := func(name string) string { return filepath.Join(w.cfg.PinDir, name) }
 	for _, c := range []struct {
 		name string
@@ -60,6 +61,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		}, []string{RepairPin}},
 		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
 		{"a link is detached", func() error { return detachPinned(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
+		{"the uplink's link is detached", func() error { return detachPinned(w.links.path(linkFromUnderlay)) }, []string{RepairLink}},
 		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(linkConnect4)) }, []string{RepairLink}},
 		{"a link is given another program", func() error {
 			lnk, err := link.LoadPinnedLink(w.links.path(linkFromTunnel), nil)
@@ -98,7 +100,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			}
 			wantState(t, w.Datapath, w.state())
 			wantPrograms(t, w.Datapath, w.podA)
-			if live := liveLinks(t, w); len(live) != 3 {
+			if live := liveLinks(t, w); len(live) != 4 {
 				t.Errorf("of the links, %v are attached", live)
 			}
 			w.Recheck()
@@ -111,14 +113,14 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 }
 
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, onUnderlay(t))
 	must(t, os.RemoveAll(w.cfg.PinDir))
 	if live := liveLinks(t, w); len(live) != 0 {
 		t.Fatalf("links %v outlived their pins", live)
 	}
 	w.Recheck()
 	must(t, w.Apply(w.state()))
-	if live := liveLinks(t, w); len(live) != 3 {
+	if live := liveLinks(t, w); len(live) != 4 {
 		t.Errorf("of the links, %v are attached", live)
 	}
 	before, err := w.objects.AliothAddresses.Info()
