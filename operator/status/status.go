@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status writes what controllers find out into the status of objects.
+package status
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// SetCondition sets whether the condition called kind holds for the object at
+// this generation, and why. The time of a change is kept while it goes on.
+func SetCondition(conditions *[]metav1.Condition, generation int64, kind string, holds bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if holds {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation,
+	})
+}
+
+// Patch writes the status of an object if it differs from before, which is the
+// object as it was read. The patch carries the resource version, so that it hits
+// what was looked at or fails with a conflict. An object that is gone is no
+// error.
+func Patch(ctx context.Context, c client.Client, before, object client.Object) error {
+	if equality.Semantic.DeepEqual(before, object) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Status().Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of %T %s: %w", object, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
