@@ -26,8 +26,12 @@ type decisions struct {
 	// probed are the records of all that the kubelet may probe; the channel is
 	// closed when they may have become fewer.
 	probed func() ([]journal.Record, <-chan struct{})
+	// attached are the records of all that is attached here, and listens knows
+	// the ports of the node's own programs.
+	attached func() []journal.Record
+	listens  plan.Listens
 	// warn tells people about a pod that is refused, or not probed.
-	warn func(pod journal.Pod, message string)
+	warn func(pod journal.Pod, reason, message string)
 	log  *slog.Logger
 }
 
@@ -43,7 +47,7 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		records, fewer := d.probed()
 		ws.Add(fewer)
 		last = decide(tx, question{
-			cfg: d.cfg, records: records, pod: pod, mtu: mtu,
+			cfg: d.cfg, records: records, pod: pod, mtu: mtu, attached: d.attached(), listens: d.listens,
 			synced: func(vpc string) bool {
 				synced, changed := d.vpcSynced(vpc)
 				ws.Add(changed)
@@ -54,14 +58,14 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		seen = seen || last.seen
 		if last.warning != "" && !warned {
 			warned = true
-			d.warn(pod, last.warning)
+			d.warn(pod, last.reason, last.warning)
 		}
-		return last.gone || last.missing == ""
+		return last.gone || last.elsewhere || last.missing == ""
 	})
 	switch {
 	case last.gone:
 		return cniserver.Decision{}, cniserver.ErrPodGone
-	case err != nil:
+	case err != nil || last.elsewhere:
 		d.log.Debug("gave up waiting for a pod's network", "pod", pod.String(), "podUID", pod.UID, "reason", last.missing)
 		return cniserver.Decision{}, &cniserver.NotReady{Reason: last.missing}
 	}

@@ -44,7 +44,9 @@ type Config struct {
 	Shadows []netip.Prefix
 	// SharedServices are those that every VPC reaches.
 	SharedServices []plan.ServiceRef
-	TunnelPort     uint16
+	// Metadata are the addresses of cloud metadata services.
+	Metadata   []netip.Addr
+	TunnelPort uint16
 	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
@@ -76,11 +78,21 @@ func DefaultConfig() Config {
 		SharedServices: []plan.ServiceRef{
 			apiServerService(), {Namespace: "kube-system", Name: "kube-dns"},
 		},
+		Metadata:       defaultMetadata(),
 		TunnelPort:     datapath.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
 		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
+	}
+}
+
+// defaultMetadata are the metadata services of AWS, Azure, Google Cloud and
+// many others, of AWS and Google Cloud over IPv6, and of Alibaba Cloud.
+func defaultMetadata() []netip.Addr {
+	return []netip.Addr{
+		netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254"),
+		netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"),
 	}
 }
 
@@ -137,7 +149,7 @@ func (c Config) devices(mtu int) netdev.Devices {
 func (c Config) planConfig() plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
-		SharedServices: c.SharedServices, APIServer: apiServerService(),
+		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata,
 		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow,
 	}
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {

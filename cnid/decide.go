@@ -28,6 +28,10 @@ type question struct {
 	mtu int
 	// synced says whether everything of a VPC has been read.
 	synced func(vpc string) bool
+	// attached are the records of all that is attached here, and listens knows
+	// the ports of the node's own programs.
+	attached []journal.Record
+	listens  plan.Listens
 }
 
 // answer is a decision, or else why there is none yet.
@@ -36,9 +40,12 @@ type answer struct {
 	// missing says for a person what is waited for; "" with a decision.
 	missing string
 	// seen: the store has the pod. gone: it is to have no network any more.
-	seen, gone bool
-	// warning is what the pod's people should know, refused or not.
-	warning string
+	// elsewhere: what is missing does not come from the store, so waiting for
+	// that is no use.
+	seen, gone, elsewhere bool
+	// warning is what the pod's people should know, refused or not, and reason
+	// what kind of event tells them.
+	warning, reason string
 }
 
 func wait(format string, args ...any) answer {
@@ -154,7 +161,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	d := cniserver.Decision{
 		Kind: journal.KindVeth, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
 		MAC: mac, MTU: q.mtu, AltName: said.AltName,
-		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout,
+		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout, HostPorts: plan.HostPorts(pod),
 	}
 	var ips []netip.Addr
 	for _, row := range rows {
@@ -169,9 +176,12 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
-		return answer{seen: true, warning: conflict, missing: conflict}
+		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}
-	return answer{seen: true, decision: d, warning: plan.ProbeWarning(tx, q.cfg, pod, ips)}
+	if conflict := plan.HostPortConflict(q.cfg, q.attached, pod.UID, d.HostPorts, q.listens); conflict != "" {
+		return answer{seen: true, elsewhere: true, warning: conflict, reason: v1alpha1.HostPortConflictReason, missing: conflict}
+	}
+	return answer{seen: true, decision: d, warning: plan.ProbeWarning(tx, q.cfg, pod, ips), reason: v1alpha1.ProbeConflictReason}
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -32,6 +33,9 @@ type decided struct {
 	records   []journal.Record
 	mtu       int
 	unsynced  bool
+	// attached are the records of other pods, listening the node's own TCP port.
+	attached  []journal.Record
+	listening uint16
 }
 
 func newDecided() *decided {
@@ -81,8 +85,11 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	var got answer
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			cfg: plan.Config{Node: "node1"}, records: d.records, pod: pod, mtu: d.mtu,
-			synced: func(string) bool { return !d.unsynced },
+			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, mtu: d.mtu,
+			synced: func(string) bool { return !d.unsynced }, attached: d.attached,
+			listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
+				return protocol == 6 && port == d.listening, nil
+			},
 		})
 	})
 	return got
@@ -193,7 +200,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	decisions := &decisions{
 		cfg: plan.Config{Node: "node1"}, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		probed:    newDepartures(j).records,
+		probed:    newDepartures(j).records, attached: j.Records,
 		mtu: func() (int, <-chan struct{}) {
 			once.Do(func() { close(looking) })
 			return 1450, nil
@@ -206,6 +213,55 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	}()
 	<-looking
 	return s, ended
+}
+
+func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
+	other := func(port journal.HostPort) []journal.Record {
+		return []journal.Record{{Pod: journal.Pod{Namespace: "ns", Name: "older", UID: "older"}, HostPorts: []journal.HostPort{port}}}
+	}
+	node, elsewhere := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	cases := map[string]struct {
+		asked     store.HostPort
+		attached  []journal.Record
+		listening uint16
+		// want is a part of the answer; "" grants the port.
+		want string
+	}{
+		"free":                         {store.HostPort{Protocol: "TCP", HostPort: 80, Port: 8080}, nil, 81, ""},
+		"the node listens":             {store.HostPort{Protocol: "TCP", HostPort: 80, Port: 8080}, nil, 80, "a program on node node1 itself listens there"},
+		"the node listens, to UDP":     {store.HostPort{Protocol: "UDP", HostPort: 80, Port: 8080}, nil, 80, ""},
+		"the tunnel's":                 {store.HostPort{Protocol: "UDP", HostPort: 4789, Port: 80}, nil, 0, "the port of the tunnel"},
+		"the tunnel's, at one address": {store.HostPort{Protocol: "UDP", HostIP: elsewhere, HostPort: 4789, Port: 80}, nil, 0, "the port of the tunnel"},
+		"the tunnel's number, TCP":     {store.HostPort{Protocol: "TCP", HostPort: 4789, Port: 80}, nil, 0, ""},
+		"another pod's": {
+			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
+		},
+		"another pod's, at one address": {
+			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
+		},
+		"another pod's, at another address": {
+			store.HostPort{Protocol: "TCP", HostIP: elsewhere, HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "",
+		},
+		"another pod's, of another protocol": {
+			store.HostPort{Protocol: "SCTP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.HostPorts, d.attached, d.listening = []store.HostPort{c.asked}, c.attached, c.listening
+			got := d.decide(t, thePod)
+			if c.want == "" {
+				if len(got.decision.HostPorts) != 1 || got.decision.HostPorts[0] != journal.HostPort(c.asked) || got.missing != "" {
+					t.Errorf("ports %v, missing %q; want %v", got.decision.HostPorts, got.missing, c.asked)
+				}
+				return
+			}
+			if !strings.Contains(got.missing, c.want) || got.warning != got.missing || got.reason != v1alpha1.HostPortConflictReason || !got.elsewhere {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
 }
 
 func TestAwaitEndsWhenTheLastPartArrives(t *testing.T) {

@@ -44,7 +44,8 @@ func InstallPlugin(binary, dir string) error {
 
 // writeConflist makes the container runtime use the plugin.
 func writeConflist(dir, socket string) error {
-	plugin := map[string]any{"type": PluginName}
+	// What asks for ports of the node looks for a plugin that serves them.
+	plugin := map[string]any{"type": PluginName, "capabilities": map[string]bool{"portMappings": true}}
 	if socket != cniapi.DefaultSocket {
 		plugin["socket"] = socket
 	}

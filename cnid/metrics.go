@@ -62,9 +62,9 @@ func (m *syncMetrics) since(step string, start time.Time) {
 // packetCollector reads the counters of datapath and packet filter when they
 // are asked for.
 type packetCollector struct {
-	kernel           *kernel
-	packets, dropped *prometheus.Desc
-	log              *slog.Logger
+	kernel                  *kernel
+	packets, dropped, share *prometheus.Desc
+	log                     *slog.Logger
 }
 
 func newPacketCollector(k *kernel, log *slog.Logger) *packetCollector {
@@ -74,6 +74,8 @@ func newPacketCollector(k *kernel, log *slog.Logger) *packetCollector {
 			"Packets that the datapath's programs saw, by what became of them and where.", []string{"verdict", "reason", "direction"}, nil),
 		dropped: prometheus.NewDesc("alioth_filter_dropped_packets_total",
 			"Packets that the host's packet filter dropped, by reason.", []string{"reason"}, nil),
+		share: prometheus.NewDesc("alioth_filter_flows_per_pod",
+			"Flows through the host that one pod may have at a time: what was asked for, or what conntrack has room for; 0 is no limit.", nil, nil),
 	}
 }
 
@@ -81,6 +83,7 @@ func newPacketCollector(k *kernel, log *slog.Logger) *packetCollector {
 func (c *packetCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.packets
 	ch <- c.dropped
+	ch <- c.share
 }
 
 // Collect implements prometheus.Collector.
@@ -96,6 +99,12 @@ func (c *packetCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(row.Packets),
 			verdict, row.Reason.String(), row.Direction.String())
+	}
+	share, err := netfilter.Share(c.kernel.cfg.FlowsPerShadow)
+	if err != nil {
+		c.log.Warn("can't read how many flows a pod may have", "error", err)
+	} else {
+		ch <- prometheus.MustNewConstMetric(c.share, prometheus.GaugeValue, float64(share))
 	}
 	drops, err := netfilter.Counters()
 	if err != nil {

@@ -89,7 +89,9 @@ func playNode() error {
 	always := func() (bool, <-chan struct{}) { return true, nil }
 	err = n.assemble(control{
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
-		warn:     func(pod journal.Pod, message string) { log.Warn("conflict", "pod", pod.String(), "message", message) },
+		warn: func(pod journal.Pod, reason, message string) {
+			log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
+		},
 		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
 		releaser: releaseAtOnce{n.journal, n.departures}, report: logged{log},
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -76,7 +77,7 @@ func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, e
 		Attachment: first.Attachment, VPC: vpc.Name, VNI: vpc.VNI, MAC: mac,
 	}
 	if pod := store.GetPod(tx, found.PodUID); pod != nil {
-		rec.Probed, rec.ProbeTimeout = pod.NetworkProbes, pod.ProbeTimeout
+		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	}
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)

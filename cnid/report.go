@@ -34,10 +34,10 @@ type reporter struct {
 	log  *slog.Logger
 }
 
-// conflict writes an event for a pod whose address and probes don't go
-// together on this node. It does not wait for the API server.
-func (r *reporter) conflict(pod journal.Pod, message string) {
-	r.warn(podReference(pod), v1alpha1.ProbeConflictReason, message)
+// refused writes an event for a pod that this node refuses something. It does not
+// wait for the API server.
+func (r *reporter) refused(pod journal.Pod, reason, message string) {
+	r.warn(podReference(pod), reason, message)
 }
 
 // lost writes an event for a pod that has lost its address, and one for the

@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	releaser.held = n.departures.holds
 	err = n.assemble(control{
 		synced: sources.synced, vpcSynced: sources.vpcSynced,
-		warn: reporter.conflict, lost: reporter.lost, releaser: releaser, report: reporter,
+		warn: reporter.refused, lost: reporter.lost, releaser: releaser, report: reporter,
 	})
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func background(ctx context.Context, group *errgroup.Group, functions ...func(co
 type control struct {
 	synced    func() (bool, <-chan struct{})
 	vpcSynced func(vpc string) (bool, <-chan struct{})
-	warn      func(pod journal.Pod, message string)
+	warn      func(pod journal.Pod, reason, message string)
 	lost      func(plan.Lost)
 	releaser  cniserver.Releaser
 	report    report
@@ -168,6 +168,7 @@ func (n *node) assemble(c control) error {
 		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
 		Decisions: &decisions{
 			cfg: n.plan, store: n.store, probed: n.departures.records, vpcSynced: c.vpcSynced,
+			attached: n.journal.Records, listens: n.kernel.host.Listens,
 			mtu: n.syncer.podMTU, warn: c.warn, log: n.log,
 		},
 		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,

@@ -29,6 +29,9 @@ type VPC struct {
 	AllowedTenants []string
 	// EgressMasquerade is spec.egress == Masquerade.
 	EgressMasquerade bool
+	// EgressAllow, if there are any, are the only destinations of egress;
+	// EgressDeny are none, whatever EgressAllow says.
+	EgressAllow, EgressDeny []netip.Prefix
 	// WantVNI is spec.vni, or 0.
 	WantVNI uint32
 	// VNI is status.vni: the claimed one, or 0. Unique among VPCs.
@@ -186,6 +189,18 @@ type Pod struct {
 	// HookPorts are the container ports of httpGet and tcpSocket life-cycle
 	// hooks, names resolved, ascending.
 	HookPorts []uint16
+	// HostPorts are the node's ports that the pod asks for, each once.
+	HostPorts []HostPort
+}
+
+// HostPort is a port of the node that is to lead to a port of a pod.
+type HostPort struct {
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	// HostIP is the address of the node; the zero value for all of them.
+	HostIP netip.Addr
+	// HostPort and Port are the node's and the pod's, 1 to 65535.
+	HostPort, Port uint16
 }
 
 // Service is the row of a Service. Key: (Namespace, Name).

@@ -95,6 +95,9 @@ const (
 	// ProbeConflictReason: another pod with the same IP on the same node has
 	// network probes or hooks already.
 	ProbeConflictReason = "ProbeConflict"
+	// HostPortConflictReason (event): the node itself or another pod has the
+	// port of the node that the pod asks for.
+	HostPortConflictReason = "HostPortConflict"
 	// InterfaceRestoredReason (event): the pod's interface had been deleted on
 	// its node, and was made anew.
 	InterfaceRestoredReason = "InterfaceRestored"

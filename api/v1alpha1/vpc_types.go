@@ -49,6 +49,30 @@ type VPCSpec struct {
 	// +optional
 	Egress Egress `json:"egress,omitempty"`
 
+	// EgressAllow are the only destinations outside the VPC that its pods
+	// reach, as CIDRs in canonical form. Left out, egress: Masquerade reaches
+	// everything that is not closed. What is closed to every tenant (the nodes,
+	// the default VPC, service ranges, link-local addresses) stays so, whatever
+	// the list says; the one exception is a cloud's metadata address, which a
+	// VPC reaches if it is listed by itself, as /32 or /128.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 203.0.113.0/24, 198.51.100.7/32 or 2001:db8::/32 (no host bits, lower case, shortest form)"
+	// +listType=set
+	// +optional
+	EgressAllow []string `json:"egressAllow,omitempty"`
+
+	// EgressDeny are destinations outside the VPC that its pods must not reach,
+	// as CIDRs in canonical form. It wins over EgressAllow, however long the
+	// prefixes are.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 203.0.113.0/24, 198.51.100.7/32 or 2001:db8::/32 (no host bits, lower case, shortest form)"
+	// +listType=set
+	// +optional
+	EgressDeny []string `json:"egressDeny,omitempty"`
+
 	// VNI asks for a certain VXLAN network identifier (RFC 7348), 1 to
 	// 16777215. Left out, the operator picks a free one.
 	// +kubebuilder:validation:Minimum=1

@@ -447,6 +447,16 @@ func (in *VPCSpec) DeepCopyInto(out *VPCSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.EgressAllow != nil {
+		in, out := &in.EgressAllow, &out.EgressAllow
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.EgressDeny != nil {
+		in, out := &in.EgressDeny, &out.EgressDeny
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.VNI != nil {
 		in, out := &in.VNI, &out.VNI
 		*out = new(int32)

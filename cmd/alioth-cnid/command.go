@@ -21,8 +21,8 @@ import (
 // options are the command line; what is text there is parsed in config.
 type options struct {
 	cnid.Config
-	serviceCIDRs, shadowCIDRs, sharedServices []string
-	logLevel, logFormat                       string
+	serviceCIDRs, shadowCIDRs, sharedServices, metadata []string
+	logLevel, logFormat                                 string
 }
 
 func newCommand() *cobra.Command {
@@ -87,6 +87,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
 	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches")
+	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services, closed to every VPC that does not list them by themselves in spec.egressAllow")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")
 	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "flows to shared services that one pod may have at a time")
@@ -120,6 +121,9 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 		return cfg, nil, err
 	}
 	if cfg.Shadows, err = parseAll("--shadow-cidrs", o.shadowCIDRs, netip.ParsePrefix); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Metadata, err = parseAll("--metadata-addresses", o.metadata, netip.ParseAddr); err != nil {
 		return cfg, nil, err
 	}
 	cfg.SharedServices, err = parseAll("--shared-services", o.sharedServices, plan.ParseServiceRef)

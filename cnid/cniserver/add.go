@@ -177,7 +177,7 @@ func recordOf(c command, d Decision, attacher attach.Attacher) journal.Record {
 		Key: c.key, Pod: c.pod, CNINetwork: c.conf.Name, NetnsPath: c.netns,
 		Kind: d.Kind, Attachment: d.Attachment, HostIfName: attacher.HostName(c.key.ContainerID, c.key.IfName),
 		VPC: d.VPC, VNI: d.VNI, Addrs: d.Addrs, Subnets: d.Subnets, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName,
-		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout,
+		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
 	}
 }
 

@@ -36,6 +36,8 @@ type Decision struct {
 	// Probed and ProbeTimeout are those of journal.Record.
 	Probed       bool
 	ProbeTimeout time.Duration
+	// HostPorts are those of journal.Record.
+	HostPorts []journal.HostPort
 }
 
 // Decisions knows what was decided for a pod.

@@ -98,6 +98,33 @@ type Device struct {
 	NetnsCookie uint64 `json:"netnsCookie"`
 }
 
+// HostPort is a port of the node that leads to a port of a pod.
+type HostPort struct {
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string `json:"protocol"`
+	// HostIP is the address of the node; the zero value for all of them.
+	HostIP netip.Addr `json:"hostIP"`
+	// HostPort and Port are the node's and the pod's, 1 to 65535.
+	HostPort uint16 `json:"hostPort"`
+	Port     uint16 `json:"port"`
+}
+
+// String returns the port as people write it, for example 8080/TCP or
+// 192.0.2.1:8080/TCP.
+func (p HostPort) String() string {
+	if !p.HostIP.IsValid() {
+		return fmt.Sprintf("%d/%s", p.HostPort, p.Protocol)
+	}
+	return netip.AddrPortFrom(p.HostIP, p.HostPort).String() + "/" + p.Protocol
+}
+
+// Clashes says whether two ports share an address, protocol and port of the
+// node. All addresses are those of both families.
+func (p HostPort) Clashes(q HostPort) bool {
+	return p.Protocol == q.Protocol && p.HostPort == q.HostPort &&
+		(!p.HostIP.IsValid() || !q.HostIP.IsValid() || p.HostIP == q.HostIP)
+}
+
 // Record is one attachment.
 type Record struct {
 	Key
@@ -130,6 +157,9 @@ type Record struct {
 	// network hooks of it, ProbeTimeout the longest that a probe may take.
 	Probed       bool          `json:"probed,omitempty"`
 	ProbeTimeout time.Duration `json:"probeTimeout,omitempty"`
+
+	// HostPorts are the ports of the node that lead to the pod.
+	HostPorts []HostPort `json:"hostPorts,omitempty"`
 
 	// Shadow4 and Shadow6 are unique on the node while the record or its
 	// entry in the release queue exists; the zero value for a family without

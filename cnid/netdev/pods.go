@@ -69,5 +69,8 @@ func (h *Host) tunePod(pod Pod) error {
 			return err
 		}
 	}
-	return nil
+	if !pod.Loopback {
+		return nil
+	}
+	return h.set(perDevice("ipv4", pod.Device, "route_localnet"), "1", forget)
 }

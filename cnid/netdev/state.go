@@ -87,6 +87,9 @@ type Pod struct {
 	MAC [6]byte
 	// Shadows of the pod, at most one per family.
 	Shadows []netip.Addr
+	// Loopback lets the pod answer what the node sends to it from a loopback
+	// address, which the packet filter has translated.
+	Loopback bool
 }
 
 func (s State) validate() error {

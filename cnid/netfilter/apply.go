@@ -20,34 +20,39 @@ const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
 // one and the same State changes it.
-const rulesVersion = 2
+const rulesVersion = 3
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;
-// otherwise the table is replaced in one transaction. The size of the kernel's
-// conntrack table, which bounds FlowsPerShadow, counts as part of the state.
-// It says whether the table was replaced.
+// otherwise the table is replaced in one transaction. HostPorts have chains of
+// their own, which alone are refilled when nothing else differs: counters and
+// accounts of flows would begin anew with the table, and pods come and go. The
+// size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
+// part of the state. It says whether anything was replaced.
 func Apply(want State) (replaced bool, err error) {
 	want = want.normal()
 	if err := want.validate(); err != nil {
 		return false, fmt.Errorf("check packet filter rules: %w", err)
 	}
-	room, err := conntrackRoom()
+	if want.FlowsPerShadow, err = Share(want.FlowsPerShadow); err != nil {
+		return false, err
+	}
+	list, err := identified(want)
 	if err != nil {
 		return false, err
 	}
-	want.FlowsPerShadow = fittingShare(want.FlowsPerShadow, room)
-	mark, err := fingerprint(want)
-	if err != nil {
-		return false, err
-	}
-	list := chains(want)
 	conn := &nftables.Conn{}
-	if holds(conn, mark, list) {
-		return false, nil
+	if !intact(conn, list) || !holds(conn, list, !variable) {
+		return true, replace(conn, want, list)
 	}
-	return true, replace(conn, want, mark, list)
+	if !holds(conn, list, variable) {
+		return true, refill(conn, list)
+	}
+	return false, nil
 }
+
+// variable chains change while pods come and go.
+const variable = true
 
 // Remove deletes the table. A table that is not there is no error.
 func Remove() error {
@@ -91,32 +96,55 @@ func table() *nftables.Table {
 	return &nftables.Table{Name: TableName, Family: nftables.TableFamilyINet}
 }
 
-// fingerprint identifies the rules of a state; each rule carries it as its
-// comment.
-func fingerprint(s State) (string, error) {
+// identified returns the chains of a state, each with the fingerprint of what it
+// was made from; each rule carries it as its comment.
+func identified(s State) ([]chain, error) {
+	fixed := s
+	fixed.HostPorts = nil
+	ofTable, err := fingerprint(fixed)
+	if err != nil {
+		return nil, err
+	}
+	ofPorts, err := fingerprint(s.HostPorts)
+	if err != nil {
+		return nil, err
+	}
+	list := chains(s)
+	for i := range list {
+		list[i].mark = ofTable
+		if list[i].variable {
+			list[i].mark = ofPorts
+		}
+	}
+	return list, nil
+}
+
+// fingerprint identifies what rules are made from.
+func fingerprint(from any) (string, error) {
 	text, err := json.Marshal(struct {
 		Version int
-		State   State
-	}{rulesVersion, s})
+		State   any
+	}{rulesVersion, from})
 	if err != nil {
 		return "", fmt.Errorf("encode packet filter state: %w", err)
 	}
 	return fmt.Sprintf("alioth %x", sha256.Sum256(text))[:40], nil
 }
 
-// holds says whether the kernel has every rule of the table, all made from the
-// same state. Anything unreadable counts as not there: it is then replaced.
-func holds(conn *nftables.Conn, mark string, list []chain) bool {
-	if !intact(conn, list) {
-		return false
-	}
+// holds says whether the kernel has every rule of the chains that are variable,
+// or of those that are not, and no other. Anything unreadable counts as not
+// there: it is then replaced.
+func holds(conn *nftables.Conn, list []chain, variable bool) bool {
 	for _, c := range list {
+		if c.variable != variable {
+			continue
+		}
 		rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
 		if err != nil || len(rules) != len(c.rules) {
 			return false
 		}
 		for _, r := range rules {
-			if comment, ok := userdata.GetString(r.UserData, userdata.TypeComment); !ok || comment != mark {
+			if comment, ok := userdata.GetString(r.UserData, userdata.TypeComment); !ok || comment != c.mark {
 				return false
 			}
 		}
@@ -151,7 +179,7 @@ func intact(conn *nftables.Conn, list []chain) bool {
 
 // replace adds the table before deleting it, because deleting one that is not
 // there fails the transaction.
-func replace(conn *nftables.Conn, want State, mark string, list []chain) error {
+func replace(conn *nftables.Conn, want State, list []chain) error {
 	conn.AddTable(table())
 	conn.DelTable(table())
 	t := conn.AddTable(table())
@@ -165,16 +193,35 @@ func replace(conn *nftables.Conn, want State, mark string, list []chain) error {
 	}
 	for _, c := range list {
 		added := conn.AddChain(&nftables.Chain{Name: c.name, Table: t, Type: c.kind, Hooknum: c.hook, Priority: c.priority})
-		for _, r := range c.rules {
-			conn.AddRule(&nftables.Rule{
-				Table: t, Chain: added, Exprs: r,
-				UserData: userdata.AppendString(nil, userdata.TypeComment, mark),
-			})
-		}
+		addRules(conn, added, c)
 	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("replace packet filter table %s (the kernel needs nf_tables with inet, nat, ct, connlimit and objref): %w",
+		return fmt.Errorf("replace packet filter table %s (the kernel needs nf_tables with inet, nat, fib, ct, connlimit and objref): %w",
 			TableName, err)
 	}
 	return nil
+}
+
+// refill replaces the rules of the variable chains.
+func refill(conn *nftables.Conn, list []chain) error {
+	for _, c := range list {
+		if !c.variable {
+			continue
+		}
+		at := &nftables.Chain{Name: c.name, Table: table()}
+		conn.FlushChain(at)
+		addRules(conn, at, c)
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("replace rules of host ports in packet filter table %s: %w", TableName, err)
+	}
+	return nil
+}
+
+func addRules(conn *nftables.Conn, at *nftables.Chain, c chain) {
+	for _, r := range c.rules {
+		conn.AddRule(&nftables.Rule{
+			Table: at.Table, Chain: at, Exprs: r, UserData: userdata.AppendString(nil, userdata.TypeComment, c.mark),
+		})
+	}
 }

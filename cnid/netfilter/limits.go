@@ -15,14 +15,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The chains that let a new flow return as long as its source has a share
-// left. Pods of this node are known by their shadows, those that come through
-// the node's interface in the default VPC by their addresses there; neither
-// can use up the account of the others.
+// The chains that let a new flow return as long as a share is left. Pods of this
+// node are known by their shadows, those that come through the node's interface
+// in the default VPC by their addresses there; neither can use up the account of
+// the others. What comes to a pod by a port of the node counts on an account of
+// the pod's shadow as well, but another one: who floods a pod's port from outside
+// does not keep the pod from opening flows.
 const (
-	podShare  = "pod_share"
-	nodeShare = "node_share"
+	podShare    = "pod_share"
+	nodeShare   = "node_share"
+	servedShare = "served_share"
 )
+
+// accounts are the chains, each with the side of a packet on whose account the
+// flow is.
+func accounts() []account {
+	return []account{{podShare, source}, {nodeShare, source}, {servedShare, destination}}
+}
+
+type account struct {
+	name string
+	of   side
+}
 
 // maxFlowHolders bounds the sets that count flows per source address. The
 // kernel takes an address out when its last flow has ended.
@@ -54,6 +68,16 @@ func conntrackRoom() (uint32, error) {
 	return uint32(room), nil
 }
 
+// Share returns how many flows one shadow address may hold when asked of them are
+// wanted: fewer, where conntrack has no room for so many.
+func Share(asked uint32) (uint32, error) {
+	room, err := conntrackRoom()
+	if err != nil {
+		return 0, err
+	}
+	return fittingShare(asked, room), nil
+}
+
 // fittingShare returns the share of a pod with which the pods of a usual node
 // leave a quarter of conntrack to the node itself, whatever they do.
 func fittingShare(asked, room uint32) uint32 {
@@ -70,23 +94,24 @@ func shares(s State) []chain {
 	if s.FlowsPerShadow == 0 {
 		return nil
 	}
-	return []chain{
-		{name: podShare, rules: share(s, podShare)},
-		{name: nodeShare, rules: share(s, nodeShare)},
+	var list []chain
+	for _, a := range accounts() {
+		list = append(list, chain{name: a.name, rules: share(s, a)})
 	}
+	return list
 }
 
-// share returns to the caller when the source is counted and has not too many
-// flows. The statement that counts does not match for a source that finds the
+// share returns to the caller when the address is counted and has not too many
+// flows. The statement that counts does not match for an address that finds the
 // set full, so what matches must be what goes on, not what is dropped.
-func share(s State, name string) []rule {
+func share(s State, a account) []rule {
 	var rules []rule
 	for _, family := range families() {
 		count := &expr.Dynset{
-			SrcRegKey: 1, SetName: flowSet(name, family), Operation: unix.NFT_DYNSET_OP_ADD,
+			SrcRegKey: 1, SetName: flowSet(a.name, family), Operation: unix.NFT_DYNSET_OP_ADD,
 			Exprs: []expr.Any{&expr.Connlimit{Count: s.FlowsPerShadow}},
 		}
-		rules = append(rules, when(ofFamily(family), rule{load(source, family), count}, verdict(expr.VerdictReturn)))
+		rules = append(rules, when(ofFamily(family), rule{load(a.of, family), count}, verdict(expr.VerdictReturn)))
 	}
 	return append(rules, drop(ReasonFlowLimit))
 }
@@ -110,11 +135,11 @@ func flowSet(share string, family byte) string {
 func addFlowSets(conn *nftables.Conn, t *nftables.Table) error {
 	kinds := map[byte]nftables.SetDatatype{unix.NFPROTO_IPV4: nftables.TypeIPAddr, unix.NFPROTO_IPV6: nftables.TypeIP6Addr}
 	id := uint32(0)
-	for _, name := range []string{podShare, nodeShare} {
+	for _, a := range accounts() {
 		for _, family := range families() {
 			id++
 			set := &nftables.Set{
-				Table: t, ID: id, Name: flowSet(name, family), KeyType: kinds[family], Dynamic: true, Size: maxFlowHolders,
+				Table: t, ID: id, Name: flowSet(a.name, family), KeyType: kinds[family], Dynamic: true, Size: maxFlowHolders,
 			}
 			if err := conn.AddSet(set, nil); err != nil {
 				return fmt.Errorf("add set %s: %w", set.Name, err)

@@ -28,6 +28,7 @@ import (
 func testState() State {
 	return State{
 		Shadows:       []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
+		NodeShadows:   []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd41:6c69:6f74:6801::1")},
 		DefaultVPC:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
 		TunnelPort:    4789,
 		PodDevices:    "alv",
@@ -38,12 +39,16 @@ func testState() State {
 	}
 }
 
-// handles identifies the rules of the table; a rule made anew has another.
+// handles identifies the rules of the table that don't change with pods' ports; a
+// rule made anew has another.
 func handles(t *testing.T) []uint64 {
 	t.Helper()
 	var list []uint64
 	conn := &nftables.Conn{}
 	for _, c := range chains(testState()) {
+		if c.variable {
+			continue
+		}
 		rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
 		if err != nil {
 			t.Fatalf("list rules of %s: %v", c.name, err)
@@ -180,6 +185,13 @@ func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 	cases := map[string]func(*State){
 		"no shadow range":        func(s *State) { s.Shadows = nil },
 		"a range with host bits": func(s *State) { s.DefaultVPC = []netip.Prefix{netip.MustParsePrefix("10.244.0.1/16")} },
+		"no shadow of its own":   func(s *State) { s.NodeShadows = s.NodeShadows[:1] },
+		"a port 0": func(s *State) {
+			s.HostPorts = []HostPort{{Protocol: 6, HostPort: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
+		},
+		"a protocol that has no ports": func(s *State) {
+			s.HostPorts = []HostPort{{Protocol: 1, HostPort: 80, Port: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
+		},
 		"no tunnel port":         func(s *State) { s.TunnelPort = 0 },
 		"one mark for two":       func(s *State) { s.EgressMark = s.SharedMark },
 		"no mark for nodes":      func(s *State) { s.NodeMark = 0 },
@@ -313,8 +325,9 @@ type question struct {
 	source, target string
 	// dialled is the address to which the client sends; "" is the target.
 	dialled string
-	// port is the server's; 0 is any.
-	port uint16
+	// port is the server's; 0 is any. dialledPort is the one to which the client
+	// sends; 0 is the server's.
+	port, dialledPort uint16
 	// shy questions are not expected to be answered, and given up soon.
 	shy bool
 }
@@ -355,6 +368,9 @@ func (q question) ask(t *testing.T) (seen netip.Addr, err error) {
 	dialled := *server.LocalAddr().(*net.UDPAddr)
 	if q.dialled != "" {
 		dialled.IP = net.ParseIP(q.dialled)
+	}
+	if q.dialledPort != 0 {
+		dialled.Port = int(q.dialledPort)
 	}
 	var client net.Conn
 	testnet.In(t, q.from, func() (err error) {

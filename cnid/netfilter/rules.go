@@ -4,8 +4,9 @@
 package netfilter
 
 import (
+	"slices"
+
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -65,11 +66,15 @@ type chain struct {
 	hook     *nftables.ChainHook
 	priority *nftables.ChainPriority
 	rules    []rule
+	// variable chains can be refilled apart from the others.
+	variable bool
+	// mark is the fingerprint of what the chain was made from.
+	mark string
 }
 
 // chains returns the whole table for a state, targets of jumps first.
 func chains(s State) []chain {
-	return append(shares(s), []chain{
+	return slices.Concat(shares(s), hostPortChains(s), openHostPorts(s), []chain{
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
 			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),
@@ -90,7 +95,7 @@ func chains(s State) []chain {
 			name: "postrouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting,
 			priority: nftables.ChainPriorityNATSource, rules: postrouting(s),
 		},
-	}...)
+	})
 }
 
 func rawPrerouting(s State) []rule {
@@ -134,15 +139,15 @@ func input(s State) []rule {
 		when(pod, drop(ReasonDoorClosed)))
 }
 
-// forward lets nothing through to a shadow but replies, so that only the node
-// itself, whose packets never pass here, can open a flow to a pod.
+// forward lets nothing through to a shadow but replies, and what came to a port
+// of the node that leads to a pod; beside that only the node itself, whose
+// packets never pass here, can open a flow to a pod.
 func forward(s State) []rule {
 	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
 	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
-	rules := []rule{
-		when(toPod, answering(), verdict(expr.VerdictAccept)),
-		when(toPod, drop(ReasonShadowUnasked)),
-	}
+	rules := []rule{when(toPod, answering(), verdict(expr.VerdictAccept))}
+	rules = append(rules, served(s)...)
+	rules = append(rules, when(toPod, drop(ReasonShadowUnasked)))
 	rules = append(rules, disguised(s, pod)...)
 	rules = append(rules, limit(s, pod, podShare)...)
 	return append(rules,
@@ -165,7 +170,7 @@ func disguised(s State, pod rule) []rule {
 }
 
 func postrouting(s State) []rule {
-	var rules []rule
+	rules := asNode(s)
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
 	}
@@ -175,11 +180,4 @@ func postrouting(s State) []rule {
 // leaving holds for packets that go out of the node: what takes lo stays on it.
 func leaving() rule { return not(toDevice("lo")) }
 
-func toTunnel(s State) rule {
-	return rule{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(s.TunnelPort)},
-	}
-}
+func toTunnel(s State) rule { return toPort(unix.IPPROTO_UDP, s.TunnelPort) }

@@ -15,6 +15,9 @@ type State struct {
 	// Shadows are the ranges of shadow addresses, at most one per family and
 	// at least one.
 	Shadows []netip.Prefix
+	// NodeShadows are the shadow addresses under which the node itself speaks to
+	// pods, one per family of Shadows.
+	NodeShadows []netip.Addr
 	// DefaultVPC are the ranges of the default VPC; none while there is no
 	// such VPC.
 	DefaultVPC []netip.Prefix
@@ -37,6 +40,9 @@ type State struct {
 	// default VPC at the node's own address there; 0 means no limit. Apply
 	// takes less when conntrack has no room for the pods of a usual node.
 	FlowsPerShadow uint32
+	// HostPorts are the node's ports that lead to pods. Of two for one address,
+	// protocol and port of the node, any may win.
+	HostPorts []HostPort
 }
 
 // normal returns the state with its lists sorted, so that equal states have
@@ -46,6 +52,8 @@ func (s State) normal() State {
 	slices.SortFunc(s.Shadows, netip.Prefix.Compare)
 	s.DefaultVPC = slices.Clone(s.DefaultVPC)
 	slices.SortFunc(s.DefaultVPC, netip.Prefix.Compare)
+	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
+	s.HostPorts = sortedHostPorts(s.HostPorts)
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
 	return s
 }
@@ -61,6 +69,16 @@ func (s State) validate() error {
 	}
 	if s.TunnelPort == 0 || s.PodDevices == "" || s.NodeDevice == "" {
 		return errors.New("tunnel port, pod devices and node device must be set")
+	}
+	for _, shadow := range s.Shadows {
+		if !slices.ContainsFunc(s.NodeShadows, shadow.Contains) {
+			return fmt.Errorf("the node has no shadow address in range %v", shadow)
+		}
+	}
+	for _, p := range s.HostPorts {
+		if err := p.validate(); err != nil {
+			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
+		}
 	}
 	marks := []uint32{0, s.SharedMark, s.EgressMark, s.NodeMark}
 	for i, mark := range marks {

@@ -58,6 +58,9 @@ type Config struct {
 	APIServer ServiceRef
 	// Reserved are further addresses that the node itself must reach.
 	Reserved []netip.Addr
+	// Metadata are the addresses of cloud metadata services, closed to every VPC
+	// that does not list them by themselves.
+	Metadata []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
@@ -175,7 +178,7 @@ func (b *builder) attachments() {
 		b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, one.Interfaces...)
 		b.want.Devices.Pods = append(b.want.Devices.Pods, netdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
-			MTU: rec.MTU, MAC: datapath.VirtualMAC,
+			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: onLoopback(rec),
 		})
 	}
 }
@@ -258,7 +261,10 @@ func (b *builder) filter() {
 		NodeDevice:    netdev.NodeDevice,
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
-		FlowsPerShadow: b.in.FlowsPerShadow,
+		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
+	}
+	for _, shadow := range b.in.Shadows {
+		b.want.Filter.NodeShadows = append(b.want.Filter.NodeShadows, journal.NodeShadow(shadow))
 	}
 	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
 		b.want.Filter.DefaultVPC = b.harmless(vpc.Prefixes)

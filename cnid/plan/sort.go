@@ -23,7 +23,9 @@ func (b *builder) sorted() Wanted {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.Prefix.Compare(b.Prefix))
 	})
 	slices.SortFunc(s.VPCs, func(a, b datapath.VPC) int { return cmp.Compare(a.VNI, b.VNI) })
-	slices.SortFunc(s.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(s.Closed, func(a, b datapath.ClosedPrefix) int {
+		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.Prefix.Compare(b.Prefix))
+	})
 	slices.SortFunc(s.Services, compareServices)
 	s.Services = slices.CompactFunc(s.Services, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
 	slices.SortFunc(s.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })

@@ -155,37 +155,6 @@ func (b *builder) nodes() {
 	b.want.Datapath.Nodes = unique(slices.DeleteFunc(others, func(ip netip.Addr) bool { return slices.Contains(own, ip) }))
 }
 
-// closed adds what egress must not reach. Where two entries have one prefix,
-// the first class wins.
-func (b *builder) closed() {
-	seen := map[netip.Prefix]bool{}
-	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
-		for _, prefix := range prefixes {
-			if !seen[prefix] {
-				seen[prefix] = true
-				b.want.Datapath.Closed = append(b.want.Datapath.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
-			}
-		}
-	}
-	add(datapath.ClosedShadow, b.in.Shadows...)
-	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
-		add(datapath.ClosedDefaultVPC, vpc.Prefixes...)
-	}
-	add(datapath.ClosedService, b.in.ServiceRanges...)
-	add(datapath.ClosedLinkLocal, netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
-		// What means the node itself reaches even less far (RFC 1122 section
-		// 3.2.1.3, RFC 4291 section 2.5).
-		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
-		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))
-	// 224.0.0.0/3 has the multicast, the reserved and the broadcast space.
-	add(datapath.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
-	for _, row := range store.ListNodes(b.tx) {
-		for _, ip := range slices.Concat(row.Addresses, row.AllAddresses) {
-			add(datapath.ClosedNode, netip.PrefixFrom(ip, ip.BitLen()))
-		}
-	}
-}
-
 // unique returns a sorted copy without duplicates.
 func unique[T interface {
 	comparable

@@ -70,7 +70,11 @@ const (
 	aliothClosedClassCLOSED_LINK_LOCAL  aliothClosedClass = 5
 	aliothClosedClassCLOSED_MULTICAST   aliothClosedClass = 6
 	aliothClosedClassCLOSED_DENIED      aliothClosedClass = 7
-	aliothClosedClassCLOSED_CLASS_LEN   aliothClosedClass = 8
+	aliothClosedClassCLOSED_UNLISTED    aliothClosedClass = 8
+	aliothClosedClassCLOSED_METADATA    aliothClosedClass = 9
+	aliothClosedClassOPEN_LISTED        aliothClosedClass = 10
+	aliothClosedClassOPEN_METADATA      aliothClosedClass = 11
+	aliothClosedClassCLOSED_CLASS_LEN   aliothClosedClass = 12
 )
 
 type aliothConfig struct {
@@ -263,13 +267,15 @@ const (
 	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 49
 	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 50
 	aliothReasonDROP_EGRESS_DENIED       aliothReason = 51
-	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 52
-	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 53
-	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 54
-	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 55
-	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 56
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 57
-	aliothReasonREASON_LEN               aliothReason = 58
+	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 52
+	aliothReasonDROP_EGRESS_METADATA     aliothReason = 53
+	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 54
+	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 55
+	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 56
+	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 57
+	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 58
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 59
+	aliothReasonREASON_LEN               aliothReason = 60
 )
 
 type aliothService struct {

@@ -188,6 +188,10 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a node that is none", func(s *State) { s.Nodes[0] = netip.Addr{} }, "no plain address"},
 		{"a closed prefix of no class", func(s *State) { s.Closed[0].Class = 0 }, "unknown class"},
 		{"a closed prefix twice", func(s *State) { s.Closed = append(s.Closed, s.Closed[0]) }, "given twice"},
+		{"an exception for every VPC", func(s *State) { s.Closed[0].VNI, s.Closed[0].Class = 0, OpenListed }, "an exception belongs to one"},
+		{"all of IPv6 closed, and IPv4 not named", func(s *State) {
+			s.Closed = append(s.Closed, ClosedPrefix{5, px("::/0"), ClosedDenied})
+		}, "IPv4-mapped range"},
 		{"a closed prefix of no VPC", func(s *State) { s.Closed[0].VNI = 6 }, "no VPC of this state"},
 		{"a VPC's own service", func(s *State) { s.Services[0].VNI = 5 }, "every VPC shares"},
 		{"a service of another protocol", func(s *State) { s.Services[0].Proto = 132 }, "not TCP or UDP"},

@@ -128,9 +128,21 @@ const (
 	ClosedMulticast = ClosedClass(aliothClosedClassCLOSED_MULTICAST)
 	// ClosedDenied is a range on the VPC's own list of denied destinations.
 	ClosedDenied = ClosedClass(aliothClosedClassCLOSED_DENIED)
+	// ClosedUnlisted is what a VPC's list of allowed destinations leaves out;
+	// longer prefixes of OpenListed make the exceptions.
+	ClosedUnlisted = ClosedClass(aliothClosedClassCLOSED_UNLISTED)
+	// ClosedMetadata is a cloud's metadata address, closed to every VPC that
+	// has no OpenMetadata of the same prefix.
+	ClosedMetadata = ClosedClass(aliothClosedClassCLOSED_METADATA)
+	// OpenListed and OpenMetadata belong to one VPC and close nothing.
+	OpenListed   = ClosedClass(aliothClosedClassOPEN_LISTED)
+	OpenMetadata = ClosedClass(aliothClosedClassOPEN_METADATA)
 )
 
-// ClosedPrefix is a destination that egress must not reach.
+// ClosedPrefix is a destination that egress must not reach. Of the entries of
+// one VNI the longest prefix decides; one for every VPC comes before those of
+// the packet's own. A range of IPv6 that contains the IPv4-mapped range needs an
+// entry of the same VNI for all of IPv4 beside it.
 type ClosedPrefix struct {
 	// VNI limits the entry to one VPC; 0 means every VPC.
 	VNI    uint32

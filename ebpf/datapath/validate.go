@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 )
 
 // maxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
@@ -237,14 +238,17 @@ func (s State) checkNodes(c *checker) error {
 
 func (s State) checkClosed(c *checker) error {
 	for _, p := range s.Closed {
-		if err := checkPrefix(p.Prefix); err != nil {
+		if err := checkPrefix(p.Prefix); err != nil && !s.shields(p) {
 			return fmt.Errorf("closed prefix: %w", err)
 		}
 		if err := c.once(closedKey{p.VNI, p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
 			return err
 		}
-		if p.Class < ClosedShadow || p.Class > ClosedDenied {
+		if p.Class < ClosedShadow || p.Class > OpenMetadata {
 			return fmt.Errorf("closed prefix %s has unknown class %d", p.Prefix, p.Class)
+		}
+		if p.VNI == 0 && p.Class >= OpenListed {
+			return fmt.Errorf("prefix %s is open to every VPC: an exception belongs to one", p.Prefix)
 		}
 		if p.VNI != 0 {
 			if err := c.present(p.Prefix, p.VNI); err != nil {
@@ -253,6 +257,15 @@ func (s State) checkClosed(c *checker) error {
 		}
 	}
 	return nil
+}
+
+// shields says that a range of IPv6 contains the IPv4-mapped range and does no
+// harm there: an entry of the same VNI for all of IPv4 is longer.
+func (s State) shields(p ClosedPrefix) bool {
+	wide := p.Prefix.Addr().Is6() && p.Prefix == p.Prefix.Masked() && p.Prefix.Contains(mappedRange.Addr())
+	return wide && slices.ContainsFunc(s.Closed, func(q ClosedPrefix) bool {
+		return q.VNI == p.VNI && q.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	})
 }
 
 func (s State) checkServices(c *checker) error {

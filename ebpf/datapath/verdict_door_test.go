@@ -49,6 +49,8 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 		toStack("UDP without a checksum", w.podA, reply(func(f *frame) {
 			f.L4 = udp{Sport: 53, Dport: 40000, NoChecksum: true}
 		}), shadow, 0),
+		toStack("SCTP", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow, 0),
+		toStack("SCTP over IPv6", w.podA, reply6(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow6, 0),
 		toStack("an echo reply", w.podA, reply(func(f *frame) { f.L4 = icmp{Body: make([]byte, 12)} }), shadow, 0),
 		toStack("an ICMPv6 echo reply", w.podA, reply6(func(f *frame) {
 			f.L4 = icmp{V6: true, Type: 129, Body: make([]byte, 12)}
@@ -65,7 +67,8 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 			f.Extensions = []extension{{43, make([]byte, 6)}}
 		}).bytes(), "door_options"),
 		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{protoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
-		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }).bytes(), "door_protocol"),
+		dropped("a truncated SCTP header", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 11)} }).bytes(), "bad_header"),
+		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "door_protocol"),
 		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "egress_closed"),
 	})
 }
@@ -124,6 +127,10 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("TCP over IPv4", w.open, out(unchanged), shadow, egress),
 		toStack("TCP over IPv6", w.open, out6(unchanged), shadow6, egress),
+		toStack("SCTP", w.open, out(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow, egress),
+		toStack("a later fragment of SCTP", w.open, out(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{100, false}, raw{132, []byte("whatever")}
+		}), shadow, egress),
 		toStack("UDP", w.open, out(func(f *frame) { f.L4 = udp{Sport: 1000, Dport: 4788} }), shadow, egress),
 		toStack("an echo request", w.open, out(func(f *frame) { f.L4 = icmp{Type: 8, Body: make([]byte, 12)} }), shadow, egress),
 		toStack("a later fragment of TCP", w.open, out(func(f *frame) {
@@ -161,6 +168,52 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 			f.Fragment, f.L4 = &fragment{1, false}, raw{protoUDP, []byte("whatever")}
 		}).bytes(), "egress_tunnel_port"),
 		dropped("a tunnel of another kind", w.open, out(func(f *frame) { f.L4 = raw{4, make([]byte, 40)} }).bytes(), "door_protocol"),
+	})
+}
+
+func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
+	w := newWorld(t)
+	s := w.state()
+	s.Closed = append(s.Closed,
+		ClosedPrefix{0, px("169.254.169.254/32"), ClosedMetadata}, ClosedPrefix{0, px("fd00:ec2::254/128"), ClosedMetadata},
+		ClosedPrefix{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, ClosedPrefix{vniOpen, px("::/0"), ClosedUnlisted},
+		ClosedPrefix{vniOpen, px("198.51.100.0/24"), OpenListed}, ClosedPrefix{vniOpen, px("2606:4700::/32"), OpenListed},
+		ClosedPrefix{vniOpen, px("198.51.100.128/25"), ClosedDenied},
+		ClosedPrefix{vniOpen, px("192.0.2.1/32"), OpenListed}, ClosedPrefix{vniOpen, px("192.0.2.2/32"), OpenListed},
+		ClosedPrefix{vniOpen, px("169.254.169.254/32"), OpenMetadata},
+		ClosedPrefix{vniOpen, px("169.254.169.0/24"), OpenListed},
+	)
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	from := func(src, dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = ip(src), ip(dst) }) }
+	to := func(dst string) frame {
+		if ip(dst).Is6() {
+			return fromA6(func(f *frame) { f.Dst = ip(dst) })
+		}
+		return from("10.0.1.10", dst)
+	}
+	opened := func(name, dst string) verdictCase {
+		source := shadowOpen
+		if ip(dst).Is6() {
+			source = shadowOpen6
+		}
+		return toStack(name, w.open, to(dst), func(f *frame) { f.Src = ip(source) }, MarkEgress)
+	}
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		opened("a listed range", "198.51.100.1"),
+		opened("a listed range over IPv6", "2606:4700::1"),
+		dropped("what no list has", w.open, to("8.8.8.8").bytes(), "egress_unlisted"),
+		dropped("what no list has, over IPv6", w.open, to("2001:4860::8").bytes(), "egress_unlisted"),
+		dropped("a denied part of a listed range", w.open, to("198.51.100.200").bytes(), "egress_denied"),
+		dropped("a listed node", w.open, to("192.0.2.1").bytes(), "egress_node"),
+		dropped("a listed node that nobody closed", w.open, to("192.0.2.2").bytes(), "egress_node"),
+		opened("the metadata address that is opened", "169.254.169.254"),
+		dropped("its neighbour, which is listed", w.open, to("169.254.169.253").bytes(), "egress_link_local"),
+		dropped("a metadata address that is not", w.open, to("fd00:ec2::254").bytes(), "egress_metadata"),
+		dropped("a metadata address that another VPC opened", w.main, from("10.8.1.10", "169.254.169.254").bytes(), "egress_metadata"),
+		toStack("another VPC, without a list", w.main, from("10.8.1.10", "8.8.8.8"),
+			func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
 	})
 }
 
@@ -206,6 +259,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		toPod("TCP over IPv4", in(unchanged), unchanged),
 		toPod("TCP over IPv6", in6(unchanged), unchanged),
 		toPod("UDP without a checksum", in(func(f *frame) { f.L4 = udp{Sport: 1, Dport: 2, NoChecksum: true} }), unchanged),
+		toPod("SCTP", in(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), unchanged),
 		toPod("an answer from outside", in(func(f *frame) { f.Src = ip(outside) }), unchanged),
 		toPod("a later fragment", in(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
@@ -219,7 +273,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		refused("another pod's shadow", in(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "not_shadow"),
 		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = ip("ff02::2") }).bytes(), "not_shadow"),
 		refused("ARP of the host", arpFrame(bcast, VirtualMAC, 1, VirtualMAC, ip(nodeShadow), MAC{}, ip(shadowA)), "not_shadow"),
-		refused("another protocol", in(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }).bytes(), "door_protocol"),
+		refused("another protocol", in(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "door_protocol"),
 		{
 			name: "a device without a row", device: 1, in: in(unchanged).bytes(), verdict: actShot,
 			counts: one("to_pod/unknown_interface"),

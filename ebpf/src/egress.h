@@ -26,31 +26,45 @@ static __always_inline enum reason closed_reason(const struct closed *closed)
 		return DROP_EGRESS_LINK_LOCAL;
 	case CLOSED_MULTICAST:
 		return DROP_EGRESS_MULTICAST;
+	case CLOSED_UNLISTED:
+		return DROP_EGRESS_UNLISTED;
+	case CLOSED_METADATA:
+		return DROP_EGRESS_METADATA;
 	default:
 		return DROP_EGRESS_DENIED;
 	}
 }
 
-/* closed_for tells whether a list closes the destination. */
-static __always_inline enum reason closed_for(__u32 vni, const struct addr *dst, enum vpc_flag flags)
+static __always_inline struct closed *lookup_closed(__u32 vni, const struct addr *dst)
 {
 	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *dst };
-	struct closed *closed = bpf_map_lookup_elem(&alioth_closed, &key);
 
-	if (!closed || (closed->class == CLOSED_NODE && (flags & VPC_DEFAULT)))
+	return bpf_map_lookup_elem(&alioth_closed, &key);
+}
+
+/* closed_to_all judges by what is closed to every VPC but those that have an
+ * exception: the default VPC for nodes, and a VPC of which own says so for cloud
+ * metadata.
+ */
+static __always_inline enum reason closed_to_all(const struct closed *all, const struct closed *own,
+						 enum vpc_flag flags)
+{
+	if (!all || (all->class == CLOSED_NODE && (flags & VPC_DEFAULT)))
 		return UNDECIDED;
-	return closed_reason(closed);
+	if (all->class == CLOSED_METADATA && own && own->class == OPEN_METADATA)
+		return UNDECIDED;
+	return closed_reason(all);
 }
 
 static __always_inline enum reason closed_destination(const struct packet *pkt, enum vpc_flag flags)
 {
-	enum reason reason = closed_for(ANY_VNI, &pkt->dst, flags);
+	struct closed *all = lookup_closed(ANY_VNI, &pkt->dst), *own = lookup_closed(pkt->vni, &pkt->dst);
+	enum reason reason = closed_to_all(all, own, flags);
 
 	if (reason)
 		return reason;
-	reason = closed_for(pkt->vni, &pkt->dst, flags);
-	if (reason)
-		return reason;
+	if (own && own->class != OPEN_LISTED && own->class != OPEN_METADATA)
+		return closed_reason(own);
 	/* Known nodes are closed even if nobody listed them. */
 	if (!(flags & VPC_DEFAULT) && bpf_map_lookup_elem(&alioth_nodes, &pkt->dst))
 		return DROP_EGRESS_NODE;
@@ -67,7 +81,8 @@ static __always_inline enum reason closed_transport(struct __sk_buff *skb, struc
 	if (pkt->later) {
 		if (pkt->proto == IPPROTO_UDP)
 			return DROP_EGRESS_TUNNEL_PORT;
-		return pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6 ?
+		return pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_SCTP || pkt->proto == IPPROTO_ICMP ||
+				       pkt->proto == IPPROTO_ICMPV6 ?
 			       UNDECIDED :
 			       DROP_DOOR_PROTOCOL;
 	}

@@ -23,6 +23,7 @@
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define IPPROTO_ICMPV6 58
+#define IPPROTO_SCTP 132
 
 /* IPv6 extension headers, RFC 7045 section 4. */
 #define NEXTHDR_HOP 0
@@ -260,6 +261,10 @@ static __always_inline enum reason parse_l4(struct __sk_buff *skb, struct packet
 		break;
 	case IPPROTO_UDP:
 		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 8))
+			return DROP_BAD_HEADER;
+		break;
+	case IPPROTO_SCTP: /* RFC 9260 section 3.1: no address is in its checksum */
+		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 12))
 			return DROP_BAD_HEADER;
 		break;
 	case IPPROTO_ICMP:

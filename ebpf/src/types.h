@@ -102,6 +102,8 @@ enum reason {
 	DROP_EGRESS_LINK_LOCAL,
 	DROP_EGRESS_MULTICAST,
 	DROP_EGRESS_DENIED,
+	DROP_EGRESS_UNLISTED,
+	DROP_EGRESS_METADATA,
 	DROP_EGRESS_TUNNEL_PORT,
 	DROP_NO_TUNNEL_KEY,
 	DROP_UNKNOWN_NODE,
@@ -198,6 +200,13 @@ enum closed_class {
 	CLOSED_LINK_LOCAL,
 	CLOSED_MULTICAST,
 	CLOSED_DENIED,
+	CLOSED_UNLISTED, /* all that a VPC's list of allowed destinations leaves out */
+	CLOSED_METADATA, /* closed to a VPC that has no OPEN_METADATA for it */
+	/* Of one VPC: the destination is on its list, and takes the place of a wider
+	 * CLOSED_UNLISTED.
+	 */
+	OPEN_LISTED,
+	OPEN_METADATA, /* and lies behind CLOSED_METADATA */
 	CLOSED_CLASS_LEN,
 };
 

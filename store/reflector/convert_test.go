@@ -114,6 +114,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Finalizers: []string{v1alpha1.Finalizer}, Generation: 4},
 		Spec: v1alpha1.VPCSpec{
 			CIDRs: []string{"10.0.0.0/8"}, AllowedTenants: []string{"*"}, Egress: v1alpha1.EgressMasquerade, VNI: &want,
+			EgressAllow: []string{"203.0.113.0/24"}, EgressDeny: []string{"2001:db8::/32"},
 		},
 		Status: v1alpha1.VPCStatus{VNI: 9, Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready"}}},
 	})
@@ -123,6 +124,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 	wantRow := &store.VPC{
 		Meta: store.Meta{Generation: 4, Finalizer: true}, Name: "blue",
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, AllowedTenants: []string{"*"},
+		EgressAllow: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}, EgressDeny: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
 		EgressMasquerade: true, WantVNI: 9, VNI: 9, Ready: true, Reason: "Ready",
 	}
 	if diff := cmp.Diff(wantRow, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
@@ -262,6 +264,35 @@ func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
 				t.Errorf("HookPorts (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodTakesHostPortsOfContainersThatLast(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	row, err := Pod(&corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{
+			{Ports: []corev1.ContainerPort{{HostPort: 70, ContainerPort: 1}}},
+			{RestartPolicy: &always, Ports: []corev1.ContainerPort{{HostPort: 71, ContainerPort: 2, Protocol: corev1.ProtocolUDP}}},
+		},
+		Containers: []corev1.Container{
+			{Ports: []corev1.ContainerPort{{ContainerPort: 3}, {HostPort: 73, ContainerPort: 3, HostIP: "192.0.2.1"}}},
+			{Ports: []corev1.ContainerPort{
+				{HostPort: 74, ContainerPort: 4, HostIP: "0.0.0.0", Protocol: corev1.ProtocolSCTP},
+				{HostPort: 74, ContainerPort: 4, HostIP: "::", Protocol: corev1.ProtocolSCTP},
+				{HostPort: 75, ContainerPort: 5, HostIP: "nonsense"},
+			}},
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []store.HostPort{
+		{Protocol: "UDP", HostPort: 71, Port: 2},
+		{Protocol: "TCP", HostIP: netip.MustParseAddr("192.0.2.1"), HostPort: 73, Port: 3},
+		{Protocol: "SCTP", HostPort: 74, Port: 4},
+	}
+	if diff := cmp.Diff(want, row.HostPorts, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

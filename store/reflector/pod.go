@@ -4,6 +4,8 @@
 package reflector
 
 import (
+	"cmp"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -36,6 +38,7 @@ func Pod(in *corev1.Pod) (*store.Pod, error) {
 		NetworkProbes: hasNetworkProbes(&in.Spec),
 		ProbeTimeout:  probeTimeout(&in.Spec),
 		HookPorts:     hookPorts(&in.Spec),
+		HostPorts:     hostPorts(&in.Spec),
 	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {
 		row.OwnerUID = string(owner.UID)
@@ -162,4 +165,44 @@ func namedPort(name string, container *corev1.Container) int {
 		return 0
 	}
 	return number
+}
+
+// hostPorts are those of the containers that run for as long as the pod: the
+// regular ones and sidecars. Text that is no address is left to the API's schema.
+func hostPorts(spec *corev1.PodSpec) []store.HostPort {
+	var list []store.HostPort
+	add := func(container *corev1.Container) {
+		for _, port := range container.Ports {
+			row, ok := hostPort(port)
+			if ok && !slices.Contains(list, row) {
+				list = append(list, row)
+			}
+		}
+	}
+	for i := range spec.InitContainers {
+		always := spec.InitContainers[i].RestartPolicy
+		if always != nil && *always == corev1.ContainerRestartPolicyAlways {
+			add(&spec.InitContainers[i])
+		}
+	}
+	for i := range spec.Containers {
+		add(&spec.Containers[i])
+	}
+	return list
+}
+
+func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
+	row := store.HostPort{
+		Protocol: string(cmp.Or(port.Protocol, corev1.ProtocolTCP)), HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
+	}
+	if port.HostIP != "" {
+		ip, err := netip.ParseAddr(port.HostIP)
+		if err != nil {
+			return row, false
+		}
+		if !ip.IsUnspecified() {
+			row.HostIP = ip.Unmap()
+		}
+	}
+	return row, port.HostPort != 0
 }

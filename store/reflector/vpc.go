@@ -19,12 +19,22 @@ func VPC(in *v1alpha1.VPC) (*store.VPC, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert VPC %s: %w", in.Name, err)
 	}
+	allow, err := parsePrefixes(in.Spec.EgressAllow)
+	if err != nil {
+		return nil, fmt.Errorf("convert egressAllow of VPC %s: %w", in.Name, err)
+	}
+	deny, err := parsePrefixes(in.Spec.EgressDeny)
+	if err != nil {
+		return nil, fmt.Errorf("convert egressDeny of VPC %s: %w", in.Name, err)
+	}
 	row := &store.VPC{
 		Meta:             rowMeta(in),
 		Name:             in.Name,
 		Prefixes:         prefixes,
 		AllowedTenants:   slices.Clone(in.Spec.AllowedTenants),
 		EgressMasquerade: in.Spec.Egress == v1alpha1.EgressMasquerade,
+		EgressAllow:      allow,
+		EgressDeny:       deny,
 		VNI:              uint32(in.Status.VNI),
 	}
 	if in.Spec.VNI != nil {
@@ -45,7 +55,7 @@ func VNIClaim(in *v1alpha1.VNIClaim) (*store.VNIClaim, error) {
 }
 
 func parsePrefixes(texts []string) ([]netip.Prefix, error) {
-	prefixes := make([]netip.Prefix, 0, len(texts))
+	var prefixes []netip.Prefix
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {

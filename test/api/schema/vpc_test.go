@@ -22,6 +22,18 @@ func vpcRanges(cidrs ...string) func(*v1alpha1.VPC) {
 	return func(v *v1alpha1.VPC) { v.Spec.CIDRs = cidrs }
 }
 
+func lists(allow, deny []string) func(*v1alpha1.VPC) {
+	return func(v *v1alpha1.VPC) { v.Spec.EgressAllow, v.Spec.EgressDeny = allow, deny }
+}
+
+func manyHosts(n int) []string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("203.0.113.%d/32", i))
+	}
+	return list
+}
+
 func number(n int32) *int32 { return &n }
 
 func TestVPCIsChecked(t *testing.T) {
@@ -81,6 +93,15 @@ func TestVPCIsChecked(t *testing.T) {
 		{"every tenant", func(v *v1alpha1.VPC) { v.Spec.AllowedTenants = []string{v1alpha1.AnyTenant} }, ""},
 		{"a tenant without a name", func(v *v1alpha1.VPC) { v.Spec.AllowedTenants = []string{""} }, "allowedTenants"},
 		{"one tenant twice", func(v *v1alpha1.VPC) { v.Spec.AllowedTenants = []string{"a", "a"} }, "Duplicate value"},
+		{"destinations allowed and denied", lists([]string{"0.0.0.0/0", "169.254.169.254/32"}, []string{"::/0", "203.0.113.0/24"}), ""},
+		{"an empty list of allowed destinations", func(v *v1alpha1.VPC) { v.Spec.EgressAllow = []string{} }, ""}, // as good as none: the client leaves it out
+		{"an allowed destination with host bits", lists([]string{"203.0.113.1/24"}, nil), canonical},
+		{"an allowed destination without length", lists([]string{"203.0.113.1"}, nil), canonical},
+		{"a denied destination with host bits", lists(nil, []string{"2001:db8::1/32"}), canonical},
+		{"a denied destination that is a name", lists(nil, []string{"example.com"}), canonical},
+		{"a destination twice", lists(nil, []string{"203.0.113.0/24", "203.0.113.0/24"}), "Duplicate value"},
+		{"33 allowed destinations", lists(manyHosts(33), nil), "must have at most 32 items"},
+		{"32 of each", lists(manyHosts(32), manyHosts(32)), ""},
 		{"masquerade", func(v *v1alpha1.VPC) { v.Spec.Egress = v1alpha1.EgressMasquerade }, ""},
 		{"another egress", func(v *v1alpha1.VPC) { v.Spec.Egress = "All" }, "Unsupported value"},
 		{"the least VNI", func(v *v1alpha1.VPC) { v.Spec.VNI = number(1) }, ""},

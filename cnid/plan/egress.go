@@ -1,0 +1,96 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// closed adds what egress must not reach. Where two entries have one prefix,
+// the first class wins.
+func (b *builder) closed() {
+	seen := map[netip.Prefix]bool{}
+	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
+		for _, prefix := range prefixes {
+			if !seen[prefix] {
+				seen[prefix] = true
+				b.want.Datapath.Closed = append(b.want.Datapath.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
+			}
+		}
+	}
+	add(datapath.ClosedShadow, b.in.Shadows...)
+	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
+		add(datapath.ClosedDefaultVPC, vpc.Prefixes...)
+	}
+	add(datapath.ClosedService, b.in.ServiceRanges...)
+	add(datapath.ClosedLinkLocal, netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
+		// What means the node itself reaches even less far (RFC 1122 section
+		// 3.2.1.3, RFC 4291 section 2.5).
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))
+	// 224.0.0.0/3 has the multicast, the reserved and the broadcast space.
+	add(datapath.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
+	for _, row := range store.ListNodes(b.tx) {
+		for _, ip := range slices.Concat(row.Addresses, row.AllAddresses) {
+			add(datapath.ClosedNode, single(ip))
+		}
+	}
+	for _, ip := range b.in.Metadata {
+		add(datapath.ClosedMetadata, single(ip))
+	}
+	for _, vni := range slices.Sorted(maps.Keys(b.vpcs)) {
+		b.want.Datapath.Closed = append(b.want.Datapath.Closed, b.lists(vni, b.vpcs[vni].row)...)
+	}
+}
+
+// lists are the entries of one VPC's own lists. The datapath goes by the longest
+// prefix, and a denied range wins however short it is: so what is allowed inside
+// of one is left out. There is an entry for all of IPv4 beside one for all of
+// IPv6, because to the datapath IPv4 is a part of it.
+func (b *builder) lists(vni uint32, vpc *store.VPC) []datapath.ClosedPrefix {
+	if !vpc.EgressMasquerade || len(vpc.EgressDeny)+len(vpc.EgressAllow) == 0 {
+		return nil
+	}
+	classes := map[netip.Prefix]datapath.ClosedClass{}
+	for _, prefix := range []netip.Prefix{all4, all6} {
+		classes[prefix] = datapath.ClosedUnlisted
+		if len(vpc.EgressAllow) == 0 {
+			classes[prefix] = datapath.OpenListed
+		}
+	}
+	for _, prefix := range vpc.EgressAllow {
+		classes[prefix] = datapath.OpenListed
+		if prefix.IsSingleIP() && slices.Contains(b.in.Metadata, prefix.Addr()) {
+			classes[prefix] = datapath.OpenMetadata
+		}
+	}
+	maps.DeleteFunc(classes, func(prefix netip.Prefix, _ datapath.ClosedClass) bool { return covered(prefix, vpc.EgressDeny) })
+	for _, prefix := range vpc.EgressDeny {
+		classes[prefix] = datapath.ClosedDenied
+	}
+	var list []datapath.ClosedPrefix
+	for prefix, class := range classes {
+		list = append(list, datapath.ClosedPrefix{VNI: vni, Prefix: prefix, Class: class})
+	}
+	return list
+}
+
+// all4 and all6 are all addresses of a family.
+var (
+	all4 = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	all6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+)
+
+// covered says whether one of the ranges contains the whole of a prefix.
+func covered(prefix netip.Prefix, ranges []netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) })
+}
+
+// single is the prefix that has this address alone.
+func single(ip netip.Addr) netip.Prefix { return netip.PrefixFrom(ip, ip.BitLen()) }
