@@ -42,7 +42,8 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// Shadows are the ranges of shadow addresses, at most one per family.
 	Shadows []netip.Prefix
-	// SharedServices are those that every VPC reaches.
+	// SharedServices are those that every VPC reaches, beside those that
+	// SharedService objects name.
 	SharedServices []plan.ServiceRef
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +20,27 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-// reviewVPCs is how often the daemon looks for VPCs that it no longer needs to
-// follow, whatever happened.
-const reviewVPCs = 30 * time.Second
+// reviewParts is how often the daemon looks for parts of the API that it no
+// longer needs to follow, whatever happened.
+const reviewParts = 30 * time.Second
+
+// part of the API that comes and goes: a VPC, or a Service that is shared.
+type part struct{ vpc, namespace, service string }
+
+func (p part) scopes() []reflector.Scope {
+	if p.vpc != "" {
+		return []reflector.Scope{reflector.VPCNamed(p.vpc), reflector.SubnetsOfVPC(p.vpc), reflector.AddressesOfVPC(p.vpc)}
+	}
+	return []reflector.Scope{reflector.ServiceNamed(p.namespace, p.service), reflector.EndpointSlicesOf(p.namespace, p.service)}
+}
+
+// String says what it is, for the log.
+func (p part) String() string {
+	if p.vpc != "" {
+		return "VPC " + p.vpc
+	}
+	return "Service " + p.namespace + "/" + p.service
+}
 
 // sources keeps the store like the part of the API that this node needs: its
 // pods and Addresses, all Nodes, the shared Services, and every VPC that has an
@@ -34,9 +53,9 @@ type sources struct {
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// base are followed always, vpcs come and go.
-	base []*reflector.Source
-	vpcs map[string][]*reflector.Source
+	// base are followed always, parts come and go.
+	base  []*reflector.Source
+	parts map[part][]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
 	// changed is closed, and replaced, when a source has synced.
@@ -46,19 +65,13 @@ type sources struct {
 func newSources(cfg plan.Config, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
 	return &sources{
 		cfg: cfg, set: set, store: s, journal: j, log: log,
-		vpcs: map[string][]*reflector.Source{}, changed: make(chan struct{}),
+		parts: map[part][]*reflector.Source{}, changed: make(chan struct{}),
 	}
 }
 
 // start begins to follow what is needed always, until ctx ends.
 func (s *sources) start(ctx context.Context) error {
-	scopes := []reflector.Scope{reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes()}
-	services := slices.Concat(s.cfg.SharedServices, []plan.ServiceRef{s.cfg.APIServer})
-	for i, ref := range services {
-		if !slices.Contains(services[:i], ref) {
-			scopes = append(scopes, reflector.ServiceNamed(ref.Namespace, ref.Name), reflector.EndpointSlicesOf(ref.Namespace, ref.Name))
-		}
-	}
+	scopes := []reflector.Scope{reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(), reflector.SharedServices()}
 	base, err := s.follow(ctx, scopes)
 	if err != nil {
 		return err
@@ -103,11 +116,11 @@ func (s *sources) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// run follows the VPCs that are needed until ctx ends.
+// run follows the parts that are needed until ctx ends.
 func (s *sources) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		var needed map[string]bool
-		review, cancel := context.WithTimeout(ctx, reviewVPCs)
+		var needed map[part]bool
+		review, cancel := context.WithTimeout(ctx, reviewParts)
 		// An error means that it is time to look, or to end.
 		_ = s.store.Wait(review, func(tx store.ReadTx, _ *store.WatchSet) bool {
 			needed = s.needed(tx)
@@ -120,26 +133,30 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs that this node has something of.
-func (s *sources) needed(tx store.ReadTx) map[string]bool {
-	names := map[string]bool{s.cfg.DefaultVPC: true}
+// needed are the VPCs that this node has something of, and the Services that
+// are shared.
+func (s *sources) needed(tx store.ReadTx) map[part]bool {
+	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
 	for _, rec := range s.journal.Records() {
-		names[rec.VPC] = true
+		parts[part{vpc: rec.VPC}] = true
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
-		names[row.VPC] = true
+		parts[part{vpc: row.VPC}] = true
 	}
-	return names
+	for _, ref := range append(plan.SharedServices(tx, s.cfg), s.cfg.APIServer) {
+		parts[part{namespace: ref.Namespace, service: ref.Name}] = true
+	}
+	return parts
 }
 
-func (s *sources) follows(names map[string]bool) bool {
+func (s *sources) follows(parts map[part]bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.vpcs) != len(names) {
+	if len(s.parts) != len(parts) {
 		return false
 	}
-	for name := range names {
-		if s.vpcs[name] == nil {
+	for p := range parts {
+		if s.parts[p] == nil {
 			return false
 		}
 	}
@@ -147,51 +164,53 @@ func (s *sources) follows(names map[string]bool) bool {
 }
 
 // adjust stops outside of the lock, because stopping waits for the source.
-func (s *sources) adjust(ctx context.Context, needed map[string]bool) {
+func (s *sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
-	following := slices.Sorted(maps.Keys(s.vpcs))
+	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
 	s.mu.Unlock()
-	for _, name := range following {
-		if needed[name] {
+	for _, p := range following {
+		if needed[p] {
 			continue
 		}
 		s.mu.Lock()
-		stopping := s.vpcs[name]
-		delete(s.vpcs, name)
+		stopping := s.parts[p]
+		delete(s.parts, p)
 		s.mu.Unlock()
 		for _, source := range stopping {
 			source.Stop()
 		}
-		s.log.Info("no longer following VPC", "vpc", name)
+		s.log.Info("no longer following a part of the API", "part", p.String())
 	}
-	for _, name := range slices.Sorted(maps.Keys(needed)) {
-		if slices.Contains(following, name) {
+	for _, p := range slices.SortedFunc(maps.Keys(needed), comparePart) {
+		if slices.Contains(following, p) {
 			continue
 		}
-		list, err := s.follow(ctx, []reflector.Scope{reflector.VPCNamed(name), reflector.SubnetsOfVPC(name), reflector.AddressesOfVPC(name)})
+		list, err := s.follow(ctx, p.scopes())
 		if err != nil {
-			s.log.Error("can't follow VPC", "vpc", name, "error", err)
+			s.log.Error("can't follow a part of the API", "part", p.String(), "error", err)
 			continue
 		}
 		s.mu.Lock()
-		s.vpcs[name] = list
+		s.parts[p] = list
 		s.mu.Unlock()
 		s.broadcast()
-		s.log.Info("following VPC", "vpc", name)
+		s.log.Info("following a part of the API", "part", p.String())
 	}
 }
+
+func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
 
 // synced says whether everything that this node needs had been read at some
 // time; the channel is closed when that may have changed.
 func (s *sources) synced() (bool, <-chan struct{}) {
-	var needed map[string]bool
+	var needed map[part]bool
 	s.store.View(func(tx store.ReadTx) { needed = s.needed(tx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.complete {
 		s.complete = len(s.base) > 0 && allSynced(s.base)
-		for name := range needed {
-			s.complete = s.complete && s.vpcs[name] != nil && allSynced(s.vpcs[name])
+		for p := range needed {
+			s.complete = s.complete && s.parts[p] != nil && allSynced(s.parts[p])
 		}
 	}
 	return s.complete, s.changed
@@ -201,7 +220,8 @@ func (s *sources) synced() (bool, <-chan struct{}) {
 func (s *sources) vpcSynced(vpc string) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.vpcs[vpc] != nil && allSynced(s.vpcs[vpc]), s.changed
+	list := s.parts[part{vpc: vpc}]
+	return list != nil && allSynced(list), s.changed
 }
 
 // baseSynced says whether the node's own pods and Addresses have been read.

@@ -90,6 +90,9 @@ func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	for _, network := range store.ListNetworks(tx) {
 		add("Network", network.Ready, network.Reason)
 	}
+	for _, shared := range store.ListSharedServices(tx) {
+		add("SharedService", shared.Ready, shared.Reason)
+	}
 	for pod := range store.AllPods(tx) {
 		add("Pod", pod.Terminal || pod.Reason == v1alpha1.AttachedReason, pod.Reason)
 	}

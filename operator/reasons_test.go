@@ -159,7 +159,7 @@ func aNetwork(name, vpc string) func(r *rig) client.Object {
 
 // scenes happen one after the other; later ones use what earlier ones made.
 func scenes() []scene {
-	return slices.Concat(vpcScenes(), subnetScenes(), networkScenes(), podScenes())
+	return slices.Concat(vpcScenes(), subnetScenes(), networkScenes(), sharedServiceScenes(), podScenes())
 }
 
 func vpcScenes() []scene {
@@ -236,6 +236,29 @@ func networkScenes() []scene {
 	}
 }
 
+// sharing makes a SharedService of a Service, and the Service unless it is nil.
+func sharing(name string, service *corev1.ServiceSpec, labels map[string]string) func(r *rig) client.Object {
+	return func(r *rig) client.Object {
+		if service != nil {
+			r.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "reasons", Name: name, Labels: labels}, Spec: *service})
+		}
+		object := &v1alpha1.SharedService{
+			ObjectMeta: metav1.ObjectMeta{Name: "reasons-" + name}, Spec: v1alpha1.SharedServiceSpec{Namespace: "reasons", Name: name},
+		}
+		r.create(object)
+		return object
+	}
+}
+
+func sharedServiceScenes() []scene {
+	web := &corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
+	return []scene{
+		{v1alpha1.ServiceNotFoundReason, "SharedService", sharing("missing", nil, nil)},
+		{v1alpha1.ServiceOfNetworkReason, "SharedService", sharing("tenants", web, map[string]string{arktosv1.NetworkLabel: "n"})},
+		{v1alpha1.ServiceNotServedReason, "SharedService", sharing("headless", &corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}, nil)},
+	}
+}
+
 func podScenes() []scene {
 	return []scene{
 		{v1alpha1.NICInvalidReason, "Pod", aPod("invalid", "n", `{name: eth0}`)},
@@ -280,6 +303,8 @@ func says(object client.Object, reason string) error {
 	case *v1alpha1.Subnet:
 		return ready(object.Status.Conditions, reason)
 	case *arktosv1.Network:
+		return ready(object.Status.Conditions, reason)
+	case *v1alpha1.SharedService:
 		return ready(object.Status.Conditions, reason)
 	case *corev1.Pod:
 		return told(reason)(object)

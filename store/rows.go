@@ -213,6 +213,17 @@ type Service struct {
 	Ports      []ServicePort
 }
 
+// SharedService is the row of a SharedService object. Key: Name.
+type SharedService struct {
+	Meta
+	Name string
+	// ServiceNamespace and ServiceName name the Service, which need not exist.
+	ServiceNamespace, ServiceName string
+	Ready                         bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
 // ServicePort is one port of a Service.
 type ServicePort struct {
 	Name string

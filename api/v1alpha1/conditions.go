@@ -50,6 +50,14 @@ const (
 	TenantNotAllowedReason = "TenantNotAllowed"
 	// NoReadySubnetReason (Network): the VPC has no Ready subnet.
 	NoReadySubnetReason = "NoReadySubnet"
+
+	// ServiceNotFoundReason (SharedService): the Service does not exist.
+	ServiceNotFoundReason = "ServiceNotFound"
+	// ServiceOfNetworkReason (SharedService): the Service belongs to a VPC.
+	ServiceOfNetworkReason = "ServiceOfNetwork"
+	// ServiceNotServedReason (SharedService): the Service has no ClusterIP, or
+	// no port of TCP or UDP.
+	ServiceNotServedReason = "ServiceNotServed"
 )
 
 // Reasons of the pod condition NetworkReadyCondition, and of the Warning

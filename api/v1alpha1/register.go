@@ -20,6 +20,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Address{}, &AddressList{},
 		&VNIClaim{}, &VNIClaimList{},
 		&RollCall{}, &RollCallList{},
+		&SharedService{}, &SharedServiceList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -86,7 +86,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
-	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches")
+	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
 	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services, closed to every VPC that does not list them by themselves in spec.egressAllow")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")

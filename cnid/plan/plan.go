@@ -51,7 +51,8 @@ type Config struct {
 	Shadows []netip.Prefix
 	// ServiceRanges are the cluster's service ranges.
 	ServiceRanges []netip.Prefix
-	// SharedServices are those that every VPC reaches.
+	// SharedServices are those that every VPC reaches, beside those that
+	// SharedService objects name.
 	SharedServices []ServiceRef
 	// APIServer is the Service whose backends the node itself must reach under
 	// their real addresses.

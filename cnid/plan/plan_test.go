@@ -368,6 +368,33 @@ func TestSharedServicesHaveReadyBackendsOfTheirFamilyAndPort(t *testing.T) {
 	}
 }
 
+func TestServicesThatObjectsNameAreSharedToo(t *testing.T) {
+	push := store.ServicePort{Name: "push", Protocol: "TCP", Port: 9091}
+	ends := []store.ServicePort{{Name: "push", Protocol: "TCP", Port: 1091}}
+	shared := func(namespace, name string) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			return store.PutSharedService(tx, &store.SharedService{
+				Meta: store.Meta{UID: name}, Name: name, ServiceNamespace: namespace, ServiceName: name,
+			})
+		}
+	}
+	tenants := func(tx store.Tx) error {
+		return store.PutService(tx, &store.Service{
+			Meta: store.Meta{UID: "tenants"}, Namespace: "blue", Name: "tenants", Network: "net", ClusterIPs: ips("10.96.0.21"), Ports: []store.ServicePort{push},
+		})
+	}
+	w := newWorld(t,
+		service("monitoring", "push", []string{"10.96.0.20"}, push), slice("monitoring", "push", "a", ends, ready("10.244.0.20")),
+		service("monitoring", "unshared", []string{"10.96.0.22"}, push), slice("monitoring", "unshared", "b", ends, ready("10.244.0.20")),
+		tenants, slice("blue", "tenants", "c", ends, ready("10.244.0.20")),
+		shared("monitoring", "push"), shared("blue", "tenants"), shared("nowhere", "missing"),
+	)
+	want := []datapath.Service{{VIP: ip("10.96.0.20"), Port: 9091, Proto: 6, Backends: []datapath.Backend{{IP: ip("10.244.0.20"), Port: 1091}}}}
+	if diff := cmp.Diff(want, w.build().Datapath.Services, byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestTheNodeTakesOneAddressPerFamilyTheOldest(t *testing.T) {
 	own := func(addr string, age int) func(store.Tx) error {
 		return func(tx store.Tx) error {

@@ -17,9 +17,9 @@ import (
 // services adds the virtual addresses of the shared services, with those of
 // their ready endpoints that have the family of the address.
 func (b *builder) services() {
-	for _, ref := range b.in.SharedServices {
+	for _, ref := range SharedServices(b.tx, b.in.Config) {
 		row := store.GetService(b.tx, ref.Namespace, ref.Name)
-		if row == nil {
+		if row == nil || row.Network != "" { // one of a VPC has backends there
 			continue
 		}
 		for _, vip := range row.ClusterIPs {
@@ -32,6 +32,18 @@ func (b *builder) services() {
 			}
 		}
 	}
+}
+
+// SharedServices are those of the configuration and those that SharedServices
+// name, each once.
+func SharedServices(tx store.ReadTx, cfg Config) []ServiceRef {
+	list := slices.Clone(cfg.SharedServices)
+	for _, row := range store.ListSharedServices(tx) {
+		if ref := (ServiceRef{Namespace: row.ServiceNamespace, Name: row.ServiceName}); !slices.Contains(list, ref) {
+			list = append(list, ref)
+		}
+	}
+	return list
 }
 
 // protocol returns the number of a protocol that the datapath serves, or 0.

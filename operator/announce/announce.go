@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce tells in events what the Ready conditions of VPCs, Subnets
-// and Networks come to say, so that `kubectl describe` and `kubectl events`
+// Package announce tells in events what the Ready conditions of VPCs, Subnets,
+// Networks and SharedServices come to say, so that `kubectl describe` and `kubectl events`
 // show when it changed. Pods and nodes are told by their own controllers.
 package announce
 
@@ -74,6 +74,8 @@ func verdictOf(row any) verdict {
 		return verdict{&v1alpha1.VPC{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
 	case *store.Subnet:
 		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+	case *store.SharedService:
+		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
 	case *store.Network:
 		return verdict{&arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
 	}

@@ -94,6 +94,7 @@ func kinds() []kind {
 		kindOf(&corev1.Node{}, nodes()),
 		kindOf(&v1alpha1.VNIClaim{}, vniClaims()),
 		kindOf(&v1alpha1.RollCall{}, rollCalls()),
+		kindOf(&v1alpha1.SharedService{}, sharedServices()),
 		kindOf(&v1alpha1.VPC{}, vpcs()),
 		kindOf(&v1alpha1.Subnet{}, subnets()),
 		kindOf(&v1alpha1.Address{}, addresses()),
@@ -140,6 +141,17 @@ func rollCalls() table[*v1alpha1.RollCall, store.RollCall] {
 		get:     func(tx store.ReadTx, o *v1alpha1.RollCall) *store.RollCall { return store.GetRollCall(tx, o.Name) },
 		put:     store.PutRollCall,
 		remove:  without(func(tx store.Tx, o *v1alpha1.RollCall) { store.DeleteRollCall(tx, o.Name, string(o.UID)) }),
+	}
+}
+
+func sharedServices() table[*v1alpha1.SharedService, store.SharedService] {
+	return table[*v1alpha1.SharedService, store.SharedService]{
+		convert: reflector.SharedService,
+		get: func(tx store.ReadTx, o *v1alpha1.SharedService) *store.SharedService {
+			return store.GetSharedService(tx, o.Name)
+		},
+		put:    store.PutSharedService,
+		remove: without(func(tx store.Tx, o *v1alpha1.SharedService) { store.DeleteSharedService(tx, o.Name, string(o.UID)) }),
 	}
 }
 

@@ -78,6 +78,9 @@ func kindOf(obj client.Object) (kind, error) {
 	case *v1alpha1.RollCall:
 		return define("RollCall", listOf[v1alpha1.RollCallList], RollCall, store.PutRollCall,
 			func(tx store.Tx, id objectID) { store.DeleteRollCall(tx, id.name, id.uid) }), nil
+	case *v1alpha1.SharedService:
+		return define("SharedService", listOf[v1alpha1.SharedServiceList], SharedService, store.PutSharedService,
+			func(tx store.Tx, id objectID) { store.DeleteSharedService(tx, id.name, id.uid) }), nil
 	case *arktosv1.Network:
 		return define("Network", listOf[arktosv1.NetworkList], Network, store.PutNetwork,
 			func(tx store.Tx, id objectID) { store.DeleteNetwork(tx, id.namespace, id.name, id.uid) }), nil

@@ -60,6 +60,11 @@ func Nodes() Scope {
 	return Scope{Object: &corev1.Node{}}
 }
 
+// SharedServices is the scope of all SharedServices.
+func SharedServices() Scope {
+	return Scope{Object: &v1alpha1.SharedService{}}
+}
+
 // ServiceNamed is the scope of one Service.
 func ServiceNamed(namespace, name string) Scope {
 	return Scope{

@@ -144,9 +144,10 @@ func TestTheOperatorLivesOnItsRights(t *testing.T) {
 	subnet := &v1alpha1.Subnet{ObjectMeta: meta, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}}}
 	network := &arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: name}}
 	served, refused := newPod("served", name), newPod("refused", "nowhere")
+	shared := &v1alpha1.SharedService{ObjectMeta: meta, Spec: v1alpha1.SharedServiceSpec{Namespace: "default", Name: "kubernetes"}}
 	for _, object := range []client.Object{
 		node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
-		vpc, subnet, network, served, refused,
+		vpc, subnet, network, served, refused, shared,
 	} {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatalf("create %T: %v", object, err)
@@ -155,6 +156,10 @@ func TestTheOperatorLivesOnItsRights(t *testing.T) {
 	until(t, "the pod has its addresses", func(ctx context.Context) (bool, error) {
 		err := admin.Get(ctx, client.ObjectKeyFromObject(served), served)
 		return served.Annotations[v1alpha1.AttachmentsAnnotation] != "", err
+	})
+	until(t, "the shared Service is found usable", func(ctx context.Context) (bool, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(shared), shared)
+		return len(shared.Status.ClusterIPs) > 0, err
 	})
 	until(t, "the other has an event that says why not", func(ctx context.Context) (bool, error) {
 		var events corev1.EventList
@@ -168,7 +173,7 @@ func TestTheOperatorLivesOnItsRights(t *testing.T) {
 	})
 
 	// Without the node, nothing can be there that holds the addresses.
-	for _, object := range []client.Object{served, refused, node, network, subnet, vpc} {
+	for _, object := range []client.Object{served, refused, shared, node, network, subnet, vpc} {
 		if err := admin.Delete(t.Context(), object, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatalf("delete %T: %v", object, err)
 		}

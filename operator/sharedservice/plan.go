@@ -1,0 +1,43 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sharedservice
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// decision is what the status is to say.
+type decision struct {
+	clusterIPs      []string
+	ready           bool
+	reason, message string
+}
+
+func decide(tx store.ReadTx, namespace, name string) decision {
+	service := store.GetService(tx, namespace, name)
+	refuse := func(reason, format string, args ...any) decision {
+		return decision{reason: reason, message: fmt.Sprintf("Service %s/%s ", namespace, name) + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case service == nil:
+		return refuse(v1alpha1.ServiceNotFoundReason, "does not exist")
+	case service.Network != "":
+		return refuse(v1alpha1.ServiceOfNetworkReason, "belongs to Network %s; only Services of the default VPC can be shared", service.Network)
+	case len(service.ClusterIPs) == 0:
+		return refuse(v1alpha1.ServiceNotServedReason, "has no ClusterIP; a headless one can't be shared")
+	case !slices.ContainsFunc(service.Ports, served):
+		return refuse(v1alpha1.ServiceNotServedReason, "has no port of TCP or UDP")
+	}
+	d := decision{ready: true, reason: v1alpha1.ReadyReason, message: "pods of every VPC reach the Service at its ClusterIPs"}
+	for _, ip := range service.ClusterIPs {
+		d.clusterIPs = append(d.clusterIPs, ip.String())
+	}
+	return d
+}
+
+func served(port store.ServicePort) bool { return port.Protocol == "TCP" || port.Protocol == "UDP" }

@@ -1,0 +1,19 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sharedservice
+
+import (
+	"context"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/status"
+)
+
+func (r *Reconciler) writeStatus(ctx context.Context, shared *v1alpha1.SharedService, d decision) error {
+	before := shared.DeepCopy()
+	shared.Status.ClusterIPs = d.clusterIPs
+	shared.Status.ObservedGeneration = shared.Generation
+	status.SetCondition(&shared.Status.Conditions, shared.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return status.Patch(ctx, r.Client, before, shared)
+}

@@ -1,0 +1,34 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "slices"
+
+var sharedServices = &table[SharedService]{
+	name: "sharedservice",
+	key:  func(s *SharedService) []byte { return textKey(s.Name) },
+	meta: func(s *SharedService) *Meta { return &s.Meta },
+}
+
+// GetSharedService returns the SharedService object of that name, or nil.
+func GetSharedService(tx ReadTx, name string) *SharedService {
+	return sharedServices.get(tx, textKey(name))
+}
+
+// ListSharedServices returns all SharedService objects by name.
+func ListSharedServices(tx ReadTx) []*SharedService {
+	return slices.Collect(sharedServices.all(tx))
+}
+
+// PutSharedService inserts or replaces a SharedService.
+func PutSharedService(tx Tx, row *SharedService) error {
+	_, err := sharedServices.put(tx, row)
+	return err
+}
+
+// DeleteSharedService removes a SharedService if it has that UID, and reports
+// whether it did.
+func DeleteSharedService(tx Tx, name, uid string) bool {
+	return sharedServices.remove(tx, textKey(name), uid) != nil
+}
