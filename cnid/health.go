@@ -125,7 +125,7 @@ func (s *syncer) problems(failure error) []problem {
 func (k *kernel) traffic() netfilter.Traffic {
 	t := netfilter.Traffic{
 		PodDevices: netdev.PodDevices, NodeDevice: netdev.NodeDevice, TunnelPort: k.cfg.TunnelPort,
-		Underlay: k.underlay.Device,
+		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,
 	}
 	if k.pushOn() == 0 {
 		t.Tunnel = k.tunnel // elsewhere the host's stack sees nothing of it

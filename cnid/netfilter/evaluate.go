@@ -32,6 +32,9 @@ type sample struct {
 type foreignChain struct {
 	*nftables.Chain
 	rules []*nftables.Rule
+	// command is how people change a base chain of legacy iptables; "" for one
+	// of nf_tables.
+	command string
 }
 
 // foreignTable are the chains of one table, by name.

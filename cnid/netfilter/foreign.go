@@ -26,11 +26,14 @@ type Traffic struct {
 	// tunnel.
 	Underlay string
 	Tunnel   netip.Addr
+	// HostPorts says that ports of the node lead to pods.
+	HostPorts bool
 }
 
 // Block is a chain of somebody else that drops what must get through.
 type Block struct {
-	// Chain is the base chain, as nft(8) names it: family, table, chain.
+	// Chain is the base chain, as nft(8) names it: family, table, chain; for one
+	// of legacy iptables: the command, table, chain.
 	Chain string
 	// Drops says what is dropped, for a person.
 	Drops string
@@ -44,16 +47,20 @@ func (b Block) String() string {
 }
 
 // Blocks reads the other tables of the current network namespace and returns
-// the chains that drop our packets for certain. Rules in legacy iptables are
-// not seen; of a rule that asks for more than devices, addresses, protocol and
+// the chains that drop our packets for certain, those of legacy iptables
+// included. Of a rule that asks for more than devices, addresses, protocol and
 // state it is not known whether it matches.
 func Blocks(t Traffic) ([]Block, error) {
 	tables, err := foreignTables(&nftables.Conn{})
 	if err != nil {
 		return nil, err
 	}
+	legacy, err := legacyTables()
+	if err != nil {
+		return nil, err
+	}
 	var list []Block
-	for _, table := range tables {
+	for _, table := range append(tables, legacy...) {
 		for _, base := range table.bases() {
 			list = append(list, table.blocks(base, t)...)
 		}
@@ -67,8 +74,9 @@ type crossing struct {
 	hook    *nftables.ChainHook
 	what    string
 	samples []sample
-	// conditions are what rules must match to let it through.
-	conditions []string
+	// conditions are what rules must match to let it through, in the words of
+	// nft and of iptables.
+	conditions, legacy []string
 }
 
 func (t Traffic) crossings() []crossing {
@@ -82,9 +90,17 @@ func (t Traffic) crossings() []crossing {
 				sample{family: family, in: peer, out: pod, destination: address, state: ctEstablished})
 		}
 	}
+	if t.HostPorts {
+		for _, shadow := range t.Shadows {
+			forwarded = append(forwarded, sample{
+				family: familyOf(shadow), in: t.Underlay, out: pod, destination: shadow.Addr().Next(), state: ctNew,
+			})
+		}
+	}
 	list := []crossing{{
 		nftables.ChainHookForward, "packets that pods exchange with what is outside of their VPC", forwarded,
 		[]string{fmt.Sprintf(`iifname "%s*"`, t.PodDevices), fmt.Sprintf(`oifname "%s*"`, t.PodDevices)},
+		[]string{fmt.Sprintf("-i %s+", t.PodDevices), fmt.Sprintf("-o %s+", t.PodDevices)},
 	}}
 	if !t.Tunnel.IsValid() {
 		return list
@@ -98,6 +114,7 @@ func (t Traffic) crossings() []crossing {
 		nftables.ChainHookInput, "packets that pods of other nodes send, which come by VXLAN",
 		[]sample{tunnel},
 		[]string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
+		[]string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
 	})
 }
 
@@ -112,16 +129,28 @@ func (t foreignTable) blocks(base foreignChain, traffic Traffic) []Block {
 			if !sees(base.Table.Family, p.family) || !t.drops(base, p) {
 				continue
 			}
-			name := fmt.Sprintf("%s %s %s", familyName(base.Table.Family), base.Table.Name, base.Name)
-			block := Block{Chain: name, Drops: c.what}
-			for _, condition := range c.conditions {
-				block.Rules = append(block.Rules, fmt.Sprintf("nft insert rule %s %s accept", name, condition))
-			}
-			list = append(list, block)
+			list = append(list, base.block(c))
 			break
 		}
 	}
 	return list
+}
+
+// block says how to let something through a chain that drops it.
+func (base foreignChain) block(c crossing) Block {
+	if base.command != "" {
+		b := Block{Chain: fmt.Sprintf("%s %s %s", base.command, base.Table.Name, base.Name), Drops: c.what}
+		for _, condition := range c.legacy {
+			b.Rules = append(b.Rules, fmt.Sprintf("%s -t %s -I %s %s -j ACCEPT", base.command, base.Table.Name, base.Name, condition))
+		}
+		return b
+	}
+	name := fmt.Sprintf("%s %s %s", familyName(base.Table.Family), base.Table.Name, base.Name)
+	b := Block{Chain: name, Drops: c.what}
+	for _, condition := range c.conditions {
+		b.Rules = append(b.Rules, fmt.Sprintf("nft insert rule %s %s accept", name, condition))
+	}
+	return b
 }
 
 // sees says whether a table of that family sees packets of that protocol.

@@ -4,8 +4,10 @@
 package netfilter
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -155,6 +157,116 @@ func TestIptablesRulesOfTheNewKindAreUnderstood(t *testing.T) {
 		}
 		if found, err := Blocks(testTraffic()); err != nil || len(found) != 0 {
 			t.Errorf("after the remedy: %v, %v", found, err)
+		}
+		return nil
+	})
+}
+
+func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T) {
+	for _, command := range []string{"iptables-legacy", "ip6tables-legacy"} {
+		if _, err := exec.LookPath(command); err != nil {
+			t.Skipf("missing feature: %s is not installed", command)
+		}
+	}
+	const v4, v6 = "iptables-legacy ", "ip6tables-legacy "
+	const forward4, forward6 = "iptables-legacy filter FORWARD", "ip6tables-legacy filter FORWARD"
+	for _, c := range []struct {
+		name     string
+		commands []string
+		want     string
+	}{
+		{"nothing", nil, ""},
+		{"a table without rules", []string{v4 + "-P FORWARD ACCEPT"}, ""},
+		{"a policy", []string{v4 + "-P FORWARD DROP"}, forward4},
+		{"a policy of each family", []string{v4 + "-P FORWARD DROP", v6 + "-P FORWARD DROP"}, forward6 + ", " + forward4},
+		{"a policy, established accepted", []string{
+			v4 + "-P FORWARD DROP", v4 + "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+		}, forward4},
+		{"a policy, what is ours accepted", []string{
+			v4 + "-P FORWARD DROP", v4 + "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", v4 + "-A FORWARD -i alv+ -j ACCEPT",
+		}, ""},
+		{"a policy, others accepted", []string{v4 + "-P FORWARD DROP", v4 + "-A FORWARD -i docker0 -j ACCEPT", v4 + "-A FORWARD -o docker0 -j ACCEPT"}, forward4},
+		{"a policy, our addresses accepted", []string{
+			v6 + "-P FORWARD DROP", v6 + "-A FORWARD -s fd41:6c69:6f74:6801::/64 -j ACCEPT", v6 + "-A FORWARD -d fd41:6c69:6f74:6801::/64 -j ACCEPT",
+		}, ""},
+		{"a chain below that accepts", []string{
+			v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -j ACCEPT", v4 + "-A FORWARD -i alv+ -j ours", v4 + "-A FORWARD -o alv+ -g ours",
+		}, ""},
+		{"a chain below that returns", []string{v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -j RETURN", v4 + "-A FORWARD -j ours"}, forward4},
+		{"a rejection in a chain below", []string{v4 + "-N rest", v4 + "-A rest -j REJECT", v4 + "-A FORWARD -j rest"}, forward4},
+		{"a drop of everything but another device", []string{v4 + "-A FORWARD ! -i docker0 -j DROP"}, forward4},
+		{"a drop of something else", []string{v4 + "-A FORWARD -i docker0 -j DROP", v4 + "-A FORWARD -p tcp --dport 25 -j DROP"}, ""},
+		{"a rule that only counts", []string{v4 + "-A FORWARD -i alv+"}, ""},
+		{"an input without the tunnel", []string{v4 + "-P INPUT DROP", v4 + "-A INPUT -p tcp --dport 22 -j ACCEPT"}, "iptables-legacy filter INPUT"},
+		{"another table", []string{v4 + "-t mangle -P FORWARD DROP"}, "iptables-legacy mangle FORWARD"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testnet.In(t, testnet.New(t), func() error {
+				apply(t, testState())
+				if err := commands(c.commands...); err != nil {
+					return err
+				}
+				found, err := Blocks(testTraffic())
+				if err != nil {
+					return err
+				}
+				var names []string
+				for _, b := range found {
+					names = append(names, b.Chain)
+					if err := commands(b.Rules...); err != nil {
+						return err
+					}
+				}
+				if strings.Join(names, ", ") != c.want {
+					t.Errorf("blocking chains are %q, want %q", names, c.want)
+				}
+				if found, err = Blocks(testTraffic()); err != nil || len(found) != 0 {
+					t.Errorf("after the remedy: %v, %v", found, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// commands runs command lines in the calling thread's network namespace.
+func commands(lines ...string) error {
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", line, err, out)
+		}
+	}
+	return nil
+}
+
+func TestLookingForBlocksMakesNoLegacyTable(t *testing.T) {
+	testnet.In(t, testnet.New(t), func() error {
+		if _, err := Blocks(testTraffic()); err != nil {
+			return err
+		}
+		for _, f := range legacyFamilies {
+			text, err := os.ReadFile(f.names)
+			if err != nil && !errors.Is(err, os.ErrNotExist) || len(text) > 0 {
+				t.Errorf("%s has %q, %v", f.names, text, err)
+			}
+		}
+		return nil
+	})
+}
+
+func TestAChainThatKeepsOthersFromOpeningIsFoundWhenPodsHavePortsOfTheNode(t *testing.T) {
+	testnet.In(t, testnet.New(t), func() error {
+		apply(t, testState())
+		if err := nft("table inet fw { chain through { " + forwardDrop + "iifname \"alv*\" accept\nct state established,related accept\n}\n}"); err != nil {
+			return err
+		}
+		for _, ports := range []bool{false, true} {
+			traffic := testTraffic()
+			traffic.HostPorts = ports
+			if found, err := Blocks(traffic); err != nil || (len(found) > 0) != ports {
+				t.Errorf("with ports %v: %v, %v", ports, found, err)
+			}
 		}
 		return nil
 	})
