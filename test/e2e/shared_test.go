@@ -4,14 +4,20 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -80,4 +86,86 @@ func (e *env) allowListingPods(t *testing.T, namespace string) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}},
 		})
+}
+
+func TestASharedServiceIsReachedFromEveryVPCAndNothingElseIs(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	namespace := e.plainNamespace(t)
+	service, unshared := unsharedService(namespace), unsharedService(namespace)
+	service.Name = "shared"
+	e.Make(t, service, unshared)
+	backends := []*corev1.Pod{
+		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithLabel("app", "unshared")),
+		scene.Pod(namespace, "two", scene.OnNode(second), scene.WithLabel("app", "unshared")),
+	}
+	e.Run(t, backends...)
+	tenant := e.Tenant(t, stage.Overlapping("user"))
+	asker := tenant.Pod("asker", scene.OnNode(second))
+	e.Run(t, asker)
+	var targets, others []string
+	for _, ip := range service.Spec.ClusterIPs {
+		targets = append(targets, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(ip))...)
+		others = append(others, scene.TargetPort("connect", netip.MustParseAddr(ip), kubeletPort), scene.Target("icmp", netip.MustParseAddr(ip)))
+	}
+	for _, ip := range unshared.Spec.ClusterIPs {
+		others = append(others, scene.Targets(scene.Protocols(), netip.MustParseAddr(ip))...)
+	}
+	for _, backend := range backends {
+		others = append(others, scene.Targets(scene.Protocols(), scene.IPs(backend)...)...)
+	}
+	if len(service.Spec.ClusterIPs) != 2 {
+		t.Fatalf("the Service has ClusterIPs %v, want two", service.Spec.ClusterIPs)
+	}
+	e.expectSilence(t, asker, targets...)
+
+	object := &v1alpha1.SharedService{
+		ObjectMeta: metav1.ObjectMeta{Name: unique("shared")}, Spec: v1alpha1.SharedServiceSpec{Namespace: namespace, Name: "not-yet"},
+	}
+	e.Make(t, object)
+	e.awaitShared(t, object, v1alpha1.ServiceNotFoundReason)
+	before := object.DeepCopy()
+	object.Spec.Name = service.Name
+	if err := e.Client.Patch(within(t, patience), object, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitShared(t, object, v1alpha1.ReadyReason)
+	e.awaitReach(t, asker, true, targets[0])
+	results, err := e.Ask(within(t, patience), asker, answerTime, targets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if !result.OK {
+			t.Errorf("no answer from %s: %s", result.Target, result.Error)
+		}
+	}
+	t.Run("by its name", func(t *testing.T) {
+		out := e.InPod(t, asker, scene.Tool, "resolve", service.Name+"."+namespace+".svc.cluster.local")
+		if !strings.Contains(out, service.Spec.ClusterIP) {
+			t.Errorf("the name resolves to %q, want %s", out, service.Spec.ClusterIP)
+		}
+	})
+	t.Run("nothing else", func(t *testing.T) { e.expectSilence(t, asker, others...) })
+	t.Run("and no longer than the object is there", func(t *testing.T) {
+		if err := e.Delete(within(t, patience), object); err != nil {
+			t.Fatal(err)
+		}
+		e.awaitReach(t, asker, false, targets[0])
+		e.expectSilence(t, asker, targets...)
+	})
+}
+
+// awaitShared waits until the condition Ready has a reason.
+func (e *env) awaitShared(t *testing.T, object *v1alpha1.SharedService, reason string) {
+	t.Helper()
+	err := scene.Until(within(t, patience), "SharedService to be "+reason, func(ctx context.Context) (bool, string, error) {
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		condition := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.ReadyCondition)
+		return condition != nil && condition.Reason == reason, fmt.Sprint(object.Status.Conditions), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

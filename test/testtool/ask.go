@@ -19,6 +19,7 @@ import (
 func probeCommand() *cobra.Command {
 	var timeout time.Duration
 	var text string
+	var port uint16
 	command := &cobra.Command{
 		Use:   "probe TARGET...",
 		Short: "Ask many targets at once and print one JSON line for each, in the order given",
@@ -27,7 +28,7 @@ func probeCommand() *cobra.Command {
 			"Each is tried until it answers or the time is over. The exit code is 0 whatever the answers are.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, targets []string) error {
-			ctx, cancel := within(probe.WithText(command.Context(), text), timeout)
+			ctx, cancel := within(probe.WithSourcePort(probe.WithText(command.Context(), text), port), timeout)
 			defer cancel()
 			for _, result := range askAll(ctx, targets) {
 				if err := printJSON(command.OutOrStdout(), result); err != nil {
@@ -39,6 +40,7 @@ func probeCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to try")
 	command.Flags().StringVar(&text, "text", "", "line to send to TCP and UDP targets")
+	command.Flags().Uint16Var(&port, "source-port", 0, "port to ask UDP targets from; 0 is any")
 	return command
 }
 

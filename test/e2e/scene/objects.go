@@ -110,6 +110,14 @@ func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
 }
 
+// WithHostPort opens a port of the node for one of the pod's ports.
+func WithHostPort(protocol corev1.Protocol, hostIP string, hostPort, port int32) PodOption {
+	return func(pod *corev1.Pod) {
+		container := &pod.Spec.Containers[0]
+		container.Ports = append(container.Ports, corev1.ContainerPort{Protocol: protocol, HostIP: hostIP, HostPort: hostPort, ContainerPort: port})
+	}
+}
+
 // WithReadiness sets the readiness probe's handler, asked every second.
 func WithReadiness(handler corev1.ProbeHandler) PodOption {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].ReadinessProbe = everySecond(handler) }

@@ -154,6 +154,9 @@ func askUDP(ctx context.Context, address string) (string, error) {
 // "hello".
 func askLine(ctx context.Context, network, address string) (string, error) {
 	var dialer net.Dialer
+	if port, ok := ctx.Value(portKey{}).(uint16); ok && network == "udp" {
+		dialer.LocalAddr = &net.UDPAddr{Port: int(port)}
+	}
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return "", err
@@ -207,4 +210,15 @@ func text(ctx context.Context) string {
 		return line
 	}
 	return "hello"
+}
+
+type portKey struct{}
+
+// WithSourcePort sets the port from which UDP targets are asked; 0 leaves it to
+// the kernel.
+func WithSourcePort(ctx context.Context, port uint16) context.Context {
+	if port == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, portKey{}, port)
 }

@@ -1,0 +1,141 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// Ports of a node that lead to a pod's.
+const (
+	hostHTTP = 18080
+	hostEcho = 17001
+	hostTied = 18081 // at the node's IPv4 address alone
+)
+
+func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	node := e.Lab.Nodes()[1]
+	tenant, other := e.Tenant(t, stage.Overlapping("serving")), e.withEgress(t, "other")
+	pod := tenant.Pod("server", scene.OnNode(second),
+		scene.WithHostPort(corev1.ProtocolTCP, "", hostHTTP, report.PortHTTP),
+		scene.WithHostPort(corev1.ProtocolTCP, "", hostEcho, report.PortEcho),
+		scene.WithHostPort(corev1.ProtocolUDP, "", hostEcho, report.PortEcho),
+		scene.WithHostPort(corev1.ProtocolTCP, node.IPv4.String(), hostTied, report.PortHTTP))
+	namespace := e.plainNamespace(t)
+	plain, foreign := scene.Pod(namespace, "plain", scene.OnNode(first)), other.Pod("foreign", scene.OnNode(second))
+	e.Run(t, pod, plain, foreign)
+	host := e.outsideHost(t, "client", 206)
+
+	targets := func(ip netip.Addr) []string {
+		return []string{
+			scene.TargetPort("http", ip, hostHTTP) + "/echo", scene.TargetPort("tcp", ip, hostEcho), scene.TargetPort("udp", ip, hostEcho),
+		}
+	}
+	tied := scene.TargetPort("http", node.IPv4, hostTied) + "/echo"
+	ways := map[string]func(...string) string{
+		"from outside": func(targets ...string) string {
+			return e.onHost(t, host, append([]string{"probe", "--timeout", answerTime.String()}, targets...)...)
+		},
+		"from the other node": func(targets ...string) string {
+			return e.OnNode(t, first, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
+		},
+		"from the node itself": func(targets ...string) string {
+			return e.OnNode(t, second, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
+		},
+		"from the default VPC": func(targets ...string) string {
+			return e.InPod(t, plain, append([]string{scene.Tool, "probe", "--timeout", answerTime.String()}, targets...)...)
+		},
+	}
+	asked := map[string][]string{
+		"from outside":         append(targets(node.IPv4), tied),
+		"from the other node":  append(append(targets(node.IPv4), targets(node.IPv6)...), tied),
+		"from the node itself": append(append(targets(node.IPv4), targets(node.IPv6)...), targets(netip.MustParseAddr("127.0.0.1"))...),
+		"from the default VPC": append(targets(node.IPv4), tied),
+	}
+	for _, way := range sortedKeys(ways) {
+		t.Run(way, func(t *testing.T) {
+			results, err := scene.ParseLines[report.Probe](ways[way](asked[way]...))
+			if err != nil || len(results) != len(asked[way]) {
+				t.Fatalf("%d results of %d, %v", len(results), len(asked[way]), err)
+			}
+			for _, result := range results {
+				if !result.OK || result.Name != pod.Name {
+					t.Errorf("%s: answered by %q, error %q; want %s", result.Target, result.Name, result.Error, pod.Name)
+				}
+			}
+		})
+	}
+	t.Run("not from another tenant's pod", func(t *testing.T) { e.expectSilence(t, foreign, targets(node.IPv4)...) })
+	t.Run("not at another address than its own", func(t *testing.T) {
+		e.expectSilence(t, plain, scene.TargetPort("http", node.IPv6, hostTied)+"/echo")
+	})
+	t.Run("not after the pod is gone", func(t *testing.T) {
+		if err := e.Delete(within(t, patience), pod); err != nil {
+			t.Fatal(err)
+		}
+		results, err := scene.ParseLines[report.Probe](e.onHost(t, host, append([]string{"probe", "--timeout", silenceTime.String()}, targets(node.IPv4)...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range results {
+			if result.OK {
+				t.Errorf("%s: answered by %q", result.Target, result.Name)
+			}
+		}
+	})
+}
+
+func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, _ := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("greedy"))
+	for name, option := range map[string]scene.PodOption{
+		"kubelet": scene.WithHostPort(corev1.ProtocolTCP, "", kubeletPort, report.PortHTTP),
+		"tunnel":  scene.WithHostPort(corev1.ProtocolUDP, "", 4789, report.PortEcho),
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := tenant.Pod(name, scene.OnNode(first), option)
+			e.Make(t, pod)
+			e.awaitEvent(t, pod, v1alpha1.HostPortConflictReason)
+		})
+	}
+	t.Run("and the kubelet is reached as before", func(t *testing.T) {
+		node := e.Lab.Nodes()[0]
+		out := e.onHost(t, e.outsideHost(t, "knocker", 207), "probe", "--timeout", answerTime.String(), scene.TargetPort("connect", node.IPv4, kubeletPort))
+		if results, err := scene.ParseLines[report.Probe](out); err != nil || len(results) != 1 || !results[0].OK {
+			t.Errorf("%v, %v", results, err)
+		}
+	})
+}
+
+// awaitEvent waits for an event about a pod.
+func (e *env) awaitEvent(t *testing.T, pod *corev1.Pod, reason string) {
+	t.Helper()
+	err := scene.Until(within(t, patience), "event "+reason, func(ctx context.Context) (bool, string, error) {
+		events, err := e.Events(ctx, pod)
+		found := slices.ContainsFunc(events, func(event corev1.Event) bool {
+			return event.Reason == reason && strings.Contains(event.Message, "hostPort")
+		})
+		return found, fmt.Sprint(len(events), " events"), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
