@@ -89,7 +89,7 @@ func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 		dropped("an echo request", w.podA, ask(icmp{Type: 8, Body: make([]byte, 12)}).bytes(), "service_icmp"),
 		dropped("another port", w.podA, ask(udp{Sport: 1000, Dport: 54}).bytes(), "service_port"),
 		dropped("another protocol at the port", w.podA, api(udp{Sport: 1000, Dport: 443}), "service_port"),
-		dropped("a protocol without ports", w.podA, ask(raw{132, make([]byte, 32)}).bytes(), "door_protocol"),
+		dropped("a protocol without ports", w.podA, ask(raw{47, make([]byte, 32)}).bytes(), "door_protocol"),
 		dropped("a fragment", w.podA, ask(udp{Sport: 1000, Dport: 53}).with(func(f *frame) {
 			f.Fragment = &fragment{0, true}
 		}).bytes(), "door_fragment"),
