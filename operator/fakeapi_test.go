@@ -248,8 +248,12 @@ func (a *fakeAPI) snapshot() map[apiKey]client.Object { return maps.Clone(a.obje
 
 func (a *fakeAPI) restore(snapshot map[apiKey]client.Object) { a.objects = maps.Clone(snapshot) }
 
+// fromCache is the verb of a read that informers answer, which is no request.
+const fromCache = "read"
+
 // apiClient is one program's connection to the fake. hook is called before and
-// after the effect of every request; its error is the answer.
+// after the effect of every request, also of those that the informers answer:
+// they go on beside who asks. Its error is the answer.
 type apiClient struct {
 	client.Client
 	api  *fakeAPI
@@ -262,12 +266,14 @@ func (c *apiClient) Get(_ context.Context, key client.ObjectKey, into client.Obj
 	if c.cached == nil {
 		return c.hook("get", into, func() error { return c.api.get(key, into) })
 	}
-	found := c.cached(apiKey{reflect.TypeOf(into), key})
-	if found == nil {
-		return apierrors.NewNotFound(group(into), key.Name)
-	}
-	assign(into, found)
-	return nil
+	return c.hook(fromCache, into, func() error {
+		found := c.cached(apiKey{reflect.TypeOf(into), key})
+		if found == nil {
+			return apierrors.NewNotFound(group(into), key.Name)
+		}
+		assign(into, found)
+		return nil
+	})
 }
 
 func (c *apiClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {

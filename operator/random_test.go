@@ -160,13 +160,18 @@ func (c *chaos) byItself() {
 		processes = append(processes, h)
 	}
 	process := processes[c.rand.IntN(len(processes))]
-	for range c.rand.IntN(8) {
-		if i := process.news().all[c.rand.IntN(len(process.news().all))]; i.behind() {
-			i.hear()
-		}
-	}
+	c.hear(process.news())
 	if one, ok := pick(c, process.choices()); ok {
 		c.do(one)
+	}
+}
+
+// hear takes in some news.
+func (c *chaos) hear(news *informers) {
+	for range c.rand.IntN(8) {
+		if i := news.all[c.rand.IntN(len(news.all))]; i.behind() {
+			i.hear()
+		}
 	}
 }
 
@@ -202,6 +207,9 @@ func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object
 		fate = outcome(c.rand.IntN(int(outcomes)))
 	}
 	err := c.meets(fate, o, object, effect)
+	if verb == fromCache && o != nil {
+		c.hear(o.news()) // what was read may be out of date by now
+	}
 	if isWrite(verb) {
 		what := verb + " " + group(object).Resource
 		if err != nil {

@@ -234,6 +234,12 @@ func (o *instance) Add(name string, workers int, r reconcile.Reconciler, source 
 	return nil
 }
 
+// control returns the controller of that name.
+func (o *instance) control(name string) *control {
+	i := slices.IndexFunc(o.controls, func(c *control) bool { return c.name == name })
+	return o.controls[i]
+}
+
 var errKilled = errors.New("this process was killed")
 
 // newInstance starts an operator with an empty store; it lists first.

@@ -36,6 +36,10 @@ const rounds = 16
 // that the API does not know. What exists is served all the same.
 var ErrUnsettled = errors.New("waiting for the nodes to say what they hold")
 
+// ErrHolderGone says that the pod has ended, or the node is gone, since somebody
+// asked for its addresses.
+var ErrHolderGone = errors.New("who asked for addresses is gone")
+
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
 
 // Claimer creates and deletes Address objects, and keeps the store's rows of
@@ -59,7 +63,7 @@ type Claimer struct {
 // family, IPv4 first. What the attachment holds in that VPC already is kept,
 // whatever else the request says: prefer tells two sets apart. A refusal is
 // an *ipam.Error; every other error is worth trying again, ErrUnsettled once the
-// term is settled.
+// term is settled, but for ErrHolderGone.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {
@@ -92,10 +96,14 @@ func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []neti
 
 // reserve decides what to keep, or chooses, and puts rows for what is to be
 // created into the store in the same transaction, so that nobody else chooses
-// it meanwhile.
+// it meanwhile. Nothing is put for a holder that is gone: whoever saw it go has
+// forgotten what there was, and nobody would forget what comes now.
 func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, error) {
 	var p plan
 	err := c.Store.Update(func(tx store.Tx) error {
+		if !lives(tx, request.Holder) {
+			return ErrHolderGone
+		}
 		p = decide(tx, request, prefer)
 		if len(p.keep) > 0 {
 			return assumeLacking(tx, p.keep)
@@ -114,6 +122,16 @@ func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, erro
 		return ipam.Assume(tx, result)
 	})
 	return p, err
+}
+
+// lives tells whether a holder is there, and has not ended.
+func lives(tx store.ReadTx, holder store.Holder) bool {
+	if holder.Kind == store.HolderNode {
+		node := store.GetNode(tx, holder.Name)
+		return node != nil && node.UID == holder.UID
+	}
+	pod := store.GetPod(tx, holder.UID)
+	return pod != nil && !pod.Deleting && !pod.Terminal
 }
 
 func assumeLacking(tx store.Tx, rows []*store.Address) error {

@@ -73,6 +73,9 @@ func newClaimer(t *testing.T, a *api, rows ...any) *Claimer {
 	rows = append(rows,
 		operatortest.VPC("v", 1, nil, "10.0.0.0/16", "fd00::/48"),
 		operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/29", "fd00::/64"))
+	for _, uid := range []string{"p", "p0", "p1", "p2", "p3", "p4", "late"} {
+		rows = append(rows, &store.Pod{Meta: store.Meta{UID: uid}, Namespace: "a", Name: uid})
+	}
 	return &Claimer{
 		Client: a, Live: a, Store: operatortest.New(t, rows...), Resting: &ipam.Resting{},
 		Settled: func() bool { return true }, Publish: func(feed.Change) {},
@@ -182,6 +185,42 @@ func TestClaimRefusesAnIPAskedForThatSomebodyElseHas(t *testing.T) {
 	}
 	if names := a.names(t); len(names) != 1 {
 		t.Errorf("objects %v, want the stranger's alone", names)
+	}
+}
+
+// TestNothingIsChosenForAPodThatHasGone: its end has been seen, so nobody would
+// forget what was assumed for it, and the address were lost.
+func TestNothingIsChosenForAPodThatHasGone(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(tx store.Tx) error
+	}{
+		{"deleted", func(tx store.Tx) error { store.DeletePod(tx, "p"); return nil }},
+		{"being deleted", func(tx store.Tx) error {
+			return store.PutPod(tx, &store.Pod{Meta: store.Meta{UID: "p", Deleting: true}, Namespace: "a", Name: "p"})
+		}},
+		{"finished", func(tx store.Tx) error {
+			return store.PutPod(tx, &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p", Terminal: true})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t, strangers("10.0.0.2"))
+			c := newClaimer(t, a)
+			a.before = func(string) error { // the stranger was faster, and the pod ends before the next choice
+				a.before = once(errors.New("etcd is unwell"))
+				return c.Store.Update(tc.end)
+			}
+			if _, err := c.Claim(t.Context(), requestFor("p"), nil); !errors.Is(err, ErrHolderGone) {
+				t.Errorf("got %v, want %v", err, ErrHolderGone)
+			}
+			c.Store.View(func(tx store.ReadTx) {
+				for _, row := range store.AddressesByHolder(tx, "p") {
+					if row.IP.Is4() && row.IP.String() != "10.0.0.2" {
+						t.Errorf("%s is assumed for a pod that has gone", row.Name)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -56,8 +56,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	rows, err := r.Claimer.Claim(ctx, d.request, nil)
-	if errors.Is(err, claim.ErrUnsettled) {
-		return ctrl.Result{}, nil // asked for again once the term is settled
+	if errors.Is(err, claim.ErrUnsettled) || errors.Is(err, claim.ErrHolderGone) {
+		return ctrl.Result{}, nil // asked for again once the term is settled, or by the node's event
 	}
 	var refusal *ipam.Error
 	if errors.As(err, &refusal) {

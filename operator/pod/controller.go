@@ -74,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	})
 	refusal, err := r.carryOut(ctx, pod, d)
-	if apierrors.IsNotFound(err) {
-		err = nil // the pod is gone, which is about to be told
+	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) {
+		err = nil // its event has come, or is about to
 	}
 	if refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)

@@ -52,8 +52,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
 	}
-	d, err := r.decide(row)
-	if err != nil {
+	d, known, err := r.decide(row)
+	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
 	if d.empty && controllerutil.RemoveFinalizer(subnet, v1alpha1.Finalizer) {
@@ -65,20 +65,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.writeStatus(ctx, subnet, d)
 }
 
-// decide decides. A subnet that is being deleted is made known to the store in
+// decide decides. That a subnet is being deleted is made known to the store in
 // the same transaction: whoever chooses addresses either has done so before and
-// is counted, or leaves the subnet alone.
-func (r *Reconciler) decide(row *store.Subnet) (decision, error) {
-	var d decision
+// is counted, or leaves the subnet alone. It is not known where the store does
+// not have it: it has gone since it was read, and its row must not come back,
+// or its event is still to come and asks for it again.
+func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err error) {
 	if !row.Deleting {
 		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
-		return d, nil
+		return d, true, nil
 	}
-	err := r.Store.Update(func(tx store.Tx) error {
+	err = r.Store.Update(func(tx store.Tx) error {
+		held := store.GetSubnet(tx, row.Name)
+		if known = held != nil && held.UID == row.UID; !known {
+			return nil
+		}
 		d = decide(tx, row)
 		return store.PutSubnet(tx, row)
 	})
-	return d, err
+	return d, known, err
 }
 
 // source asks for a subnet when it or its addresses change, and for all
