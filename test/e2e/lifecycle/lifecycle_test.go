@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
 const (
@@ -40,10 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // life is the lab of one test and what happens to it.
-type life struct {
-	*scene.Scene
-	lab *cluster.Cluster
-}
+type life struct{ *stage.Env }
 
 // newLife brings up a lab beside any other and takes it down at the end.
 func newLife(t *testing.T) *life {
@@ -61,11 +59,11 @@ func newLife(t *testing.T) *life {
 	if err != nil {
 		t.Fatalf("bring up the lab: %v", err)
 	}
-	stage, err := scene.New(lab.Config(), lab)
+	env, err := stage.NewEnv(lab)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &life{stage, lab}
+	return &life{env}
 }
 
 func within(t *testing.T) context.Context {
@@ -78,7 +76,7 @@ func within(t *testing.T) context.Context {
 // helm runs Helm and returns what it printed, also when it failed.
 func (l *life) helm(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	return l.lab.Helm(within(t), append(arguments, "--namespace", cluster.SystemNamespace)...)
+	return l.Lab.Helm(within(t), append(arguments, "--namespace", cluster.SystemNamespace)...)
 }
 
 // install installs or upgrades the chart in folder with the values that the
@@ -86,7 +84,7 @@ func (l *life) helm(t *testing.T, arguments ...string) (string, error) {
 func (l *life) install(t *testing.T, folder string) {
 	t.Helper()
 	out, err := l.helm(t, "upgrade", "--install", "alioth", folder, "--create-namespace",
-		"--set", "apiServer.host="+l.lab.Nodes()[0].IPv4.String(), "--set", "apiServer.port=6443",
+		"--set", "apiServer.host="+l.Lab.Nodes()[0].IPv4.String(), "--set", "apiServer.port=6443",
 		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--wait", "--timeout", "2m")
 	if err != nil {
 		t.Fatalf("install the chart: %v\n%s", err, out)
@@ -108,6 +106,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 		l.expectColumn(t)
 		l.expectReach(t, pods)
 		l.startPods(t, tenant, "after-the-upgrade")
+		l.ExpectAgreement(t)
 	})
 	t.Run("an uninstall is refused while pods have addresses, and changes nothing", func(t *testing.T) {
 		if out, err := l.helm(t, "uninstall", "alioth", "--timeout", "2m"); err == nil {
@@ -115,19 +114,20 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 		}
 		l.expectReach(t, pods)
 		l.startPods(t, tenant, "after-the-refusal")
+		l.ExpectAgreement(t)
 	})
 	t.Run("an uninstall without pods leaves nothing on any node", func(t *testing.T) {
 		l.removePods(t, tenant)
 		if out, err := l.helm(t, "uninstall", "alioth", "--timeout", "2m", "--wait"); err != nil {
 			t.Fatalf("uninstall: %v\n%s", err, out)
 		}
-		for _, node := range l.lab.Nodes() {
+		for _, node := range l.Lab.Nodes() {
 			l.expectClean(t, node.Name)
 		}
 	})
 	t.Run("a new installation serves pods again", func(t *testing.T) {
 		l.install(t, filepath.Join(root, chart))
-		if err := l.lab.WaitNodesReady(within(t)); err != nil {
+		if err := l.Lab.WaitNodesReady(within(t)); err != nil {
 			t.Fatal(err)
 		}
 		again, err := l.SetUp(within(t), scene.TenantSpec{
@@ -137,6 +137,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.expectReach(t, l.startPods(t, again, "again"))
+		l.ExpectAgreement(t)
 	})
 }
 
@@ -144,7 +145,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 func (l *life) startPods(t *testing.T, tenant *scene.Tenant, name string) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
-	for _, node := range l.lab.Nodes() {
+	for _, node := range l.Lab.Nodes() {
 		pods = append(pods, tenant.Pod(name+"-"+node.Name, scene.OnNode(node.Name)))
 	}
 	if err := l.Start(within(t), pods...); err != nil {
@@ -199,7 +200,7 @@ func changedChart(t *testing.T) string {
 func (l *life) expectColumn(t *testing.T) {
 	t.Helper()
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	crd, err := l.lab.Dynamic().Resource(crds).Get(within(t), "vpcs.alioth.dev", metav1.GetOptions{})
+	crd, err := l.Lab.Dynamic().Resource(crds).Get(within(t), "vpcs.alioth.dev", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func (l *life) removePods(t *testing.T, tenant *scene.Tenant) {
 	if err := l.Delete(within(t), tenant.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	deployments := l.lab.Client().AppsV1().Deployments(metav1.NamespaceSystem)
+	deployments := l.Lab.Client().AppsV1().Deployments(metav1.NamespaceSystem)
 	if err := deployments.DeleteCollection(within(t), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func (l *life) expectClean(t *testing.T, node string) {
 		"shadow routes":     {"sh", "-c", "ip route show table all | grep 169.254.64 || true"},
 	}
 	for what, command := range checks {
-		out, err := l.lab.NodeExec(within(t), node, command...)
+		out, err := l.Lab.NodeExec(within(t), node, command...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -83,7 +85,8 @@ func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 }
 
 // WaitGone waits until an object does not exist. An object of the same name
-// with another UID counts as gone.
+// with another UID counts as gone. The error says what holds the object, in its
+// own words.
 func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	now := object.DeepCopyObject().(client.Object)
 	return Until(ctx, nameOf(object)+" to be gone", func(ctx context.Context) (bool, string, error) {
@@ -91,8 +94,27 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 		if apierrors.IsNotFound(err) || (err == nil && now.GetUID() != object.GetUID() && object.GetUID() != "") {
 			return true, "", nil
 		}
-		return false, fmt.Sprintf("finalizers %v, deletion %v", now.GetFinalizers(), now.GetDeletionTimestamp()), err
+		return false, fmt.Sprintf("finalizers %v, deletion %v, %s", now.GetFinalizers(), now.GetDeletionTimestamp(), said(now)), err
 	})
+}
+
+// said is what an object's conditions say.
+func said(object client.Object) string {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err.Error()
+	}
+	conditions, _, _ := unstructured.NestedSlice(content, "status", "conditions")
+	if len(conditions) == 0 {
+		return "no conditions"
+	}
+	var words []string
+	for _, one := range conditions {
+		if condition, ok := one.(map[string]any); ok {
+			words = append(words, fmt.Sprintf("%v=%v %v: %v", condition["type"], condition["status"], condition["reason"], condition["message"]))
+		}
+	}
+	return strings.Join(words, "; ")
 }
 
 // Until calls look until it says that what is waited for is true. When ctx

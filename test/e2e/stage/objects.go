@@ -5,11 +5,14 @@ package stage
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
@@ -41,13 +44,35 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		if err := e.TearDown(ctx, tenant); err != nil {
-			t.Errorf("clean up tenant %s: %v", tenant.Name, err)
+			t.Errorf("clean up tenant %s: %v\n%s", tenant.Name, err, e.evidence(tenant))
 		}
 	})
 	if err != nil {
 		t.Fatalf("set up tenant %s: %v", tenant.Name, err)
 	}
 	return tenant
+}
+
+// evidence is what may tell why something of a tenant does not go: its VPC, its
+// subnets and their addresses, and what the operators have logged.
+func (e *Env) evidence(tenant *scene.Tenant) string {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	operators := "app.kubernetes.io/component=operator"
+	var text strings.Builder
+	for _, command := range [][]string{
+		{"get", "vpc", tenant.VPC.Name, "-o", "yaml", "--ignore-not-found"},
+		{"get", "subnets.alioth.dev", "-o", "wide"},
+		{"get", "addresses.alioth.dev", "--field-selector", "spec.vpc=" + tenant.VPC.Name, "-o", "yaml"},
+		{"logs", "-n", cluster.SystemNamespace, "-l", operators, "--tail=200", "--prefix"},
+	} {
+		out, err := e.Lab.Kubectl(ctx, command...)
+		fmt.Fprintf(&text, "$ kubectl %s\n%s\n", strings.Join(command, " "), out)
+		if err != nil {
+			fmt.Fprintln(&text, err)
+		}
+	}
+	return text.String()
 }
 
 // Make creates objects for the time of a test.

@@ -84,11 +84,8 @@ func (s *Suite) openEnv() (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Lab: lab}
-	if e.Scene, err = scene.New(lab.Config(), lab); err != nil {
-		return nil, err
-	}
-	if e.collector, err = collect.New(lab.Config(), cluster.SystemNamespace); err != nil {
+	e, err := NewEnv(lab)
+	if err != nil {
 		return nil, err
 	}
 	folder, err := os.MkdirTemp("", "alioth-"+s.name+"-")
@@ -100,6 +97,19 @@ func (s *Suite) openEnv() (*Env, error) {
 	build.Dir, build.Env = s.root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the test tool: %w\n%s", err, out)
+	}
+	return e, nil
+}
+
+// NewEnv returns an Env on a lab, without the test tool.
+func NewEnv(lab *cluster.Cluster) (*Env, error) {
+	e := &Env{Lab: lab}
+	var err error
+	if e.Scene, err = scene.New(lab.Config(), lab); err != nil {
+		return nil, err
+	}
+	if e.collector, err = collect.New(lab.Config(), cluster.SystemNamespace); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
