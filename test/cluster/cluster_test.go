@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,5 +255,14 @@ func TestARestartChangesThePodTemplate(t *testing.T) {
 	want := `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2030-01-02T03:04:05Z"}}}}}`
 	if string(raw) != want {
 		t.Errorf("patch %s, want %s", raw, want)
+	}
+}
+
+func TestAKubeletIsToldItsNewAddressAndKeepsTheOther(t *testing.T) {
+	args := []string{"/bin/kubelet", "--node-ip=192.168.77.2,fd77::2", "--config=x"}
+	got := withNodeIP(args, netip.MustParseAddr("192.168.77.2"), netip.MustParseAddr("192.168.77.102"))
+	want := []string{"/bin/kubelet", "--node-ip=192.168.77.102,fd77::2", "--config=x"}
+	if !slices.Equal(got, want) || args[1] != "--node-ip=192.168.77.2,fd77::2" {
+		t.Errorf("got %v from %v, want %v", got, args, want)
 	}
 }

@@ -227,8 +227,8 @@ func (c *Cluster) machines(o Options) error {
 // writeFiles writes the keys, the kubeconfigs and the shortcuts for people.
 func (c *Cluster) writeFiles(p parts) error {
 	nodes := map[string][]netip.Addr{}
-	for _, n := range c.Nodes() {
-		nodes[n.Name] = []netip.Addr{n.IPv4, n.IPv6}
+	for i, n := range c.Nodes() {
+		nodes[n.Name] = []netip.Addr{n.IPv4, n.IPv6, c.Topology().SpareIP(i + 1)}
 	}
 	plane := c.plane(p.kubernetes)
 	if err := plane.WriteFiles(nodes); err != nil {

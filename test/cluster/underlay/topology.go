@@ -34,6 +34,9 @@ func DefaultTopology(n int) Topology { return Topology{Lab: "alioth", Nodes: n, 
 // hostIndex is the host part of the host's own addresses; 0xfe in IPv6.
 const hostIndex = 254
 
+// spareIndex added to a node's number is the host part of its spare address.
+const spareIndex = 100
+
 // Validate says what is wrong with t.
 func (t Topology) Validate() error {
 	switch {
@@ -82,6 +85,13 @@ func (t Topology) HostPrefix() string { return t.Lab + "-host-" }
 // NodeIPs returns the IPv4 and the IPv6 address of node i, counted from 1.
 func (t Topology) NodeIPs(i int) (v4, v6 netip.Addr) {
 	return t.address(i, fmt.Sprintf("%d", i))
+}
+
+// SpareIP returns the IPv4 address of node i that nobody has: another one for the
+// node.
+func (t Topology) SpareIP(i int) netip.Addr {
+	spare, _ := t.address(spareIndex+i, "0")
+	return spare
 }
 
 // HostIPs returns the host's own addresses in the lab's network, which are the
