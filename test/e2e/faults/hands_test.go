@@ -6,10 +6,16 @@ package faults
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -32,22 +38,39 @@ func (e *env) deviceOf(t *testing.T, pod *corev1.Pod) string {
 	return ""
 }
 
+// deed is harm that somebody does to a node, and how the events of its repair
+// name what was harmed.
+type deed struct {
+	command []string
+	named   []string
+}
+
+// deeds are done to a node and to the device of a pod there, one after the
+// other: the loss of the tunnel device makes the daemon open the whole datapath
+// anew, which would repair the others in passing.
+func deeds(device string) []deed {
+	pin := func(name string) string { return filepath.Join(datapath.DefaultPinDir, name) }
+	return []deed{
+		{[]string{"ip", "link", "set", "dev", device, "down"}, []string{device + ", which was down"}},
+		{[]string{"tc", "qdisc", "del", "dev", device, "clsact"}, []string{"program from_pod on device", "program to_pod on device"}},
+		{[]string{"rm", "-r", pin("alioth_addresses"), pin("links")}, []string{"pin of map alioth_addresses", "link connect4"}},
+		{[]string{"nft", "delete", "table", "inet", "alioth"}, []string{"table inet alioth"}},
+		{[]string{"ip", "link", "del", "dev", netdev.TunnelDevice}, []string{"device " + netdev.TunnelDevice}},
+	}
+}
+
 func TestWhatSomebodyDeletedByHandIsRepaired(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("hands"))
 	near, far := tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second), probed())
 	e.Run(t, near, far)
-	device := e.deviceOf(t, far)
-	for _, deed := range [][]string{
-		{"ip", "link", "set", "dev", device, "down"},
-		{"tc", "qdisc", "del", "dev", device, "clsact"},
-		{"ip", "link", "del", "dev", netdev.TunnelDevice},
-		{"rm", datapath.DefaultPinDir + "/alioth_addresses"},
-		{"rm", "-r", datapath.DefaultPinDir + "/links"},
-		{"nft", "delete", "table", "inet", "alioth"},
-	} {
-		e.OnNode(t, second, deed...)
+	for _, deed := range deeds(e.deviceOf(t, far)) {
+		began := time.Now()
+		e.OnNode(t, second, deed.command...)
+		for _, named := range deed.named {
+			e.expectEvent(t, metav1.NamespaceDefault, second, v1alpha1.RepairedReason, named, began)
+		}
 	}
 	e.ExpectAgreement(t)
 	e.expectReach(t, near, far)
@@ -55,12 +78,52 @@ func TestWhatSomebodyDeletedByHandIsRepaired(t *testing.T) {
 	e.expectUnharmed(t, near, far)
 }
 
-func TestAPodWhoseDeviceSomebodyDeletedWorksOnceItIsMadeAnew(t *testing.T) {
+// expectEvent waits until an event says, since a moment, that something of that
+// name was done for a reason to an object.
+func (e *env) expectEvent(t *testing.T, namespace, object, reason, named string, since time.Time) {
+	t.Helper()
+	what := fmt.Sprintf("the event %s of %s that names %q", reason, object, named)
+	e.waits(t, what, func(ctx context.Context) (bool, string, error) {
+		list, err := e.Lab.Client().EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		var notes []string
+		for _, event := range list.Items {
+			if event.Regarding.Name != object || event.Reason != reason || lastTime(&event).Before(since) {
+				continue
+			}
+			if strings.Contains(event.Note, named) {
+				return true, "", nil
+			}
+			notes = append(notes, event.Note)
+		}
+		return false, strings.Join(notes, "; "), nil
+	})
+}
+
+// lastTime is when an event was last seen.
+func lastTime(event *eventsv1.Event) time.Time {
+	if event.Series != nil {
+		return event.Series.LastObservedTime.Time
+	}
+	return event.EventTime.Time
+}
+
+func TestAPodWhoseDeviceSomebodyDeletedHasItBackAndASuccessorWorksAsWell(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("device"))
 	near, far := tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second))
 	e.Run(t, near, far)
+	began, before := time.Now(), addressesOf([]*corev1.Pod{far})
+	e.OnNode(t, second, "ip", "link", "del", "dev", e.deviceOf(t, far))
+	e.expectEvent(t, far.Namespace, far.Name, v1alpha1.InterfaceRestoredReason, "made anew", began)
+	e.expectReach(t, near, far)
+	e.expectReach(t, far, near)
+	e.expectUnharmed(t, far)
+	expectAddresses(t, []*corev1.Pod{far}, before)
+
 	e.OnNode(t, second, "ip", "link", "del", "dev", e.deviceOf(t, far))
 	if err := e.Delete(stage.Within(t, patience), far); err != nil {
 		t.Fatal(err)
@@ -68,31 +131,4 @@ func TestAPodWhoseDeviceSomebodyDeletedWorksOnceItIsMadeAnew(t *testing.T) {
 	again := tenant.Pod("far", scene.OnNode(second))
 	e.Run(t, again)
 	e.expectReach(t, near, again)
-}
-
-func TestNewPodsFollowTheMTUOfTheUnderlay(t *testing.T) {
-	e := start(t)
-	_, second := e.Nodes()
-	tenant := e.Tenant(t, stage.Overlapping("mtu"))
-	before := e.podMTU(t, second, func(mtu int) bool { return mtu > 0 })
-	e.OnNode(t, second, "ip", "link", "set", "dev", "eth0", "mtu", "1400")
-	t.Cleanup(func() { e.OnNode(t, second, "ip", "link", "set", "dev", "eth0", "mtu", "1500") })
-	e.podMTU(t, second, func(mtu int) bool { return mtu == before-100 })
-	pod := tenant.Pod("small", scene.OnNode(second))
-	e.Run(t, pod)
-	if got, want := e.InPod(t, pod, "cat", "/sys/class/net/eth0/mtu"), fmt.Sprintf("%d\n", before-100); got != want {
-		t.Errorf("the pod's interface has an MTU of %q, want %q", got, want)
-	}
-}
-
-// podMTU waits until a node's daemon gives pods an MTU that is as wanted.
-func (e *env) podMTU(t *testing.T, node string, wanted func(int) bool) int {
-	t.Helper()
-	var mtu int
-	e.waits(t, "the daemon on "+node+" to follow the MTU", func(ctx context.Context) (bool, string, error) {
-		dump, err := e.dump(ctx, node)
-		mtu = dump.PodMTU
-		return err == nil && wanted(mtu), fmt.Sprint(mtu), err
-	})
-	return mtu
 }

@@ -27,8 +27,11 @@ import (
 // patience is how long the cluster may take to get over a fault.
 const patience = 3 * time.Minute
 
+// root of the work tree, seen from this package's folder.
+const root = "../../.."
+
 // suite is all tests of this package, on one lab.
-var suite = stage.NewSuite("faults", "../../..")
+var suite = stage.NewSuite("faults", root)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 

@@ -6,6 +6,8 @@ package faults
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -105,6 +108,8 @@ func (e *env) setTaint(ctx context.Context, name string, tainted bool) error {
 }
 
 func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
+	program := aliothctl(t)
+	defer func() { start(t).expectVerdict(t, program, exitAgrees, "no differences") }()
 	for _, fencing := range fencings() {
 		t.Run(fencing.name, func(t *testing.T) {
 			e := start(t)
@@ -128,6 +133,7 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 			}
 			e.expectToldToFence(t, successor, second)
 			e.expectHeld(t, held, 2)
+			e.expectVerdict(t, program, exitDifferent, string(verify.AddressWaits), held.Namespace+"/"+held.Name, corev1.TaintNodeOutOfService)
 
 			e.does(t, "the node to be fenced", func(ctx context.Context) error { return fencing.fence(ctx, e, second) })
 			e.waitReady(t, successor)
@@ -136,6 +142,42 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 			e.expectReach(t, asker, successor)
 		})
 	}
+}
+
+// What `aliothctl verify` exits with.
+const (
+	exitAgrees    = 0
+	exitDifferent = 1
+)
+
+// expectVerdict runs `aliothctl verify`, as people do, until it exits as wanted,
+// and requires that it says something.
+func (e *env) expectVerdict(t *testing.T, program string, want int, says ...string) {
+	t.Helper()
+	e.waits(t, fmt.Sprintf("aliothctl verify to exit with %d", want), func(ctx context.Context) (bool, string, error) {
+		cmd := exec.CommandContext(ctx, program, "verify", "--settle", "0", "--kubeconfig", e.Lab.Kubeconfig())
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			return false, "", err
+		}
+		asWanted := cmd.ProcessState.ExitCode() == want
+		for _, word := range says {
+			asWanted = asWanted && strings.Contains(string(out), word)
+		}
+		return asWanted, fmt.Sprintf("exit code %d: %s", cmd.ProcessState.ExitCode(), out), nil
+	})
+}
+
+// aliothctl builds the program and returns its path.
+func aliothctl(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "aliothctl")
+	build := exec.Command("go", "build", "-o", path, "./cmd/aliothctl")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build aliothctl: %v\n%s", err, out)
+	}
+	return path
 }
 
 // forceDelete removes a pod's object although nobody has ended the pod.

@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -86,39 +88,99 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 	for i := range waveSize {
 		pods = append(pods, tenant.Pod(fmt.Sprintf("pod-%03d", i), scene.OnNode([]string{first, second}[i%2])))
 	}
-	began := time.Now()
-	killings := e.killings()
+	e.createWhileKilling(t, pods)
+	// A container whose start containerd did not live to see is made again, so
+	// here restarts say nothing about the network.
+	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
+	e.expectClaims(t, tenant.VPC.Name, pods)
+
+	e.deleteWhileKilling(t, tenant)
+	e.quiet(t)
+}
+
+// createWhileKilling creates pods, everything being killed in turn on the way,
+// and waits until all of them are Ready.
+func (e *env) createWhileKilling(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	began, killings := time.Now(), e.killings()
+	every := len(pods)/len(killings) + 1
 	for i, pod := range pods {
-		e.does(t, "pod "+pod.Name+" to be created", func(ctx context.Context) error { return e.Client.Create(ctx, pod) })
-		every := len(pods)/len(killings) + 1
+		e.does(t, "pod "+pod.Name+" to be created", func(ctx context.Context) error {
+			return client.IgnoreAlreadyExists(e.Client.Create(ctx, pod))
+		})
 		if i%every == every/2 {
 			e.does(t, "kill "+killings[i/every].what, killings[i/every].do)
 		}
 	}
 	e.waitReady(t, pods...)
-	t.Logf("%d pods were Ready after %s, while everything was killed in turn", waveSize, time.Since(began).Round(time.Second))
-	// A container whose start containerd did not live to see is made again, so
-	// here restarts say nothing about the network.
-	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
-	e.expectDistinct(t, pods)
+	t.Logf("%d pods were Ready after %s, while everything was killed in turn", len(pods), time.Since(began).Round(time.Second))
+}
 
-	began = time.Now()
+// deleteWhileKilling deletes a tenant's namespace, everything being killed in
+// turn while its pods give their addresses back, and waits until all are gone.
+func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant) {
+	t.Helper()
+	began, killings := time.Now(), e.killings()
 	e.does(t, "the namespace to be deleted", func(ctx context.Context) error {
 		return client.IgnoreNotFound(e.Client.Delete(ctx, tenant.Namespace))
 	})
+	whole := 2 * waveSize
 	for i, killing := range killings {
-		e.waits(t, "some more pods to be gone", func(ctx context.Context) (bool, string, error) {
-			var left corev1.PodList
-			err := e.Client.List(ctx, &left, client.InNamespace(tenant.Namespace.Name))
-			return err == nil && len(left.Items) <= waveSize-i*waveSize/len(killings)/2, fmt.Sprintf("%d are left", len(left.Items)), err
-		})
+		e.waitClaims(t, tenant.VPC.Name, whole-i*whole/len(killings)/2)
 		e.does(t, "kill "+killing.what, killing.do)
 	}
-	if err := e.WaitGone(stage.Within(t, 2*patience), tenant.Namespace); err != nil {
+	e.waitClaims(t, tenant.VPC.Name, 0)
+	if err := e.WaitGone(stage.Within(t, patience), tenant.Namespace); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("the namespace with its %d pods was gone after %s", waveSize, time.Since(began).Round(time.Second))
-	e.quiet(t)
+}
+
+// claims are the names of a VPC's Addresses, by the UID of their holder.
+func (e *env) claims(ctx context.Context, vpc string) (claims map[string][]string, count int, err error) {
+	var list v1alpha1.AddressList
+	if err := e.Client.List(ctx, &list, client.MatchingFields{"spec.vpc": vpc}); err != nil {
+		return nil, 0, err
+	}
+	claims = map[string][]string{}
+	for _, address := range list.Items {
+		uid := address.Spec.Holder.UID
+		claims[uid] = append(claims[uid], address.Name)
+	}
+	return claims, len(list.Items), nil
+}
+
+// waitClaims waits until a VPC has at most so many Addresses.
+func (e *env) waitClaims(t *testing.T, vpc string, most int) {
+	t.Helper()
+	e.waits(t, fmt.Sprintf("at most %d addresses to be held", most), func(ctx context.Context) (bool, string, error) {
+		_, count, err := e.claims(ctx, vpc)
+		return err == nil && count <= most, fmt.Sprintf("%d are", count), err
+	})
+}
+
+// expectClaims requires that every pod of a VPC holds the two addresses that it
+// reports, and that nobody holds any other.
+func (e *env) expectClaims(t *testing.T, vpc string, pods []*corev1.Pod) {
+	t.Helper()
+	e.expectDistinct(t, pods)
+	claims, count, err := e.claims(stage.Within(t, patience), vpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count != 2*len(pods) {
+		t.Errorf("%d addresses are held, want two of each of %d pods", count, len(pods))
+	}
+	for _, pod := range pods {
+		var want []string
+		for _, ip := range scene.IPs(pod) {
+			want = append(want, v1alpha1.AddressName(vpc, ip))
+		}
+		slices.Sort(want)
+		if got := slices.Sorted(slices.Values(claims[string(pod.UID)])); len(want) != 2 || !slices.Equal(got, want) {
+			t.Errorf("pod %s reports %v and holds %v", pod.Name, want, got)
+		}
+	}
 }
 
 // expectDistinct requires that no address occurs twice among the pods of one
