@@ -13,6 +13,13 @@ LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster and no API server.
 UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/testtool/...
 
+# Runs packages of end-to-end tests one after the other on one lab. Their tests
+# wait more than they work, so more of them run at once than there are processors.
+define on-one-lab
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(GO) test -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
+	$(LAB) down; exit $$failed
+endef
+
 export CGO_ENABLED ?= 0
 
 ##@ Use
@@ -59,14 +66,13 @@ test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
 	$(GO) test ./test/api/...
 
-test-e2e: ## The whole product on a real cluster
-	ALIOTH_E2E=1 $(GO) test -count=1 -p 1 -timeout 40m ./test/e2e ./test/e2e/lifecycle
-	$(LAB) down
+test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
+	$(call on-one-lab,./test/e2e ./test/e2e/faults)
+	ALIOTH_E2E=1 $(GO) test -count=1 -timeout 20m ./test/e2e/lifecycle
 	ALIOTH_TEST_LAB=1 $(GO) test -count=1 -timeout 20m ./test/cluster/updown
 
-test-faults: setup ## Break a running cluster in every way it has to survive; not part of `test` yet
-	ALIOTH_E2E=1 $(GO) test -count=1 -timeout 40m ./test/e2e/faults
-	$(LAB) down
+test-faults: setup ## Of test-e2e the part alone that breaks a running cluster
+	$(call on-one-lab,./test/e2e/faults)
 
 verify: ## Regenerate and fail if that changes anything
 	$(MAKE) --no-print-directory generate
