@@ -304,7 +304,8 @@ func (s statusClient) Patch(_ context.Context, object client.Object, patch clien
 // which a feed asks for them.
 func kindsOfAPI() []client.Object {
 	return []client.Object{
-		&corev1.Namespace{}, &corev1.Node{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{}, &v1alpha1.VPC{},
+		&corev1.Namespace{}, &corev1.Node{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
+		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
 		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &arktosv1.Network{}, &corev1.Service{}, &corev1.Pod{},
 	}
 }
