@@ -63,6 +63,8 @@ type script struct {
 	Nodes     []store.Node
 	Pods      []store.Pod
 	Addresses []store.Address
+	Services  []store.Service
+	Slices    []store.EndpointSlice
 }
 
 // playNode is a daemon whose API side is a script on standard input.
@@ -164,6 +166,12 @@ func (s *script) fill(tx store.Tx) error {
 	}
 	for _, row := range s.Addresses {
 		failures = append(failures, store.PutAddress(tx, &row))
+	}
+	for _, row := range s.Services {
+		failures = append(failures, store.PutService(tx, &row))
+	}
+	for _, row := range s.Slices {
+		failures = append(failures, store.PutEndpointSlice(tx, &row))
 	}
 	return errors.Join(failures...)
 }

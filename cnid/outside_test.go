@@ -373,6 +373,90 @@ func TestAPodThatFloodsTakesNothingFromAnother(t *testing.T) {
 	t.Logf("%d new flows of each kind by the other pod; %d of the flood's refused", opened, l.filterDrops(t, "flow_limit"))
 }
 
+// floodService opens flows to ports of one address, each from another port of the
+// pod, each with one datagram.
+func (p *labPod) floodService(t *testing.T, vip netip.Addr, ports []uint16) {
+	t.Helper()
+	err := p.Do(func(ns.NetNS) error {
+		for _, port := range ports {
+			for source := range flows / len(ports) {
+				fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+				if err != nil {
+					return err
+				}
+				err = unix.Bind(fd, &unix.SockaddrInet4{Port: 10_000 + source})
+				// Refusals of single datagrams are the flood's own affair.
+				_ = unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Addr: vip.As4(), Port: int(port)})
+				if err := errors.Join(err, unix.Close(fd)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
+	vip, ports := netip.MustParseAddr("10.96.0.10"), []uint16{53, 54, 55, 56}
+	l := newOutsideLab(t, func(s *script) {
+		service := store.Service{Meta: meta("dns"), Namespace: "kube-system", Name: "kube-dns", ClusterIPs: []netip.Addr{vip}}
+		slice := store.EndpointSlice{
+			Meta: meta("slice"), Namespace: "kube-system", Name: "slice", Service: "kube-dns",
+			Endpoints: []store.Endpoint{{Addresses: hostAddrs[:1], Ready: true}},
+		}
+		for _, port := range ports {
+			name := fmt.Sprint("p", port)
+			service.Ports = append(service.Ports, store.ServicePort{Name: name, Protocol: "UDP", Port: port})
+			slice.Ports = append(slice.Ports, store.ServicePort{Name: name, Protocol: "UDP", Port: 7000})
+		}
+		s.Services, s.Slices = []store.Service{service}, []store.EndpointSlice{slice}
+		for _, vpc := range []string{"green", "grey"} {
+			s.vpc(vpc).EgressMasquerade = false
+		}
+	})
+	l.attach(t)
+	l.echo(t, 7000)
+	at := netip.AddrPortFrom(vip, 53)
+	lasting := l.grey.mustDial(t, "udp", 0, at)
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		l.green.floodService(t, vip, ports)
+	}()
+	opened, most := 0, l.flowsPerPod(t)/4
+	for during := true; during || opened < 50; {
+		select {
+		case <-flooded:
+			during = false
+		default:
+		}
+		if err := says(lasting, "still there?"); err != nil {
+			t.Fatalf("the flow from before the flood: %v", err)
+		}
+		if opened == most {
+			continue
+		}
+		opened++
+		conn := l.grey.mustDial(t, "udp", 0, at)
+		if err := says(conn, "new"); err != nil {
+			t.Fatalf("new flow %d: %v", opened, err)
+		}
+		conn.Close()
+	}
+	byTable := l.nodes[0].packets(t, `reason="conn_limit"`)
+	byFilter := l.filterDrops(t, "flow_limit")
+	if refused := byTable + byFilter; byTable == 0 || refused < flows-2*l.flowsPerPod(t) {
+		t.Errorf("%d of %d flows were refused and counted: %d by the table of flows, %d by the packet filter", refused, flows, byTable, byFilter)
+	}
+	if full := l.nodes[0].packets(t, `reason="conn_full"`); full != 0 {
+		t.Errorf("%d flows found the table of the node full", full)
+	}
+	t.Logf("%d new flows by the other pod; of the flood %d refused by the table of flows, %d by the packet filter", opened, byTable, byFilter)
+}
+
 // filterDrops reads a counter of the packet filter from the daemon's metrics.
 func (l *outsideLab) filterDrops(t *testing.T, reason string) int {
 	t.Helper()
