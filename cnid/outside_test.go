@@ -120,14 +120,17 @@ func defaultRoutes(t *testing.T, space ns.NetNS, gateways ...string) {
 	})
 }
 
-// echo sends back what comes to a port of the host, until the test ends or it
-// is closed, by UDP and by TCP.
-func (l *outsideLab) echo(t *testing.T, port uint16) (closeUDP func()) {
+// echoPort is where the host sends back what comes.
+const echoPort = 7000
+
+// echo sends back what comes to the host, until the test ends or it is closed, by
+// UDP and by TCP.
+func (l *outsideLab) echo(t *testing.T) (closeUDP func()) {
 	t.Helper()
 	var packets net.PacketConn
 	var listener net.Listener
 	testnet.In(t, l.host, func() (err error) {
-		at := fmt.Sprintf(":%d", port)
+		at := fmt.Sprintf(":%d", echoPort)
 		if packets, err = (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", at); err != nil {
 			return err
 		}
@@ -236,8 +239,8 @@ func TestPodsOfOneAddressAndPortTalkToOnePeerAtOnce(t *testing.T) {
 	l.attach(t)
 	for _, addr := range hostAddrs {
 		t.Run(addr.String(), func(t *testing.T) {
-			closeUDP := l.echo(t, 7000)
-			peer := netip.AddrPortFrom(addr, 7000)
+			closeUDP := l.echo(t)
+			peer := netip.AddrPortFrom(addr, echoPort)
 			for _, network := range []string{"udp", "tcp"} {
 				green, grey := l.green.mustDial(t, network, 40000, peer), l.grey.mustDial(t, network, 40000, peer)
 				for range 3 {
@@ -279,7 +282,7 @@ func refusal(conn net.Conn) error {
 // learnsPathMTU lets one pod send more than fits and sees who is told. Both
 // know this peer by one and the same tuple.
 func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
-	peer := netip.AddrPortFrom(addr, 7000)
+	peer := netip.AddrPortFrom(addr, echoPort)
 	green, grey := l.green.mustDial(t, "udp", 40002, peer), l.grey.mustDial(t, "udp", 40002, peer)
 	if err := errors.Join(says(green, "green"), says(grey, "grey")); err != nil {
 		t.Fatal(err)
@@ -337,8 +340,8 @@ func (p *labPod) flood(t *testing.T) {
 func TestAPodThatFloodsTakesNothingFromAnother(t *testing.T) {
 	l := newOutsideLab(t, nil)
 	l.attach(t)
-	l.echo(t, 7000)
-	peer := netip.AddrPortFrom(hostAddrs[0], 7000)
+	l.echo(t)
+	peer := netip.AddrPortFrom(hostAddrs[0], echoPort)
 	lasting := l.grey.mustDial(t, "tcp", 0, peer)
 	flooded := make(chan struct{})
 	go func() {
@@ -410,7 +413,7 @@ func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
 		for _, port := range ports {
 			name := fmt.Sprint("p", port)
 			service.Ports = append(service.Ports, store.ServicePort{Name: name, Protocol: "UDP", Port: port})
-			slice.Ports = append(slice.Ports, store.ServicePort{Name: name, Protocol: "UDP", Port: 7000})
+			slice.Ports = append(slice.Ports, store.ServicePort{Name: name, Protocol: "UDP", Port: echoPort})
 		}
 		s.Services, s.Slices = []store.Service{service}, []store.EndpointSlice{slice}
 		for _, vpc := range []string{"green", "grey"} {
@@ -418,7 +421,7 @@ func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
 		}
 	})
 	l.attach(t)
-	l.echo(t, 7000)
+	l.echo(t)
 	at := netip.AddrPortFrom(vip, 53)
 	lasting := l.grey.mustDial(t, "udp", 0, at)
 	flooded := make(chan struct{})
@@ -485,8 +488,8 @@ func TestAVPCsListsOpenAndCloseItsWayOut(t *testing.T) {
 		s.vpc("green").EgressDeny = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}
 	})
 	l.attach(t)
-	l.echo(t, 7000)
-	peer := netip.AddrPortFrom(hostAddrs[0], 7000)
+	l.echo(t)
+	peer := netip.AddrPortFrom(hostAddrs[0], echoPort)
 	if _, err := l.green.dial(t, "tcp", 0, peer); err == nil {
 		t.Error("a denied destination was reached")
 	}
