@@ -346,18 +346,20 @@ func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
 	r := start(t)
 	r.network("namesake")
 	r.create(newNamespace("namesake-2", "namesake"), newNetwork("namesake-2", "n", "namesake"))
+	var conflicts []*arktosv1.Network
 	r.eventually(func() error {
-		var conflicts []string
+		conflicts = nil
 		for _, namespace := range []string{"namesake", "namesake-2"} {
 			n := newNetwork(namespace, "n", "")
 			r.get(n)
 			if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.NameConflictCondition); c != nil && c.Reason == v1alpha1.NameConflictReason {
-				conflicts = append(conflicts, namespace)
+				conflicts = append(conflicts, n)
 			}
 		}
 		if len(conflicts) != 1 {
-			return fmt.Errorf("conflicts are reported by %v, want one", conflicts)
+			return fmt.Errorf("%d conflicts are reported, want one", len(conflicts))
 		}
 		return nil
 	})
+	r.announced(conflicts[0], v1alpha1.NameConflictReason)
 }

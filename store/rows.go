@@ -79,6 +79,8 @@ type Network struct {
 	Ready bool
 	// Reason and Message of the Ready condition.
 	Reason, Message string
+	// NameConflict is the message of that condition, "" without one.
+	NameConflict string
 }
 
 // HolderKind says what holds an address.

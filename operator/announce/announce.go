@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce tells in events what the Ready conditions of VPCs, Subnets,
+// Package announce tells in events what the conditions of VPCs, Subnets,
 // Networks and SharedServices come to say, so that `kubectl describe` and `kubectl events`
 // show when it changed. Pods and nodes are told by their own controllers.
 package announce
@@ -24,9 +24,8 @@ const noteLimit = 1000
 
 // notice is one event: about what, and what a person reads there.
 type notice struct {
-	about                 runtime.Object
-	level, reason, action string
-	message               string
+	about                  runtime.Object
+	level, reason, message string
 }
 
 // Subscribe announces changes from the moment on that leading is closed.
@@ -37,47 +36,58 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 		default:
 			return // the leader tells
 		}
-		if n := noticeOf(change); n != nil {
-			recorder.Eventf(n.about, nil, n.level, n.reason, n.action, "%s", n.message)
+		for _, n := range noticesOf(change) {
+			recorder.Eventf(n.about, nil, n.level, n.reason, "Check", "%s", shorten(n.message))
 		}
 	})
 }
 
-// noticeOf returns what is to be announced about a change, nil for nothing: a
-// reason that is new, whatever becomes of the text beside it.
-func noticeOf(change feed.Change) *notice {
+// noticesOf returns what is to be announced about a change: a reason that is
+// new, whatever becomes of the text beside it.
+func noticesOf(change feed.Change) []notice {
 	before, now := verdictOf(change.Old), verdictOf(change.New)
-	if now.about == nil || now.reason == "" || now.reason == before.reason || now.reason == v1alpha1.VNIPendingReason {
-		return nil
+	var all []notice
+	if now.reason != "" && now.reason != before.reason && now.reason != v1alpha1.VNIPendingReason {
+		n := notice{now.about, corev1.EventTypeWarning, now.reason, now.message}
+		if now.ready || now.reason == v1alpha1.DeletingReason {
+			n.level = corev1.EventTypeNormal
+		}
+		all = append(all, n)
 	}
-	n := &notice{about: now.about, level: corev1.EventTypeWarning, reason: now.reason, action: "Check", message: now.message}
-	if now.ready || now.reason == v1alpha1.DeletingReason {
-		n.level = corev1.EventTypeNormal
+	if now.nameConflict != "" && before.nameConflict == "" {
+		all = append(all, notice{now.about, corev1.EventTypeWarning, v1alpha1.NameConflictReason, now.nameConflict})
 	}
-	if len(n.message) > noteLimit {
-		n.message = n.message[:noteLimit-3] + "..."
-	}
-	return n
+	return all
 }
 
-// verdict is what a row says about the Ready condition of its object.
+func shorten(note string) string {
+	if len(note) <= noteLimit {
+		return note
+	}
+	return note[:noteLimit-3] + "..."
+}
+
+// verdict is what a row says about the conditions of its object.
 type verdict struct {
 	about           runtime.Object
 	ready           bool
 	reason, message string
+	// nameConflict is the message of the condition NameConflict.
+	nameConflict string
 }
 
 // verdictOf reads a row; that of a row of another kind is empty.
 func verdictOf(row any) verdict {
 	switch row := row.(type) {
 	case *store.VPC:
-		return verdict{&v1alpha1.VPC{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+		return verdict{&v1alpha1.VPC{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.Subnet:
-		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.SharedService:
-		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.Network:
-		return verdict{&arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}, row.Ready, row.Reason, row.Message}
+		about := &arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}
+		return verdict{about, row.Ready, row.Reason, row.Message, row.NameConflict}
 	}
 	return verdict{}
 }

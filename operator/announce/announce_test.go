@@ -41,13 +41,17 @@ func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
 		{name: "a row of another kind", now: operatortest.Pod("blue", "a", "p", "", "")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := noticeOf(feed.Change{Old: tc.old, New: tc.now})
-			if (n == nil) != (tc.level == "") {
-				t.Fatalf("announced: %+v, want %q", n, tc.level)
-			}
-			if n == nil {
+			all := noticesOf(feed.Change{Old: tc.old, New: tc.now})
+			if tc.level == "" {
+				if len(all) > 0 {
+					t.Errorf("announced: %+v", all)
+				}
 				return
 			}
+			if len(all) != 1 {
+				t.Fatalf("announced: %+v, want one that is %s", all, tc.level)
+			}
+			n := all[0]
 			row, ok := tc.now.(*store.Subnet)
 			about, isSubnet := n.about.(*v1alpha1.Subnet)
 			if !ok || !isSubnet || n.level != tc.level || n.reason != row.Reason || n.message != row.Message || string(about.UID) != row.UID {
@@ -62,16 +66,45 @@ func TestEveryKindWithAReadyConditionIsAnnounced(t *testing.T) {
 	vpc.Ready, vpc.Reason = false, v1alpha1.VNITakenReason
 	network.Ready, network.Reason = false, v1alpha1.VPCNotFoundReason
 	for _, row := range []any{vpc, network} {
-		if n := noticeOf(feed.Change{New: row}); n == nil || n.level != corev1.EventTypeWarning {
-			t.Errorf("%T: %+v", row, n)
+		if all := noticesOf(feed.Change{New: row}); len(all) != 1 || all[0].level != corev1.EventTypeWarning {
+			t.Errorf("%T: %+v", row, all)
 		}
 	}
 }
 
+func TestANameConflictIsAnnouncedBesideTheReadyCondition(t *testing.T) {
+	network := func(conflict string) *store.Network {
+		row := operatortest.Network("blue", "a", "n", "v", 0)
+		row.Ready, row.Reason, row.NameConflict = true, v1alpha1.ReadyReason, conflict
+		return row
+	}
+	for _, tc := range []struct {
+		name     string
+		old, now *store.Network
+		want     int
+	}{
+		{"it begins", network(""), network("Network b/n, which is older, has the same name"), 1},
+		{"it goes on with another", network("Network b/n"), network("Network c/n"), 0},
+		{"it ends", network("Network b/n"), network(""), 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			all := noticesOf(feed.Change{Old: tc.old, New: tc.now})
+			if len(all) != tc.want {
+				t.Fatalf("announced: %+v, want %d", all, tc.want)
+			}
+			for _, n := range all {
+				if n.reason != v1alpha1.NameConflictReason || n.level != corev1.EventTypeWarning || n.message != tc.now.NameConflict {
+					t.Errorf("announced: %+v", n)
+				}
+			}
+		})
+	}
+}
+
 func TestLongTextsAreCutToWhatTheAPIAccepts(t *testing.T) {
-	vpc := operatortest.VPC("v", 1, nil)
-	vpc.Ready, vpc.Reason, vpc.Message = false, v1alpha1.VNITakenReason, strings.Repeat("x", 2*noteLimit)
-	if n := noticeOf(feed.Change{New: vpc}); n == nil || len(n.message) != noteLimit {
-		t.Errorf("announced: %+v", n)
+	for length, want := range map[int]int{3: 3, noteLimit: noteLimit, 2 * noteLimit: noteLimit} {
+		if got := len(shorten(strings.Repeat("x", length))); got != want {
+			t.Errorf("%d bytes become %d, want %d", length, got, want)
+		}
 	}
 }

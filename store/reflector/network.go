@@ -4,7 +4,10 @@
 package reflector
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -19,5 +22,8 @@ func Network(in *arktosv1.Network) (*store.Network, error) {
 		VPC:       in.Spec.VPCID,
 	}
 	row.Ready, row.Reason, row.Message = readiness(in.Status.Conditions)
+	if conflict := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
+		row.NameConflict = conflict.Message
+	}
 	return row, nil
 }
