@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -409,18 +408,7 @@ func TestTwoProbedPodsWithOneAddressAreNotBothAttached(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"code": 11`) || !strings.Contains(err.Error(), "default/probes-first") {
 		t.Fatalf("ADD of the second: %v; want code 11 naming the first", err)
 	}
-	eventually(t, "an event tells of it", func() error {
-		var list eventsv1.EventList
-		if err := n.api.List(t.Context(), &list, client.InNamespace("default")); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Regarding.Name == second.name && event.Reason == v1alpha1.ProbeConflictReason && event.Type == corev1.EventTypeWarning {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d events, none of them it", len(list.Items))
-	})
+	n.warning(t, "Pod", second.name, v1alpha1.ProbeConflictReason)
 	if err := n.lab.cni(t, "DEL", first); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
@@ -132,4 +134,47 @@ func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
 	}
 	space.Close(t)
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses
+// loses what a node and the API know of a running pod at one time.
+func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(t *testing.T) {
+	n := newAPINode(t, "api-forgets")
+	n.cfg.RecheckEvery = 100 * time.Millisecond
+	n.vpc(t, "forgets", 56)
+	n.start(t)
+	a, b := n.pod(t, "forgets-a", "forgets", "10.10.1.10", nil), n.pod(t, "forgets-b", "forgets", "10.10.1.11", nil)
+	for _, p := range []*labPod{a, b} {
+		n.decide(t, p)
+		if err := n.lab.cni(t, "ADD", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.serve(t)
+	n.stop(unix.SIGKILL)
+	if err := os.Remove(n.cfg.journalFile()); err != nil {
+		t.Fatal(err)
+	}
+	forgotten := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(b.vpc, b.ip(true))}}
+	if err := n.api.Delete(t.Context(), forgotten); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	n.warning(t, "Pod", b.name, v1alpha1.AddressLostReason)
+	n.warning(t, "Node", n.name, v1alpha1.AddressLostReason)
+	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err == nil {
+		t.Errorf("the pod without an Address is not cut off: answered by %q", got)
+	}
+	n.decide(t, b) // as the operator does for what a living pod was told
+	eventually(t, "the pod has its network back", func() error {
+		conn, got, err := dialFrom(t, a.NetNS, b.ip(true))
+		if err != nil {
+			return err
+		}
+		conn.Close()
+		if got != b.name {
+			return fmt.Errorf("answered by %q", got)
+		}
+		return nil
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -17,19 +18,44 @@ import (
 )
 
 // adopt takes into the journal what is on the node and not in it, going by
-// what was read from the API and by what the kernel still has programmed.
-func (n *node) adopt(ctx context.Context) error {
+// what was read from the API and by what the kernel still has programmed. It
+// returns for how many pods that can't be done: their Addresses are lost, too.
+// Once the operator has made those again, it can.
+func (n *node) adopt(ctx context.Context) (lost int, err error) {
 	programmed, err := programmedInterfaces(n.cfg.BPFDir)
 	if err != nil {
 		// Their flows through the shadow door end, that is all.
 		n.log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	return n.server.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
+	unknown, err := n.server.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
 		n.store.View(func(tx store.ReadTx) { rec, err = recall(tx, n.cfg.NodeName, found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
 		}
 		return rec, err
+	})
+	for _, left := range unknown {
+		var pod *store.Pod
+		n.store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, left.PodUID) })
+		if pod == nil {
+			continue // the interface goes with the pod's sandbox
+		}
+		lost++
+		n.tellUnknown(left, journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+	}
+	return lost, err
+}
+
+// tellUnknown says once of an interface that its pod is cut off, and why.
+func (n *node) tellUnknown(left cniserver.Unknown, pod journal.Pod) {
+	key := journal.Key{ContainerID: left.ContainerID, IfName: left.IfName}
+	if n.unknown[key] {
+		return
+	}
+	n.unknown[key] = true
+	n.lost(plan.Lost{
+		Record: journal.Record{Key: key, Pod: pod},
+		Reason: fmt.Sprintf("its node's journal has lost it, and it can't be told what it was given: %v", left.Cause),
 	})
 }
 

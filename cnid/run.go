@@ -119,6 +119,10 @@ type node struct {
 	mender *mender
 	// departures stand between the server and the releaser.
 	departures *departures
+	// lost tells people of a pod that is cut off; unknown are the interfaces of
+	// which that was said because nothing else is known of them.
+	lost    func(plan.Lost)
+	unknown map[journal.Key]bool
 }
 
 func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
@@ -151,7 +155,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	return &node{
 		cfg: cfg, plan: cfg.planConfig(), log: log, store: s, journal: j,
 		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log}, registry: registry,
-		departures: newDepartures(j),
+		departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
 
@@ -174,7 +178,7 @@ func (n *node) assemble(c control) error {
 		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
-	n.syncer.adopt = n.adopt
+	n.syncer.adopt, n.lost = n.adopt, c.lost
 	n.departures.begin(c.releaser)
 	n.syncer.probed = func() []journal.Record {
 		records, _ := n.departures.records()

@@ -39,9 +39,11 @@ type syncer struct {
 	// synced says whether what is on this node has been read from the API.
 	synced func() (bool, <-chan struct{})
 	// adopt takes into the journal what is on the node and not in it, which the
-	// first pass would otherwise cut off; adopted says that it has.
-	adopt   func(context.Context) error
+	// first pass would otherwise cut off, and returns how much it can't; adopted
+	// says that it has looked, unknown that something was left.
+	adopt   func(context.Context) (int, error)
 	adopted atomic.Bool
+	unknown bool
 	// lost tells people about an attachment that has lost its addresses.
 	lost    func(plan.Lost)
 	metrics *syncMetrics
@@ -227,12 +229,12 @@ func (s *syncer) run(ctx context.Context) {
 		if !s.awaitSync(ctx) {
 			return
 		}
-		if err := s.complete(ctx); err != nil {
+		thorough := s.takeHint() || time.Since(lastThorough) >= s.every
+		if err := s.complete(ctx, thorough); err != nil {
 			s.log.Warn("can't compare the journal with the node; trying again", "error", err, "after", lastRetry)
 			s.rest(ctx, lastRetry)
 			continue
 		}
-		thorough := s.takeHint() || time.Since(lastThorough) >= s.every
 		began := time.Now()
 		last := s.pass(thorough)
 		s.tellLost(last.lost)
@@ -259,14 +261,17 @@ func (s *syncer) run(ctx context.Context) {
 	}
 }
 
-// complete makes sure once that the journal has everything that is here.
-func (s *syncer) complete(ctx context.Context) error {
-	if s.adopted.Load() {
+// complete makes sure once that the journal has everything that is here, and
+// looks now and then for what was left.
+func (s *syncer) complete(ctx context.Context, thorough bool) error {
+	if s.adopted.Load() && !(s.unknown && thorough) {
 		return nil
 	}
-	if err := s.adopt(ctx); err != nil {
+	left, err := s.adopt(ctx)
+	if err != nil {
 		return err
 	}
+	s.unknown = left > 0
 	s.adopted.Store(true)
 	return nil
 }

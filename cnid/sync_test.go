@@ -43,7 +43,7 @@ func newTestSyncer(t *testing.T, synced func() (bool, <-chan struct{})) *syncer 
 	})
 	metrics := newSyncMetrics(prometheus.NewRegistry())
 	made := newSyncer(plan.Config{Node: "node1"}, s, j, &kernel{metrics: metrics, log: log}, synced, func(plan.Lost) {}, metrics, log)
-	made.adopt = func(context.Context) error { return nil }
+	made.adopt = func(context.Context) (int, error) { return 0, nil }
 	return made
 }
 

@@ -17,36 +17,45 @@ import (
 // says for a person why that can't be told.
 type Recall func(attach.Found) (journal.Record, error)
 
+// Unknown is an interface on the node of which the journal knows nothing, and
+// why it can't be told from what is left what its pod was given.
+type Unknown struct {
+	attach.Found
+	Cause error
+}
+
 // Adopt takes interfaces into the journal that are on the node and not in it:
 // the journal was damaged, or somebody deleted it. Their pods have their
-// network back with the next pass over the node. An interface of which it can't
-// be told whose it is stays as it is; it goes with its sandbox. The error says
-// that it could not be found out what is on the node.
-func (s *Server) Adopt(ctx context.Context, recall Recall) error {
+// network back with the next pass over the node. Those that it returns stay as
+// they are; they go with their sandboxes. The error says that it could not be
+// found out what is on the node.
+func (s *Server) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
+	var unknown []Unknown
 	var errs []error
 	for kind, attacher := range s.cfg.Attachers {
 		list, err := attacher.List(ctx)
 		errs = append(errs, err)
 		for _, found := range list {
-			s.adopt(kind, found, recall)
+			if err := s.adopt(kind, found, recall); err != nil {
+				unknown = append(unknown, Unknown{found, err})
+			}
 		}
 	}
-	return errors.Join(errs...)
+	return unknown, errors.Join(errs...)
 }
 
 // adopt leaves what a command is at work on to it: an ADD makes the interface
 // anew, and a DEL removes it.
-func (s *Server) adopt(kind journal.Kind, found attach.Found, recall Recall) {
+func (s *Server) adopt(kind journal.Kind, found attach.Found, recall Recall) error {
 	unlock, free := s.locks.try(found.ContainerID)
 	if !free {
-		return
+		return nil
 	}
 	defer unlock()
 	key := journal.Key{ContainerID: found.ContainerID, IfName: found.IfName}
 	if _, err := s.cfg.Journal.Get(key); err == nil {
-		return
+		return nil
 	}
-	log := s.cfg.Log.With("containerID", key.ContainerID, "ifName", key.IfName, "podUID", found.PodUID)
 	rec, err := recall(found)
 	if err == nil {
 		rec.Key, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, kind, found.Network, found.NetnsPath
@@ -54,8 +63,9 @@ func (s *Server) adopt(kind journal.Kind, found attach.Found, recall Recall) {
 		rec, err = s.cfg.Journal.Adopt(rec, device(found.Link))
 	}
 	if err != nil {
-		log.Error("the journal has lost an attachment that can't be told from what is left; its pod is cut off, delete the pod", "error", err)
-		return
+		return err
 	}
-	log.Warn("the journal had lost an attachment; rebuilt it from the node and the API", "pod", rec.Pod.String())
+	s.cfg.Log.Warn("the journal had lost an attachment; rebuilt it from the node and the API",
+		"pod", rec.Pod.String(), "containerID", key.ContainerID, "ifName", key.IfName)
+	return nil
 }

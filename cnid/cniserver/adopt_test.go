@@ -57,8 +57,12 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	}
 	r.loseJournal(t)
 	for range 2 { // the second time there is nothing to do
-		if err := r.server.Adopt(t.Context(), recall(p)); err != nil {
+		left, err := r.server.Adopt(t.Context(), recall(p))
+		if err != nil {
 			t.Fatal(err)
+		}
+		if len(left) != 1 || left[0].PodUID != unknown.uid || left[0].Cause == nil {
+			t.Errorf("unknown are %+v, want the other pod's", left)
 		}
 	}
 	ignore := cmp.Options{cmpopts.IgnoreFields(journal.Record{}, "Begun", "AltName", "Shadow4", "Shadow6"), compareByValue}
@@ -100,8 +104,8 @@ func TestAdoptLeavesACommandAtWorkAlone(t *testing.T) {
 		close(added)
 	}()
 	<-begun
-	if err := r.server.Adopt(t.Context(), recall(p)); err != nil {
-		t.Error(err)
+	if left, err := r.server.Adopt(t.Context(), recall(p)); err != nil || len(left) > 0 {
+		t.Errorf("unknown are %+v, error %v", left, err)
 	}
 	close(goOn)
 	if err := <-added; err != nil {
