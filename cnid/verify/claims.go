@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/answers"
 )
 
 // Kinds of differences within the API.
@@ -19,7 +20,8 @@ const (
 	ObjectRefused Kind = "ObjectRefused"
 	// VNIUnclaimed: a VPC has a VNI that it has not claimed.
 	VNIUnclaimed Kind = "VNIUnclaimed"
-	// VNILeft: a VNI is claimed for a VPC that is gone.
+	// VNILeft: a VNI is claimed for a VPC that is gone, and nobody waits for it
+	// to rest.
 	VNILeft Kind = "VNILeft"
 	// AddressLeft: an address is held by what is gone.
 	AddressLeft Kind = "AddressLeft"
@@ -50,9 +52,7 @@ const (
 
 // vnis compares VPCs with the claims of their VNIs.
 func (c *comparison) vnis() {
-	holders := map[string]*store.VPC{}
 	for _, vpc := range store.ListVPCs(c.tx) {
-		holders[vpc.UID] = vpc
 		if vpc.VNI == 0 {
 			continue
 		}
@@ -64,12 +64,13 @@ func (c *comparison) vnis() {
 			})
 		}
 	}
-	for _, claim := range store.ListVNIClaims(c.tx) {
-		if holders[claim.VPCUID] == nil && !claim.Deleting {
+	// A claim that waits for nodes has its reason to be there.
+	for _, claim := range answers.Resting(c.tx) {
+		if !claim.Deleting && len(answers.Awaited(c.tx, claim.VNI)) == 0 {
 			c.add(Difference{
 				Kind: VNILeft, Subject: fmt.Sprintf("VNIClaim vni-%d", claim.VNI),
-				What: fmt.Sprintf("rests after VPC %s (UID %s), which is gone, until all nodes hold the VNI no more", claim.VPC, claim.VPCUID),
-				Do:   "if it stays, `kubectl get rollcalls` shows which node has not answered the operator's call or holds the VNI",
+				What: fmt.Sprintf("is left of VPC %s (UID %s), which is gone, although no node holds the VNI any more", claim.VPC, claim.VPCUID),
+				Do:   "see the log of alioth-operator, which should have released it",
 			})
 		}
 	}

@@ -22,6 +22,32 @@ func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
 	}
 }
 
+func TestAVNIThatRestsForAReasonIsNoDifference(t *testing.T) {
+	said := func(call string, vnis ...uint32) *store.RollCall {
+		return &store.RollCall{Meta: store.Meta{UID: "a1"}, Name: "node.node1", Call: call, VNIs: vnis, NodeUID: "uid-node1"}
+	}
+	for _, tc := range []struct {
+		name   string
+		answer *store.RollCall
+		want   int
+	}{
+		{"a node has not answered", said("earlier"), 0},
+		{"a node holds it", said("now", 40), 0},
+		{"no node holds it", said("now", 20), 1},
+		{"it is a node that does not count", &store.RollCall{Meta: store.Meta{UID: "a2"}, Name: "node.gone", Call: "earlier", NodeUID: "gone"}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claims["gone"] = &store.VNIClaim{Meta: store.Meta{UID: "c9"}, VNI: 40, VPC: "gone", VPCUID: "v9"}
+			w.calls = map[string]*store.RollCall{"operator": {Meta: store.Meta{UID: "q1"}, Name: "operator", Call: "now"}, "answer": tc.answer}
+			found := w.compare(t)
+			if len(found) != tc.want || tc.want > 0 && found[0].Kind != VNILeft {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}
+
 func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
 	w := newWorld(t)
 	text, err := json.Marshal(w.dumps["node1"])

@@ -176,3 +176,32 @@ func TestAnObjectThatIsNoneIsADifference(t *testing.T) {
 		t.Errorf("got %v", found)
 	}
 }
+
+func TestAVNIThatANodeStillHoldsIsNoDifference(t *testing.T) {
+	claim := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: "vni-40", UID: "c"}, Spec: v1alpha1.VNIClaimSpec{VNI: 40, VPC: "gone", VPCUID: "v"}}
+	holder := node("node1", "linux")
+	holder.UID = "n"
+	answer := &v1alpha1.RollCall{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.NodeRollCall("node1"), UID: "a",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node1", UID: "n"}},
+		},
+		Spec: v1alpha1.RollCallSpec{Call: "now", VNIs: []int32{40}},
+	}
+	for name, want := range map[string]bool{"held": false, "left": true} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{holder.DeepCopy(), daemon("node1"), claim.DeepCopy()}
+			if !want {
+				objects = append(objects, answer.DeepCopy())
+			}
+			c, _ := newCollector(t, interceptor.Funcs{}, objects...)
+			found, err := c.Differences(t.Context(), "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(kindsOf(found), verify.VNILeft); got != want {
+				t.Errorf("VNILeft is %t, want %t: %v", got, want, found)
+			}
+		})
+	}
+}

@@ -29,10 +29,11 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		subnets   v1alpha1.SubnetList
 		addresses v1alpha1.AddressList
 		claims    v1alpha1.VNIClaimList
+		calls     v1alpha1.RollCallList
 	)
 	// Addresses before pods: a pod that is made meanwhile lacks its addresses
 	// rather than the other way round, which would look like a leak.
-	for _, list := range []client.ObjectList{&claims, &vpcs, &subnets, &addresses, &nodes, &services, &slices, &pods} {
+	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &nodes, &services, &slices, &pods} {
 		if err := c.api.List(ctx, list); err != nil {
 			return verify.Input{}, fmt.Errorf("list objects: %w", err)
 		}
@@ -40,6 +41,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	in := verify.Input{Pods: statuses(pods.Items)}
 	err := s.Update(func(tx store.Tx) error {
 		put(tx, &in, claims.Items, reflector.VNIClaim, store.PutVNIClaim)
+		put(tx, &in, calls.Items, reflector.RollCall, store.PutRollCall)
 		put(tx, &in, vpcs.Items, reflector.VPC, store.PutVPC)
 		put(tx, &in, subnets.Items, reflector.Subnet, store.PutSubnet)
 		put(tx, &in, addresses.Items, reflector.Address, store.PutAddress)

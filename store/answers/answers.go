@@ -1,7 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rollcall
+// Package answers reads what the nodes have answered to the operator's roll
+// calls (docs/design/010-roll-call.md): which nodes count, which VNIs they hold,
+// and which claims rest. The operator acts on it, and `aliothctl verify` judges
+// by it.
+package answers
 
 import (
 	"slices"
@@ -29,9 +33,9 @@ func known(tx store.ReadTx) []answer {
 	return all
 }
 
-// silent lists the known nodes that have not answered a call, only those that
+// Silent lists the known nodes that have not answered a call, only those that
 // are Ready if so asked.
-func silent(tx store.ReadTx, call string, readyOnly bool) []string {
+func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	var names []string
 	for _, a := range known(tx) {
 		if a.said.Call != call && (a.node.Ready || !readyOnly) {
@@ -73,29 +77,29 @@ func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 func Awaited(tx store.ReadTx, vni uint32) []string {
 	names := NodesWith(tx, vni)
 	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {
-		names = append(names, silent(tx, asked.Call, false)...)
+		names = append(names, Silent(tx, asked.Call, false)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// resting lists the claims that rest. While addresses of a VPC are held that
+// Resting lists the claims that rest. While addresses of a VPC are held that
 // went without its finalizer, its claim does not: pods may still talk under the
 // VNI, also on a node that answers no calls.
-func resting(tx store.ReadTx) []*store.VNIClaim {
+func Resting(tx store.ReadTx) []*store.VNIClaim {
 	return slices.DeleteFunc(store.ListVNIClaims(tx), func(claim *store.VNIClaim) bool {
 		return !Rests(tx, claim) ||
 			store.GetVPC(tx, claim.VPC) == nil && len(store.AddressesByVPC(tx, claim.VPC)) > 0
 	})
 }
 
-// released lists the claims among those that a call covers whose VNI no known
+// Released lists the claims among those that a call covers whose VNI no known
 // node holds any more, as all of them said in answer to that call or later.
-func released(tx store.ReadTx, call string, covered map[string]bool) []*store.VNIClaim {
-	if len(silent(tx, call, false)) > 0 {
+func Released(tx store.ReadTx, call string, covered map[string]bool) []*store.VNIClaim {
+	if len(Silent(tx, call, false)) > 0 {
 		return nil
 	}
-	return slices.DeleteFunc(resting(tx), func(claim *store.VNIClaim) bool {
+	return slices.DeleteFunc(Resting(tx), func(claim *store.VNIClaim) bool {
 		return !covered[claim.UID] || len(NodesWith(tx, claim.VNI)) > 0
 	})
 }

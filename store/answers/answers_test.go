@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package rollcall
+package answers
 
 import (
 	"fmt"
@@ -30,10 +30,10 @@ func TestOnlyKnownNodesAreWaitedFor(t *testing.T) {
 		node("foreign", true, false),
 		said("gone", "uid-gone", "earlier", 7))
 	s.View(func(tx store.ReadTx) {
-		if got := silent(tx, "now", true); !slices.Equal(got, []string{"late"}) {
+		if got := Silent(tx, "now", true); !slices.Equal(got, []string{"late"}) {
 			t.Errorf("a term waits for %v, want late", got)
 		}
-		if got := silent(tx, "now", false); !slices.Equal(got, []string{"away", "late"}) {
+		if got := Silent(tx, "now", false); !slices.Equal(got, []string{"away", "late"}) {
 			t.Errorf("a VNI waits for %v, want away and late", got)
 		}
 		if got := fmt.Sprint(NodesWith(tx, 3), NodesWith(tx, 5), NodesWith(tx, 7)); got != "[answered late] [late] []" {
@@ -67,7 +67,7 @@ func TestAVNIIsReleasedWhenNoNodeHoldsItInAnswerToACallMadeAfterItsVPCWent(t *te
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, claim)...).View(func(tx store.ReadTx) {
-				if got := released(tx, "now", tc.covered); len(got) != tc.want {
+				if got := Released(tx, "now", tc.covered); len(got) != tc.want {
 					t.Errorf("%d claims are released, want %d", len(got), tc.want)
 				}
 			})
