@@ -106,6 +106,10 @@ func (c Config) check() error {
 	if c.NodeName == "" {
 		return errors.New("no node name: give --node-name or set NODE_NAME")
 	}
+	if len(c.NodeName) > v1alpha1.MaxNodeName {
+		return fmt.Errorf("the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
+			len(c.NodeName), v1alpha1.MaxNodeName, v1alpha1.NodeRollCallPrefix)
+	}
 	families := map[bool]bool{}
 	for _, shadow := range c.Shadows {
 		if shadow != shadow.Masked() || families[shadow.Addr().Is4()] {

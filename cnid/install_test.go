@@ -12,6 +12,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
@@ -176,6 +177,7 @@ func TestOnlyTheRootOfTheHierarchyIsTaken(t *testing.T) {
 func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T) {
 	cases := map[string]func(*Config){
 		"node name":      func(c *Config) { c.NodeName = "" },
+		"a shorter one":  func(c *Config) { c.NodeName = strings.Repeat("n", v1alpha1.MaxNodeName+1) },
 		"--shadow-cidrs": func(c *Config) { c.Shadows = nil },
 		"--tunnel-port":  func(c *Config) { c.TunnelPort = 0 },
 	}

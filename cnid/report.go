@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,13 +82,23 @@ func (r *reporter) event(about corev1.ObjectReference, reason, message string) *
 	}
 	digest := sha256.Sum256([]byte(string(about.UID) + "\x00" + reason + "\x00" + message))
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, digest[:8])},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(about.Name, digest[:8])},
 		EventTime:           metav1.NewMicroTime(time.Now()),
 		ReportingController: "alioth.dev/" + componentName, ReportingInstance: r.node,
 		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: shorten(message),
 		Regarding: about,
 	}
 }
+
+// eventName makes the name of an event of the name of what it is about, as much
+// of it as there is room for, and of a digest.
+func eventName(about string, digest []byte) string {
+	end := fmt.Sprintf(".%x", digest)
+	return strings.TrimRight(about[:min(len(about), maxName-len(end))], "-.") + end
+}
+
+// maxName is the longest name of an object, in bytes (RFC 1123).
+const maxName = 253
 
 // maxNote is the API's limit on the text of an event, in bytes.
 const maxNote = 1024

@@ -12,6 +12,9 @@ const (
 	// NodeRollCallPrefix starts the name of the RollCall object in which a
 	// node's daemon answers; the name of the Node follows.
 	NodeRollCallPrefix = "node."
+	// MaxNodeName is the length of the longest name of a Node, in bytes, that has
+	// room for the prefix in the name of an object (RFC 1123: 253).
+	MaxNodeName = 253 - len(NodeRollCallPrefix)
 	// NoCall is what a daemon has answered that was never asked.
 	NoCall = "none"
 )

@@ -187,6 +187,12 @@ func TestRollCallIsChecked(t *testing.T) {
 	checkCreations(t, rollCall, []creation[*v1alpha1.RollCall]{
 		{"a node's answer", nil, ""},
 		{"the answer of a node that holds nothing", func(r *v1alpha1.RollCall) { r.Spec.VNIs = nil }, ""},
+		{"the answer of the node with the longest name", func(r *v1alpha1.RollCall) {
+			r.Name = v1alpha1.NodeRollCall(strings.Repeat("n", v1alpha1.MaxNodeName))
+		}, ""},
+		{"of one with a longer name", func(r *v1alpha1.RollCall) {
+			r.Name = v1alpha1.NodeRollCall(strings.Repeat("n", v1alpha1.MaxNodeName+1))
+		}, "metadata.name"},
 		{"the operator's question", func(r *v1alpha1.RollCall) { r.Name, r.Spec.VNIs = v1alpha1.OperatorRollCall, nil }, ""},
 		{"a question with VNIs", func(r *v1alpha1.RollCall) { r.Name = v1alpha1.OperatorRollCall }, name},
 		{"another name", func(r *v1alpha1.RollCall) { r.Name = "node-a" }, name},

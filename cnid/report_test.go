@@ -1,0 +1,32 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
+	r := &reporter{node: "node1"}
+	names := map[string]bool{}
+	for _, about := range []string{
+		"web-0", strings.Repeat("a", maxName), strings.Repeat("a", maxName-1) + "b",
+		strings.Repeat("a.", maxName/2) + "b", strings.Repeat("a-", maxName/2) + "b",
+	} {
+		event := r.event(podReference(journal.Pod{Namespace: "ns", Name: about, UID: about}), v1alpha1.AddressLostReason, "text")
+		if problems := validation.IsDNS1123Subdomain(event.Name); len(problems) > 0 {
+			t.Errorf("%q: %v", event.Name, problems)
+		}
+		names[event.Name] = true
+	}
+	if len(names) != 5 {
+		t.Errorf("5 events have %d names", len(names))
+	}
+}
