@@ -61,6 +61,17 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	return names
 }
 
+// saysHealth tells whether a node has the condition that its daemon writes.
+func saysHealth(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
+}
+
+// withoutHealth is a strategic merge patch that takes this condition away and
+// leaves those of others.
+func withoutHealth() []byte {
+	return []byte(`{"status":{"conditions":[{"$patch":"delete","type":"` + v1alpha1.NetworkHealthyCondition + `"}]}}`)
+}
+
 // cleanupPod is the daemon of one node, asked to clean up in place of serving.
 func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	template := set.Spec.Template.DeepCopy()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"os"
 	"strings"
 	"testing"
@@ -73,7 +74,14 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 	}
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"test": namespace}}},
+		&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"test": namespace}},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+				{Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionFalse},
+			}},
+		},
+		&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node)}, Spec: v1alpha1.RollCallSpec{Call: "c"}},
 		&appsv1.Deployment{
 			ObjectMeta: meta("alioth-operator-0", componentOperator),
 			Spec:       appsv1.DeploymentSpec{Replicas: &one, Selector: selector(componentOperator), Template: template(componentOperator)},
@@ -214,6 +222,22 @@ func (in *installation) held(t *testing.T) (finalizers []string, addresses int) 
 	return finalizers, len(list.Items)
 }
 
+// said returns how many roll calls there are, and the types of the node's
+// conditions.
+func (in *installation) said(t *testing.T) (calls int, conditions []corev1.NodeConditionType) {
+	t.Helper()
+	var list v1alpha1.RollCallList
+	node := &corev1.Node{}
+	errList, errGet := in.List(t.Context(), &list), in.Get(t.Context(), client.ObjectKey{Name: in.namespace + "-node"}, node)
+	if err := errors.Join(errList, errGet); err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range node.Status.Conditions {
+		conditions = append(conditions, condition.Type)
+	}
+	return len(list.Items), conditions
+}
+
 func TestUninstallLetsGoOfEverythingOnceNodesAreClean(t *testing.T) {
 	in := install(t, "clean", corev1.PodStatus{Phase: corev1.PodSucceeded})
 	if err := in.run(t, time.Minute); err != nil {
@@ -225,6 +249,9 @@ func TestUninstallLetsGoOfEverythingOnceNodesAreClean(t *testing.T) {
 	}
 	if in.running(t) {
 		t.Error("operators or daemons would go on")
+	}
+	if calls, conditions := in.said(t); calls != 0 || !slices.Equal(conditions, []corev1.NodeConditionType{corev1.NodeReady}) {
+		t.Errorf("%d roll calls are left, and the node's conditions %v; want somebody else's alone", calls, conditions)
 	}
 	var pods corev1.PodList
 	if err := in.List(t.Context(), &pods, client.InNamespace(in.namespace)); err != nil {
@@ -259,6 +286,9 @@ func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
 	}
 	if finalizers, addresses := in.held(t); len(finalizers) != 4 || addresses != 3 || !in.running(t) {
 		t.Errorf("something changed: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
+	}
+	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 2 {
+		t.Errorf("something changed: %d roll calls, conditions %v", calls, conditions)
 	}
 	if err := in.Delete(t.Context(), address); err != nil { // leave the next tests a cluster that is not in use
 		t.Fatal(err)

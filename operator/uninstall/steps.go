@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -174,6 +175,30 @@ func (u *uninstaller) releaseAddresses(ctx context.Context) error {
 		err := u.client.Delete(ctx, &list.Items[i], client.Preconditions{UID: &uid})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("release %s: %w", list.Items[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// forgetNodes removes what the daemons have said of their nodes: after an
+// installation anew, a term of the operator would wait for the answers of nodes
+// that have no daemon yet.
+func (u *uninstaller) forgetNodes(ctx context.Context) error {
+	if err := u.client.DeleteAllOf(ctx, new(v1alpha1.RollCall)); ignoreMissingKind(err) != nil {
+		return fmt.Errorf("delete roll calls: %w", err)
+	}
+	var nodes corev1.NodeList
+	if err := u.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	patch := client.RawPatch(types.StrategicMergePatchType, withoutHealth())
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !saysHealth(node) {
+			continue
+		}
+		if err := u.client.Status().Patch(ctx, node, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove a condition of node %s: %w", node.Name, err)
 		}
 	}
 	return nil

@@ -95,6 +95,7 @@ func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (er
 		{"stop the daemons", u.stopDaemons},
 		{"clean the nodes", u.cleanNodes},
 		{"release addresses", u.releaseAddresses},
+		{"forget what nodes have said", u.forgetNodes},
 		{"let go of finalizers", u.dropFinalizers},
 	} {
 		log.Info("next step", "step", step.name)

@@ -94,8 +94,10 @@ func programs() []program {
 			everywhere: []string{
 				"addresses.alioth.dev: delete list",
 				"networks.arktos.futurewei.com: list patch",
+				"nodes/status: patch",
 				"nodes: list",
 				"pods: list",
+				"rollcalls.alioth.dev: deletecollection",
 				"subnets.alioth.dev: list patch",
 				"vpcs.alioth.dev: list patch",
 			},
