@@ -25,8 +25,11 @@ const (
 	ServiceCIDR6 = "fd96::/112"
 )
 
-// apiProgram is the name of the API server's binary.
-const apiProgram = "kube-apiserver"
+// Names of the two binaries.
+const (
+	apiProgram  = "kube-apiserver"
+	etcdProgram = "etcd"
+)
 
 // readyWithin bounds how long a server may take to serve. It is generous: the
 // machine may be busy with other packages' tests.
@@ -86,9 +89,9 @@ type Server struct {
 	etcd   *process
 	api    *process
 	config *rest.Config
-	// binary and args of the API server.
-	binary string
-	args   []string
+	// programs, and their arguments, are for starting them again.
+	programs          programs
+	etcdArgs, apiArgs []string
 }
 
 // New starts a server and returns when it is ready and the CRDs are
@@ -132,6 +135,11 @@ func (s *Server) Config() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
 
+// Processes returns the IDs of both programs' processes, by name.
+func (s *Server) Processes() map[string]int {
+	return map[string]int{apiProgram: s.api.cmd.Process.Pid, etcdProgram: s.etcd.cmd.Process.Pid}
+}
+
 // Stop ends both programs and deletes their data.
 func (s *Server) Stop() {
 	for _, p := range []*process{s.api, s.etcd} {
@@ -150,7 +158,7 @@ func (s *Server) Interrupt() { s.api.stop() }
 // Resume starts the API server again after Interrupt, at the same address and
 // with the same data, and returns when it is ready.
 func (s *Server) Resume(ctx context.Context) (err error) {
-	if s.api, err = launch(ctx, s.dir, apiProgram, s.binary, s.args...); err != nil {
+	if s.api, err = launch(ctx, s.dir, apiProgram, s.programs.api, s.apiArgs...); err != nil {
 		return err
 	}
 	return s.waitReady(ctx)

@@ -41,15 +41,15 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 		return nil, err
 	}
 	clients, peers, secure := loopback(ports[0]), loopback(ports[1]), ports[2]
-	if s.etcd, err = launch(ctx, dir, "etcd", bin.etcd, etcdArgs(dir, clients, peers)...); err != nil {
+	s.programs, s.etcdArgs = bin, etcdArgs(dir, clients, peers)
+	if s.etcd, err = launch(ctx, dir, etcdProgram, bin.etcd, s.etcdArgs...); err != nil {
 		return nil, err
 	}
 	token := rand.Text()
-	s.binary = bin.api
-	if s.args, err = apiArgs(dir, clients, secure, token); err != nil {
+	if s.apiArgs, err = apiArgs(dir, clients, secure, token); err != nil {
 		return nil, err
 	}
-	if s.api, err = launch(ctx, dir, apiProgram, s.binary, s.args...); err != nil {
+	if s.api, err = launch(ctx, dir, apiProgram, bin.api, s.apiArgs...); err != nil {
 		return nil, err
 	}
 	s.config = adminConfig(secure, token)
@@ -77,7 +77,7 @@ func adminConfig(port int, token string) *rest.Config {
 func etcdArgs(dir, clients, peers string) []string {
 	return []string{
 		"--name=test",
-		"--data-dir=" + filepath.Join(dir, "etcd"),
+		"--data-dir=" + etcdData(dir),
 		"--listen-client-urls=" + clients,
 		"--advertise-client-urls=" + clients,
 		"--listen-peer-urls=" + peers,
@@ -98,7 +98,11 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 	if err := writeKey(key); err != nil {
 		return nil, err
 	}
-	return []string{
+	audit, err := auditArgs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return append(audit, []string{
 		"--etcd-servers=" + etcd,
 		"--cert-dir=" + filepath.Join(dir, "certs"),
 		"--bind-address=127.0.0.1",
@@ -117,7 +121,7 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 		"--enable-admission-plugins=NodeRestriction",
 		// No controller makes ServiceAccounts, so pods could not be created.
 		"--disable-admission-plugins=ServiceAccount",
-	}, nil
+	}...), nil
 }
 
 // writeKey writes a fresh key for signing ServiceAccount tokens.
