@@ -58,11 +58,10 @@ test: setup ## Everything that must pass
 	$(MAKE) --no-print-directory verify lint test-unit test-api test-e2e
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
-	$(LAB) build kubernetes
+	$(LAB) build kubernetes helm
 	$(GO) test $(UNIT)
 
 test-api: ## CRDs, admission policies and the chart against the real API server
-	$(LAB) build kubernetes
 	$(LAB) build kubernetes helm
 	$(GO) test ./test/api/...
 

@@ -37,8 +37,8 @@ import (
 // server is the API server that the tests of this package share.
 var server apiserver.Shared
 
-// apiNode is a machine with the real daemon, and the test in the operator's
-// place.
+// apiNode is a machine with the real daemon, which has the rights that the chart
+// gives it and no others, and the test in the operator's place.
 type apiNode struct {
 	*machine
 	api  client.Client
@@ -53,8 +53,6 @@ func newAPINode(t *testing.T, name string) *apiNode {
 	n := &apiNode{machine: newMachine(t, name), name: name}
 	testnet.Veth(t, n.NetNS, "eth0", []string{"192.0.2.1/24"}, testnet.New(t), "eth0", nil)
 	n.link = newAPILink(t, n.machine, config)
-	n.cfg.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	writeKubeconfig(t, n.cfg.Kubeconfig, config, n.link.address())
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +68,9 @@ func newAPINode(t *testing.T, name string) *apiNode {
 		node := obj.(*corev1.Node)
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
 	})
+	config.BearerToken = n.token(t, config)
+	n.cfg.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	writeKubeconfig(t, n.cfg.Kubeconfig, config, n.link.address())
 	return n
 }
 

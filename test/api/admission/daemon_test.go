@@ -30,10 +30,10 @@ func address(ip, node string) *v1alpha1.Address {
 }
 
 // release deletes the very object, as every program does.
-func release(ip string) func(context.Context, client.Client) error {
+func release(admin client.Client, ip string) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error {
 		object := address(ip, "")
-		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return fmt.Errorf("read the address: %w", err)
 		}
 		return c.Delete(ctx, object, client.DryRunAll, client.Preconditions{UID: &object.UID})
@@ -53,11 +53,11 @@ func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	own := address("10.1.0.4", "node-a")
 	own.Spec.Holder = v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: "node-a", UID: "u"}
 	attempts := []attempt{
-		{"its own", daemonOn("node-a"), release("10.1.0.1"), ""},
-		{"another node's", daemonOn("node-a"), release("10.1.0.2"), "of its own node only"},
-		{"with a token of no node", daemonOn(""), release("10.1.0.1"), "needs a token that is bound to its pod"},
-		{"a kubelet has no right", kubelet(), release("10.1.0.1"), "forbidden"},
-		{"the operator is not held to a node", operator(), release("10.1.0.2"), ""},
+		{"its own", daemonOn("node-a"), release(admin, "10.1.0.1"), ""},
+		{"another node's", daemonOn("node-a"), release(admin, "10.1.0.2"), "of its own node only"},
+		{"with a token of no node", daemonOn(""), release(admin, "10.1.0.1"), "needs a token that is bound to its pod"},
+		{"a kubelet has no right", kubelet(), release(admin, "10.1.0.1"), "forbidden"},
+		{"the operator is not held to a node", operator(), release(admin, "10.1.0.2"), ""},
 		{"all at once", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
 			return c.DeleteAllOf(ctx, &v1alpha1.Address{}, client.DryRunAll)
 		}, "cannot deletecollection"},

@@ -51,7 +51,7 @@ func TestAStolenTokenWritesForItsOwnNodeOnly(t *testing.T) {
 	}
 	writes := func(node, held, free string) map[string]func(context.Context, client.Client) error {
 		return map[string]func(context.Context, client.Client) error{
-			"release": release(held),
+			"release": release(admin, held),
 			"assert":  assert(free, node),
 			"answer": creating(&v1alpha1.RollCall{
 				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node)}, Spec: v1alpha1.RollCallSpec{Call: "c"},

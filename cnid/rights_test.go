@@ -1,0 +1,139 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+// installed is the part of the chart that says what a daemon may do: its roles,
+// and the admission policies that hold it to its own node.
+var installed struct {
+	once sync.Once
+	all  []*unstructured.Unstructured
+}
+
+// install installs this part, once for all tests of the package, and returns
+// the whole chart.
+func install(t *testing.T, api client.Client) []*unstructured.Unstructured {
+	t.Helper()
+	installed.once.Do(func() {
+		objects, err := chart.New(t, "..", nil).Template(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		installed.all = objects
+		if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chart.Namespace}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			policy := strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && strings.HasPrefix(object.GetName(), "alioth-daemon-")
+			if !policy && object.GetName() != componentName || object.GetKind() == "DaemonSet" {
+				continue
+			}
+			if err := api.Create(t.Context(), object.DeepCopy()); err != nil {
+				t.Fatalf("create %s %s: %v", object.GetKind(), object.GetName(), err)
+			}
+		}
+	})
+	if installed.all == nil {
+		t.Fatal("the chart could not be installed")
+	}
+	return installed.all
+}
+
+// token returns one as the kubelet mounts it into the daemon's pod on this
+// node.
+func (n *apiNode) token(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	install(t, n.api)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: componentName + "-" + n.name},
+		Spec: corev1.PodSpec{
+			NodeName: n.name, ServiceAccountName: componentName, HostNetwork: true,
+			Containers: []corev1.Container{{Name: "cnid", Image: "image"}},
+		},
+	}
+	n.create(t, pod)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	answer, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(chart.Namespace).
+		CreateToken(t.Context(), componentName, request, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}
+
+// TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
+// through everything that it asks of the API server.
+func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
+	n := newAPINode(t, "api-rights")
+	n.cfg.RecheckEvery = 100 * time.Millisecond
+	n.vpc(t, "rights", 57)
+	n.start(t)
+	p := n.pod(t, "rights-a", "rights", "10.10.1.10", nil)
+	n.decide(t, p)
+	if err := n.lab.cni(t, "ADD", p); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []string{"first", "second"} {
+		n.call(t, call)
+		eventually(t, "the node answers", n.answered(call, 57, true))
+	}
+	n.health(t, v1alpha1.NetworkHealthyReason)
+	n.deleteAddress(t, p)
+	eventually(t, "the Address is back", func() error {
+		if address, err := n.address(p); err != nil || address == nil {
+			return fmt.Errorf("it is %v (%w)", address, err)
+		}
+		return nil
+	})
+	// The same event twice is one that is counted up.
+	testnet.In(t, n.NetNS, netfilter.Remove)
+	n.warning(t, "Node", n.name, v1alpha1.RepairedReason)
+	testnet.In(t, n.NetNS, netfilter.Remove)
+	eventually(t, "the event is counted up", func() error {
+		if event := n.warning(t, "Node", n.name, v1alpha1.RepairedReason); event.Series == nil {
+			return errors.New("it was said once")
+		}
+		return nil
+	})
+	n.deletePod(t, p)
+	if err := n.lab.cni(t, "DEL", p); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+
+	requests, err := server.Server(t).Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, unused, err := chart.Account{Name: componentName, Node: n.name}.Compare(install(t, n.api), requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(refused) > 0 || len(unused) > 0 {
+		t.Errorf("the daemon was refused %q, and makes no use of %q", refused, unused)
+	}
+}
