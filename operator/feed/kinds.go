@@ -66,14 +66,6 @@ func kindOf[O client.Object, R any](object O, t table[O, R]) kind {
 	}
 }
 
-// without makes a removal that can't fail out of one that reports nothing.
-func without[O client.Object](remove func(store.Tx, O)) func(store.Tx, O) error {
-	return func(tx store.Tx, object O) error {
-		remove(tx, object)
-		return nil
-	}
-}
-
 // changeOf makes a Change of two rows, without typed nil pointers.
 func changeOf[R any](before, after *R) Change {
 	var change Change
@@ -89,96 +81,62 @@ func changeOf[R any](before, after *R) Change {
 // kinds lists what the operator watches. Namespaces come first, since the
 // tenant of what is in them follows from them.
 func kinds() []kind {
+	addresses := byName(reflector.Address, store.GetAddress, store.PutAddress, store.DeleteAddress)
+	addresses.remove = removeAddress
 	return []kind{
-		kindOf(&corev1.Namespace{}, namespaces()),
-		kindOf(&corev1.Node{}, nodes()),
+		kindOf(&corev1.Namespace{}, byName(reflector.Namespace, store.GetNamespace, store.PutNamespace, store.DeleteNamespace)),
+		kindOf(&corev1.Node{}, byName(reflector.Node, store.GetNode, store.PutNode, store.DeleteNode)),
 		kindOf(&v1alpha1.VNIClaim{}, vniClaims()),
-		kindOf(&v1alpha1.RollCall{}, rollCalls()),
-		kindOf(&v1alpha1.SharedService{}, sharedServices()),
-		kindOf(&v1alpha1.VPC{}, vpcs()),
-		kindOf(&v1alpha1.Subnet{}, subnets()),
-		kindOf(&v1alpha1.Address{}, addresses()),
-		kindOf(&arktosv1.Network{}, networks()),
-		kindOf(&corev1.Service{}, services()),
+		kindOf(&v1alpha1.RollCall{}, byName(reflector.RollCall, store.GetRollCall, store.PutRollCall, store.DeleteRollCall)),
+		kindOf(&v1alpha1.SharedService{}, byName(reflector.SharedService, store.GetSharedService, store.PutSharedService, store.DeleteSharedService)),
+		kindOf(&v1alpha1.VPC{}, byName(reflector.VPC, store.GetVPC, store.PutVPC, store.DeleteVPC)),
+		kindOf(&v1alpha1.Subnet{}, byName(reflector.Subnet, store.GetSubnet, store.PutSubnet, store.DeleteSubnet)),
+		kindOf(&v1alpha1.Address{}, addresses),
+		kindOf(&arktosv1.Network{}, inNamespace(reflector.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
+		kindOf(&corev1.Service{}, inNamespace(reflector.Service, store.GetService, store.PutService, store.DeleteService)),
 		kindOf(&corev1.Pod{}, pods()),
 	}
 }
 
-func namespaces() table[*corev1.Namespace, store.Namespace] {
-	return table[*corev1.Namespace, store.Namespace]{
-		convert: reflector.Namespace,
-		get:     func(tx store.ReadTx, o *corev1.Namespace) *store.Namespace { return store.GetNamespace(tx, o.Name) },
-		put:     store.PutNamespace,
-		remove:  without(func(tx store.Tx, o *corev1.Namespace) { store.DeleteNamespace(tx, o.Name, string(o.UID)) }),
+// byName is a table whose rows are found by the object's name.
+func byName[O client.Object, R any](
+	convert func(O) (*R, error), get func(store.ReadTx, string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, name, uid string) bool,
+) table[O, R] {
+	return table[O, R]{
+		convert: convert, put: put,
+		get: func(tx store.ReadTx, object O) *R { return get(tx, object.GetName()) },
+		remove: func(tx store.Tx, object O) error {
+			remove(tx, object.GetName(), string(object.GetUID()))
+			return nil
+		},
 	}
 }
 
-func nodes() table[*corev1.Node, store.Node] {
-	return table[*corev1.Node, store.Node]{
-		convert: reflector.Node,
-		get:     func(tx store.ReadTx, o *corev1.Node) *store.Node { return store.GetNode(tx, o.Name) },
-		put:     store.PutNode,
-		remove:  without(func(tx store.Tx, o *corev1.Node) { store.DeleteNode(tx, o.Name, string(o.UID)) }),
+// inNamespace is a table whose rows are found by namespace and name.
+func inNamespace[O client.Object, R any](
+	convert func(O) (*R, error), get func(tx store.ReadTx, namespace, name string) *R, put func(store.Tx, *R) error,
+	remove func(tx store.Tx, namespace, name, uid string) bool,
+) table[O, R] {
+	return table[O, R]{
+		convert: convert, put: put,
+		get: func(tx store.ReadTx, object O) *R { return get(tx, object.GetNamespace(), object.GetName()) },
+		remove: func(tx store.Tx, object O) error {
+			remove(tx, object.GetNamespace(), object.GetName(), string(object.GetUID()))
+			return nil
+		},
 	}
 }
 
 func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 	return table[*v1alpha1.VNIClaim, store.VNIClaim]{
-		convert: reflector.VNIClaim,
+		convert: reflector.VNIClaim, put: store.PutVNIClaim,
 		get: func(tx store.ReadTx, o *v1alpha1.VNIClaim) *store.VNIClaim {
 			return store.GetVNIClaim(tx, uint32(o.Spec.VNI))
 		},
-		put: store.PutVNIClaim,
-		remove: without(func(tx store.Tx, o *v1alpha1.VNIClaim) {
+		remove: func(tx store.Tx, o *v1alpha1.VNIClaim) error {
 			store.DeleteVNIClaim(tx, uint32(o.Spec.VNI), string(o.UID))
-		}),
-	}
-}
-
-func rollCalls() table[*v1alpha1.RollCall, store.RollCall] {
-	return table[*v1alpha1.RollCall, store.RollCall]{
-		convert: reflector.RollCall,
-		get:     func(tx store.ReadTx, o *v1alpha1.RollCall) *store.RollCall { return store.GetRollCall(tx, o.Name) },
-		put:     store.PutRollCall,
-		remove:  without(func(tx store.Tx, o *v1alpha1.RollCall) { store.DeleteRollCall(tx, o.Name, string(o.UID)) }),
-	}
-}
-
-func sharedServices() table[*v1alpha1.SharedService, store.SharedService] {
-	return table[*v1alpha1.SharedService, store.SharedService]{
-		convert: reflector.SharedService,
-		get: func(tx store.ReadTx, o *v1alpha1.SharedService) *store.SharedService {
-			return store.GetSharedService(tx, o.Name)
+			return nil
 		},
-		put:    store.PutSharedService,
-		remove: without(func(tx store.Tx, o *v1alpha1.SharedService) { store.DeleteSharedService(tx, o.Name, string(o.UID)) }),
-	}
-}
-
-func vpcs() table[*v1alpha1.VPC, store.VPC] {
-	return table[*v1alpha1.VPC, store.VPC]{
-		convert: reflector.VPC,
-		get:     func(tx store.ReadTx, o *v1alpha1.VPC) *store.VPC { return store.GetVPC(tx, o.Name) },
-		put:     store.PutVPC,
-		remove:  without(func(tx store.Tx, o *v1alpha1.VPC) { store.DeleteVPC(tx, o.Name, string(o.UID)) }),
-	}
-}
-
-func subnets() table[*v1alpha1.Subnet, store.Subnet] {
-	return table[*v1alpha1.Subnet, store.Subnet]{
-		convert: reflector.Subnet,
-		get:     func(tx store.ReadTx, o *v1alpha1.Subnet) *store.Subnet { return store.GetSubnet(tx, o.Name) },
-		put:     store.PutSubnet,
-		remove:  without(func(tx store.Tx, o *v1alpha1.Subnet) { store.DeleteSubnet(tx, o.Name, string(o.UID)) }),
-	}
-}
-
-func addresses() table[*v1alpha1.Address, store.Address] {
-	return table[*v1alpha1.Address, store.Address]{
-		convert: reflector.Address,
-		get:     func(tx store.ReadTx, o *v1alpha1.Address) *store.Address { return store.GetAddress(tx, o.Name) },
-		put:     store.PutAddress,
-		remove:  removeAddress,
 	}
 }
 
@@ -200,35 +158,13 @@ func putPod(tx store.Tx, pod *store.Pod) error {
 	return told.Hold(tx, pod)
 }
 
-func networks() table[*arktosv1.Network, store.Network] {
-	return table[*arktosv1.Network, store.Network]{
-		convert: reflector.Network,
-		get: func(tx store.ReadTx, o *arktosv1.Network) *store.Network {
-			return store.GetNetwork(tx, o.Namespace, o.Name)
-		},
-		put: store.PutNetwork,
-		remove: without(func(tx store.Tx, o *arktosv1.Network) {
-			store.DeleteNetwork(tx, o.Namespace, o.Name, string(o.UID))
-		}),
-	}
-}
-
-func services() table[*corev1.Service, store.Service] {
-	return table[*corev1.Service, store.Service]{
-		convert: reflector.Service,
-		get: func(tx store.ReadTx, o *corev1.Service) *store.Service {
-			return store.GetService(tx, o.Namespace, o.Name)
-		},
-		put:    store.PutService,
-		remove: without(func(tx store.Tx, o *corev1.Service) { store.DeleteService(tx, o.Namespace, o.Name, string(o.UID)) }),
-	}
-}
-
 func pods() table[*corev1.Pod, store.Pod] {
 	return table[*corev1.Pod, store.Pod]{
-		convert: reflector.Pod,
-		get:     func(tx store.ReadTx, o *corev1.Pod) *store.Pod { return store.GetPod(tx, string(o.UID)) },
-		put:     putPod,
-		remove:  without(func(tx store.Tx, o *corev1.Pod) { store.DeletePod(tx, string(o.UID)) }),
+		convert: reflector.Pod, put: putPod,
+		get: func(tx store.ReadTx, o *corev1.Pod) *store.Pod { return store.GetPod(tx, string(o.UID)) },
+		remove: func(tx store.Tx, o *corev1.Pod) error {
+			store.DeletePod(tx, string(o.UID))
+			return nil
+		},
 	}
 }
