@@ -13,27 +13,30 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// How many objects there are when one more is written, and how long a user may
-// wait for it.
-const (
-	manyVPCs      = 1000
-	manySubnets   = 5000
-	writeWithinMs = 300
-)
+// size is how many objects there are when one more is written, and how long a
+// user may wait for it.
+type size struct {
+	vpcs, subnets, withinMs int
+}
+
+func sizes() []size { return []size{{200, 1000, 100}, {1000, 5000, 300}} }
 
 // noPolicies is the path of the same writes before there are policies.
 const noPolicies = "no policies"
@@ -41,9 +44,18 @@ const noPolicies = "no policies"
 // writers is how many requests fill the API server at a time.
 const writers = 16
 
-// admission measures what the policies with parameters cost, on an API server
-// of its own: no operator works on the objects meanwhile.
-func (b *bench) admission(ctx context.Context) (err error) {
+// admission measures what the policies cost, those with parameters above all,
+// on API servers of its own: no operator works on the objects meanwhile.
+func (b *bench) admission(ctx context.Context) error {
+	for _, s := range sizes() {
+		if err := b.admissionAt(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) admissionAt(ctx context.Context, s size) error {
 	server, err := apiserver.New(ctx)
 	if err != nil {
 		return err
@@ -57,11 +69,11 @@ func (b *bench) admission(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	p := &policyCost{api: c, samples: b.rounds * samplesPerRound}
+	p := &policyCost{size: s, api: c, samples: b.rounds * samplesPerRound}
 	if err := p.fill(ctx); err != nil {
 		return err
 	}
-	b.step(fmt.Sprintf("created %d VPCs and %d subnets", manyVPCs, manySubnets))
+	b.step(fmt.Sprintf("created %d VPCs and %d subnets", s.vpcs, s.subnets))
 	if err := p.measure(ctx, noPolicies); err != nil {
 		return err
 	}
@@ -76,7 +88,7 @@ func (b *bench) admission(ctx context.Context) (err error) {
 		return err
 	}
 	b.step(fmt.Sprintf("wrote %d objects of each kind, before and after the policies", p.samples))
-	title := fmt.Sprintf("One write among %d VPCs and %d subnets", manyVPCs, manySubnets)
+	title := fmt.Sprintf("One write among %d VPCs and %d subnets", s.vpcs, s.subnets)
 	return figures.Print(b.out, title, []string{noPolicies, alioth}, p.rows)
 }
 
@@ -90,6 +102,7 @@ func (b *bench) policies(ctx context.Context) ([]*unstructured.Unstructured, err
 
 // policyCost measures writes to an API server.
 type policyCost struct {
+	size
 	api     client.Client
 	samples int
 	// written counts objects, so that each has a name and a range of its own.
@@ -115,14 +128,24 @@ func benchSubnet(vpc, n int) *v1alpha1.Subnet {
 	}
 }
 
+func benchPod(i int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{arktosv1.NetworkLabel: "vpc-0"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "example.com/none",
+			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}},
+		}}},
+	}
+}
+
 func (p *policyCost) fill(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	for i := range manyVPCs {
+	for i := range p.vpcs {
 		group.Go(func() error { return p.api.Create(ctx, benchVPC(i)) })
 	}
-	for i := range manySubnets {
-		group.Go(func() error { return p.api.Create(ctx, benchSubnet(i%manyVPCs, i/manyVPCs+1)) })
+	for i := range p.subnets {
+		group.Go(func() error { return p.api.Create(ctx, benchSubnet(i%p.vpcs, i/p.vpcs+1)) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("fill the API server: %w", err)
@@ -154,11 +177,11 @@ func (p *policyCost) enforce(ctx context.Context, policies []*unstructured.Unstr
 
 // measure writes objects one after the other and adds how long each took.
 func (p *policyCost) measure(ctx context.Context, path string) error {
-	var creations, finalizers, growths []time.Duration
+	var creations, finalizers, growths, pods []time.Duration
 	for range p.samples {
 		p.written++
-		subnet := benchSubnet(p.written%manyVPCs, 1000+p.written)
-		vpc := benchVPC(manyVPCs + p.written)
+		subnet := benchSubnet(p.written%p.vpcs, 1000+p.written)
+		vpc := benchVPC(p.vpcs + p.written)
 		if err := p.api.Create(ctx, vpc); err != nil {
 			return fmt.Errorf("create a VPC: %w", err)
 		}
@@ -175,6 +198,7 @@ func (p *policyCost) measure(ctx context.Context, path string) error {
 				vpc.Spec.CIDRs[0] = "10.0.0.0/11"
 				return p.api.Update(ctx, vpc)
 			}},
+			{&pods, func() error { return p.api.Create(ctx, benchPod(p.written)) }},
 		} {
 			begin := time.Now()
 			if err := step.do(); err != nil {
@@ -186,6 +210,7 @@ func (p *policyCost) measure(ctx context.Context, path string) error {
 	p.add(path, "create a Subnet", creations)
 	p.add(path, "change a Subnet's finalizers", finalizers)
 	p.add(path, "grow a VPC", growths)
+	p.add(path, "create a pod", pods)
 	return nil
 }
 
@@ -201,7 +226,7 @@ func (p *policyCost) row(what string) *figures.Row {
 			return row
 		}
 	}
-	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: writeWithinMs}}}
+	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
 	p.rows = append(p.rows, row)
 	return row
 }

@@ -43,6 +43,8 @@ type options struct {
 	span  time.Duration
 	parts []string
 	pods  int
+	// profile is the folder for CPU profiles; "" makes none.
+	profile string
 }
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
@@ -72,5 +74,6 @@ func command() *cobra.Command {
 	flags.DurationVar(&o.span, "span", 2*time.Second, "how long one rate is measured")
 	flags.StringSliceVar(&o.parts, "parts", allParts, "what to measure")
 	flags.IntVar(&o.pods, "pods", 60, "pods of one wave")
+	flags.StringVar(&o.profile, "profile", "", "folder for CPU profiles of the API server while claims are made")
 	return command
 }

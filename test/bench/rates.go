@@ -64,24 +64,34 @@ func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
 }
 
 // claimRates measures how fast claims are made for pods that wait, from the
-// first to the last, as somebody sees it who watches Addresses.
+// first to the last, as somebody sees it who watches Addresses, and what they
+// cost. One claim goes with one patch of its pod.
 func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
 	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200})
 	lost := plain("claims that did not succeed at once", "", "%.0f")
+	rows := []*figures.Row{rate, lost}
+	costs := map[string]*figures.Row{}
+	for _, name := range []string{"kube-apiserver", "etcd", "operator"} {
+		costs[name] = plain("  CPU per claim, "+name, "ms", "%.2f")
+		rows = append(rows, costs[name])
+	}
 	for round := range min(claimRounds, b.rounds) {
 		name := fmt.Sprintf("claims-%d", round)
 		if err := b.prepareClaims(ctx, c, name); err != nil {
 			return nil, err
 		}
-		perSecond, failed, err := c.claimRate(ctx, name)
+		made, err := b.claim(ctx, c, name)
 		if err != nil {
 			return nil, err
 		}
-		b.step(fmt.Sprintf("claims, round %d: %.0f/s", round+1, perSecond))
-		rate.Add(alioth, perSecond)
-		lost.Add(alioth, failed)
+		b.step(fmt.Sprintf("claims, round %d: %.0f/s", round+1, made.perSecond))
+		rate.Add(alioth, made.perSecond)
+		lost.Add(alioth, made.failed)
+		for name, used := range made.cpu {
+			costs[name].Add(alioth, float64(used.Microseconds())/1e3/claimPods)
+		}
 	}
-	return []*figures.Row{rate, lost}, nil
+	return rows, nil
 }
 
 // prepareClaims has an operator prepare a tenant, ends it, and lets pods wait.
@@ -108,39 +118,64 @@ func (b *bench) prepareClaims(ctx context.Context, c *control, name string) erro
 	return group.Wait()
 }
 
-// claimRate starts an operator and returns how many claims per second it made
-// in a VPC, and how many of its claims failed.
-func (c *control) claimRate(ctx context.Context, vpc string) (perSecond, failed float64, err error) {
+// claims is how the claims of one VPC were made.
+type claims struct {
+	perSecond, failed float64
+	// cpu is what each process used from the first claim to the last.
+	cpu map[string]time.Duration
+}
+
+// claim starts an operator and measures its claims in a VPC.
+func (b *bench) claim(ctx context.Context, c *control, vpc string) (made claims, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	events, err := c.watch(ctx, &v1alpha1.AddressList{}, client.MatchingFields{"spec.vpc": vpc})
 	if err != nil {
-		return 0, 0, err
+		return made, err
 	}
 	defer events.Stop()
 	r, err := c.start(ctx, vpc)
 	if err != nil {
-		return 0, 0, err
+		return made, err
 	}
 	defer r.end(syscall.SIGTERM)
-	var first time.Time
-	for seen := 0; seen < claimPods; {
-		event, err := next(ctx, events)
-		if err != nil {
-			return 0, 0, err
-		}
-		if event.Type != watch.Added {
-			continue
-		}
-		if seen++; seen == 1 {
-			first = time.Now()
-		}
+	if err := added(ctx, events, 1); err != nil {
+		return made, err
 	}
-	perSecond = (claimPods - 1) / time.Since(first).Seconds()
-	failed, err = r.count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
+	first := time.Now()
+	before, err := c.cpuTimes(r)
+	if err != nil {
+		return made, err
+	}
+	finish := b.profileOf(ctx, c, vpc)
+	if err := added(ctx, events, claimPods-1); err != nil {
+		return made, err
+	}
+	made.perSecond = (claimPods - 1) / time.Since(first).Seconds()
+	if made.cpu, err = c.cpuTimes(r); err != nil {
+		return made, err
+	}
+	for name, used := range before {
+		made.cpu[name] -= used
+	}
+	made.failed, err = r.count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
 		return labels["kind"] == "Address" && labels["verb"] == "create" && labels["result"] != "ok"
 	})
-	return perSecond, failed, err
+	return made, errors.Join(err, finish())
+}
+
+// added waits until so many objects were added.
+func added(ctx context.Context, events watch.Interface, count int) error {
+	for seen := 0; seen < count; {
+		event, err := next(ctx, events)
+		if err != nil {
+			return err
+		}
+		if event.Type == watch.Added {
+			seen++
+		}
+	}
+	return nil
 }
 
 // watch watches from whatever the API server has at hand, which is told first:
