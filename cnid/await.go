@@ -72,6 +72,15 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 	return last.decision, nil
 }
 
+// Leaving implements cniserver.Decisions.
+func (d *decisions) Leaving(pod journal.Pod) (leaving bool) {
+	d.store.View(func(tx store.ReadTx) {
+		row := findPod(tx, pod)
+		leaving = row == nil || row.Deleting || row.Terminal
+	})
+	return leaving
+}
+
 // Check implements cniserver.Decisions.
 func (d *decisions) Check(rec journal.Record) error {
 	if synced, _ := d.vpcSynced(rec.VPC); !synced {

@@ -300,6 +300,31 @@ func TestAwaitEndsWhenThePodGoes(t *testing.T) {
 	}
 }
 
+func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*store.Pod)
+		want   bool
+	}{
+		"it is well":           {func(*store.Pod) {}, false},
+		"it is being deleted":  {func(p *store.Pod) { p.Deleting = true }, true},
+		"it has ended":         {func(p *store.Pod) { p.Terminal = true }, true},
+		"another has its name": {func(p *store.Pod) { p.UID = "p2" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := store.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := newDecided()
+			tc.change(&d.pod)
+			d.fill(t, s)
+			if got := (&decisions{store: s}).Leaving(thePod); got != tc.want {
+				t.Errorf("leaving is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
 	d := newDecided()
 	d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free"

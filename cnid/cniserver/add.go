@@ -110,6 +110,11 @@ func (s *Server) create(ctx context.Context, c command) (journal.Record, attach.
 	if err != nil {
 		return journal.Record{}, attach.Link{}, err
 	}
+	// Before the record was there, nothing kept the pod's addresses from being
+	// released and given to another one, had it begun to leave meanwhile.
+	if s.cfg.Decisions.Leaving(c.pod) {
+		return journal.Record{}, attach.Link{}, s.rollback(ctx, rec, ErrPodGone)
+	}
 	done, link, err := s.establish(ctx, attacher, rec)
 	if err != nil {
 		return journal.Record{}, attach.Link{}, s.rollback(ctx, rec, err)

@@ -48,6 +48,10 @@ type Decisions interface {
 	// pod's condition if it has one. A pod that is being deleted, or gone
 	// after it was seen, ends the wait at once with ErrPodGone.
 	Await(ctx context.Context, pod journal.Pod) (Decision, error)
+	// Leaving tells whether a pod that a decision was about is to have no
+	// network any more. What the pod had is released only after Leaving would
+	// say so, and only while the journal has nothing of the pod.
+	Leaving(pod journal.Pod) bool
 	// Check returns where the Address objects of an attachment's pod and the
 	// record differ. What has not been read from the API is no difference.
 	Check(rec journal.Record) error

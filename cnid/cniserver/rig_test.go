@@ -30,6 +30,7 @@ import (
 // that is about to begin or has just ended.
 const (
 	beforeAwait     = "before Await"
+	beforeLeaving   = "before Leaving"
 	beforeAttach    = "before Attach"
 	afterAttach     = "after Attach"
 	beforeProgram   = "before Program"
@@ -179,6 +180,9 @@ func (r *rig) Await(ctx context.Context, pod journal.Pod) (cniserver.Decision, e
 	<-ctx.Done()
 	return cniserver.Decision{}, &cniserver.NotReady{Reason: "subnet net1 is full"}
 }
+
+// Leaving is true for whom the step fails.
+func (r *rig) Leaving(journal.Pod) bool { return r.at(beforeLeaving) != nil }
 
 func (r *rig) Program(_ context.Context, rec journal.Record) error {
 	if err := r.at(beforeProgram); err != nil {

@@ -232,6 +232,7 @@ func TestADaemonThatDiesAnywhereLeavesNothingThatTheNextDoesNotRemove(t *testing
 		attached bool
 	}{
 		{"ADD", beforeAwait, false},
+		{"ADD", beforeLeaving, false},
 		{"ADD", beforeAttach, false},
 		{"ADD", afterAttach, false},
 		{"ADD", beforeProgram, true},
@@ -374,6 +375,30 @@ func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
 	if resp.Error == nil || resp.Error.Code != cniapi.CodeFailed || !strings.Contains(resp.Error.Msg, "gone") {
 		t.Errorf("got %+v", resp.Error)
 	}
+}
+
+// TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached: its addresses may be
+// another one's already.
+func TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached(t *testing.T) {
+	r := newRig(t)
+	p := r.newPod(t, 1)
+	r.at = func(step string) error {
+		switch step {
+		case beforeLeaving:
+			if len(r.journal.Records()) != 1 {
+				t.Error("the journal has no record that the releaser could see")
+			}
+			return cniserver.ErrPodGone
+		case beforeAttach:
+			t.Error("it is attached all the same")
+		}
+		return nil
+	}
+	resp := r.server.Do(t.Context(), p.request("ADD"))
+	if resp.Error == nil || resp.Error.Code != cniapi.CodeFailed || !strings.Contains(resp.Error.Msg, "gone") {
+		t.Errorf("got %+v", resp.Error)
+	}
+	r.expectEmpty(t)
 }
 
 func TestCheckSeesThePodTheKernelAndTheRuntimesResult(t *testing.T) {
