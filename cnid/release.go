@@ -107,7 +107,7 @@ func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error
 
 // candidates looks at the pods before it looks at the journal: an ADD writes the
 // journal before it looks again whether its pod leaves, so one of them sees the
-// other (docs/design/claims.md).
+// other (docs/design/042).
 func (r *releaser) candidates() (list []*store.Address) {
 	r.store.View(func(tx store.ReadTx) { list = releasable(tx, r.node, r.journal.Records()) })
 	return list

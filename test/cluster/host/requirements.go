@@ -100,7 +100,7 @@ func compilers() map[string]string {
 	return map[string]string{"clang-19": "/usr/bin/clang-19", "git": "/usr/bin/git", "llvm-19": "/usr/bin/llvm-strip-19"}
 }
 
-// packages is the same for what the lab needs.
+// packages is the same for what the lab and the tests need.
 func packages() map[string]string {
 	return map[string]string{
 		"busybox-static":              "/bin/busybox",
@@ -112,6 +112,7 @@ func packages() map[string]string {
 		"nftables":                    "/usr/sbin/nft",
 		"procps":                      "/sbin/sysctl",
 		"runc":                        "/usr/sbin/runc",
+		"spin":                        "/usr/bin/spin",
 		"util-linux":                  "/usr/bin/nsenter",
 	}
 }

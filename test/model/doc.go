@@ -1,0 +1,5 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model checks the models in docs/design with spin.
+package model
