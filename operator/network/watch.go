@@ -22,9 +22,7 @@ func source(f *feed.Feed) *feed.Source {
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			return of(store.NetworksByVPC(tx, feed.Either(old, now).Name))
 		}),
-		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
-			return of(store.NetworksByVPC(tx, feed.Either(old, now).VPC))
-		}),
+		feed.On(ofSubnet),
 		feed.On(ofNamespace),
 		feed.On(ofPod),
 		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
@@ -38,6 +36,18 @@ func source(f *feed.Feed) *feed.Source {
 }
 
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListNetworks(tx)) }
+
+// ofSubnet asks for the Networks of a VPC when one of its subnets begins or ends
+// to serve. While pods come, its counters change all the time, and a Network looks
+// at every pod that names it.
+func ofSubnet(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
+	if old != nil && now != nil && old.UID == now.UID && serves(old) == serves(now) {
+		return nil
+	}
+	return of(store.NetworksByVPC(tx, feed.Either(old, now).VPC))
+}
+
+func serves(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
 // ofNamespace asks for the Networks of the tenants that a namespace belonged
 // and belongs to: names that were unique there may not be any more.
