@@ -264,7 +264,7 @@ func (s *syncer) run(ctx context.Context) {
 // complete makes sure once that the journal has everything that is here, and
 // looks now and then for what was left.
 func (s *syncer) complete(ctx context.Context, thorough bool) error {
-	if s.adopted.Load() && !(s.unknown && thorough) {
+	if s.adopted.Load() && (!s.unknown || !thorough) {
 		return nil
 	}
 	left, err := s.adopt(ctx)
