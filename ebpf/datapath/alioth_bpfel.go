@@ -93,7 +93,8 @@ type aliothConfig struct {
 	ConnectionsPerInterface uint32
 	TunnelPort              uint16
 	Pad                     uint16
-	UnderlayIfindex         uint32
+	UnderlayIfindex         [2]uint32
+	Pad2                    uint32
 }
 
 type aliothConn struct {
@@ -181,13 +182,14 @@ const (
 )
 
 type aliothInterface struct {
-	_      structs.HostLayout
-	Ip     [2]aliothAddr
-	Shadow [2]aliothAddr
-	Vni    uint32
-	Flags  aliothInterfaceFlag
-	Mac    [6]uint8
-	Pad    [2]uint8
+	_       structs.HostLayout
+	Ip      [2]aliothAddr
+	Shadow  [2]aliothAddr
+	Gateway [2]aliothAddr
+	Vni     uint32
+	Flags   aliothInterfaceFlag
+	Mac     [6]uint8
+	Pad     [2]uint8
 }
 
 type aliothInterfaceFlag uint32
@@ -219,63 +221,65 @@ const (
 	aliothReasonFORWARDED_LOCAL          aliothReason = 1
 	aliothReasonFORWARDED_REMOTE         aliothReason = 2
 	aliothReasonREPLIED                  aliothReason = 3
-	aliothReasonTO_STACK                 aliothReason = 4
-	aliothReasonFROM_STACK               aliothReason = 5
-	aliothReasonPROBE_REWRITTEN          aliothReason = 6
-	aliothReasonHOOK_REWRITTEN           aliothReason = 7
-	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 8
-	aliothReasonDROP_VLAN                aliothReason = 9
-	aliothReasonDROP_ETHERTYPE           aliothReason = 10
-	aliothReasonDROP_BAD_HEADER          aliothReason = 11
-	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 12
-	aliothReasonDROP_SPOOFED_MAC         aliothReason = 13
-	aliothReasonDROP_SPOOFED_IP          aliothReason = 14
-	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 15
-	aliothReasonDROP_ARP_OWN             aliothReason = 16
-	aliothReasonDROP_ARP_OTHER           aliothReason = 17
-	aliothReasonDROP_ND_OWN              aliothReason = 18
-	aliothReasonDROP_ND_OTHER            aliothReason = 19
-	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 20
-	aliothReasonDROP_MLD                 aliothReason = 21
-	aliothReasonDROP_MULTICAST           aliothReason = 22
-	aliothReasonDROP_BROADCAST           aliothReason = 23
-	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 24
-	aliothReasonDROP_NO_ENDPOINT         aliothReason = 25
-	aliothReasonDROP_NO_SUBNET           aliothReason = 26
-	aliothReasonDROP_NO_INTERFACE        aliothReason = 27
-	aliothReasonDROP_VNI_MISMATCH        aliothReason = 28
-	aliothReasonDROP_NOT_HERE            aliothReason = 29
-	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 30
-	aliothReasonDROP_NO_SHADOW           aliothReason = 31
-	aliothReasonDROP_NOT_SHADOW          aliothReason = 32
-	aliothReasonDROP_DOOR_CLOSED         aliothReason = 33
-	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 34
-	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 35
-	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 36
-	aliothReasonDROP_SERVICE_PORT        aliothReason = 37
-	aliothReasonDROP_SERVICE_ICMP        aliothReason = 38
-	aliothReasonDROP_NO_BACKEND          aliothReason = 39
-	aliothReasonDROP_NO_CONNECTION       aliothReason = 40
-	aliothReasonDROP_CONN_LIMIT          aliothReason = 41
-	aliothReasonDROP_CONN_FULL           aliothReason = 42
-	aliothReasonDROP_CONN_CONFLICT       aliothReason = 43
-	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 44
-	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 45
-	aliothReasonDROP_EGRESS_NODE         aliothReason = 46
-	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 47
-	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 48
-	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 49
-	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 50
-	aliothReasonDROP_EGRESS_DENIED       aliothReason = 51
-	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 52
-	aliothReasonDROP_EGRESS_METADATA     aliothReason = 53
-	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 54
-	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 55
-	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 56
-	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 57
-	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 58
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 59
-	aliothReasonREASON_LEN               aliothReason = 60
+	aliothReasonREPLIED_TOO_BIG          aliothReason = 4
+	aliothReasonTO_STACK                 aliothReason = 5
+	aliothReasonFROM_STACK               aliothReason = 6
+	aliothReasonPROBE_REWRITTEN          aliothReason = 7
+	aliothReasonHOOK_REWRITTEN           aliothReason = 8
+	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 9
+	aliothReasonDROP_VLAN                aliothReason = 10
+	aliothReasonDROP_ETHERTYPE           aliothReason = 11
+	aliothReasonDROP_BAD_HEADER          aliothReason = 12
+	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 13
+	aliothReasonDROP_SPOOFED_MAC         aliothReason = 14
+	aliothReasonDROP_SPOOFED_IP          aliothReason = 15
+	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 16
+	aliothReasonDROP_ARP_OWN             aliothReason = 17
+	aliothReasonDROP_ARP_OTHER           aliothReason = 18
+	aliothReasonDROP_ND_OWN              aliothReason = 19
+	aliothReasonDROP_ND_OTHER            aliothReason = 20
+	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 21
+	aliothReasonDROP_MLD                 aliothReason = 22
+	aliothReasonDROP_MULTICAST           aliothReason = 23
+	aliothReasonDROP_BROADCAST           aliothReason = 24
+	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 25
+	aliothReasonDROP_NO_ENDPOINT         aliothReason = 26
+	aliothReasonDROP_NO_SUBNET           aliothReason = 27
+	aliothReasonDROP_NO_INTERFACE        aliothReason = 28
+	aliothReasonDROP_VNI_MISMATCH        aliothReason = 29
+	aliothReasonDROP_NOT_HERE            aliothReason = 30
+	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 31
+	aliothReasonDROP_TOO_BIG             aliothReason = 32
+	aliothReasonDROP_NO_SHADOW           aliothReason = 33
+	aliothReasonDROP_NOT_SHADOW          aliothReason = 34
+	aliothReasonDROP_DOOR_CLOSED         aliothReason = 35
+	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 36
+	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 37
+	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 38
+	aliothReasonDROP_SERVICE_PORT        aliothReason = 39
+	aliothReasonDROP_SERVICE_ICMP        aliothReason = 40
+	aliothReasonDROP_NO_BACKEND          aliothReason = 41
+	aliothReasonDROP_NO_CONNECTION       aliothReason = 42
+	aliothReasonDROP_CONN_LIMIT          aliothReason = 43
+	aliothReasonDROP_CONN_FULL           aliothReason = 44
+	aliothReasonDROP_CONN_CONFLICT       aliothReason = 45
+	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 46
+	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 47
+	aliothReasonDROP_EGRESS_NODE         aliothReason = 48
+	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 49
+	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 50
+	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 51
+	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 52
+	aliothReasonDROP_EGRESS_DENIED       aliothReason = 53
+	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 54
+	aliothReasonDROP_EGRESS_METADATA     aliothReason = 55
+	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 56
+	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 57
+	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 58
+	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 59
+	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 60
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 61
+	aliothReasonREASON_LEN               aliothReason = 62
 )
 
 type aliothService struct {
@@ -326,6 +330,7 @@ const (
 	aliothMapAliothCounters      = "alioth_counters"
 	aliothMapAliothDropGate      = "alioth_drop_gate"
 	aliothMapAliothDrops         = "alioth_drops"
+	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
 	aliothMapAliothLayout        = "alioth_layout"
 	aliothMapAliothNodes         = "alioth_nodes"
@@ -406,6 +411,7 @@ type aliothMapSpecs struct {
 	AliothCounters    *ebpf.MapSpec `ebpf:"alioth_counters"`
 	AliothDropGate    *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
 	AliothDrops       *ebpf.MapSpec `ebpf:"alioth_drops"`
+	AliothIcmpGate    *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces  *ebpf.MapSpec `ebpf:"alioth_interfaces"`
 	AliothLayout      *ebpf.MapSpec `ebpf:"alioth_layout"`
 	AliothNodes       *ebpf.MapSpec `ebpf:"alioth_nodes"`
@@ -452,6 +458,7 @@ type aliothMaps struct {
 	AliothCounters    *ebpf.Map `ebpf:"alioth_counters"`
 	AliothDropGate    *ebpf.Map `ebpf:"alioth_drop_gate"`
 	AliothDrops       *ebpf.Map `ebpf:"alioth_drops"`
+	AliothIcmpGate    *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces  *ebpf.Map `ebpf:"alioth_interfaces"`
 	AliothLayout      *ebpf.Map `ebpf:"alioth_layout"`
 	AliothNodes       *ebpf.Map `ebpf:"alioth_nodes"`
@@ -473,6 +480,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothCounters,
 		m.AliothDropGate,
 		m.AliothDrops,
+		m.AliothIcmpGate,
 		m.AliothInterfaces,
 		m.AliothLayout,
 		m.AliothNodes,

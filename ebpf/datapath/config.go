@@ -47,6 +47,10 @@ type Config struct {
 	// programs push and pop the outer headers over IPv4 themselves; 0 leaves
 	// all of that to the VXLAN device.
 	UnderlayIfindex int
+	// UnderlayIfindex6 is the device that holds TunnelSource6. With it packets
+	// are measured against the route to a node over IPv6; with 0 the kernel
+	// drops uncounted what does not fit.
+	UnderlayIfindex6 int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
 	// TunnelSource4 and TunnelSource6 are the addresses under which the other
@@ -110,11 +114,16 @@ func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
 		return fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
 	}
-	if c.UnderlayIfindex < 0 || c.UnderlayIfindex > math.MaxInt32 {
-		return fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", c.UnderlayIfindex)
+	for _, ifindex := range []int{c.UnderlayIfindex, c.UnderlayIfindex6} {
+		if ifindex < 0 || ifindex > math.MaxInt32 {
+			return fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", ifindex)
+		}
 	}
 	if c.UnderlayIfindex != 0 && !c.TunnelSource4.IsValid() {
 		return errors.New("check configuration: UnderlayIfindex needs a TunnelSource4")
+	}
+	if c.UnderlayIfindex6 != 0 && !c.TunnelSource6.IsValid() {
+		return errors.New("check configuration: UnderlayIfindex6 needs a TunnelSource6")
 	}
 	return nil
 }
@@ -143,7 +152,7 @@ func (c Config) constants() (aliothConfig, error) {
 		NetnsCookie:             c.NetnsCookie,
 		LingerJiffies:           second,
 		VxlanIfindex:            uint32(c.VXLANIfindex),
-		UnderlayIfindex:         uint32(c.UnderlayIfindex),
+		UnderlayIfindex:         [aliothFamilyFAMILY_LEN]uint32{uint32(c.UnderlayIfindex), uint32(c.UnderlayIfindex6)},
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
 	}

@@ -245,7 +245,7 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 	n.cfg = Config{
 		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"),
 		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
-		UnderlayIfindex: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
+		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
 	}
 	n.d = open(t, n.cfg)
 }
@@ -269,6 +269,7 @@ func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
 	in(t, p.ns, func() { p.configure(t, mac) })
 	n.state.Interfaces = append(n.state.Interfaces, Interface{
 		Ifindex: p.ifindex, VNI: vni, Addrs: p.addrs, MAC: mac, Shadow4: shadow4, Shadow6: shadow6,
+		Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"),
 	})
 	for i := range l.nodes {
 		for _, a := range p.addrs {

@@ -195,27 +195,6 @@ func TestOverIPv4TheTunnelsDeviceIsSpared(t *testing.T) {
 	}
 }
 
-func TestPacketsThatTheUnderlayCannotTakeWholeArrive(t *testing.T) {
-	l, red, _ := twoTenants(t)
-	for _, n := range l.nodes {
-		in(t, n.ns, func() {
-			underlay, err := netlink.LinkByIndex(n.ifindex)
-			if err == nil {
-				err = netlink.LinkSetMTU(underlay, 1300)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	for family := range 2 {
-		to := netip.AddrPortFrom(red[20].addrs[family], 9000)
-		if !datagram(t, red[10].ns, red[20].ns, to, 1350, patience) {
-			t.Errorf("a datagram to %s that is longer than the underlay takes did not arrive", to)
-		}
-	}
-}
-
 // joinVPC gives a node an interface of its own in a VPC, as the node's own in
 // the default VPC.
 func (l *lab) joinVPC(node int, vni uint32, number int, mac MAC) (addrs []netip.Addr) {

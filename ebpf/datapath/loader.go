@@ -16,8 +16,8 @@ import (
 
 // layoutVersion is the version of the meaning of the maps' contents. Another
 // version in the pin directory means that the pinned maps are not adopted.
-// Version 1 is the first.
-const layoutVersion = 1
+// Version 1 is the first; with version 2 interfaces know their gateways.
+const layoutVersion = 2
 
 // mapPrefix starts the name of every map that is pinned.
 const mapPrefix = "alioth_"
@@ -30,7 +30,7 @@ const connectionsMap = "alioth_connections"
 
 // observing are maps whose contents no decision depends on. When their layout
 // has changed they are replaced alone.
-var observing = []string{"alioth_counters", "alioth_drops", "alioth_drop_gate"}
+var observing = []string{"alioth_counters", "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate"}
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {

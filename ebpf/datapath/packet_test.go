@@ -18,6 +18,7 @@ type frame struct {
 	Options        []byte
 	Extensions     []extension // IPv6
 	Fragment       *fragment
+	Whole          bool // IPv4: may not be fragmented
 	L4             transport
 }
 
@@ -176,6 +177,9 @@ func (f frame) ipv4() []byte {
 			word |= 0x2000
 		}
 		binary.BigEndian.PutUint16(b[6:], word)
+	}
+	if f.Whole {
+		b[6] |= 0x40
 	}
 	b[8], b[9] = f.Hops, f.L4.proto()
 	copy(b[12:], f.Src.AsSlice())

@@ -16,6 +16,7 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonFORWARDED_LOCAL:  "forwarded_local",  // to an interface of this node
 	aliothReasonFORWARDED_REMOTE: "forwarded_remote", // into the tunnel
 	aliothReasonREPLIED:          "replied",          // answered in place: ARP, ND, a gateway's echo
+	aliothReasonREPLIED_TOO_BIG:  "replied_too_big",  // did not fit the way; the sender was told by ICMP
 	aliothReasonTO_STACK:         "to_stack",         // through the shadow door, to the host's stack
 	aliothReasonFROM_STACK:       "from_stack",       // through the shadow door, to the pod
 	aliothReasonPROBE_REWRITTEN:  "probe_rewritten",  // a connect of the kubelet's, to a shadow
@@ -51,6 +52,7 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_VNI_MISMATCH:   "vni_mismatch",   // the address leads to an interface of another VPC
 	aliothReasonDROP_NOT_HERE:       "not_here",       // from the tunnel, for an address of another node
 	aliothReasonDROP_NODE_OUTSIDE:   "node_outside",   // from the node's interface, to outside its VPC
+	aliothReasonDROP_TOO_BIG:        "too_big",        // does not fit the way, and the sender is not told, or not again
 
 	// The shadow door.
 	aliothReasonDROP_NO_SHADOW:     "no_shadow",     // the interface has no door in this family

@@ -55,6 +55,9 @@ type Interface struct {
 	// Shadow4 and Shadow6 are unique on the node. A family without an address
 	// in Addrs has no shadow; Node interfaces have none at all.
 	Shadow4, Shadow6 netip.Addr
+	// Gateway4 and Gateway6 are those of the interface's subnet. In their name
+	// it is told that a packet is too big; without one nobody tells it.
+	Gateway4, Gateway6 netip.Addr
 	// Node marks the node's own interface in the default VPC: it has no door
 	// and no peer in another namespace, so packets are redirected to its
 	// egress instead of to a peer, and it is given no program for traffic of

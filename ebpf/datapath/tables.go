@@ -105,6 +105,8 @@ func (t *tables) addInterface(i Interface) {
 	}
 	row.Shadow[aliothFamilyFAMILY_V4] = rawAddr(i.Shadow4)
 	row.Shadow[aliothFamilyFAMILY_V6] = rawAddr(i.Shadow6)
+	row.Gateway[aliothFamilyFAMILY_V4] = rawAddr(i.Gateway4)
+	row.Gateway[aliothFamilyFAMILY_V6] = rawAddr(i.Gateway6)
 	ifindex := uint32(i.Ifindex)
 	t.attachments[attachment{ifindex, programFromPod}] = none{}
 	if i.Node {
@@ -231,12 +233,14 @@ func (t *tables) state() State {
 
 func cookedInterface(ifindex uint32, row aliothInterface) Interface {
 	i := Interface{
-		Ifindex: int(ifindex),
-		VNI:     row.Vni,
-		MAC:     row.Mac,
-		Shadow4: cookedAddr(row.Shadow[aliothFamilyFAMILY_V4]),
-		Shadow6: cookedAddr(row.Shadow[aliothFamilyFAMILY_V6]),
-		Node:    row.Flags&aliothInterfaceFlagINTERFACE_NODE != 0,
+		Ifindex:  int(ifindex),
+		VNI:      row.Vni,
+		MAC:      row.Mac,
+		Shadow4:  cookedAddr(row.Shadow[aliothFamilyFAMILY_V4]),
+		Shadow6:  cookedAddr(row.Shadow[aliothFamilyFAMILY_V6]),
+		Gateway4: cookedAddr(row.Gateway[aliothFamilyFAMILY_V4]),
+		Gateway6: cookedAddr(row.Gateway[aliothFamilyFAMILY_V6]),
+		Node:     row.Flags&aliothInterfaceFlagINTERFACE_NODE != 0,
 	}
 	for _, raw := range row.Ip {
 		if ip := cookedAddr(raw); ip.IsValid() {

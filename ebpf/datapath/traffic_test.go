@@ -159,6 +159,14 @@ func stream(t *testing.T, client, server netns.NsHandle, src, dst netip.Addr) {
 // datagram sends a datagram and reports whether it came with its contents.
 func datagram(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int, wait time.Duration) bool {
 	t.Helper()
+	return datagramWith(t, client, server, dst, size, wait, nil)
+}
+
+// datagramWith does the same from a socket that is prepared.
+func datagramWith(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int, wait time.Duration,
+	prepare func(fd int) error,
+) bool {
+	t.Helper()
 	var rx, tx *net.UDPConn
 	in(t, server, func() {
 		var err error
@@ -174,6 +182,9 @@ func datagram(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, s
 		}
 	})
 	defer tx.Close()
+	if prepare != nil {
+		onSocket(t, tx, prepare)
+	}
 	data := make([]byte, size)
 	rand.Read(data)
 	if _, err := tx.Write(data); err != nil {
@@ -189,6 +200,18 @@ func datagram(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, s
 		t.Fatal(err)
 	}
 	return bytes.Equal(buf[:n], data)
+}
+
+func onSocket(t *testing.T, conn *net.UDPConn, do func(fd int) error) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failure error
+	if err := raw.Control(func(fd uintptr) { failure = do(int(fd)) }); err != nil || failure != nil {
+		t.Fatalf("set up socket: %v", errors.Join(err, failure))
+	}
 }
 
 // eventually waits for a condition that another thread of the kernel makes

@@ -18,15 +18,18 @@ const actNext = 0xffffffff
 
 var macUplink = MAC{0x02, 0, 0, 0, 0, 0xee}
 
-// onUnderlay gives a world the device with the node's tunnel address.
+// onUnderlay gives a world the device with the node's tunnel addresses.
 func onUnderlay(t *testing.T) func(*Config) {
 	return func(cfg *Config) {
 		sysctl(t, "net/ipv4/ip_forward", "1")
 		cfg.UnderlayIfindex = addLink(t, &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "underlay", MTU: 1500, HardwareAddr: macUplink[:]}, PeerName: "underlay-peer",
 		})
+		sysctl(t, "net/ipv6/conf/all/forwarding", "1")
+		cfg.UnderlayIfindex6 = cfg.UnderlayIfindex
 		addAddr(t, cfg.UnderlayIfindex, px("192.0.2.1/24"))
-		cfg.TunnelSource4 = ip("192.0.2.1")
+		addAddr(t, cfg.UnderlayIfindex, px("2001:db8::1/64"))
+		cfg.TunnelSource4, cfg.TunnelSource6 = ip("192.0.2.1"), ip("2001:db8::1")
 	}
 }
 

@@ -28,7 +28,7 @@ type skbContext struct {
 	Hash, TCClassid, Data, DataEnd, NAPI, Family uint32
 	RemoteIP4, LocalIP4                          uint32
 	RemoteIP6, LocalIP6                          [4]uint32
-	RemotePort, LocalPort, DataMeta, Pad         uint32
+	RemotePort, LocalPort, DataMeta              uint32
 	FlowKeys, Tstamp                             uint64
 	WireLen, GSOSegs                             uint32
 	SK                                           uint64
@@ -45,8 +45,14 @@ func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32,
 // runMarked does the same with a packet that carries a mark.
 func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
 	t.Helper()
-	ctx := skbContext{Ifindex: uint32(ifindex), Mark: mark}
-	var end skbContext
+	verdict, out, end := runContext(t, p, in, skbContext{Ifindex: uint32(ifindex), Mark: mark})
+	return verdict, out, end.Mark
+}
+
+// runContext does the same with a packet of which more is known. It returns the
+// packet's context after the run.
+func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx skbContext) (verdict uint32, out []byte, end skbContext) {
+	t.Helper()
 	opts := &ebpf.RunOptions{
 		Data: in, DataOut: make([]byte, len(in)+256), Context: &ctx, ContextOut: &end,
 	}
@@ -54,7 +60,7 @@ func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint3
 	if err != nil {
 		t.Fatalf("run program: %v", err)
 	}
-	return verdict, opts.DataOut, end.Mark
+	return verdict, opts.DataOut, end
 }
 
 var (
@@ -124,7 +130,7 @@ func (w *world) state() State {
 		Interfaces: []Interface{
 			{
 				Ifindex: w.podA, VNI: vniRed, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
-				Shadow4: ip("169.254.64.10"), Shadow6: ip("fd00:a110::10"),
+				Shadow4: ip("169.254.64.10"), Shadow6: ip("fd00:a110::10"), Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"),
 			},
 			{
 				Ifindex: w.podB, VNI: vniRed, MAC: macB, Addrs: []netip.Addr{ip("10.0.1.11"), ip("fd10:0:0:1::11")},

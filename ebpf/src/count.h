@@ -68,6 +68,7 @@ static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enu
 	case FORWARDED_LOCAL:
 	case FORWARDED_REMOTE:
 	case REPLIED:
+	case REPLIED_TOO_BIG:
 		return pkt->action;
 	case TO_STACK:
 	case FROM_STACK:

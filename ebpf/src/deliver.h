@@ -8,6 +8,7 @@
 #include "maps.h"
 #include "outer.h"
 #include "rewrite.h"
+#include "toobig.h"
 
 #define VNI_BITS 32
 
@@ -33,17 +34,6 @@ static __always_inline bool in_ranges(void *ranges, __u32 vni, const struct addr
 	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *ip };
 
 	return bpf_map_lookup_elem(ranges, &key);
-}
-
-/* to_interface sends the packet out of, or for a node's interface back
- * through, the device of an interface.
- */
-static __always_inline int to_interface(struct __sk_buff *skb, __u32 ifindex, enum interface_flag flags)
-{
-	for_host(skb);
-	if (flags & INTERFACE_NODE)
-		return bpf_redirect(ifindex, 0);
-	return bpf_redirect_peer(ifindex, 0);
 }
 
 /* deliver_local hands the packet to an interface of this node. The VNI of the
@@ -105,15 +95,17 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt,
 						  const struct interface *from, const struct address *to)
 {
-	struct bpf_redir_neigh next = {};
-	__u32 device = way_to(skb, pkt, &to->node, &next);
+	struct way way = {};
 
+	find_way(skb, pkt, &to->node, &way);
 	unmark(skb);
-	if (!device)
+	if (way.limit && too_big(skb, pkt, &way))
+		return tell_too_big(skb, pkt, from, way.limit);
+	if (!way.device)
 		return by_device(skb, pkt, from, to);
 	switch (push_outer(skb, pkt, from, to)) {
 	case PUSHED:
-		pkt->action = bpf_redirect_neigh(device, &next, sizeof(next), 0);
+		pkt->action = bpf_redirect_neigh(way.device, &way.next, sizeof(way.next), 0);
 		return FORWARDED_REMOTE;
 	case NOT_PUSHED:
 		return by_device(skb, pkt, from, to);

@@ -170,4 +170,14 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_drop_gate SEC(".maps");
 
+/* Until when an interface has used up its share of ICMP errors, in ns of the
+ * monotonic clock.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, MAX_INTERFACES);
+} alioth_icmp_gate SEC(".maps");
+
 #endif

@@ -8,6 +8,7 @@
 #ifndef ALIOTH_NEIGHBOUR_H
 #define ALIOTH_NEIGHBOUR_H
 
+#include "checksum.h"
 #include "deliver.h"
 
 #define ARP_REQUEST 1
@@ -139,21 +140,6 @@ struct nd_answer {
 	struct ipv6hdr ip;
 	struct nd_message na;
 } __attribute__((packed));
-
-struct pseudo_header {
-	struct addr src;
-	struct addr dst;
-	__be32 len;
-	__be32 proto;
-};
-
-static __always_inline __u16 fold_checksum(__u64 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
-}
 
 /* advertise replaces the packet by the answer to its solicitation. */
 static __always_inline int advertise(struct __sk_buff *skb, const struct packet *pkt, const struct addr *target,

@@ -10,13 +10,13 @@
 #ifndef ALIOTH_OUTER_H
 #define ALIOTH_OUTER_H
 
+#include "checksum.h"
 #include "maps.h"
 #include "parse.h"
 
 /* Bounds the way of a packet over nodes that play a role for its VPC. */
 #define OUTER_TTL 8
 
-#define IPV4_DONT_FRAGMENT 0x4000
 #define VXLAN_HAS_VNI 0x08000000
 #define ECN_MASK 3
 #define ECN_ECT_0 2
@@ -56,35 +56,61 @@ static __always_inline __u32 inner_len(struct __sk_buff *skb, const struct packe
 	return pkt->l4 + (offset >> 4) * 4 + skb->gso_size;
 }
 
-/* way_to asks the host's routes for the way to a node. Returns the device, and
- * the next hop in next; 0 when the tunnel's device has to find it, above all
- * for a packet that does not fit.
- */
-static __always_inline __u32 way_to(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
-				    struct bpf_redir_neigh *next)
-{
-	const __u32 *w = (const __u32 *)node->b;
-	struct bpf_fib_lookup route = { .family = AF_INET, .l4_protocol = IPPROTO_UDP };
-	struct addr source;
-	__u32 len;
+/* Bytes between the outer IP header and the inner one, both not counted. */
+#define INNER_OFFSET (8 + 8 + 14)
 
-	if (!alioth_config.underlay_ifindex || w[0] || w[1] || w[2] != bpf_htonl(0xffff))
-		return 0;
-	len = inner_len(skb, pkt);
-	if (!len || len > 0xffff - OUTER_LEN)
-		return 0;
-	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
-	route.tot_len = len - ETH_HLEN + OUTER_LEN;
-	route.ifindex = alioth_config.underlay_ifindex;
-	route.ipv4_src = addr_v4(&source);
-	route.ipv4_dst = w[3];
-	if (bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH) !=
-		    BPF_FIB_LKUP_RET_SUCCESS ||
-	    route.family != AF_INET)
-		return 0;
-	next->nh_family = AF_INET;
-	next->ipv4_nh = route.ipv4_dst;
-	return route.ifindex;
+/* The way to a node, as far as the host's routes tell. */
+struct way {
+	__u32 device; /* 0: the tunnel's device finds it */
+	__u32 limit; /* bytes of an inner packet that fit; 0: this one does, or nobody knows */
+	bool over_v6;
+	struct bpf_redir_neigh next;
+};
+
+static __always_inline bool is_mapped(const struct addr *a)
+{
+	const __u32 *w = (const __u32 *)a->b;
+
+	return !w[0] && !w[1] && w[2] == bpf_htonl(0xffff);
+}
+
+/* find_way asks the host's routes for the way of a packet to a node. */
+static __always_inline void find_way(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
+				     struct way *way)
+{
+	struct bpf_fib_lookup route = { .l4_protocol = IPPROTO_UDP };
+	enum family family = is_mapped(node) ? FAMILY_V4 : FAMILY_V6;
+	__u32 len = inner_len(skb, pkt), header = family == FAMILY_V4 ? 20 : 40;
+	struct addr source;
+	long found;
+
+	way->over_v6 = family == FAMILY_V6;
+	if (!len || len > 0xffff - INNER_OFFSET - 40)
+		return;
+	route.tot_len = len - ETH_HLEN + INNER_OFFSET + header;
+	if (family == FAMILY_V4) {
+		addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
+		route.family = AF_INET;
+		route.ifindex = alioth_config.underlay_ifindex[FAMILY_V4];
+		route.ipv4_src = addr_v4(&source);
+		route.ipv4_dst = addr_v4(node);
+	} else {
+		addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V6]);
+		route.family = AF_INET6;
+		route.ifindex = alioth_config.underlay_ifindex[FAMILY_V6];
+		__builtin_memcpy(route.ipv6_src, source.b, 16);
+		__builtin_memcpy(route.ipv6_dst, node->b, 16);
+	}
+	if (!route.ifindex)
+		return;
+	found = bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH);
+	if (found == BPF_FIB_LKUP_RET_FRAG_NEEDED)
+		way->limit = route.mtu_result - INNER_OFFSET - header;
+	if (found != BPF_FIB_LKUP_RET_SUCCESS || family != FAMILY_V4 || route.family != AF_INET)
+		return;
+	way->device = route.ifindex;
+	way->next.nh_family = AF_INET;
+	way->next.ipv4_nh = route.ipv4_dst;
 }
 
 /* ecn returns the packet's congestion bits. */
@@ -95,22 +121,6 @@ static __always_inline __u8 ecn(struct __sk_buff *skb, enum family family)
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, head, sizeof(head)))
 		return 0;
 	return (family == FAMILY_V4 ? head[1] : head[1] >> 4) & ECN_MASK;
-}
-
-/* ipv4_check returns the checksum of a header without options, whose own field
- * is zero.
- */
-static __always_inline __sum16 ipv4_check(const struct iphdr *ip)
-{
-	const __u16 *word = (const __u16 *)ip;
-	__u32 sum = 0;
-
-#pragma unroll
-	for (int i = 0; i < (int)(sizeof(*ip) / 2); i++)
-		sum += word[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
 }
 
 /* describe_outer fills the headers for a packet of len bytes, inner Ethernet

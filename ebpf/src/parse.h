@@ -34,6 +34,7 @@
 #define NEXTHDR_MOBILITY 135
 #define MAX_EXTENSION_HEADERS 6
 
+#define IPV4_DONT_FRAGMENT 0x4000
 #define IPV4_MORE_FRAGMENTS 0x2000
 #define IPV4_FRAGMENT_OFFSET 0x1fff
 #define IPV6_MORE_FRAGMENTS 0x0001
@@ -65,6 +66,7 @@ struct packet {
 	bool fragment; /* any part of a fragmented datagram */
 	bool later; /* a fragment without a transport header */
 	bool options; /* IPv4 options or an IPv6 routing header */
+	bool whole; /* nobody on the way may fragment it */
 };
 
 static __always_inline bool addr_equal(const struct addr *a, const struct addr *b)
@@ -147,6 +149,14 @@ static __always_inline enum reason parse_eth(struct __sk_buff *skb, struct packe
 	return UNDECIDED;
 }
 
+/* cut_short tells whether a packet has fewer bytes than its header says. That
+ * of one that is yet to be cut into segments says nothing about it.
+ */
+static __always_inline bool cut_short(struct __sk_buff *skb, __u32 len)
+{
+	return !skb->gso_size && ETH_HLEN + len > skb->len;
+}
+
 static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct packet *pkt)
 {
 	struct iphdr *ip;
@@ -159,6 +169,8 @@ static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct pack
 		return DROP_BAD_HEADER;
 	if (ip->version != 4 || ip->ihl < 5 || ETH_HLEN + ip->ihl * 4 > skb->len)
 		return DROP_BAD_HEADER;
+	if (cut_short(skb, bpf_ntohs(ip->tot_len)) || (!skb->gso_size && bpf_ntohs(ip->tot_len) < ip->ihl * 4))
+		return DROP_BAD_HEADER;
 	frag = bpf_ntohs(ip->frag_off);
 	pkt->family = FAMILY_V4;
 	pkt->proto = ip->protocol;
@@ -166,6 +178,7 @@ static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct pack
 	pkt->fragment = frag & (IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT_OFFSET);
 	pkt->later = frag & IPV4_FRAGMENT_OFFSET;
 	pkt->options = ip->ihl > 5;
+	pkt->whole = frag & IPV4_DONT_FRAGMENT;
 	addr_from_v4(&pkt->src, ip->saddr);
 	addr_from_v4(&pkt->dst, ip->daddr);
 	return UNDECIDED;
@@ -180,8 +193,12 @@ static __always_inline enum reason parse_ipv6(struct __sk_buff *skb, struct pack
 	ip = (void *)(long)skb->data + ETH_HLEN;
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
 		return DROP_BAD_HEADER;
-	if (ip->version != 6)
+	if (ip->version != 6 || cut_short(skb, sizeof(*ip) + bpf_ntohs(ip->payload_len)))
 		return DROP_BAD_HEADER;
+	/* A jumbogram (RFC 2675), for which no link here is large enough. */
+	if (!ip->payload_len && ip->nexthdr == NEXTHDR_HOP && !skb->gso_size)
+		return DROP_BAD_HEADER;
+	pkt->whole = true;
 	pkt->family = FAMILY_V6;
 	pkt->proto = ip->nexthdr;
 	pkt->l4 = ETH_HLEN + sizeof(*ip);

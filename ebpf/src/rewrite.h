@@ -110,4 +110,15 @@ static __always_inline void for_host(struct __sk_buff *skb)
 		bpf_skb_change_type(skb, PACKET_HOST);
 }
 
+/* to_interface sends the packet out of, or for a node's interface back
+ * through, the device of an interface.
+ */
+static __always_inline int to_interface(struct __sk_buff *skb, __u32 ifindex, enum interface_flag flags)
+{
+	for_host(skb);
+	if (flags & INTERFACE_NODE)
+		return bpf_redirect(ifindex, 0);
+	return bpf_redirect_peer(ifindex, 0);
+}
+
 #endif

@@ -10,7 +10,7 @@
 
 #include "vmlinux.h"
 
-#define LAYOUT_VERSION 1
+#define LAYOUT_VERSION 2
 
 #define MAX_INTERFACES 4096
 #define MAX_ADDRESSES 262144
@@ -53,6 +53,7 @@ enum reason {
 	FORWARDED_LOCAL,
 	FORWARDED_REMOTE,
 	REPLIED,
+	REPLIED_TOO_BIG,
 	TO_STACK,
 	FROM_STACK,
 	PROBE_REWRITTEN,
@@ -81,6 +82,7 @@ enum reason {
 	DROP_VNI_MISMATCH,
 	DROP_NOT_HERE,
 	DROP_NODE_OUTSIDE,
+	DROP_TOO_BIG,
 	DROP_NO_SHADOW,
 	DROP_NOT_SHADOW,
 	DROP_DOOR_CLOSED,
@@ -136,10 +138,12 @@ struct config {
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
 	__u16 pad;
-	/* The device that holds tunnel_source[FAMILY_V4]; 0: the tunnel's device
-	 * carries everything.
+	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's
+	 * device carries everything; without that of a family nobody tells whether
+	 * a packet fits.
 	 */
-	__u32 underlay_ifindex;
+	__u32 underlay_ifindex[FAMILY_LEN];
+	__u32 pad2;
 };
 
 enum interface_flag {
@@ -150,6 +154,7 @@ enum interface_flag {
 struct interface {
 	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
 	struct addr shadow[FAMILY_LEN]; /* zero: no door in this family */
+	struct addr gateway[FAMILY_LEN]; /* the source of ICMP errors; zero: none are sent */
 	__u32 vni;
 	enum interface_flag flags;
 	__u8 mac[6];

@@ -77,10 +77,12 @@ enum {
 	BPF_FIB_LOOKUP_OUTPUT = 1 << 1,
 	BPF_FIB_LOOKUP_SKIP_NEIGH = 1 << 2,
 	BPF_FIB_LKUP_RET_SUCCESS = 0,
+	BPF_FIB_LKUP_RET_FRAG_NEEDED = 8,
 };
 
 enum {
 	AF_INET = 2,
+	AF_INET6 = 10,
 };
 
 enum {
@@ -175,7 +177,10 @@ struct bpf_fib_lookup {
 	__u8 l4_protocol;
 	__be16 sport;
 	__be16 dport;
-	__u16 tot_len;
+	union {
+		__u16 tot_len;
+		__u16 mtu_result;
+	};
 	__u32 ifindex;
 	__u32 rt_metric;
 	union {

@@ -1,0 +1,179 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+)
+
+// setMTU gives a device another MTU, in bytes.
+func setMTU(t *testing.T, ifindex, mtu int) {
+	t.Helper()
+	link, err := netlink.LinkByIndex(ifindex)
+	if err == nil {
+		err = netlink.LinkSetMTU(link, mtu)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// long is a UDP packet of size bytes, IP header included, from pod A.
+func long(dst string, size int, mutate func(*frame)) []byte {
+	base, header := fromA, 20
+	if ip(dst).Is6() {
+		base, header = fromA6, 40
+	}
+	return base(func(f *frame) {
+		f.Dst, f.Whole = ip(dst), true
+		f.L4 = udp{Sport: 1000, Dport: 80, Payload: make([]byte, size-header-8)}
+		mutate(f)
+	}).bytes()
+}
+
+// tooBig is what pod A is told about a packet of its own.
+func tooBig(about []byte, mtu uint16) []byte {
+	quoted := about[14:]
+	if quoted[0]>>4 == 6 {
+		body := binary.BigEndian.AppendUint32(nil, uint32(mtu))
+		return frame{
+			EthDst: macA, EthSrc: VirtualMAC, Src: ip("fd10:0:0:1::1"), Dst: ip("fd10:0:0:1::10"),
+			L4: icmp{V6: true, Type: 2, Body: append(body, quoted[:min(len(quoted), 1280-48)]...)},
+		}.bytes()
+	}
+	body := binary.BigEndian.AppendUint16([]byte{0, 0}, mtu)
+	b := frame{
+		EthDst: macA, EthSrc: VirtualMAC, Src: ip("10.0.1.1"), Dst: ip("10.0.1.10"), Whole: true,
+		L4: icmp{Type: 3, Code: 4, Body: append(body, quoted[:min(len(quoted), 576-28)]...)},
+	}.bytes()
+	copy(b[18:20], []byte{0, 0}) // no identification
+	return trafficClass(b, 0xc0)
+}
+
+func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	s := w.state()
+	s.Addresses = append(s.Addresses,
+		Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
+		Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	const far4, far6, over6, far6over6 = "10.0.1.20", "fd10:0:0:1::21", "10.0.1.21", "fd10:0:0:1::20"
+	told := func(name string, in []byte, mtu uint16) verdictCase {
+		return verdictCase{
+			name: name, device: w.podA, in: in, out: tooBig(in, mtu), verdict: actRedirect, counts: one("from_pod/replied_too_big"),
+		}
+	}
+	carried := func(name string, in []byte) verdictCase {
+		out := append(append(macR[:], macA[:]...), in[12:]...)
+		return verdictCase{name: name, device: w.podA, in: in, out: out, verdict: actRedirect, counts: one("from_pod/forwarded_remote")}
+	}
+	with := func(l4 transport) func(*frame) { return func(f *frame) { f.L4 = l4 } }
+	setMTU(t, w.cfg.UnderlayIfindex, 1500)
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		told("IPv4 over IPv4", long(far4, 1451, unchanged), 1450),
+		told("IPv6 over IPv4", long(far6, 1451, unchanged), 1450),
+		told("IPv4 over IPv6", long(over6, 1431, unchanged), 1430),
+		told("IPv6 over IPv6", long(far6over6, 1431, unchanged), 1430),
+		told("IPv4 over IPv6 that may be fragmented, which nobody can", long(over6, 1431, func(f *frame) { f.Whole = false }), 1430),
+		carried("the longest IPv6 over IPv6", long(far6over6, 1430, unchanged)),
+		carried("IPv4 that may be fragmented", long(far4, 1451, func(f *frame) { f.Whole = false })),
+		told("with IPv4 options", long(far4, 1451, func(f *frame) { f.Options = []byte{1, 1, 1, 0} }), 1450),
+		told("TCP", long(far4, 1451, with(tcp{Sport: 1, Dport: 2, Flags: flagACK, Payload: make([]byte, 1411)})), 1450),
+		told("an echo request", long(far4, 1500, with(icmp{Type: 8, Body: make([]byte, 1476)})), 1450),
+		told("a protocol that nobody knows", long(far6, 1500, with(raw{253, make([]byte, 1460)})), 1450),
+		told("the first of some IPv6 fragments", long(far6, 1500, func(f *frame) { f.Fragment = &fragment{0, true} }), 1450),
+		dropped("an ICMP error", w.podA, long(far4, 1500, with(icmp{Type: 3, Code: 1, Body: make([]byte, 1476)})), "too_big"),
+		dropped("an ICMPv6 error", w.podA, long(far6, 1500, with(icmp{V6: true, Type: 1, Body: make([]byte, 1456)})), "too_big"),
+		dropped("a later IPv4 fragment", w.podA, long(far4, 1500, func(f *frame) { f.Fragment = &fragment{185, false} }), "too_big"),
+		dropped("a later IPv6 fragment", w.podA, long(far6, 1500, func(f *frame) { f.Fragment = &fragment{185, false} }), "too_big"),
+	})
+	setMTU(t, w.cfg.UnderlayIfindex, 1280)
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		told("IPv4, on a narrow underlay", long(far4, 1231, unchanged), 1230),
+		told("IPv6 of more than the least, on a narrow underlay", long(far6, 1281, unchanged), 1280),
+		carried("IPv6 of the least, on a narrow underlay", long(far6, 1280, unchanged)),
+	})
+}
+
+func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	// 40 bytes of headers, and segments of so many bytes each.
+	in := long("10.0.1.20", 3000, func(f *frame) {
+		f.L4 = tcp{Sport: 1000, Dport: 80, Flags: flagACK, Payload: make([]byte, 2960)}
+	})
+	for size, reason := range map[uint32]string{1410: "forwarded_remote", 1411: "replied_too_big"} {
+		enter(t, w.ns)
+		before := counts(t, w.Datapath)
+		ctx := skbContext{Ifindex: uint32(w.podA), GSOSize: size, GSOSegs: 3}
+		verdict, out, end := runContext(t, w.objects.AliothFromPod, in, ctx)
+		if verdict != actRedirect {
+			t.Errorf("verdict for segments of %d bytes is %d", size, verdict)
+		}
+		if d := cmp.Diff(one("from_pod/"+reason), added(before, counts(t, w.Datapath))); d != "" {
+			t.Errorf("counters (-want +got):\n%s", d)
+		}
+		if reason != "replied_too_big" {
+			continue
+		}
+		if d := cmp.Diff(tooBig(in, 1450), out); d != "" {
+			t.Errorf("packet out (-want +got):\n%s", d)
+		}
+		if end.GSOSegs != 0 {
+			t.Errorf("the error is to be cut into %d segments", end.GSOSegs)
+		}
+	}
+}
+
+func TestWithoutAGatewayNobodyIsTold(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	s := w.state()
+	for i := range s.Interfaces {
+		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = netip.Addr{}, netip.Addr{}
+	}
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		dropped("IPv4", w.podA, long("10.0.1.20", 1451, unchanged), "too_big"),
+	})
+}
+
+func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	s := w.state()
+	s.Interfaces[1].Gateway4 = ip("10.0.1.1")
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	in := long("10.0.1.20", 1451, unchanged)
+	before, began := counts(t, w.Datapath), time.Now()
+	const sent = 2000
+	for range sent {
+		run(t, w.objects.AliothFromPod, w.podA, in)
+	}
+	// Up to 100 at once, and one more per ms: the slower the machine, the more.
+	bound := uint64(102 + time.Since(began).Milliseconds())
+	got := added(before, counts(t, w.Datapath))
+	told, silent := got["from_pod/replied_too_big"], got["from_pod/too_big"]
+	if told < 100 || told > bound || told+silent != sent {
+		t.Errorf("of %d packets the sender was told of %d, of %d not; want from 100 to %d", sent, told, silent, bound)
+	}
+	f := fromA(func(f *frame) {
+		f.EthSrc, f.Src, f.Dst, f.Whole = macB, ip("10.0.1.11"), ip("10.0.1.20"), true
+		f.L4 = udp{Sport: 1, Dport: 2, Payload: make([]byte, 1451-28)}
+	})
+	before = counts(t, w.Datapath)
+	run(t, w.objects.AliothFromPod, w.podB, f.bytes())
+	if d := cmp.Diff(one("from_pod/replied_too_big"), added(before, counts(t, w.Datapath))); d != "" {
+		t.Errorf("another interface's packet at that time (-want +got):\n%s", d)
+	}
+}

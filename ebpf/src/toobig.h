@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Packets that don't fit the way to another node. The sender is told by ICMP, as
+ * a router would (RFC 1191, RFC 8201), where nobody may fragment the packet.
+ * Otherwise the tunnel's device fragments the outer one.
+ */
+#ifndef ALIOTH_TOOBIG_H
+#define ALIOTH_TOOBIG_H
+
+#include "checksum.h"
+#include "embedded.h"
+#include "outer.h"
+
+#define ICMP_FRAGMENTATION_NEEDED 4
+#define ICMPV6_PACKET_TOO_BIG 2
+
+/* What every link carries for IPv6 (RFC 8200 section 5): nobody sends less for
+ * being told, so what is not longer has to arrive.
+ */
+#define IPV6_MIN_MTU 1280
+
+/* As much of the packet as fits an error of 576 bytes (RFC 1812 section
+ * 4.3.2.3) or of IPV6_MIN_MTU (RFC 4443 section 3.2).
+ */
+#define QUOTE_MAX_V4 (576 - 20 - ICMP_HLEN)
+#define QUOTE_MAX_V6 (IPV6_MIN_MTU - 40 - ICMP_HLEN)
+#define QUOTE_CHUNK 64
+
+/* An interface is sent an error per ms, and up to 100 at once. */
+#define ICMP_INTERVAL_NS 1000000ULL
+#define ICMP_BURST_NS (100 * ICMP_INTERVAL_NS)
+
+#define ICMP_TTL 64
+#define TOS_NETWORK_CONTROL 0xc0 /* RFC 1812 section 4.3.2.5 */
+
+struct icmp_error {
+	__u8 type;
+	__u8 code;
+	__u16 check;
+	__be32 mtu;
+};
+
+struct error_v4 {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct icmp_error icmp;
+} __attribute__((packed));
+
+struct error_v6 {
+	struct ethhdr eth;
+	struct ipv6hdr ip;
+	struct icmp_error icmp;
+} __attribute__((packed));
+
+/* too_big tells whether a packet that does not fit is refused. Over IPv6 no
+ * device fragments what comes from somebody else.
+ */
+static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
+{
+	if (way->over_v6)
+		return true;
+	if (pkt->family == FAMILY_V6)
+		return inner_len(skb, pkt) > ETH_HLEN + IPV6_MIN_MTU;
+	return pkt->whole;
+}
+
+/* may_tell bounds how often an interface is told, by the time until which it
+ * has used up what it may.
+ */
+static __always_inline bool may_tell(__u32 ifindex)
+{
+	__u64 *until = bpf_map_lookup_elem(&alioth_icmp_gate, &ifindex);
+	__u64 now = bpf_ktime_get_ns(), next = until && *until > now ? *until : now;
+
+	if (next - now > ICMP_BURST_NS)
+		return false;
+	next += ICMP_INTERVAL_NS;
+	bpf_map_update_elem(&alioth_icmp_gate, &ifindex, &next, BPF_ANY);
+	return true;
+}
+
+/* sum_quote adds up len bytes of the IP packet. */
+static __noinline __u32 sum_quote(struct __sk_buff *skb, __u32 len)
+{
+	__u32 sum = 0;
+
+	for (__u32 off = 0; off < QUOTE_MAX_V6; off += QUOTE_CHUNK) {
+		__u8 chunk[QUOTE_CHUNK] = {};
+		__u32 n = QUOTE_CHUNK;
+
+		if (off >= len)
+			break;
+		if (len - off < n)
+			n = len - off;
+		barrier_var(n); /* the verifier has to see both bounds */
+		if (!n || n > QUOTE_CHUNK || bpf_skb_load_bytes(skb, ETH_HLEN + off, chunk, n))
+			break;
+		sum = bpf_csum_diff(0, 0, (__be32 *)chunk, sizeof(chunk), sum);
+	}
+	return sum;
+}
+
+static __always_inline int write_error_v4(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+					  __u32 mtu, __u32 quote)
+{
+	struct error_v4 e = {
+		.eth.h_proto = bpf_htons(ETH_P_IP),
+		.ip = {
+			.version = 4,
+			.ihl = sizeof(e.ip) / 4,
+			.tos = TOS_NETWORK_CONTROL,
+			.tot_len = bpf_htons(sizeof(e.ip) + sizeof(e.icmp) + quote),
+			.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
+			.ttl = ICMP_TTL,
+			.protocol = IPPROTO_ICMP,
+			.saddr = addr_v4(&from->gateway[FAMILY_V4]),
+			.daddr = addr_v4(&pkt->src),
+		},
+		.icmp = { .type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED, .mtu = bpf_htonl(mtu) },
+	};
+	struct icmp_error icmp = e.icmp;
+	struct iphdr ip = e.ip;
+
+	e.ip.check = ipv4_check(&ip);
+	e.icmp.check = fold_checksum(
+		(__u64)bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum_quote(skb, quote)) & 0xffffffff);
+	__builtin_memcpy(e.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(e.eth.h_source, virtual_mac, 6);
+	if (bpf_skb_adjust_room(skb, sizeof(e.ip) + sizeof(e.icmp), BPF_ADJ_ROOM_MAC, 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, &e, sizeof(e), 0) ? -1 : 0;
+}
+
+static __always_inline int write_error_v6(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+					  __u32 mtu, __u32 quote)
+{
+	struct error_v6 e = {
+		.eth.h_proto = bpf_htons(ETH_P_IPV6),
+		.ip = {
+			.version = 6,
+			.payload_len = bpf_htons(sizeof(e.icmp) + quote),
+			.nexthdr = IPPROTO_ICMPV6,
+			.hop_limit = ICMP_TTL,
+		},
+		.icmp = { .type = ICMPV6_PACKET_TOO_BIG, .mtu = bpf_htonl(mtu) },
+	};
+	struct pseudo_header pseudo = {
+		.src = from->gateway[FAMILY_V6],
+		.dst = pkt->src,
+		.len = bpf_htonl(sizeof(e.icmp) + quote),
+		.proto = bpf_htonl(IPPROTO_ICMPV6),
+	};
+	struct icmp_error icmp = e.icmp;
+	__u32 sum = sum_quote(skb, quote);
+
+	sum = bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), sum);
+	sum = bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum);
+	e.icmp.check = fold_checksum(sum);
+	__builtin_memcpy(e.ip.saddr, &from->gateway[FAMILY_V6], 16);
+	__builtin_memcpy(e.ip.daddr, &pkt->src, 16);
+	__builtin_memcpy(e.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(e.eth.h_source, virtual_mac, 6);
+	if (bpf_skb_adjust_room(skb, sizeof(e.ip) + sizeof(e.icmp), BPF_ADJ_ROOM_MAC, 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, &e, sizeof(e), 0) ? -1 : 0;
+}
+
+/* about_error tells whether the packet is one that no error may be about: an
+ * error itself, or a fragment that does not show what it is of (RFC 1122
+ * section 3.2.2, RFC 4443 section 2.4).
+ */
+static __always_inline bool about_error(struct __sk_buff *skb, struct packet *pkt)
+{
+	if (pkt->later)
+		return true;
+	if (pkt->proto != IPPROTO_ICMP && pkt->proto != IPPROTO_ICMPV6)
+		return false;
+	return parse_l4(skb, pkt) || is_icmp_error(pkt);
+}
+
+/* tell_too_big turns the packet into the ICMP error that tells its sender how
+ * many bytes fit.
+ */
+static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+						__u32 mtu)
+{
+	bool v4 = pkt->family == FAMILY_V4;
+	__u32 quote = skb->len - ETH_HLEN, most = v4 ? QUOTE_MAX_V4 : QUOTE_MAX_V6;
+
+	if (quote > most)
+		quote = most;
+	if (!v4 && mtu < IPV6_MIN_MTU)
+		mtu = IPV6_MIN_MTU;
+	/* To be told what it keeps to already would help no sender. */
+	if (inner_len(skb, pkt) <= ETH_HLEN + mtu || about_error(skb, pkt) ||
+	    addr_is_zero(v4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6]) || !may_tell(skb->ifindex))
+		return DROP_TOO_BIG;
+	/* Also makes one packet of what was to be cut into segments. */
+	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
+		return DROP_TOO_BIG;
+	if (v4 ? write_error_v4(skb, pkt, from, mtu, quote) : write_error_v6(skb, pkt, from, mtu, quote))
+		return DROP_REWRITE_FAILED;
+	pkt->action = to_interface(skb, skb->ifindex, from->flags);
+	return REPLIED_TOO_BIG;
+}
+
+#endif
