@@ -16,15 +16,12 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// minMTU6 is the smallest MTU that IPv6 works with (RFC 8200 section 5).
-const minMTU6 = 1280
-
 // question is everything from which a decision for a pod is taken.
 type question struct {
 	cfg     plan.Config
 	records []journal.Record
 	pod     journal.Pod
-	// mtu for pods in bytes, 0 while the underlay is not known.
+	// mtu that the network carries for pods in bytes, 0 while the underlay is not known.
 	mtu int
 	// synced says whether everything of a VPC has been read.
 	synced func(vpc string) bool
@@ -160,7 +157,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	}
 	d := cniserver.Decision{
 		Kind: journal.KindVeth, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
-		MAC: mac, MTU: q.mtu, AltName: said.AltName,
+		MAC: mac, AltName: said.AltName,
 		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout, HostPorts: plan.HostPorts(pod),
 	}
 	var ips []netip.Addr
@@ -169,12 +166,10 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 		if missing != "" {
 			return wait("%s", missing)
 		}
-		if row.IP.Is6() && q.mtu < minMTU6 {
-			return wait("the underlay leaves an MTU of %d bytes and IPv6 needs %d; raise the MTU of the node's network", q.mtu, minMTU6)
-		}
 		ips = append(ips, row.IP)
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
+	d.MTU = plan.PodMTU(q.mtu, d.Addrs)
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}

@@ -148,7 +148,6 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
 		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
 		{"no underlay", func(d *decided) { d.mtu = 0 }, "no InternalIP"},
-		{"an underlay too small for IPv6", func(d *decided) { d.mtu = 1279 }, "raise the MTU"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

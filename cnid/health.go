@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -105,9 +106,7 @@ func (s *syncer) problems(failure error) []problem {
 		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
 			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
 	}
-	if message := tooLarge(s.journal.Records(), s.kernel.underlay.PodMTU); message != "" {
-		list = append(list, problem{v1alpha1.PodMTUTooLargeReason, message})
-	}
+	list = append(list, mtuProblems(s.journal.Records(), s.kernel.underlay.PodMTU, s.kernel.tunnel.Is4())...)
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -139,24 +138,46 @@ func (k *kernel) traffic() netfilter.Traffic {
 	return t
 }
 
-// tooLarge says which pods have a larger MTU, in bytes, than the underlay
-// carries now, and what to do; or "". The pods that are added now get the right
-// one; what their namespaces were given at their start is theirs.
-func tooLarge(records []journal.Record, mtu int) string {
-	var pods []string
+// mtuProblems says what does not fit a network that carries packets of pods up
+// to so many bytes.
+func mtuProblems(records []journal.Record, carried int, over4 bool) []problem {
+	var larger, below []string
 	for _, rec := range records {
-		if rec.Phase == journal.PhaseDone && rec.MTU > mtu {
-			pods = append(pods, rec.Pod.String())
+		if rec.Phase != journal.PhaseDone {
+			continue
+		}
+		mtu := plan.PodMTU(carried, rec.Addrs)
+		if rec.MTU > mtu {
+			larger = append(larger, rec.Pod.String())
+		}
+		if mtu > carried {
+			below = append(below, rec.Pod.String())
 		}
 	}
-	if len(pods) == 0 {
-		return ""
+	var list []problem
+	if len(larger) > 0 {
+		list = append(list, problem{v1alpha1.PodMTUTooLargeReason, fmt.Sprintf(
+			"the node's network carries packets of pods up to %d bytes now, and %s could not be given that MTU, so each has to be told by ICMP;"+
+				" delete and recreate them, or give the network its MTU back", carried, named(larger))})
 	}
+	if len(below) > 0 {
+		fate := "larger packets are fragmented in the tunnel, which costs throughput"
+		if !over4 {
+			fate = "larger packets over IPv6 are dropped and counted as too_big"
+		}
+		list = append(list, problem{v1alpha1.MTUBelowIPv6Reason, fmt.Sprintf(
+			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; %s; raise the MTU of the node's network by %d bytes: %s",
+			carried, plan.MinMTU6, fate, plan.MinMTU6-carried, named(below))})
+	}
+	return list
+}
+
+// named counts pods and names the first few.
+func named(pods []string) string {
 	slices.Sort(pods)
 	pods = slices.Compact(pods)
-	named := pods[:min(len(pods), 5)]
-	return fmt.Sprintf("the node's network carries packets of pods up to %d bytes now, and %d pod(s) were started with more, so large packets get lost;"+
-		" delete and recreate them, or give the network its MTU back: %s%s", mtu, len(pods), strings.Join(named, ", "), andMore(len(pods)-len(named)))
+	first := pods[:min(len(pods), 5)]
+	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), andMore(len(pods)-len(first)))
 }
 
 func andMore(n int) string {

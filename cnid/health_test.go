@@ -135,11 +135,14 @@ func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
 			return func(link netlink.Link) error { return netlink.LinkSetMTU(link, bytes) }
 		}
 		testnet.In(t, n.NetNS, onLink("eth0", mtu(1400)))
-		if message := n.health(t, v1alpha1.PodMTUTooLargeReason); !strings.Contains(message, "default/health-a") {
+		// The interface of the other is somewhere else.
+		if message := n.health(t, v1alpha1.PodMTUTooLargeReason); !strings.Contains(message, "default/health-b") {
 			t.Errorf("the condition says %q", message)
 		}
+		eventually(t, "the pod whose interface is in its place follows", func() error { return a.hasMTU(1350) })
 		testnet.In(t, n.NetNS, onLink("eth0", mtu(1500)))
 		n.health(t, v1alpha1.NetworkHealthyReason)
+		eventually(t, "the pod follows back", func() error { return a.hasMTU(1450) })
 	})
 	t.Run("an underlay that loses the node's address", func(t *testing.T) {
 		change := func(do func(netlink.Link, *netlink.Addr) error) func(netlink.Link) error {

@@ -32,8 +32,10 @@ type kernel struct {
 	// tunnel is the node's address in the underlay.
 	tunnel   netip.Addr
 	underlay netdev.Underlay
-	indexes  netdev.Indexes
-	filter   netfilter.State
+	// over6 is the index of the device with the node's IPv6 address, or 0.
+	over6   int
+	indexes netdev.Indexes
+	filter  netfilter.State
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []repair
 
@@ -63,17 +65,36 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		if err != nil {
 			return fmt.Errorf("find the node's network: %w", err)
 		}
-		if k.indexes, err = k.host.Links(k.cfg.devices(underlay.PodMTU)); err != nil {
+		// As with a pod that has IPv6, which the node may have.
+		if k.indexes, err = k.host.Links(k.cfg.devices(max(underlay.PodMTU, plan.MinMTU6))); err != nil {
 			return err
 		}
 		k.tunnel, k.underlay = tunnel, underlay
+		if k.over6, err = k.deviceOf(source6); err != nil {
+			return err
+		}
 	}
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
-		UnderlayIfindex: k.pushOn(), TunnelSource4: source4, TunnelSource6: source6,
+		UnderlayIfindex: k.pushOn(), UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
 		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
 	})
+}
+
+// deviceOf returns the index of the device with an address; 0: there is none.
+func (k *kernel) deviceOf(ip netip.Addr) (int, error) {
+	if !ip.IsValid() {
+		return 0, nil
+	}
+	found, err := k.host.Underlay(ip)
+	if errors.Is(err, netdev.ErrNoUnderlay) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the node's network: %w", err)
+	}
+	return found.Ifindex, nil
 }
 
 // pushOn is the device on which the programs push and pop outer headers, which

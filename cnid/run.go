@@ -117,6 +117,8 @@ type node struct {
 	syncer *syncer
 	server *cniserver.Server
 	mender *mender
+	// resizer lets them follow the network's MTU.
+	resizer *resizer
 	// departures stand between the server and the releaser.
 	departures *departures
 	// lost tells people of a pod that is cut off; unknown are the interfaces of
@@ -184,6 +186,9 @@ func (n *node) assemble(c control) error {
 		records, _ := n.departures.records()
 		return records
 	}
+	n.resizer = &resizer{
+		server: n.server, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
+	}
 	n.mender = newMender(n.server, c.report, n.kernel.metrics, n.log)
 	n.syncer.every, n.syncer.observe = n.cfg.RecheckEvery, n.mender
 	return nil
@@ -208,7 +213,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
-	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run)
+	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run, n.resizer.run)
 	return nil
 }
 

@@ -4,17 +4,95 @@
 package cnid
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
 )
+
+// hasMTU is nil when both ends of the pod's interface have the MTU, in bytes.
+func (p *labPod) hasMTU(want int) error {
+	has := func(link netlink.Link) error {
+		if got := link.Attrs().MTU; got != want {
+			return fmt.Errorf("%s of %s has an MTU of %d, want %d", link.Attrs().Name, p.name, got, want)
+		}
+		return nil
+	}
+	inside := func(space ns.NetNS, device string) error {
+		return space.Do(func(ns.NetNS) error { return onLink(device, has)() })
+	}
+	return errors.Join(inside(p.NetNS, "eth0"), inside(p.node.NetNS, p.hostEnd()))
+}
+
+// sendAndReturn sends bytes to a pod and reads them back.
+func sendAndReturn(conn net.Conn, size int) error {
+	data, sent := bytes.Repeat([]byte("0123456789abcdef"), size/16), make(chan error, 1)
+	go func() {
+		_, err := conn.Write(data)
+		sent <- err
+	}()
+	got := make([]byte, len(data))
+	_, err := io.ReadFull(conn, got)
+	if err := errors.Join(err, <-sent); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, data) {
+		return errors.New("other bytes came back")
+	}
+	return nil
+}
+
+func TestRunningPodsFollowTheUnderlay(t *testing.T) {
+	l := newLab(t)
+	l.start(t)
+	b1, b2, b3 := l.pods["b1"], l.pods["b2"], l.pods["b3"]
+	var conns []net.Conn
+	for _, is4 := range []bool{true, false} {
+		conn, _, err := dialFrom(t, b1.NetNS, b3.ip(is4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	for _, mtu := range []int{1350, 1280, 9000, 1500} {
+		for _, m := range l.nodes {
+			testnet.In(t, m.NetNS, onLink("eth0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, mtu) }))
+		}
+		for pod, want := range map[*labPod]int{b1: max(mtu-50, 1280), b2: mtu - 50, b3: max(mtu-50, 1280)} {
+			eventually(t, fmt.Sprintf("%s follows to %d", pod.name, mtu), func() error { return pod.hasMTU(want) })
+		}
+		for _, conn := range conns {
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			if err := sendAndReturn(conn, 1<<18); err != nil {
+				t.Errorf("underlay of %d, the connection from before to %s: %v", mtu, conn.RemoteAddr(), err)
+			}
+		}
+		eventually(t, "the warning is as it should be", func() error {
+			status, err := nodestatus.Fetch(t.Context(), l.nodes[0].cfg.socket())
+			warned := slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, "IPv6 needs 1280") })
+			if err == nil && warned != (mtu-50 < 1280) {
+				err = fmt.Errorf("with an underlay of %d: %q", mtu, status.Warnings)
+			}
+			return err
+		})
+	}
+	if found := l.differences(t); len(found) > 0 {
+		t.Errorf("afterwards: %v", found)
+	}
+}
 
 func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
 	l := newLab(t)

@@ -128,9 +128,12 @@ const (
 	// OtherCNIConfigurationReason: the container runtime uses another CNI
 	// configuration, because its file sorts before Alioth's.
 	OtherCNIConfigurationReason = "OtherCNIConfiguration"
-	// PodMTUTooLargeReason: the MTU of the node's network has shrunk below what
-	// running pods were given.
+	// PodMTUTooLargeReason: the MTU of the node's network has shrunk, and running
+	// pods could not be given the new one.
 	PodMTUTooLargeReason = "PodMTUTooLarge"
+	// MTUBelowIPv6Reason: the node's network carries less than 1280 bytes, which
+	// the pods with IPv6 on the node need.
+	MTUBelowIPv6Reason = "MTUBelowIPv6"
 	// NetworkHealthyReason: none of these.
 	NetworkHealthyReason = "Healthy"
 )

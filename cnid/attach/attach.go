@@ -75,6 +75,9 @@ type Attacher interface {
 	// interface any more, which a network namespace that ends brings about,
 	// the ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
+	// Resize gives the pod's end the MTU of spec. The host end is for whoever
+	// keeps the node's devices.
+	Resize(ctx context.Context, spec Spec) error
 	// List returns what is on the node, the oldest first. Whatever else is there
 	// it leaves out, and what is not marked as Attach does.
 	List(ctx context.Context) ([]Found, error)

@@ -288,6 +288,22 @@ func (j *Journal) Complete(key Key, dev Device) (Record, error) {
 	return rec, nil
 }
 
+// Resize gives a record another MTU, in bytes.
+func (j *Journal) Resize(key Key, mtu int) (Record, error) {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	rec, err := j.Get(key)
+	if err != nil {
+		return Record{}, err
+	}
+	rec.MTU = mtu
+	if _, err := j.write(change{put: &rec}); err != nil {
+		return Record{}, fmt.Errorf("write the MTU of attachment %s: %w", key, err)
+	}
+	j.apply(func(c *content) { c.records[key] = rec })
+	return rec, nil
+}
+
 // Leave moves a record to PhaseLeaving.
 //
 // Leave, Retire and Released hold for this process even when they return an

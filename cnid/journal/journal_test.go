@@ -86,6 +86,7 @@ func TestAnAttachmentGoesThroughItsPhasesAndSurvivesEachReopening(t *testing.T) 
 	}{
 		{"nothing", func(*Journal) error { return nil }, func(*Record) {}, true, false},
 		{"complete", func(j *Journal) error { _, err := j.Complete(want.Key, dev); return err }, func(r *Record) { r.Phase, r.Device = PhaseDone, dev }, true, false},
+		{"resize", func(j *Journal) error { _, err := j.Resize(want.Key, 1230); return err }, func(r *Record) { r.MTU = 1230 }, true, false},
 		{"leave", func(j *Journal) error { _, err := j.Leave(want.Key); return err }, func(r *Record) { r.Phase = PhaseLeaving }, true, false},
 		{"retire", func(j *Journal) error { return j.Retire(want.Key) }, func(*Record) {}, false, false},
 		{"released", func(j *Journal) error { return j.Released(want.Seq) }, func(*Record) {}, false, true},

@@ -33,7 +33,7 @@ func (h *Host) applyPods(pods, last []Pod) error {
 		if link == nil {
 			continue
 		}
-		h.settled = slices.ContainsFunc(last, func(p Pod) bool { return p.Ifindex == pod.Ifindex })
+		h.settled = slices.ContainsFunc(last, func(p Pod) bool { return p.Ifindex == pod.Ifindex && p.MTU == pod.MTU })
 		err := h.applyPod(link, pod)
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			failures = append(failures, onDevice(pod.Ifindex, err))

@@ -46,8 +46,7 @@ const RouteProtocol = 161
 type Devices struct {
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
-	// MTU of the tunnel device and of the node's own interface, in bytes: the
-	// underlay's less the tunnel's overhead.
+	// MTU of the tunnel device and of the node's own interface, in bytes.
 	MTU int
 }
 

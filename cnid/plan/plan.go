@@ -150,6 +150,7 @@ func Programmed(rec journal.Record) datapath.State {
 		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
 		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6,
 	}
+	iface.Gateway4, iface.Gateway6 = onePerFamily(rec.Gateways)
 	var state datapath.State
 	for _, prefix := range rec.Addrs {
 		iface.Addrs = append(iface.Addrs, prefix.Addr())
@@ -157,6 +158,19 @@ func Programmed(rec journal.Record) datapath.State {
 	}
 	state.Interfaces = []datapath.Interface{iface}
 	return state
+}
+
+// onePerFamily returns the first address of each family.
+func onePerFamily(ips []netip.Addr) (v4, v6 netip.Addr) {
+	for _, ip := range ips {
+		switch {
+		case ip.Is4() && !v4.IsValid():
+			v4 = ip
+		case ip.Is6() && !v6.IsValid():
+			v6 = ip
+		}
+	}
+	return v4, v6
 }
 
 func localAddress(ip netip.Addr, iface datapath.Interface) datapath.Address {
@@ -205,13 +219,18 @@ func (b *builder) nodeInterface() {
 		return
 	}
 	iface := datapath.Interface{Ifindex: b.in.NodePeer, VNI: vpc.VNI, Node: true}
+	var gateways []netip.Addr
 	for _, row := range OwnAddresses(b.tx, b.in.Node, b.in.DefaultVPC) {
 		mac, err := journal.ParseMAC(row.MAC)
 		if err != nil || slices.Contains(b.reserved, row.IP) {
 			continue // the schema allows no other MAC; the IP is in use
 		}
 		iface.MAC, iface.Addrs = datapath.MAC(mac), append(iface.Addrs, row.IP)
+		if subnet := store.GetSubnet(b.tx, row.Subnet); subnet != nil {
+			gateways = append(gateways, gatewayFor(subnet, row.IP))
+		}
 	}
+	iface.Gateway4, iface.Gateway6 = onePerFamily(gateways)
 	if len(iface.Addrs) == 0 {
 		return
 	}
@@ -221,6 +240,16 @@ func (b *builder) nodeInterface() {
 	}
 	b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, iface)
 	b.want.Devices.Node = netdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: b.harmless(vpc.Prefixes)}
+}
+
+// gatewayFor returns the subnet's gateway of an address's family, or the zero
+// value.
+func gatewayFor(subnet *store.Subnet, ip netip.Addr) netip.Addr {
+	at := slices.IndexFunc(subnet.Gateways, func(gateway netip.Addr) bool { return gateway.Is4() == ip.Is4() })
+	if at < 0 {
+		return netip.Addr{}
+	}
+	return subnet.Gateways[at]
 }
 
 // OwnAddresses returns the Addresses that a node holds for itself in the

@@ -419,6 +419,49 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 	}
 }
 
+func TestThePodsEndGetsAnotherMTU(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func() error
+		want   error
+	}{
+		{"as it was made", func() error { return nil }, nil},
+		{"another interface in its place", func() error {
+			link, err := netlink.LinkByName("eth0")
+			return errors.Join(err, netlink.LinkSetDown(link), netlink.LinkSetName(link, "eth9"), addForeign("eth0"))
+		}, attach.ErrMismatch},
+		{"without it", func() error {
+			link, err := netlink.LinkByName("eth0")
+			return errors.Join(err, netlink.LinkDel(link))
+		}, attach.ErrGone},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, pod := newNode(t), netnstest.New(t)
+			s := spec(pod)
+			if _, err := n.attacher.Attach(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			pod.Do(t, tc.change)
+			s.MTU = 1280
+			for range 2 { // the second time there is nothing to do
+				if err := n.attacher.Resize(t.Context(), s); !errors.Is(err, tc.want) {
+					t.Fatalf("got %v, want %v", err, tc.want)
+				}
+			}
+			if tc.want != nil {
+				return
+			}
+			pod.Do(t, func() error {
+				link, err := netlink.LinkByName("eth0")
+				if err == nil && link.Attrs().MTU != 1280 {
+					t.Errorf("the MTU is %d", link.Attrs().MTU)
+				}
+				return err
+			})
+		})
+	}
+}
+
 func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	s := spec(pod)

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-func TestNewPodsFollowTheMTUOfTheUnderlayAndOlderOnesAreNamed(t *testing.T) {
+func TestPodsFollowTheMTUOfTheUnderlay(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("mtu"))
@@ -36,16 +36,33 @@ func TestNewPodsFollowTheMTUOfTheUnderlayAndOlderOnesAreNamed(t *testing.T) {
 	e.podMTU(t, second, func(mtu int) bool { return mtu == before-100 })
 	newer := tenant.Pod("newer", scene.OnNode(second))
 	e.Run(t, newer)
-	if got, want := e.InPod(t, newer, "cat", "/sys/class/net/eth0/mtu"), fmt.Sprintf("%d\n", before-100); got != want {
-		t.Errorf("the pod's interface has an MTU of %q, want %q", got, want)
+	for _, pod := range []*corev1.Pod{older, newer} {
+		e.hasMTU(t, pod, before-100)
 	}
-	e.expectHealthy(t, second, corev1.ConditionFalse, v1alpha1.PodMTUTooLargeReason, older.Namespace+"/"+older.Name)
+	e.expectHealthy(t, second, corev1.ConditionTrue, "", "")
 	e.expectReach(t, near, newer)
+	e.expectReach(t, newer, near, older)
+
+	// Below what the pods, which have IPv6, need.
+	setMTU("1280")
+	e.expectHealthy(t, second, corev1.ConditionFalse, v1alpha1.MTUBelowIPv6Reason, older.Namespace+"/"+older.Name)
+	for _, pod := range []*corev1.Pod{older, newer} {
+		e.hasMTU(t, pod, 1280)
+	}
 	e.expectReach(t, newer, near, older)
 
 	setMTU("1500")
 	e.expectHealthy(t, second, corev1.ConditionTrue, "", "")
 	e.expectUnharmed(t, near, older, newer)
+}
+
+// hasMTU waits until a pod's interface has an MTU, in bytes.
+func (e *env) hasMTU(t *testing.T, pod *corev1.Pod, mtu int) {
+	t.Helper()
+	e.waits(t, fmt.Sprintf("an MTU of %d in %s", mtu, pod.Name), func(context.Context) (bool, string, error) {
+		got := strings.TrimSpace(e.InPod(t, pod, "cat", "/sys/class/net/eth0/mtu"))
+		return got == fmt.Sprint(mtu), got, nil
+	})
 }
 
 // expectHealthy waits until a node's condition about its network is as given,

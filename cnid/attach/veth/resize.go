@@ -1,0 +1,51 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package veth
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Resize implements attach.Attacher. Routes have no MTU of their own, so they
+// follow the device's; connections that are open follow with their next packet.
+func (a *Attacher) Resize(ctx context.Context, spec attach.Spec) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := a.resize(spec); err != nil {
+		return fmt.Errorf("set MTU %d of %s of %s: %w", spec.MTU, spec.IfName, spec.Description, err)
+	}
+	return nil
+}
+
+func (a *Attacher) resize(spec attach.Spec) error {
+	host, err := a.host.LinkByName(a.HostName(spec.ContainerID, spec.IfName))
+	if isNotFound(err) {
+		return attach.ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	pod, err := netns.Open(spec.NetnsPath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pod.Close() }()
+	return inNamespace(pod, func(h *netlink.Handle) error {
+		link, err := h.LinkByName(spec.IfName)
+		if isNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
+			return mismatch("interface %s is gone or is another", spec.IfName)
+		}
+		if err != nil || link.Attrs().MTU == spec.MTU {
+			return err
+		}
+		return h.LinkSetMTU(link, spec.MTU)
+	})
+}
