@@ -20,6 +20,10 @@ define on-one-lab
 	$(LAB) down; exit $$failed
 endef
 
+# How long, and with which random numbers, `make fuzz` runs.
+MUTATE ?= 10m
+SEED ?=
+
 export CGO_ENABLED ?= 0
 
 ##@ Use
@@ -59,7 +63,10 @@ test: setup ## Everything that must pass
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
-	$(GO) test $(UNIT)
+	ALIOTH_MUTATE=60s $(GO) test $(UNIT)
+
+fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
+	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
@@ -91,4 +98,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test test-unit test-api test-e2e test-faults verify lint bench setup
+.PHONY: help demo up down build images chart generate test test-unit fuzz test-api test-e2e test-faults verify lint bench setup

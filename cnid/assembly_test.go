@@ -135,8 +135,8 @@ func addressRow(vpc, subnet, ip, node string, holder store.Holder, set ...string
 	for _, addr := range set {
 		row.Set = append(row.Set, netip.MustParseAddr(addr))
 	}
-	first := row.Set[0].As4()
-	row.MAC = net.HardwareAddr{2, 0, first[0], first[1], first[2], first[3]}.String()
+	first := row.Set[0].As16()
+	row.MAC = append(net.HardwareAddr{2, 0}, first[12:]...).String()
 	return row
 }
 

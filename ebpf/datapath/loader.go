@@ -201,6 +201,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		connectionsMap:       o.AliothConnections,
 		"alioth_counters":    o.AliothCounters,
 		"alioth_drop_gate":   o.AliothDropGate,
+		"alioth_icmp_gate":   o.AliothIcmpGate,
 		"alioth_drops":       o.AliothDrops,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,

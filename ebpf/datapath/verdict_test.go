@@ -58,8 +58,9 @@ func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx skbContext) (verdi
 	}
 	verdict, err := p.Run(opts)
 	if err != nil {
-		t.Fatalf("run program: %v", err)
+		t.Fatalf("run program on %x, context %+v: %v", in, ctx, err)
 	}
+	corpus.add(t, p, in)
 	return verdict, opts.DataOut, end
 }
 

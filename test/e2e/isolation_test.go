@@ -177,7 +177,13 @@ func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host 
 	v4, _ := e.Lab.Topology().Networks()
 	octets := v4.Addr().As4()
 	octets[3] = number
-	host, err := e.Lab.AddHost(name, netip.AddrFrom4(octets))
+	return e.outsideHostAt(t, name, netip.AddrFrom4(octets))
+}
+
+// outsideHostAt does the same with an address of either family.
+func (e *env) outsideHostAt(t *testing.T, name string, address netip.Addr) *cluster.Host {
+	t.Helper()
+	host, err := e.Lab.AddHost(name, address)
 	if err != nil {
 		t.Fatalf("add a host to the underlay: %v", err)
 	}

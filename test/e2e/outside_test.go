@@ -17,6 +17,18 @@ import (
 // a test and returns the host's address.
 func (e *env) serveOn(t *testing.T, host *cluster.Host, name string, number byte) netip.Addr {
 	t.Helper()
+	v4, _ := e.Lab.Topology().Networks()
+	octets := v4.Addr().As4()
+	octets[3] = number
+	address := netip.AddrFrom4(octets)
+	e.serveAt(t, host, name, address)
+	return address
+}
+
+// serveAt runs the server on a host and waits until it answers at the host's
+// address.
+func (e *env) serveAt(t *testing.T, host *cluster.Host, name string, address netip.Addr) {
+	t.Helper()
 	server := exec.Command("nsenter", "--net="+host.NetNS, e.Tool, "serve", "--name", name)
 	if err := server.Start(); err != nil {
 		t.Fatalf("start the outside server: %v", err)
@@ -25,13 +37,8 @@ func (e *env) serveOn(t *testing.T, host *cluster.Host, name string, number byte
 		_ = server.Process.Kill() // it may have ended by itself
 		_ = server.Wait()
 	})
-	v4, _ := e.Lab.Topology().Networks()
-	octets := v4.Addr().As4()
-	octets[3] = number
-	address := netip.AddrFrom4(octets)
 	results, err := scene.ParseLines[report.Probe](e.onHost(t, host, "probe", "--timeout", answerTime.String(), scene.Target("http", address)))
 	if err != nil || len(results) != 1 || !results[0].OK {
 		t.Fatalf("the outside server does not answer: %+v, %v", results, err)
 	}
-	return address
 }

@@ -1,0 +1,146 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+func TestAVPCMayHaveIPv6Only(t *testing.T) {
+	l := newLab(t)
+	s := l.nodes[0].script
+	s.VPCs = append(slices.Clone(s.VPCs), vpcRow("violet", 40, "fd30::/48"))
+	s.Subnets = append(slices.Clone(s.Subnets), subnetRow("violet1", "violet", "fd30:0:0:1::/64", "fd30:0:0:1::1"))
+	l.addPod(t, &s, 0, "v1", "violet", "violet1", true, "fd30:0:0:1::10/64")
+	l.addPod(t, &s, 0, "v2", "violet", "violet1", false, "fd30:0:0:1::11/64")
+	l.addPod(t, &s, 1, "v3", "violet", "violet1", true, "fd30:0:0:1::12/64")
+	for _, m := range l.nodes {
+		m.script = s
+	}
+	l.start(t)
+	for _, name := range []string{"v1", "v2", "v3"} {
+		if err := l.cni(t, "ADD", l.pods[name]); err != nil {
+			t.Fatal(err)
+		}
+		l.pods[name].serve(t)
+	}
+	v1 := l.pods["v1"]
+	for _, to := range []string{"v2", "v3"} {
+		conn, got, err := dialFrom(t, v1.NetNS, l.pods[to].ip(false))
+		if err != nil || got != to {
+			t.Fatalf("v1 to %s: %q, %v", to, got, err)
+		}
+		defer conn.Close()
+		if err := sendAndReturn(conn, 1<<18); err != nil {
+			t.Errorf("v1 to %s: %v", to, err)
+		}
+	}
+	if _, err := l.nodes[0].probe(t, "[fd30:0:0:1::10]:80"); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	testnet.In(t, v1.NetNS, func() error {
+		for name, want := range map[string]string{"accept_ra": "0", "autoconf": "0"} {
+			got, err := os.ReadFile("/proc/sys/net/ipv6/conf/eth0/" + name)
+			if err != nil || strings.TrimSpace(string(got)) != want {
+				t.Errorf("%s in the pod is %q, %v, want %s", name, got, err, want)
+			}
+		}
+		return onLink("eth0", func(link netlink.Link) error { return errors.Join(neighbours(link), duplicates(link)) })()
+	})
+	if found := l.differences(t); len(found) > 0 {
+		t.Errorf("afterwards: %v", found)
+	}
+}
+
+// neighbours is nil when the device has some, all with the one MAC.
+func neighbours(link netlink.Link) error {
+	list, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_V6)
+	known := 0
+	for _, n := range list {
+		if n.State&unix.NUD_NOARP != 0 || n.HardwareAddr == nil {
+			continue
+		}
+		known++
+		if !bytes.Equal(n.HardwareAddr, datapath.VirtualMAC[:]) {
+			err = errors.Join(err, fmt.Errorf("%s is at %s", n.IP, n.HardwareAddr))
+		}
+	}
+	if known == 0 {
+		err = errors.Join(err, errors.New("no neighbour is known"))
+	}
+	return err
+}
+
+// duplicates is nil when a pod that looks for duplicates of an address of its
+// own finds none, although all else it asks for is answered.
+func duplicates(link netlink.Link) error {
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/eth0/accept_dad", []byte("1"), 0); err != nil {
+		return err
+	}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP("fd30:0:0:1::99"), Mask: net.CIDRMask(64, 128)}}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return err
+	}
+	limit := time.After(20 * time.Second)
+	for {
+		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(list, func(a netlink.Addr) bool { return a.IP.Equal(addr.IP) })
+		switch {
+		case at < 0 || list[at].Flags&unix.IFA_F_DADFAILED != 0:
+			return errors.New("the pod takes its own address for a duplicate")
+		case list[at].Flags&unix.IFA_F_TENTATIVE == 0:
+			return netlink.AddrDel(link, addr)
+		}
+		select {
+		case <-limit:
+			return errors.New("the address stays tentative")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
+	l := newLab(t)
+	for _, m := range l.nodes {
+		m.script.Nodes = []store.Node{nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")}
+	}
+	l.start(t)
+	if err := l.works(t); err != nil {
+		t.Error(err)
+	}
+	for _, is4 := range []bool{true, false} {
+		conn, got, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(is4))
+		if err != nil || got != "b3" {
+			t.Fatalf("b1 to b3: %q, %v", got, err)
+		}
+		defer conn.Close()
+		if err := sendAndReturn(conn, 1<<18); err != nil {
+			t.Errorf("b1 to %s: %v", conn.RemoteAddr(), err)
+		}
+	}
+	if err := l.pods["b1"].hasMTU(1500 - 70); err != nil {
+		t.Error(err)
+	}
+	if found := l.differences(t); len(found) > 0 {
+		t.Errorf("afterwards: %v", found)
+	}
+}

@@ -1,0 +1,412 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// place is a program as it sees frames.
+type place struct {
+	kind    int
+	program *ebpf.Program
+	device  int
+	vni     uint32 // behind the tunnel: of the key
+}
+
+// rules hold for every frame, whatever it is: they know the state, and nothing
+// of how the programs decide.
+type rules struct {
+	w      *world
+	state  State
+	places [kinds][]place
+	owner  map[int]Interface // by device
+	last   []uint64
+	tried  uint64
+	seen   map[string]int
+}
+
+func newRules(t *testing.T) *rules {
+	t.Helper()
+	w := newWorld(t, onUnderlay(t))
+	s := w.state()
+	// A MAC of its own for each interface tells to which one a frame goes.
+	for i := range s.Interfaces {
+		s.Interfaces[i].MAC[4] = byte(i + 1)
+		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = ip("10.0.1.1"), ip("fd10:0:0:1::1")
+	}
+	for i, a := range s.Addresses {
+		for _, owner := range s.Interfaces {
+			if a.Kind == Local && a.Ifindex == owner.Ifindex {
+				s.Addresses[i].MAC = owner.MAC
+			}
+		}
+	}
+	s.Addresses = append(s.Addresses,
+		Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
+		Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	setMTU(t, w.cfg.UnderlayIfindex, 1350)
+	r := &rules{w: w, state: s, owner: map[int]Interface{}, seen: map[string]int{}}
+	r.places[kindPod] = []place{{kind: kindPod, program: w.objects.AliothFromPod, device: 1}}
+	for _, i := range s.Interfaces {
+		r.owner[i.Ifindex] = i
+		r.places[kindPod] = append(r.places[kindPod], place{kind: kindPod, program: w.objects.AliothFromPod, device: i.Ifindex})
+		r.places[kindStack] = append(r.places[kindStack], place{kind: kindStack, program: w.objects.AliothToPod, device: i.Ifindex})
+	}
+	for _, key := range []struct {
+		vni  uint32
+		node string
+	}{
+		{vniRed, "192.0.2.2"}, {vniRed, "2001:db8::2"}, {vniBlue, "192.0.2.2"}, {vniMain, "192.0.2.2"},
+		{vniRed, "192.0.2.66"}, {999, "192.0.2.2"},
+	} {
+		p := tunnelled(t, w, key.vni, ip(key.node))
+		r.places[kindTunnel] = append(r.places[kindTunnel], place{kind: kindTunnel, program: p, device: w.cfg.VXLANIfindex, vni: key.vni})
+	}
+	r.places[kindUnderlay] = []place{{kind: kindUnderlay, program: w.objects.AliothFromUnderlay, device: w.cfg.UnderlayIfindex}}
+	r.last = r.counters(t)
+	return r
+}
+
+func (r *rules) addrs() []netip.Addr {
+	list := []netip.Addr{
+		ip(nodeShadow), ip(nodeShadow6), ip(outside), ip(outside6), ip("10.96.0.10"), ip("10.96.0.1"), ip("fd96::10"),
+		ip("224.0.0.1"), ip("ff02::1"), ip("255.255.255.255"), ip("0.0.0.0"), ip("::"), ip("203.0.113.5"), ip("127.0.0.1"), ip("::1"),
+	}
+	for _, a := range r.state.Addresses {
+		list = append(list, a.IP)
+	}
+	for _, i := range r.state.Interfaces {
+		for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
+			if shadow.IsValid() {
+				list = append(list, shadow)
+			}
+		}
+	}
+	return append(list, r.state.Nodes...)
+}
+
+func (r *rules) macs() []MAC {
+	list := []MAC{VirtualMAC, bcast, macR, macUplink}
+	for _, i := range r.state.Interfaces {
+		list = append(list, i.MAC)
+	}
+	return list
+}
+
+// counters reads all counts by their index, in one call for the sake of speed.
+func (r *rules) counters(t *testing.T) []uint64 {
+	t.Helper()
+	m, cpus := r.w.objects.AliothCounters, ebpf.MustPossibleCPU()
+	keys, values := make([]uint32, m.MaxEntries()), make([]aliothCounter, int(m.MaxEntries())*cpus)
+	var cursor ebpf.MapBatchCursor
+	n, err := m.BatchLookup(&cursor, keys, values, nil)
+	if n != len(keys) {
+		t.Fatalf("read %d of %d counters: %v", n, len(keys), err)
+	}
+	counts := make([]uint64, n)
+	for i, v := range values {
+		counts[keys[i/cpus]] += v.Packets
+	}
+	return counts
+}
+
+// counted returns the one counter that has moved since the last call. none says
+// that there is none.
+func (r *rules) counted(t *testing.T) (found Counter, none bool, err error) {
+	now := r.counters(t)
+	defer func() { r.last = now }()
+	none = true
+	for index, n := range now {
+		if n == r.last[index] {
+			continue
+		}
+		if n != r.last[index]+1 || !none {
+			return found, false, fmt.Errorf("the counter %d has moved from %d to %d, and more than one may have", index, r.last[index], n)
+		}
+		found.Reason = Reason(index / int(aliothDirectionDIRECTION_LEN))
+		found.Direction = Direction(index % int(aliothDirectionDIRECTION_LEN))
+		none = false
+	}
+	return found, none, nil
+}
+
+// checkSum checks that every frame that was decided has one count.
+func (r *rules) checkSum(t *testing.T) {
+	t.Helper()
+	var sum uint64
+	for _, n := range r.counters(t) {
+		sum += n
+	}
+	if sum != r.tried {
+		t.Errorf("%d frames were decided and %d counted", r.tried, sum)
+	}
+}
+
+// try runs a frame and fails the test if it breaks a rule.
+func (r *rules) try(t *testing.T, at place, in []byte, ctx skbContext) {
+	t.Helper()
+	ctx.Ifindex = uint32(at.device)
+	verdict, out, end := runContext(t, at.program, in, ctx)
+	c, none, err := r.counted(t)
+	if err == nil {
+		err = r.verdict(at, verdict, c, none)
+	}
+	if err == nil && !none {
+		r.tried++
+		r.seen[c.Direction.String()+"/"+c.Reason.String()]++
+		err = r.packet(at, c.Reason, view(in), view(out), end.Mark)
+	}
+	if err != nil {
+		t.Errorf("program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %s\nout: %s",
+			at.kind, at.device, at.vni, err, c.Reason, int32(verdict), ctx.Mark, end.Mark, ctx.GSOSize, hexOf(in), hexOf(out))
+	}
+}
+
+var directions = [kinds]Direction{FromPod, ToPod, FromTunnel, FromTunnel}
+
+// verdict checks that what is returned is what is counted, and what the program
+// may return at all.
+func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
+	if none {
+		if at.kind == kindUnderlay && verdict == actNext {
+			return nil
+		}
+		return fmt.Errorf("nothing is counted")
+	}
+	want := uint32(actRedirect)
+	switch c.Reason.String() {
+	case "to_stack", "from_stack":
+		want = actOK
+	case "forwarded_local", "forwarded_remote", "replied", "replied_too_big":
+	default:
+		want = actShot
+		if !c.Reason.Drop() {
+			return fmt.Errorf("a frame can't end so")
+		}
+	}
+	allowed := map[int][]string{
+		kindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "to_stack"},
+		kindStack: {"from_stack"}, kindTunnel: {"forwarded_local"}, kindUnderlay: {"forwarded_local"},
+	}
+	switch {
+	case verdict != want:
+		return fmt.Errorf("the verdict is not that of the reason")
+	case c.Direction != directions[at.kind]:
+		return fmt.Errorf("counted as %s", c.Direction)
+	case want != actShot && !slices.Contains(allowed[at.kind], c.Reason.String()):
+		return fmt.Errorf("not for this program")
+	}
+	return nil
+}
+
+// packet checks what came out.
+func (r *rules) packet(at place, reason Reason, in, out seen, mark uint32) error {
+	switch reason.String() {
+	case "forwarded_local":
+		return r.local(at, in, out, mark)
+	case "forwarded_remote":
+		return r.remote(at, in, out, mark)
+	case "replied", "replied_too_big":
+		return r.reply(at, in, out)
+	case "to_stack":
+		return r.leaving(at, in, out, mark)
+	case "from_stack":
+		return r.entering(at, in, out)
+	case "rewrite_failed":
+		return nil
+	}
+	if at.kind != kindUnderlay && !bytes.Equal(in.all, out.all) {
+		return fmt.Errorf("a dropped frame was written to")
+	}
+	return nil
+}
+
+func has(i Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
+
+// local: the frame goes to the interface of the same VPC that has the address,
+// and nothing but its Ethernet addresses is changed.
+func (r *rules) local(at place, in, out seen, mark uint32) error {
+	vni := at.vni
+	switch at.kind {
+	case kindPod:
+		from := r.owner[at.device]
+		if vni = from.VNI; !has(from, in.src) || in.ethSrc != from.MAC {
+			return fmt.Errorf("the source is not the pod's own")
+		}
+	case kindUnderlay:
+		vni = binary.BigEndian.Uint32(in.all[46:]) >> 8
+		if !slices.Contains(r.state.Nodes, in.src) {
+			return fmt.Errorf("the node is not known")
+		}
+		in = view(in.all[50:])
+	}
+	if !bytes.Equal(in.all[12:], out.all[12:]) {
+		return fmt.Errorf("more than the Ethernet addresses is changed")
+	}
+	for _, i := range r.state.Interfaces {
+		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == VirtualMAC && mark&MarkMask == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("no interface of VNI %d is what the frame is for", vni)
+}
+
+func (r *rules) remote(at place, in, out seen, mark uint32) error {
+	from := r.owner[at.device]
+	if !has(from, in.src) || in.ethSrc != from.MAC {
+		return fmt.Errorf("the source is not the pod's own")
+	}
+	if mark&MarkMask != 0 {
+		return fmt.Errorf("the frame keeps its mark")
+	}
+	inner := out
+	if len(out.all) == len(in.all)+50 {
+		own := out.src == r.w.cfg.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
+		port := binary.BigEndian.Uint16(out.all[36:])
+		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI || port != DefaultTunnelPort {
+			return fmt.Errorf("outer headers from %s to %s, VNI %d, port %d", out.src, out.dst, vni, port)
+		}
+		inner = view(out.all[50:])
+	}
+	if !bytes.Equal(in.all[12:], inner.all[12:]) || inner.ethSrc != from.MAC {
+		return fmt.Errorf("the inner frame is changed")
+	}
+	for _, a := range r.state.Addresses {
+		if a.VNI == from.VNI && a.Kind == Remote && a.IP == in.dst && a.MAC == inner.ethDst {
+			return nil
+		}
+	}
+	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
+}
+
+// reply: back to the pod alone, and sound.
+func (r *rules) reply(at place, in, out seen) error {
+	from := r.owner[at.device]
+	if in.ethSrc != from.MAC || out.ethDst != from.MAC || out.ethSrc != VirtualMAC {
+		return fmt.Errorf("the answer is not for the pod")
+	}
+	if out.ethertype == 0x0806 {
+		return nil
+	}
+	if !out.sound && in.sound || out.dst != in.src {
+		return fmt.Errorf("the answer goes to %s", out.dst)
+	}
+	return nil
+}
+
+// leaving: under the interface's shadow, and nowhere that is closed.
+func (r *rules) leaving(at place, in, out seen, mark uint32) error {
+	from := r.owner[at.device]
+	shadow, node := from.Shadow4, r.w.cfg.NodeShadow4
+	if out.src.Is6() {
+		shadow, node = from.Shadow6, r.w.cfg.NodeShadow6
+	}
+	switch {
+	case !has(from, in.src) || in.ethSrc != from.MAC:
+		return fmt.Errorf("the source is not the pod's own")
+	case out.src != shadow:
+		return fmt.Errorf("it leaves as %s", out.src)
+	case in.sound && !out.sound:
+		return fmt.Errorf("the header's checksum is broken")
+	}
+	switch mark & MarkMask {
+	case 0:
+		if out.dst != node {
+			return fmt.Errorf("it answers %s", out.dst)
+		}
+	case MarkShared:
+		for _, s := range r.state.Services {
+			if s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == out.dst }) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is no backend of %s", out.dst, in.dst)
+	case MarkEgress, MarkNode:
+		return r.outside(from, out, mark&MarkMask)
+	}
+	return nil
+}
+
+func (r *rules) outside(from Interface, out seen, mark uint32) error {
+	at := slices.IndexFunc(r.state.VPCs, func(v VPC) bool { return v.VNI == from.VNI })
+	vpc := r.state.VPCs[at]
+	if !vpc.EgressMasquerade || (mark == MarkNode) != vpc.Default {
+		return fmt.Errorf("this VPC has no such egress")
+	}
+	for _, c := range r.state.Closed {
+		if (c.VNI == 0 || c.VNI == from.VNI) && c.Prefix.Contains(out.dst) && (c.Class != ClosedNode || !vpc.Default) {
+			return fmt.Errorf("%s is closed by %s", out.dst, c.Prefix)
+		}
+	}
+	if !vpc.Default && slices.Contains(r.state.Nodes, out.dst) {
+		return fmt.Errorf("%s is a node", out.dst)
+	}
+	if out.proto == protoUDP && out.dport == DefaultTunnelPort {
+		return fmt.Errorf("to the tunnel's port")
+	}
+	return nil
+}
+
+// entering: what went to the shadow goes to the pod.
+func (r *rules) entering(at place, in, out seen) error {
+	to := r.owner[at.device]
+	if in.dst != to.Shadow4 && in.dst != to.Shadow6 {
+		return fmt.Errorf("it was for %s", in.dst)
+	}
+	if !has(to, out.dst) || out.ethDst != to.MAC || out.ethSrc != VirtualMAC {
+		return fmt.Errorf("it is now for %s", out.dst)
+	}
+	if in.sound && !out.sound {
+		return fmt.Errorf("the header's checksum is broken")
+	}
+	return nil
+}
+
+// seen is what a frame says of itself at first sight.
+type seen struct {
+	all            []byte
+	ethDst, ethSrc MAC
+	ethertype      uint16
+	src, dst       netip.Addr
+	proto          uint8
+	dport          uint16 // without extension headers in between
+	sound          bool   // the IPv4 header's checksum is right, or there is none
+}
+
+func view(b []byte) seen {
+	s := seen{all: b, sound: true}
+	if len(b) < 14 {
+		return s
+	}
+	s.ethDst, s.ethSrc, s.ethertype = MAC(b[0:6]), MAC(b[6:12]), binary.BigEndian.Uint16(b[12:])
+	l4 := 54
+	switch {
+	case s.ethertype == 0x0800 && len(b) >= 34:
+		s.src, s.dst, s.proto = netip.AddrFrom4([4]byte(b[26:30])), netip.AddrFrom4([4]byte(b[30:34])), b[23]
+		l4 = 14 + int(b[14]&15)*4
+		s.sound = l4 >= 34 && l4 <= len(b) && fold(sum(0, b[14:l4])) == 0
+		if binary.BigEndian.Uint16(b[20:])&0x1fff != 0 {
+			return s
+		}
+	case s.ethertype == 0x86dd && len(b) >= 54:
+		s.src, s.dst, s.proto = netip.AddrFrom16([16]byte(b[22:38])), netip.AddrFrom16([16]byte(b[38:54])), b[20]
+	default:
+		return s
+	}
+	if len(b) >= l4+4 {
+		s.dport = binary.BigEndian.Uint16(b[l4+2:])
+	}
+	return s
+}

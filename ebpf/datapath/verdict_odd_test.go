@@ -1,0 +1,211 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// odd is a packet that is not of the usual kind, ready to be sent anywhere.
+type odd struct {
+	v6     bool
+	mutate func(*frame)
+	// spoil changes the bytes of the frame.
+	spoil func([]byte) []byte
+}
+
+// oddPackets are the rows of docs/packets.md.
+func oddPackets() map[string]odd {
+	proto := func(number uint8) func(*frame) { return func(f *frame) { f.L4 = raw{number, make([]byte, 40)} } }
+	l4 := func(t transport) func(*frame) { return func(f *frame) { f.L4 = t } }
+	later := func(number uint8) func(*frame) {
+		return func(f *frame) { f.Fragment, f.L4 = &fragment{185, false}, raw{number, []byte("the rest")} }
+	}
+	extended := func(e ...extension) func(*frame) { return func(f *frame) { f.Extensions = e } }
+	control := func(kind uint8, size int) func(*frame) {
+		return func(f *frame) { f.Hops, f.L4 = 255, icmp{V6: true, Type: kind, Body: make([]byte, size)} }
+	}
+	// An error of the pod about a packet to it.
+	quote := func(f *frame, m icmp) {
+		about := frame{Src: ip(outside), Dst: f.Src, L4: raw{protoUDP, make([]byte, 16)}}
+		if m.V6 {
+			about.Src = ip(outside6)
+		}
+		m.Body = append(make([]byte, 4), about.bytes()[14:]...)
+		f.L4 = m
+	}
+	set16 := func(at int, value uint16) func([]byte) []byte {
+		return func(b []byte) []byte {
+			binary.BigEndian.PutUint16(b[at:], value)
+			return checked(b)
+		}
+	}
+	return map[string]odd{
+		"a first fragment":                         {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
+		"a later fragment of TCP":                  {mutate: later(protoTCP)},
+		"a later fragment of UDP":                  {mutate: later(protoUDP)},
+		"a later fragment of SCTP":                 {mutate: later(132)},
+		"a first fragment over IPv6":               {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
+		"a later fragment of UDP over IPv6":        {v6: true, mutate: later(protoUDP)},
+		"fragments that overlap":                   {mutate: func(f *frame) { f.Fragment, f.L4 = &fragment{1, true}, raw{protoTCP, make([]byte, 64)} }},
+		"an echo request":                          {mutate: l4(icmp{Type: 8, Body: make([]byte, 12)})},
+		"a timestamp request":                      {mutate: l4(icmp{Type: 13, Body: make([]byte, 16)})},
+		"an ICMP error":                            {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}) }},
+		"an ICMPv6 error":                          {v6: true, mutate: func(f *frame) { quote(f, icmp{V6: true, Type: 1}) }},
+		"an ICMP redirect":                         {mutate: l4(icmp{Type: 5, Code: 1, Body: make([]byte, 32)})},
+		"an ICMPv6 redirect":                       {v6: true, mutate: control(137, 36)},
+		"an unsolicited advertisement":             {v6: true, mutate: func(f *frame) { f.Hops, f.L4 = 255, advertisement("fd10:0:0:1::11") }},
+		"a router advertisement":                   {v6: true, mutate: control(134, 12)},
+		"a router solicitation":                    {v6: true, mutate: control(133, 4)},
+		"a multicast listener report":              {v6: true, mutate: control(143, 24)},
+		"IPv4 options":                             {mutate: func(f *frame) { f.Options = []byte{1, 1, 1, 0} }},
+		"an IPv4 source route":                     {mutate: func(f *frame) { f.Options = []byte{131, 7, 4, 192, 0, 2, 1, 0} }},
+		"hop-by-hop options":                       {v6: true, mutate: extended(extension{0, make([]byte, 6)})},
+		"destination options":                      {v6: true, mutate: extended(extension{60, make([]byte, 14)})},
+		"an IPv6 routing header":                   {v6: true, mutate: extended(extension{43, make([]byte, 6)})},
+		"more than six extension headers":          {v6: true, mutate: extended(slices.Repeat([]extension{{60, make([]byte, 6)}}, 7)...)},
+		"an extension header cut short":            {v6: true, mutate: func(f *frame) { f.L4 = raw{60, []byte{6, 0}} }},
+		"SCTP":                                     {mutate: proto(132)},
+		"GRE":                                      {mutate: proto(47)},
+		"ESP":                                      {mutate: proto(50)},
+		"AH":                                       {mutate: proto(51)},
+		"IP in IP":                                 {mutate: proto(4)},
+		"IPv6 in IP":                               {mutate: proto(41)},
+		"IGMP to a host":                           {mutate: proto(2)},
+		"a protocol that nobody knows":             {mutate: proto(253)},
+		"SCTP over IPv6":                           {v6: true, mutate: proto(132)},
+		"ESP over IPv6":                            {v6: true, mutate: proto(50)},
+		"no next header over IPv6":                 {v6: true, mutate: proto(59)},
+		"VXLAN of a pod's own":                     {mutate: l4(udp{Sport: 50000, Dport: DefaultTunnelPort, Payload: make([]byte, 64)})},
+		"UDP without a checksum":                   {mutate: l4(udp{Sport: 1, Dport: 2, NoChecksum: true, Payload: []byte("odd")})},
+		"TCP with no flags":                        {mutate: l4(tcp{Sport: 1, Dport: 2})},
+		"TCP with every flag":                      {mutate: l4(tcp{Sport: 1, Dport: 2, Flags: 0xff})},
+		"a header of TCP cut short":                {mutate: l4(raw{protoTCP, make([]byte, 16)})},
+		"a hop limit of one":                       {mutate: func(f *frame) { f.Hops = 1 }},
+		"an evil bit":                              {spoil: func(b []byte) []byte { b[20] |= 0x80; return checked(b) }},
+		"a multicast group":                        {mutate: func(f *frame) { f.Dst = ip("224.0.0.251") }},
+		"a multicast group over IPv6":              {v6: true, mutate: func(f *frame) { f.Dst = ip("ff02::fb") }},
+		"the limited broadcast":                    {mutate: func(f *frame) { f.EthDst, f.Dst = bcast, ip("255.255.255.255") }},
+		"an ordinary address in a broadcast frame": {mutate: func(f *frame) { f.EthDst = bcast }},
+		"an ordinary address in a multicast frame": {mutate: func(f *frame) { f.EthDst = MAC{1, 0, 0x5e, 0, 0, 1} }},
+		"a source of another":                      {mutate: func(f *frame) { f.Src = ip("10.0.1.11") }},
+		"no source":                                {mutate: func(f *frame) { f.Src = ip("0.0.0.0") }},
+		"a group as source":                        {mutate: func(f *frame) { f.Src = ip("224.0.0.1") }},
+		"more bytes than the header says":          {spoil: func(b []byte) []byte { return append(b, "padding"...) }},
+		"fewer bytes than the header says":         {spoil: func(b []byte) []byte { return b[:len(b)-1] }},
+		"fewer bytes than the IPv6 header says":    {v6: true, spoil: func(b []byte) []byte { return b[:len(b)-1] }},
+		"a length below that of the header":        {spoil: set16(16, 19)},
+		"an IPv6 jumbogram": {v6: true, mutate: extended(extension{0, []byte{194, 4, 0, 1, 0, 0}}), spoil: func(b []byte) []byte {
+			b[18], b[19] = 0, 0
+			return b
+		}},
+		"an IPv4 header cut short":            {mutate: func(f *frame) { f.Options = make([]byte, 40) }, spoil: func(b []byte) []byte { return b[:50] }},
+		"another version than the frame says": {spoil: func(b []byte) []byte { b[14] = 6<<4 | 5; return b }},
+		"an IPv4-mapped address over IPv6": {v6: true, spoil: func(b []byte) []byte {
+			mapped := ip("10.0.1.11").As16()
+			copy(b[38:54], mapped[:])
+			return b
+		}},
+		"a VLAN tag":         {spoil: func(b []byte) []byte { return slices.Insert(b, 12, 0x81, 0, 0, 5) }},
+		"neither IP nor ARP": {spoil: func(b []byte) []byte { b[12], b[13] = 0x88, 0xcc; return b }},
+	}
+}
+
+// checked renews the checksum of a frame's IPv4 header.
+func checked(b []byte) []byte {
+	b[24], b[25] = 0, 0
+	binary.BigEndian.PutUint16(b[24:], fold(sum(0, b[14:14+int(b[14]&15)*4])))
+	return b
+}
+
+// ends are a source and a destination in each family.
+type ends struct{ src4, dst4, src6, dst6 string }
+
+// between returns the frame of pod A between these addresses.
+func (o odd) between(e ends) []byte {
+	b := fromA(func(f *frame) {
+		f.Src, f.Dst = ip(e.src4), ip(e.dst4)
+		if o.v6 {
+			f.Src, f.Dst = ip(e.src6), ip(e.dst6)
+		}
+		if o.mutate != nil {
+			o.mutate(f)
+		}
+	}).bytes()
+	if o.spoil != nil {
+		b = o.spoil(b)
+	}
+	return b
+}
+
+// documented returns the rows of docs/packets.md: packet, and what becomes of it
+// inside and outside.
+func documented(t *testing.T) map[string][2]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/packets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][2]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.Contains(line, "---") || strings.Contains(line, "| packet |") {
+			continue
+		}
+		rows[strings.TrimSpace(cells[1])] = [2]string{strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
+	}
+	return rows
+}
+
+func TestEveryOddPacketIsDocumented(t *testing.T) {
+	packets, rows := oddPackets(), documented(t)
+	for name := range packets {
+		if _, ok := rows[name]; !ok {
+			t.Errorf("docs/packets.md has no row for %q", name)
+		}
+	}
+	for name := range rows {
+		if _, ok := packets[name]; !ok {
+			t.Errorf("no test has the row %q of docs/packets.md", name)
+		}
+	}
+}
+
+func TestOddPacketsInsideAVPC(t *testing.T) {
+	w := newWorld(t)
+	var cases []verdictCase
+	for name, o := range oddPackets() {
+		in, fate := o.between(ends{"10.0.1.10", "10.0.1.11", "fd10:0:0:1::10", "fd10:0:0:1::11"}), documented(t)[name][0]
+		if fate != "delivered" {
+			cases = append(cases, dropped(name, w.podA, in, fate))
+			continue
+		}
+		out := append(append(macB[:], VirtualMAC[:]...), in[12:]...)
+		cases = append(cases, verdictCase{
+			name: name, device: w.podA, in: in, out: out, verdict: actRedirect, counts: one("from_pod/forwarded_local"),
+		})
+	}
+	w.check(t, w.objects.AliothFromPod, cases)
+}
+
+func TestOddPacketsAtTheDoor(t *testing.T) {
+	w := newWorld(t)
+	var cases []verdictCase
+	for name, o := range oddPackets() {
+		in, fate := o.between(ends{"10.0.1.10", outside, "fd10:0:0:1::10", outside6}), documented(t)[name][1]
+		if fate != "delivered" {
+			cases = append(cases, dropped(name, w.open, in, fate))
+			continue
+		}
+		cases = append(cases, verdictCase{
+			name: name, device: w.open, in: in, verdict: actOK, mark: MarkEgress, counts: one("from_pod/to_stack"),
+			out: o.between(ends{shadowOpen, outside, shadowOpen6, outside6}),
+		})
+	}
+	w.check(t, w.objects.AliothFromPod, cases)
+}
