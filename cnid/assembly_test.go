@@ -241,7 +241,8 @@ func (p *labPod) serve(t *testing.T) {
 			go func() {
 				defer conn.Close()
 				fmt.Fprintln(conn, p.name)
-				if conn.(*net.TCPConn).RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().IsLinkLocalUnicast() {
+				asker := conn.(*net.TCPConn).RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+				if p.node.cfg.shadow(asker.Is4()).Contains(asker) {
 					return // a probe
 				}
 				_, _ = io.Copy(conn, conn)
