@@ -55,14 +55,14 @@ func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
 					t.Errorf("%s: the pod knows a path MTU of %d, %v, want %d", name, learned, err, want)
 				}
 				// What is longer is cut into fragments that fit.
-				if !datagram(t, way.from.ns, way.to.ns, netip.AddrPortFrom(way.to.addrs[family], 9000), 20000, patience) {
+				if !datagram(t, way.from.ns, way.to.ns, netip.AddrPortFrom(way.to.addrs[family], 9000), 20000) {
 					t.Errorf("%s: a datagram of 20000 bytes did not arrive", name)
 				}
 			}
 		}
 		// On one node it does not matter what the underlay carries.
 		for family := range 2 {
-			if !datagram(t, red[10].ns, red[11].ns, netip.AddrPortFrom(red[11].addrs[family], 9000), 8900, patience) {
+			if !datagram(t, red[10].ns, red[11].ns, netip.AddrPortFrom(red[11].addrs[family], 9000), 8900) {
 				t.Errorf("underlay of %d: a datagram of 8900 bytes to a pod of the node did not arrive", mtu)
 			}
 		}
@@ -86,7 +86,7 @@ func TestTheOuterPacketIsFragmentedWhereTheInnerMayNotBe(t *testing.T) {
 			header = 48
 		}
 		before := counts(t, l.nodes[0].d)
-		if !datagramWith(t, red[10].ns, red[20].ns, netip.AddrPortFrom(c.dst, 9000), c.size-header, patience, func(fd int) error {
+		if !datagramWith(t, red[10].ns, red[20].ns, netip.AddrPortFrom(c.dst, 9000), c.size-header, func(fd int) error {
 			if !c.free {
 				return nil
 			}

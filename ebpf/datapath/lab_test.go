@@ -102,9 +102,10 @@ func in(t *testing.T, ns netns.NsHandle, f func()) {
 	f()
 }
 
-func sysctl(t *testing.T, path, value string) {
+// enable sets a kernel setting to 1.
+func enable(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil {
+	if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -238,8 +239,8 @@ func (l *lab) connectOutside() {
 
 // open opens the node's datapath, in its namespace.
 func (n *labNode) open(t *testing.T, cgroup string) {
-	sysctl(t, "net/ipv4/ip_forward", "1")
-	sysctl(t, "net/ipv6/conf/all/forwarding", "1")
+	enable(t, "net/ipv4/ip_forward")
+	enable(t, "net/ipv6/conf/all/forwarding")
 	addAddr(t, 1, host(ip(nodeShadowV4)))
 	addAddr(t, 1, host(ip(nodeShadowV6)))
 	n.cfg = Config{

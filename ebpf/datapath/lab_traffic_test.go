@@ -55,10 +55,10 @@ func TestPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T) {
 			if !ping(t, pair.from.ns, dst, 8000, patience) {
 				t.Errorf("%s, %s: no answer to a fragmented ping", pair.name, name)
 			}
-			if !datagram(t, pair.from.ns, pair.to.ns, netip.AddrPortFrom(dst, 9000), 1000, patience) {
+			if !datagram(t, pair.from.ns, pair.to.ns, netip.AddrPortFrom(dst, 9000), 1000) {
 				t.Errorf("%s, %s: a datagram did not arrive", pair.name, name)
 			}
-			if !datagram(t, pair.from.ns, pair.to.ns, netip.AddrPortFrom(dst, 9000), 20000, patience) {
+			if !datagram(t, pair.from.ns, pair.to.ns, netip.AddrPortFrom(dst, 9000), 20000) {
 				t.Errorf("%s, %s: a fragmented datagram did not arrive", pair.name, name)
 			}
 			stream(t, pair.from.ns, pair.to.ns, src, dst)

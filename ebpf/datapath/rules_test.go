@@ -68,8 +68,12 @@ func newRules(t *testing.T) *rules {
 		vni  uint32
 		node string
 	}{
-		{vniRed, "192.0.2.2"}, {vniRed, "2001:db8::2"}, {vniBlue, "192.0.2.2"}, {vniMain, "192.0.2.2"},
-		{vniRed, "192.0.2.66"}, {999, "192.0.2.2"},
+		{vniRed, "192.0.2.2"},
+		{vniRed, "2001:db8::2"},
+		{vniBlue, "192.0.2.2"},
+		{vniMain, "192.0.2.2"},
+		{vniRed, "192.0.2.66"},
+		{999, "192.0.2.2"},
 	} {
 		p := tunnelled(t, w, key.vni, ip(key.node))
 		r.places[kindTunnel] = append(r.places[kindTunnel], place{kind: kindTunnel, program: p, device: w.cfg.VXLANIfindex, vni: key.vni})
@@ -273,6 +277,8 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	}
 	inner := out
 	if len(out.all) == len(in.all)+50 {
+		// The Ethernet header in front is that of whoever sends it on.
+		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.w.cfg.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
 		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI || port != DefaultTunnelPort {

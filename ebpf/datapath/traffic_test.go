@@ -157,13 +157,13 @@ func stream(t *testing.T, client, server netns.NsHandle, src, dst netip.Addr) {
 }
 
 // datagram sends a datagram and reports whether it came with its contents.
-func datagram(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int, wait time.Duration) bool {
+func datagram(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int) bool {
 	t.Helper()
-	return datagramWith(t, client, server, dst, size, wait, nil)
+	return datagramWith(t, client, server, dst, size, nil)
 }
 
 // datagramWith does the same from a socket that is prepared.
-func datagramWith(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int, wait time.Duration,
+func datagramWith(t *testing.T, client, server netns.NsHandle, dst netip.AddrPort, size int,
 	prepare func(fd int) error,
 ) bool {
 	t.Helper()
@@ -191,7 +191,7 @@ func datagramWith(t *testing.T, client, server netns.NsHandle, dst netip.AddrPor
 		t.Fatalf("send datagram of %d bytes: %v", size, err)
 	}
 	buf := make([]byte, 1<<16)
-	_ = rx.SetReadDeadline(time.Now().Add(wait))
+	_ = rx.SetReadDeadline(time.Now().Add(patience))
 	n, err := rx.Read(buf)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

@@ -21,11 +21,11 @@ var macUplink = MAC{0x02, 0, 0, 0, 0, 0xee}
 // onUnderlay gives a world the device with the node's tunnel addresses.
 func onUnderlay(t *testing.T) func(*Config) {
 	return func(cfg *Config) {
-		sysctl(t, "net/ipv4/ip_forward", "1")
+		enable(t, "net/ipv4/ip_forward")
 		cfg.UnderlayIfindex = addLink(t, &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "underlay", MTU: 1500, HardwareAddr: macUplink[:]}, PeerName: "underlay-peer",
 		})
-		sysctl(t, "net/ipv6/conf/all/forwarding", "1")
+		enable(t, "net/ipv6/conf/all/forwarding")
 		cfg.UnderlayIfindex6 = cfg.UnderlayIfindex
 		addAddr(t, cfg.UnderlayIfindex, px("192.0.2.1/24"))
 		addAddr(t, cfg.UnderlayIfindex, px("2001:db8::1/64"))
