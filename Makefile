@@ -63,14 +63,14 @@ test: setup ## Everything that must pass
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
-	ALIOTH_MUTATE=60s $(GO) test $(UNIT)
+	ALIOTH_MUTATE=60s $(GO) test -timeout 20m $(UNIT)
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
-	$(GO) test ./test/api/...
+	$(GO) test -timeout 20m ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	$(call on-one-lab,./test/e2e ./test/e2e/faults)
