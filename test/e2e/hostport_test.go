@@ -75,15 +75,19 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 				t.Fatalf("%d results of %d, %v", len(results), len(asked[way]), err)
 			}
 			for _, result := range results {
-				if !result.OK || result.Name != pod.Name {
-					t.Errorf("%s: answered by %q, error %q; want %s", result.Target, result.Name, result.Error, pod.Name)
+				if want := pod.Namespace + "/" + pod.Name; !result.OK || result.Name != want {
+					t.Errorf("%s: answered by %q, error %q; want %s", result.Target, result.Name, result.Error, want)
 				}
 			}
 		})
 	}
 	t.Run("not from another tenant's pod", func(t *testing.T) { e.expectSilence(t, foreign, targets(node.IPv4)...) })
 	t.Run("not at another address than its own", func(t *testing.T) {
-		e.expectSilence(t, plain, scene.TargetPort("http", node.IPv6, hostTied)+"/echo")
+		// The node itself refuses it, which pods of the default VPC are told.
+		results, err := e.Ask(within(t, patience), plain, silenceTime, scene.TargetPort("http", node.IPv6, hostTied)+"/echo")
+		if err != nil || len(results) != 1 || results[0].OK {
+			t.Errorf("%+v, %v", results, err)
+		}
 	})
 	t.Run("not after the pod is gone", func(t *testing.T) {
 		if err := e.Delete(within(t, patience), pod); err != nil {
