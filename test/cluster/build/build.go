@@ -4,9 +4,8 @@
 // Package build compiles the third-party programs of the lab from Go modules
 // and keeps them in the user's cache folder, one folder per version.
 //
-// A folder is named after everything that decides its contents and appears by
-// one rename, so that what exists is complete. Builds of one program are
-// serialised across processes by a lock file.
+// A folder is named after everything that decides its contents. Builds of one
+// program are serialised across processes.
 package build
 
 import (
@@ -24,7 +23,6 @@ import (
 	"time"
 
 	"golang.org/x/mod/modfile"
-	"golang.org/x/sys/unix"
 )
 
 // Program is one Go module of the lab and the binaries it yields.
@@ -99,54 +97,28 @@ type Builder struct {
 	Progress func(line string)
 }
 
-// DefaultCache returns the folder used when the caller has no preference:
-// "alioth" in the user's cache folder.
-func DefaultCache() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find the user's cache folder (set HOME or XDG_CACHE_HOME): %w", err)
-	}
-	return filepath.Join(dir, "alioth"), nil
-}
-
 // Ensure returns the folder with p's binaries and builds it when it is missing.
 func (b *Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	version, key, err := b.identify(p)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.Cache, fmt.Sprintf("%s-%s-%s", p.Name, version, key))
-	if exists(dir) {
-		return dir, nil
-	}
-	unlock, err := b.lock(p.Name)
+	cache := Cache{Dir: b.Cache, Progress: b.Progress}
+	dir, err := cache.Ensure(p.Name, fmt.Sprintf("%s-%s-%s", p.Name, version, key), func(dir string) error {
+		return b.buildInto(ctx, p, version, dir)
+	})
 	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if exists(dir) { // another process built it while this one waited
-		return dir, nil
-	}
-	if err := b.buildInto(ctx, p, version, dir); err != nil {
 		return "", fmt.Errorf("build %s %s: %w", p.Name, version, err)
 	}
 	return dir, nil
 }
 
 func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string) error {
-	tmp, err := os.MkdirTemp(b.Cache, "."+p.Name+"-")
-	if err != nil {
-		return fmt.Errorf("make a build folder: %w", err)
-	}
-	defer os.RemoveAll(tmp)
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fmt.Errorf("open the build folder to all users: %w", err)
-	}
 	args := []string{"-trimpath", "-mod=readonly"}
 	if len(p.Tags) > 0 {
 		args = append(args, "-tags", strings.Join(p.Tags, ","))
 	}
-	args = append(args, "-ldflags", ldflags(p, version), "-o", tmp+"/")
+	args = append(args, "-ldflags", ldflags(p, version), "-o", dir+"/")
 	title, began := p.Name+" "+version, time.Now()
 	b.progress("building " + title)
 	if err := Go(ctx, b.moduleDir(p), title, b.progress, append(args, p.Packages...)...); err != nil {
@@ -154,11 +126,11 @@ func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string)
 	}
 	b.progress(fmt.Sprintf("built %s in %.0f s", title, time.Since(began).Seconds()))
 	for _, link := range p.Links {
-		if err := os.Symlink(p.Name, filepath.Join(tmp, link)); err != nil {
+		if err := os.Symlink(p.Name, filepath.Join(dir, link)); err != nil {
 			return fmt.Errorf("link %s: %w", link, err)
 		}
 	}
-	return os.Rename(tmp, dir)
+	return nil
 }
 
 // identify returns the version that p's go.mod requires and a short hash of
@@ -196,25 +168,6 @@ func (b *Builder) progress(line string) {
 	if b.Progress != nil {
 		b.Progress(line)
 	}
-}
-
-// lock waits for the exclusive right to build name in this cache.
-func (b *Builder) lock(name string) (unlock func(), err error) {
-	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache folder: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(b.Cache, name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open the build lock: %w", err)
-	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		b.progress("waiting for another build of " + name)
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-			f.Close()
-			return nil, fmt.Errorf("wait for the build lock %s: %w", f.Name(), err)
-		}
-	}
-	return func() { f.Close() }, nil
 }
 
 func ldflags(p Program, version string) string {
