@@ -38,7 +38,7 @@ type Host struct {
 // values of kernel settings are kept in the file settingsFile, which outlives
 // the process.
 func New(settingsFile string, log *slog.Logger) (*Host, error) {
-	handle, err := netlink.NewHandle()
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}

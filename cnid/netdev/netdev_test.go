@@ -143,7 +143,7 @@ func (n *node) picture(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	n.in(t, func() error {
-		links, err := netlink.LinkList()
+		links, err := dumped(netlink.LinkList)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (n *node) picture(t *testing.T) []string {
 			if ours(attrs.Name) {
 				list = append(list, "link "+attrs.Name+" "+attrs.HardwareAddr.String())
 			}
-			addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+			addrs, err := dumped(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 			if err != nil {
 				return err
 			}

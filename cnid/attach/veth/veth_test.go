@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -141,6 +142,10 @@ func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
 		t.Errorf("host end's alias %q does not name the pod", host.Attrs().Alias)
 	}
 	link := linkByName(t, pod, "eth0").Attrs()
+	// The kernel says so a moment after the device is up.
+	for end := time.Now().Add(10 * time.Second); link.OperState != netlink.OperUp && time.Now().Before(end); {
+		link = linkByName(t, pod, "eth0").Attrs()
+	}
 	if link.MTU != 1450 || !bytes.Equal(link.HardwareAddr, s.MAC) || link.OperState != netlink.OperUp {
 		t.Errorf("pod's end is %+v", link)
 	}
