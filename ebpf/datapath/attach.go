@@ -18,8 +18,8 @@ import (
 
 // Names of the links.
 const (
-	linkFromTunnel   = "from_tunnel"
-	linkFromUnderlay = "from_underlay"
+	linkFromTunnel   = string(programFromTunnel)
+	linkFromUnderlay = string(programFromUnderlay)
 	linkConnect4     = "connect4"
 	linkConnect6     = "connect6"
 )
@@ -29,6 +29,8 @@ const (
 type links struct {
 	dir     string
 	objects *aliothObjects
+	// filters stand in for links to devices on kernels without TCX.
+	filters *filters
 	log     *slog.Logger
 	// held keeps each link open: one whose pin is removed would end, and
 	// packets would go without it until it is missed.
@@ -71,17 +73,21 @@ type hooked struct {
 	// makes one that is.
 	attached func(link.Link) (bool, error)
 	attach   func() (link.Link, error)
+	// instead attaches the program where the kernel has no such links, and
+	// says whether it was not; nil where there is no other way.
+	instead func() (changed bool, err error)
 }
 
 // onDevice is an attachment to the ingress of a device of the node; where is
 // its place among those of others.
-func (l *links) onDevice(name string, ifindex int, program *ebpf.Program, where link.Anchor) hooked {
+func (l *links) onDevice(p program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	return hooked{
-		name: name, program: program,
+		name: string(p), program: object,
 		attached: func(lnk link.Link) (bool, error) { return attachedTo(lnk, uint32(ifindex)) },
 		attach: func() (link.Link, error) {
-			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: where})
+			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: ebpf.AttachTCXIngress, Anchor: where})
 		},
+		instead: func() (bool, error) { return l.filters.settle(attachment{uint32(ifindex), p}) },
 	}
 }
 
@@ -126,6 +132,13 @@ func (l *links) upsert(h hooked) (changed bool, err error) {
 		return false, fmt.Errorf("open pinned link %s: %w", h.name, err)
 	}
 	fresh, err := h.attach()
+	if errors.Is(err, ebpf.ErrNotSupported) && h.instead != nil {
+		changed, err := h.instead()
+		if err != nil {
+			return false, fmt.Errorf("attach %s: %w", h.name, err)
+		}
+		return changed, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("attach %s: %w", h.name, err)
 	}
@@ -200,15 +213,15 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 // returns the names of the links that were not as they are now.
 func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	wanted := []hooked{
-		l.onDevice(linkFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()),
+		l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()),
 		l.onCgroup(linkConnect4, cfg.CgroupRoot, l.objects.AliothConnect4, ebpf.AttachCGroupInet4Connect),
 		l.onCgroup(linkConnect6, cfg.CgroupRoot, l.objects.AliothConnect6, ebpf.AttachCGroupInet6Connect),
 	}
 	if cfg.UnderlayIfindex != 0 {
 		// Behind what the host's owner has put there.
-		wanted = append(wanted, l.onDevice(linkFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))
-	} else if err := os.Remove(l.path(linkFromUnderlay)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove pin of link %s: %w", linkFromUnderlay, err)
+		wanted = append(wanted, l.onDevice(programFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))
+	} else if err := l.leaveUnderlay(); err != nil {
+		return nil, err
 	}
 	for _, h := range wanted {
 		other, err := l.upsert(h)
@@ -222,9 +235,18 @@ func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	return changed, nil
 }
 
+// leaveUnderlay takes the program off the device that it was on.
+func (l *links) leaveUnderlay() error {
+	if err := os.Remove(l.path(linkFromUnderlay)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove pin of link %s: %w", linkFromUnderlay, err)
+	}
+	_, err := l.filters.settle(attachment{0, programFromUnderlay})
+	return err
+}
+
 // retire ends the links by which earlier versions attached programs to pods'
 // interfaces, each after the filter that takes its place.
-func (l *links) retire(filters *filters) error {
+func (l *links) retire() error {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
 		return fmt.Errorf("list pinned links: %w", err)
@@ -233,14 +255,14 @@ func (l *links) retire(filters *filters) error {
 		if slices.Contains(LinkNames(true), entry.Name()) {
 			continue
 		}
-		if err := l.retireOne(entry.Name(), filters); err != nil {
+		if err := l.retireOne(entry.Name()); err != nil {
 			return fmt.Errorf("replace pinned link %s: %w", entry.Name(), err)
 		}
 	}
 	return nil
 }
 
-func (l *links) retireOne(name string, filters *filters) error {
+func (l *links) retireOne(name string) error {
 	old, err := link.LoadPinnedLink(l.path(name), nil)
 	if err != nil {
 		return err
@@ -255,7 +277,7 @@ func (l *links) retireOne(name string, filters *filters) error {
 		if ebpf.AttachType(tcx.AttachType) == ebpf.AttachTCXEgress {
 			a.Program = programToPod
 		}
-		if err := filters.ensure(a); err != nil && !errors.Is(err, unix.ENODEV) {
+		if err := l.filters.ensure(a); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
 	}

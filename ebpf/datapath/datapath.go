@@ -76,7 +76,7 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 		log:     log,
 		objects: objects,
 		reader:  newReader(byName(objects)),
-		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, log: log, held: map[string]link.Link{}},
+		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, filters: filters, log: log, held: map[string]link.Link{}},
 		filters: filters,
 		// An earlier process may have ended in between.
 		unpruned: true,
@@ -114,7 +114,7 @@ func (d *Datapath) takeOver(a *adoption) error {
 
 // attachAll makes the current programs those of every hook that has one.
 func (d *Datapath) attachAll() error {
-	if err := d.links.retire(d.filters); err != nil {
+	if err := d.links.retire(); err != nil {
 		return err
 	}
 	if err := d.filters.replaceAll(); err != nil {

@@ -39,7 +39,8 @@
 // the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
 // [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
 // address, and connect4 and connect6 at the cgroup root, where they send the kubelet's
-// probes and lifecycle hooks to shadows.
+// probes and lifecycle hooks to shadows. Where the kernel has no TCX, clsact
+// ingress takes its place.
 //
 // # Maps
 //
@@ -78,5 +79,5 @@
 // Maps and links are pinned, filters of clsact stay by themselves. Open replaces
 // programs in place and adopts maps; Close leaves everything working; Uninstall
 // removes it. C (in ebpf/src) owns every layout, the Go side is generated from
-// it. Linux 6.6 or later.
+// it. Linux 6.1 or later.
 package datapath

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -94,18 +98,49 @@ func childCgroup(t *testing.T) string {
 	return ""
 }
 
-// addLink creates a device and returns its index.
-func addLink(t *testing.T, link netlink.Link) int {
+// hasTCX tells whether the kernel has links to devices; where it has none,
+// filters stand in for them.
+func hasTCX(t *testing.T) bool {
 	t.Helper()
-	if err := netlink.LinkAdd(link); err != nil {
-		t.Fatalf("add device %s: %v", link.Attrs().Name, err)
+	const loopback = 1 // its index in every namespace
+	_, err := link.QueryPrograms(link.QueryOptions{Target: loopback, Attach: ebpf.AttachTCXIngress})
+	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+		return false
 	}
-	made, err := netlink.LinkByName(link.Attrs().Name)
+	must(t, err)
+	return true
+}
+
+// popsIPv6 tells whether a program can take an outer IPv4 header off an IPv6
+// packet; where it can't, the tunnel's device does.
+func popsIPv6(t *testing.T) bool {
+	t.Helper()
+	version, err := features.LinuxVersionCode()
+	must(t, err)
+	return version >= 6<<16|3<<8
+}
+
+// pinnedLinks is how many links a node pins.
+func pinnedLinks(t *testing.T, overIPv4 bool) int {
+	t.Helper()
+	if !hasTCX(t) {
+		return len([]string{linkConnect4, linkConnect6})
+	}
+	return len(LinkNames(overIPv4))
+}
+
+// addLink creates a device and returns its index.
+func addLink(t *testing.T, device netlink.Link) int {
+	t.Helper()
+	if err := netlink.LinkAdd(device); err != nil {
+		t.Fatalf("add device %s: %v", device.Attrs().Name, err)
+	}
+	made, err := netlink.LinkByName(device.Attrs().Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := netlink.LinkSetUp(made); err != nil {
-		t.Fatalf("set device %s up: %v", link.Attrs().Name, err)
+		t.Fatalf("set device %s up: %v", device.Attrs().Name, err)
 	}
 	return made.Attrs().Index
 }

@@ -13,18 +13,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where our filters sit on a device, in either direction. The priority is the
-// first; the handle is one that the kernel does not choose by itself, so that
-// somebody else's BPF filter of that priority gets another.
+// Where our filters sit on a device. The priority is the first, but that of the
+// last on the device with the tunnel's address, behind what the host's owner has
+// put there. The handle is one that the kernel does not choose by itself, so
+// that somebody else's BPF filter of that priority gets another.
 const (
-	filterPriority = 1
-	filterHandle   = 0xa110
-	clsactKind     = "clsact"
+	filterPriority     = 1
+	filterPriorityLast = 0xa110
+	filterHandle       = 0xa110
+	clsactKind         = "clsact"
 )
 
-// filters are the programs on pod interfaces: BPF filters of a clsact qdisc,
-// which stay until they or their device are removed. Unlike a TCX link, adding
-// one does not wait for a grace period of RCU.
+// place is where on a device a program's filter sits.
+type place struct {
+	side     uint32
+	priority uint16
+	// node says that the program is on one device of a node, not on interfaces.
+	node bool
+}
+
+var places = map[program]place{
+	programFromPod:      {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority},
+	programToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
+	programFromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
+	programFromUnderlay: {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriorityLast, node: true},
+}
+
+// filters are the programs on pod interfaces, and on the node's devices where
+// the kernel has no TCX links: BPF filters of a clsact qdisc, which stay until
+// they or their device are removed. Unlike a TCX link, adding one does not wait
+// for a grace period of RCU.
 type filters struct {
 	netlink  *netlink.Handle
 	vanished *vanished
@@ -41,7 +59,10 @@ type attachable struct {
 // newFilters works on the devices of the network namespace it is called in.
 func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
 	f := &filters{programs: map[program]attachable{}, log: log}
-	for name, p := range map[program]*ebpf.Program{programFromPod: objects.AliothFromPod, programToPod: objects.AliothToPod} {
+	for name, p := range map[program]*ebpf.Program{
+		programFromPod: objects.AliothFromPod, programToPod: objects.AliothToPod,
+		programFromTunnel: objects.AliothFromTunnel, programFromUnderlay: objects.AliothFromUnderlay,
+	} {
 		info, err := p.Info()
 		if err != nil {
 			return nil, fmt.Errorf("read program %s: %w", name, err)
@@ -71,14 +92,6 @@ func (f *filters) close() {
 // filterName is the name that tells our filters from those of others.
 func filterName(p program) string { return mapPrefix + string(p) }
 
-// hook is the side of a clsact qdisc that a program belongs to.
-func hook(p program) uint32 {
-	if p == programToPod {
-		return netlink.HANDLE_MIN_EGRESS
-	}
-	return netlink.HANDLE_MIN_INGRESS
-}
-
 func clsact(ifindex int) netlink.Qdisc {
 	return &netlink.GenericQdisc{QdiscType: clsactKind, QdiscAttrs: netlink.QdiscAttrs{
 		LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
@@ -88,8 +101,8 @@ func clsact(ifindex int) netlink.Qdisc {
 func (f *filters) filter(a attachment) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: int(a.Ifindex), Parent: hook(a.Program),
-			Priority: filterPriority, Handle: filterHandle, Protocol: unix.ETH_P_ALL,
+			LinkIndex: int(a.Ifindex), Parent: places[a.Program].side,
+			Priority: places[a.Program].priority, Handle: filterHandle, Protocol: unix.ETH_P_ALL,
 		},
 		Fd: f.programs[a.Program].FD(), Name: filterName(a.Program), DirectAction: true,
 	}
@@ -111,17 +124,41 @@ func (f *filters) ensure(a attachment) error {
 		f.log.Debug("attached program", "program", a.Program, "ifindex", a.Ifindex)
 		return nil
 	}
-	list, err := f.list(int(a.Ifindex), hook(a.Program))
+	list, err := f.list(int(a.Ifindex), places[a.Program].side)
 	if err != nil {
 		return err
 	}
 	for _, other := range list {
-		if inOurPlace(other) && !isOurs(other, a.Program) {
+		if isIn(other, places[a.Program]) && !isOurs(other, a.Program) {
 			return fmt.Errorf("add filter: priority %d, handle %#x holds one that is not Alioth's; remove it with 'tc filter del'",
-				filterPriority, filterHandle)
+				other.Attrs().Priority, filterHandle)
 		}
 	}
 	return f.replace(a)
+}
+
+// settle makes a the only place of a program of the node, none if its device is
+// 0, and says whether something had to be attached.
+func (f *filters) settle(a attachment) (changed bool, err error) {
+	found, err := f.all()
+	if err != nil {
+		return false, err
+	}
+	if a.Ifindex != 0 && found[a] != f.programs[a.Program].id {
+		if err := f.ensure(a); err != nil {
+			return false, err
+		}
+		changed = true
+	}
+	for other := range found {
+		if other.Program != a.Program || other == a {
+			continue
+		}
+		if err := f.netlink.FilterDel(f.filter(other)); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOENT) {
+			return changed, fmt.Errorf("delete filter of device %d: %w", other.Ifindex, err)
+		}
+	}
+	return changed, nil
 }
 
 // replace puts the current program into a filter in one step: no packet goes
@@ -148,7 +185,7 @@ func (f *filters) replaceAll() error {
 	return nil
 }
 
-// attached returns where the current programs are attached.
+// attached returns on which interfaces the current programs are.
 func (f *filters) attached() (map[attachment]none, error) {
 	found, err := f.all()
 	if err != nil {
@@ -156,7 +193,7 @@ func (f *filters) attached() (map[attachment]none, error) {
 	}
 	current := map[attachment]none{}
 	for a, id := range found {
-		if id == f.programs[a.Program].id {
+		if id == f.programs[a.Program].id && !places[a.Program].node {
 			current[a] = none{}
 		}
 	}
@@ -172,13 +209,13 @@ func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
 	}
 	found := map[attachment]ebpf.ProgramID{}
 	for _, ifindex := range devices {
-		for _, p := range []program{programFromPod, programToPod} {
-			list, err := f.list(ifindex, hook(p))
+		for _, side := range sides {
+			list, err := f.list(ifindex, side)
 			if err != nil {
 				return nil, err
 			}
 			for _, filter := range list {
-				if isOurs(filter, p) {
+				if p, ok := ownProgram(filter, side); ok {
 					found[attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
 				}
 			}
@@ -212,14 +249,29 @@ func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 	return list, nil
 }
 
-func inOurPlace(f netlink.Filter) bool {
-	return f.Attrs().Priority == filterPriority && f.Attrs().Handle == filterHandle
+// sides are those of a clsact qdisc.
+var sides = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
+
+// isIn tells whether a filter that is listed on the place's side is in it.
+func isIn(f netlink.Filter, p place) bool {
+	return f.Attrs().Priority == p.priority && f.Attrs().Handle == filterHandle
 }
 
-// isOurs tells whether a listed filter is the one that attaches p.
+// isOurs tells whether a filter that is listed on p's side attaches p.
 func isOurs(f netlink.Filter, p program) bool {
 	bpf, ok := f.(*netlink.BpfFilter)
-	return ok && inOurPlace(f) && bpf.Name == filterName(p)
+	return ok && isIn(f, places[p]) && bpf.Name == filterName(p)
+}
+
+// ownProgram tells which of our programs a filter attaches that is listed on a
+// side.
+func ownProgram(f netlink.Filter, side uint32) (program, bool) {
+	for p, place := range places {
+		if place.side == side && isOurs(f, p) {
+			return p, true
+		}
+	}
+	return "", false
 }
 
 // remove takes our filters from every device of this namespace. A clsact qdisc
@@ -240,13 +292,13 @@ func (f *filters) remove() error {
 func (f *filters) removeFrom(ifindex int) error {
 	var ours []netlink.Filter
 	shared := false
-	for _, p := range []program{programFromPod, programToPod} {
-		list, err := f.list(ifindex, hook(p))
+	for _, side := range sides {
+		list, err := f.list(ifindex, side)
 		if err != nil {
 			return err
 		}
 		for _, filter := range list {
-			if isOurs(filter, p) {
+			if _, ok := ownProgram(filter, side); ok {
 				ours = append(ours, filter)
 			} else {
 				shared = true

@@ -6,9 +6,11 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,8 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attachedFilters returns our filters in the current namespace.
+// attachedFilters returns our filters on interfaces in the current namespace.
 func attachedFilters(t *testing.T) map[attachment]ebpf.ProgramID {
+	t.Helper()
+	found := allFilters(t)
+	maps.DeleteFunc(found, func(a attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
+	return found
+}
+
+// allFilters are those and the ones that stand in for links.
+func allFilters(t *testing.T) map[attachment]ebpf.ProgramID {
 	t.Helper()
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -37,9 +47,9 @@ func attachedFilters(t *testing.T) map[attachment]ebpf.ProgramID {
 func wantPrograms(t *testing.T, d *Datapath, ifindex int) {
 	t.Helper()
 	found := attachedFilters(t)
-	for name, p := range d.filters.programs {
-		if id := found[attachment{uint32(ifindex), name}]; id != p.id {
-			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, p.id)
+	for _, name := range []program{programFromPod, programToPod} {
+		if id, want := found[attachment{uint32(ifindex), name}], d.filters.programs[name].id; id != want {
+			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, want)
 		}
 	}
 }
@@ -241,6 +251,9 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 
 func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	w := newWorld(t)
+	if !hasTCX(t) {
+		t.Skip("missing feature: TCX (Linux 6.6)")
+	}
 	must(t, netlink.QdiscDel(clsact(w.podA)))
 	for _, old := range []struct {
 		name    string
@@ -260,8 +273,52 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	must(t, w.Close())
 	again := open(t, w.cfg)
 	wantPrograms(t, again, w.podA)
-	if links, err := os.ReadDir(linkDir(w.cfg.PinDir)); err != nil || len(links) != 3 {
+	if links, err := os.ReadDir(linkDir(w.cfg.PinDir)); err != nil || len(links) != pinnedLinks(t, false) {
 		t.Errorf("pinned links are %v, %v, want those of the tunnel and of the sockets", links, err)
+	}
+}
+
+// TestAFilterOfTheNodeFollowsItsDevice is about what stands in for links on
+// kernels without TCX, and works on all others too.
+func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
+	w := newWorld(t)
+	first, second := addPair(t, "first", "first-peer"), addPair(t, "second", "second-peer")
+	settle := func(ifindex int) (changed bool) {
+		t.Helper()
+		changed, err := w.filters.settle(attachment{uint32(ifindex), programFromUnderlay})
+		must(t, err)
+		return changed
+	}
+	on := func() (devices []int) {
+		t.Helper()
+		for a := range allFilters(t) {
+			if a.Program == programFromUnderlay {
+				devices = append(devices, int(a.Ifindex))
+			}
+		}
+		return devices
+	}
+	if !settle(first) || settle(first) || !slices.Equal(on(), []int{first}) {
+		t.Errorf("the program is on %v, or something changed twice", on())
+	}
+	if !settle(second) || !slices.Equal(on(), []int{second}) {
+		t.Errorf("the program is on %v, want %d alone", on(), second)
+	}
+	wantPrograms(t, w.Datapath, w.podA)
+	if settle(0); len(on()) != 0 {
+		t.Errorf("the program is still on %v", on())
+	}
+	settle(first)
+	must(t, w.Close())
+	again := open(t, w.cfg)
+	for a, id := range allFilters(t) {
+		if a.Program == programFromUnderlay && id != again.filters.programs[programFromUnderlay].id {
+			t.Errorf("a new process left program %d on device %d", id, a.Ifindex)
+		}
+	}
+	must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
+	if left := allFilters(t); len(left) != 0 {
+		t.Errorf("filters are left: %v", left)
 	}
 }
 

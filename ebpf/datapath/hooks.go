@@ -21,7 +21,8 @@ type Hooks struct {
 	// Filters are those on the devices of pods and of the node's own interface,
 	// by index, then program.
 	Filters []Filter
-	// Links are the names of the pinned links that are attached to something.
+	// Links are the names of the pinned links that are attached to something,
+	// or have a filter in their place where the kernel has no TCX.
 	Links []string
 }
 
@@ -74,6 +75,7 @@ func ReadHooks(pinDir string) (Hooks, error) {
 		if err != nil {
 			return Hooks{}, err
 		}
+		attached = attached || slices.ContainsFunc(hooks.Filters, func(f Filter) bool { return f.Program == filterName(program(name)) })
 		if attached {
 			hooks.Links = append(hooks.Links, name)
 		}

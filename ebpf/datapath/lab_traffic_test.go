@@ -184,7 +184,11 @@ func (n *labNode) packetsOf(t *testing.T) (sent, received uint64) {
 // Node 1 reaches the other over IPv4, and is reached over IPv6.
 func TestOverIPv4TheTunnelsDeviceIsSpared(t *testing.T) {
 	l, red, _ := twoTenants(t)
-	for family := range 2 {
+	families := []int{0}
+	if popsIPv6(t) {
+		families = append(families, 1)
+	}
+	for _, family := range families {
 		stream(t, red[10].ns, red[20].ns, red[10].addrs[family], red[20].addrs[family])
 	}
 	if sent, received := l.nodes[0].packetsOf(t); sent != 0 || received == 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -23,19 +24,52 @@ func detachPinned(path string) error {
 	return lnk.Detach()
 }
 
-// liveLinks are the names of the pinned links that are attached.
+// device is that of a program of the node.
+func (w *world) device(p program) int {
+	return map[program]int{programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.UnderlayIfindex}[p]
+}
+
+// unhook takes a program of the node off its device.
+func (w *world) unhook(t *testing.T, p program) error {
+	if hasTCX(t) {
+		return detachPinned(w.links.path(string(p)))
+	}
+	return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.device(p)), p}))
+}
+
+// exchange gives the hook of a program of the node another program.
+func (w *world) exchange(t *testing.T, p program, other *ebpf.Program) error {
+	if !hasTCX(t) {
+		f := w.filters.filter(attachment{uint32(w.device(p)), p})
+		f.Fd = other.FD()
+		return w.filters.netlink.FilterReplace(f)
+	}
+	lnk, err := link.LoadPinnedLink(w.links.path(string(p)), nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(lnk.Update(other), lnk.Close())
+}
+
+// liveLinks are the names of the pinned links that are attached, and of those
+// that filters stand in for.
 func liveLinks(t *testing.T, w *world) []string {
 	t.Helper()
 	var names []string
+	filters := allFilters(t)
 	for _, name := range LinkNames(true) {
+		ifindex := w.device(program(name))
+		if filters[attachment{uint32(ifindex), program(name)}] != 0 {
+			names = append(names, name)
+			continue
+		}
 		lnk, err := link.LoadPinnedLink(w.links.path(name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		must(t, err)
 		attached, err := attachedToCgroup(lnk, w.cfg.CgroupRoot)
-		device := map[string]int{linkFromTunnel: w.cfg.VXLANIfindex, linkFromUnderlay: w.cfg.UnderlayIfindex}
-		if ifindex, ok := device[name]; ok {
+		if ifindex != 0 {
 			attached, err = attachedTo(lnk, uint32(ifindex))
 		}
 		must(t, errors.Join(err, lnk.Close()))
@@ -59,16 +93,12 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		{"another map is pinned in its place", func() error {
 			return pinOver(w.objects.AliothNodes, pin("alioth_addresses"))
 		}, []string{RepairPin}},
-		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
-		{"a link is detached", func() error { return detachPinned(w.links.path(linkFromTunnel)) }, []string{RepairLink}},
-		{"the uplink's link is detached", func() error { return detachPinned(w.links.path(linkFromUnderlay)) }, []string{RepairLink}},
+		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(linkConnect6)) }, []string{RepairLink}},
+		{"a link is detached", func() error { return w.unhook(t, programFromTunnel) }, []string{RepairLink}},
+		{"the uplink's link is detached", func() error { return w.unhook(t, programFromUnderlay) }, []string{RepairLink}},
 		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(linkConnect4)) }, []string{RepairLink}},
 		{"a link is given another program", func() error {
-			lnk, err := link.LoadPinnedLink(w.links.path(linkFromTunnel), nil)
-			if err != nil {
-				return err
-			}
-			return errors.Join(lnk.Update(w.objects.AliothFromPod), lnk.Close())
+			return w.exchange(t, programFromTunnel, w.objects.AliothFromPod)
 		}, []string{RepairLink}},
 		{"a row is deleted", func() error {
 			return w.objects.AliothAddresses.Delete(aliothAddressKey{Vni: vniRed, Ip: rawAddr(ip("10.0.1.11"))})
@@ -115,7 +145,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	must(t, os.RemoveAll(w.cfg.PinDir))
-	if live := liveLinks(t, w); len(live) != 0 {
+	if live := liveLinks(t, w); len(live) != len(LinkNames(true))-pinnedLinks(t, true) {
 		t.Fatalf("links %v outlived their pins", live)
 	}
 	w.Recheck()

@@ -9,12 +9,16 @@ import (
 	"slices"
 )
 
-// program names a program that is attached to an interface.
+// program names a program that is attached to a device.
 type program string
 
 const (
 	programFromPod program = "from_pod"
 	programToPod   program = "to_pod"
+
+	// On one device of a node each, through links where there are any.
+	programFromTunnel   program = "from_tunnel"
+	programFromUnderlay program = "from_underlay"
 )
 
 // attachment is one program on one interface.

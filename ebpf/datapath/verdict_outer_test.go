@@ -179,7 +179,11 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 		})
 	}
 	delivered("IPv4", holding(inner), inner)
-	delivered("IPv6", holding(inner6), inner6)
+	if popsIPv6(t) {
+		delivered("IPv6", holding(inner6), inner6)
+	} else {
+		left("IPv6", holding(inner6))
+	}
 	delivered("to the same address in another VPC", in(func(p *wrapped) { p.vni = vniBlue }), inner)
 	refused("under an address of a pod of this node", inner.with(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_local")
 	refused("an address nobody has", inner.with(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint")

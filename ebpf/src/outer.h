@@ -222,7 +222,11 @@ static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt)
 
 	if (!read_outer(skb, pkt, &inner))
 		return false;
-	flags |= inner.h_proto == bpf_htons(ETH_P_IP) ? BPF_F_ADJ_ROOM_DECAP_L3_IPV4 : BPF_F_ADJ_ROOM_DECAP_L3_IPV6;
+	/* Where the family changes the kernel has to be told, and before Linux
+	 * 6.3 can't: then the device takes the packet.
+	 */
+	if (inner.h_proto == bpf_htons(ETH_P_IPV6))
+		flags |= BPF_F_ADJ_ROOM_DECAP_L3_IPV6;
 	if (bpf_skb_adjust_room(skb, -OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
 		return false;
 	/* What the NIC vouched for first was the outer checksum. */
