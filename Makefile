@@ -11,7 +11,7 @@ IMAGES ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster and no API server.
-UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/model/... ./test/testtool/...
+UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/model/... ./test/testtool/... ./test/vm/...
 
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
@@ -68,6 +68,9 @@ test-unit: ## Unit, kernel, API-server and namespace tests (root)
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
 
+test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines; not part of `test` yet
+	$(GO) run ./test/vm/cmd/vm
+
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
 	$(GO) test -timeout 20m ./test/api/...
@@ -98,4 +101,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test test-unit fuzz test-api test-e2e test-faults verify lint bench setup
+.PHONY: help demo up down build images chart generate test test-unit test-vm fuzz test-api test-e2e test-faults verify lint bench setup

@@ -24,15 +24,15 @@ const (
 	clsactKind         = "clsact"
 )
 
-// place is where on a device a program's filter sits.
-type place struct {
+// filterPlace is where on a device a program's filter sits.
+type filterPlace struct {
 	side     uint32
 	priority uint16
 	// node says that the program is on one device of a node, not on interfaces.
 	node bool
 }
 
-var places = map[program]place{
+var places = map[program]filterPlace{
 	programFromPod:      {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority},
 	programToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
 	programFromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
@@ -253,7 +253,7 @@ func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 var sides = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
 
 // isIn tells whether a filter that is listed on the place's side is in it.
-func isIn(f netlink.Filter, p place) bool {
+func isIn(f netlink.Filter, p filterPlace) bool {
 	return f.Attrs().Priority == p.priority && f.Attrs().Handle == filterHandle
 }
 

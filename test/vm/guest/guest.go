@@ -1,0 +1,53 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guest is what the host and the init of a virtual machine agree on:
+// the plan that init finds in its file system, and the messages that it answers
+// with.
+package guest
+
+import "time"
+
+const (
+	// PlanFile holds the Plan as JSON.
+	PlanFile = "/plan.json"
+	// Results is the guest's device to which Messages go, one line of JSON
+	// each.
+	Results = "/dev/ttyS1"
+)
+
+// Plan is what a machine does from its start to its end.
+type Plan struct {
+	// Modules are files of kernel modules in the order in which they load.
+	Modules []string
+	Tests   []Test
+}
+
+// Test is one test binary, as `go test -c` makes it.
+type Test struct {
+	// Package is the import path that the binary tests.
+	Package string
+	// Binary is the file, Dir the folder it runs in, with the package's test
+	// data.
+	Binary, Dir string
+	Args        []string
+	// Limit bounds the time that it may take.
+	Limit time.Duration
+}
+
+// Message is something that happened in the guest.
+type Message struct {
+	// Package is that of the running test, empty before the first and after the
+	// last.
+	Package string `json:",omitempty"`
+	// Output is what the test has written.
+	Output []byte `json:",omitempty"`
+	// Ended says that the test's process has ended, Failure how if not well.
+	Ended   bool   `json:",omitempty"`
+	Failure string `json:",omitempty"`
+	// Release is the kernel's, in the first message.
+	Release string `json:",omitempty"`
+	// Finished says that the plan was carried out: the last message. In it
+	// Failure says why it was not.
+	Finished bool `json:",omitempty"`
+}

@@ -1,0 +1,34 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os/exec"
+
+	"github.com/alioth-net/alioth/test/vm/guest"
+)
+
+// environment is that of every test.
+var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp"}
+
+// runTest runs one binary. Its failure is told to the host; the error is about
+// telling.
+func runTest(host *host, test guest.Test) error {
+	ctx, cancel := context.WithTimeout(context.Background(), test.Limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, test.Binary, test.Args...)
+	cmd.Dir, cmd.Env = test.Dir, environment
+	out := output{host, test}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Run()
+	ended := guest.Message{Package: test.Package, Ended: true}
+	switch {
+	case ctx.Err() != nil:
+		ended.Failure = "took more than " + test.Limit.String()
+	case err != nil:
+		ended.Failure = err.Error()
+	}
+	return host.send(ended)
+}

@@ -1,0 +1,169 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/alioth-net/alioth/test/vm/guest"
+	"github.com/alioth-net/alioth/test/vm/initramfs"
+)
+
+// program is a compiled package of tests.
+type program struct {
+	// importPath and folder are the package's, file the binary.
+	importPath, folder, file string
+	// run is the package's pattern, tools what its tests run.
+	run   string
+	tools []string
+}
+
+// compile builds init and the packages' tests into dir.
+func compile(ctx context.Context, root, dir string, packages []Package) ([]program, error) {
+	if _, err := goCommand(ctx, root, "build", "-trimpath", "-o", filepath.Join(dir, "init"), "./test/vm/guest/init"); err != nil {
+		return nil, err
+	}
+	var programs []program
+	for _, pkg := range packages {
+		found, err := goCommand(ctx, root, "list", "-f", "{{.ImportPath}}|{{.Dir}}", pkg.Path)
+		if err != nil {
+			return nil, err
+		}
+		importPath, folder, _ := strings.Cut(strings.TrimSpace(found), "|")
+		p := program{importPath: importPath, folder: folder, run: pkg.Run, tools: pkg.Tools}
+		// Two packages may have the same base name.
+		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
+		if _, err := goCommand(ctx, root, "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
+			return nil, err
+		}
+		programs = append(programs, p)
+	}
+	return programs, nil
+}
+
+// goCommand runs the go command for static binaries.
+func goCommand(ctx context.Context, root string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("run go %s: %w\n%s", args[0], err, stderr.String())
+	}
+	return string(out), nil
+}
+
+// plan is what the guest does with programs and modules; a pattern of tests
+// takes the place of those of the packages.
+func plan(programs []program, modules []string, pattern string) guest.Plan {
+	var p guest.Plan
+	for _, module := range modules {
+		p.Modules = append(p.Modules, modulePlace(module))
+	}
+	for _, program := range programs {
+		test := guest.Test{
+			Package: program.importPath, Binary: binaryPlace(program), Dir: folderPlace(program),
+			Args:  []string{"-test.v=test2json", "-test.timeout=" + packageLimit.String()},
+			Limit: packageLimit,
+		}
+		if run := cmp.Or(pattern, program.run); run != "" {
+			test.Args = append(test.Args, "-test.run="+run)
+		}
+		p.Tests = append(p.Tests, test)
+	}
+	return p
+}
+
+// Where things are in the guest.
+func modulePlace(file string) string { return "/modules/" + filepath.Base(file) }
+func folderPlace(p program) string   { return "/tests/" + p.importPath }
+func binaryPlace(p program) string   { return folderPlace(p) + "/run.test" }
+func testdataPlace(p program) string { return folderPlace(p) + "/testdata" }
+
+// writeImage writes the guest's file system.
+func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, programs []program, modules []string) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write the guest's file system: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := initramfs.NewWriter(f)
+	if err := w.File("/init", initBinary); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(plan)
+	if err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	if err := w.Bytes(guest.PlanFile, raw); err != nil {
+		return err
+	}
+	for _, module := range modules {
+		if err := w.File(modulePlace(module), module); err != nil {
+			return err
+		}
+	}
+	for _, p := range programs {
+		if err := errors.Join(w.File(binaryPlace(p), p.file), w.Tree(testdataPlace(p), filepath.Join(p.folder, "testdata"))); err != nil {
+			return err
+		}
+	}
+	if err := addTools(ctx, w, programs); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// addTools adds the programs that tests run, with their libraries, each at the
+// place that it has on this machine.
+func addTools(ctx context.Context, w *initramfs.Writer, programs []program) error {
+	added := map[string]bool{}
+	for _, p := range programs {
+		for _, tool := range p.tools {
+			file, err := exec.LookPath(tool)
+			if err != nil {
+				return fmt.Errorf("find what tests of %s run (make setup installs it): %w", p.importPath, err)
+			}
+			out, err := exec.CommandContext(ctx, "ldd", file).Output()
+			if err != nil {
+				return fmt.Errorf("find the libraries of %s: %w", file, err)
+			}
+			for _, place := range append(libraries(string(out)), file) {
+				if added[place] {
+					continue
+				}
+				added[place] = true
+				if err := w.File(place, place); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// libraries are the files that ldd lists, each as "name => file (address)", but
+// the loader as "file (address)".
+func libraries(ldd string) []string {
+	var files []string
+	for line := range strings.Lines(ldd) {
+		if _, target, ok := strings.Cut(line, " => "); ok {
+			line = target
+		}
+		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(fields[0], "/") {
+			files = append(files, fields[0])
+		}
+	}
+	return files
+}

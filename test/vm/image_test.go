@@ -1,0 +1,60 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/test/vm/guest"
+)
+
+func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
+	programs := []program{
+		{importPath: "example.com/a/x", folder: "/src/a/x", file: "/out/ax.test"},
+		{importPath: "example.com/b/x", folder: "/src/b/x", file: "/out/bx.test", run: "Good"},
+	}
+	got := plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"}, "")
+	args := []string{"-test.v=test2json", "-test.timeout=20m0s"}
+	selected := append(slices.Clone(args), "-test.run=Good")
+	want := guest.Plan{
+		Modules: []string{"/modules/veth.ko"},
+		Tests: []guest.Test{
+			{Package: "example.com/a/x", Binary: "/tests/example.com/a/x/run.test", Dir: "/tests/example.com/a/x", Args: args, Limit: packageLimit},
+			{Package: "example.com/b/x", Binary: "/tests/example.com/b/x/run.test", Dir: "/tests/example.com/b/x", Args: selected, Limit: packageLimit},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPatternTakesThePlaceOfAPackagesOwn(t *testing.T) {
+	got := plan([]program{{importPath: "example.com/x", run: "Good"}}, nil, "TestA")
+	if args := got.Tests[0].Args; !slices.Contains(args, "-test.run=TestA") || slices.Contains(args, "-test.run=Good") {
+		t.Errorf("the arguments are %v", args)
+	}
+}
+
+func TestLibrariesAreFoundInWhatLddSays(t *testing.T) {
+	const ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x00007f)\n" +
+		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"
+	want := []string{"/lib/x86_64-linux-gnu/libnftables.so.1", "/lib64/ld-linux-x86-64.so.2"}
+	if diff := cmp.Diff(want, libraries(ldd)); diff != "" {
+		t.Errorf("libraries (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryKernelAndPackageIsThere(t *testing.T) {
+	if len(Kernels()) < 2 || len(Packages()) == 0 {
+		t.Fatalf("kernels are %v, packages %v", Kernels(), Packages())
+	}
+	for _, p := range Packages() {
+		if _, err := goCommand(t.Context(), "../..", "list", p.Path); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package qemu runs a virtual machine from a kernel and an initramfs, without a
+// disk and without a network: what happens in it stays in it.
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// Binary is the emulator.
+const Binary = "qemu-system-x86_64"
+
+// Machine describes a virtual machine.
+type Machine struct {
+	// Kernel and Initramfs are files.
+	Kernel, Initramfs string
+	// Console is the file that gets what the kernel says.
+	Console string
+	// CPUs, and Memory in MiB.
+	CPUs, Memory int
+	// Devices are further devices, each as QEMU's option -device takes it.
+	Devices []string
+}
+
+// commandLine is the kernel's. A panic restarts the machine, which -no-reboot
+// turns into its end.
+const commandLine = "console=ttyS0 panic=-1 oops=panic"
+
+// arguments of the emulator. The code is translated, not run by the processor's
+// virtualisation: that is not everywhere to be had, nor sound where it is nested.
+func (m Machine) arguments() []string {
+	args := []string{
+		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
+		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
+		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
+		"-kernel", m.Kernel, "-initrd", m.Initramfs,
+		"-append", commandLine,
+		// The first serial port is the console, the second the way to the host.
+		"-serial", "file:" + m.Console,
+		"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results",
+	}
+	for _, device := range m.Devices {
+		args = append(args, "-device", device)
+	}
+	return args
+}
+
+// Run runs the machine until it turns itself off, and passes on what comes out
+// of its second serial port. A machine that is still on when ctx ends, or when
+// results returns, is killed; it never outlives this process.
+func Run(ctx context.Context, m Machine, results func(io.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary, m.arguments()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var complaints tail
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe to %s: %w", Binary, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", Binary, err)
+	}
+	read := results(out)
+	cancel()
+	// Killed or not, its exit adds nothing when the results are complete.
+	exit := cmd.Wait()
+	if read == nil {
+		return nil
+	}
+	if len(complaints) > 0 {
+		read = fmt.Errorf("%w; %s (%w) says: %s", read, Binary, exit, complaints)
+	}
+	return errors.Join(read, consoleTail(m.Console))
+}
+
+// consoleTail returns the end of what the kernel said, as an error.
+func consoleTail(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the console: %w", err)
+	}
+	var end tail
+	_, _ = end.Write(raw)
+	return fmt.Errorf("the console %s ends with:\n%s", file, end)
+}
+
+// tail keeps the end of what is written to it.
+type tail []byte
+
+const tailSize = 3000
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-tailSize):]
+	return len(p), nil
+}

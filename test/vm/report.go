@@ -1,0 +1,164 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Outcomes of a test, as `go tool test2json` names them.
+const (
+	passed  = "pass"
+	failed  = "fail"
+	skipped = "skip"
+)
+
+// Report is what became of one package's tests on one kernel.
+type Report struct {
+	Package string
+	// Tests are the package's own, and those of their subtests that were skipped.
+	Tests []Result
+	// Failure is how the test's process ended, if not well.
+	Failure string
+	// Output is everything that was printed outside of tests.
+	Output string
+	Took   time.Duration
+}
+
+// Result is what became of one test.
+type Result struct {
+	Name, Outcome string
+	// Output is what the test and its subtests printed; of a skipped one, what
+	// it printed itself.
+	Output string
+}
+
+// event is one of the stream that `go doc test2json` describes.
+type event struct{ Action, Test, Output string }
+
+// readEvents makes the report of a package from the events of its tests.
+func readEvents(r io.Reader) (Report, error) {
+	var report Report
+	output, own := map[string]*strings.Builder{}, map[string]string{}
+	decoder := json.NewDecoder(r)
+	for {
+		var e event
+		err := decoder.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return report, fmt.Errorf("read the events of tests: %w", err)
+		}
+		name, _, sub := strings.Cut(e.Test, "/")
+		if output[name] == nil {
+			output[name] = &strings.Builder{}
+		}
+		output[name].WriteString(e.Output)
+		own[e.Test] += e.Output
+		switch {
+		case e.Test != "" && e.Action == skipped:
+			report.Tests = append(report.Tests, Result{Name: e.Test, Outcome: skipped, Output: own[e.Test]})
+		case name != "" && !sub && (e.Action == passed || e.Action == failed):
+			report.Tests = append(report.Tests, Result{Name: name, Outcome: e.Action, Output: output[name].String()})
+			delete(output, name)
+		}
+	}
+	report.Output = leftover(output)
+	return report, nil
+}
+
+// leftover is what belongs to no test that has ended.
+func leftover(output map[string]*strings.Builder) string {
+	var text strings.Builder
+	names := make([]string, 0, len(output))
+	for name := range output {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		text.WriteString(output[name].String())
+	}
+	return text.String()
+}
+
+// count returns the number of tests with an outcome.
+func (r Report) count(outcome string) int {
+	n := 0
+	for _, t := range r.Tests {
+		if t.Outcome == outcome {
+			n++
+		}
+	}
+	return n
+}
+
+// problem says what is wrong with the package apart from failed tests.
+func (r Report) problem() string {
+	switch {
+	case r.Failure != "" && r.count(failed) == 0:
+		return r.Failure
+	case len(r.Tests) == 0:
+		return "no test was run"
+	}
+	return ""
+}
+
+// Total counts tests.
+type Total struct{ Passed, Failed, Skipped int }
+
+// add counts a package's tests; a problem of the package is one failure more.
+func (t *Total) add(r Report) {
+	t.Passed += r.count(passed)
+	t.Failed += r.count(failed)
+	t.Skipped += r.count(skipped)
+	if r.problem() != "" {
+		t.Failed++
+	}
+}
+
+// write prints a package's line, and below it what people have to know: why
+// tests were skipped, and all that failed ones have printed.
+func (r Report) write(w io.Writer, kernel string) {
+	verdict := "ok  "
+	if r.count(failed) > 0 || r.problem() != "" {
+		verdict = "FAIL"
+	}
+	fmt.Fprintf(w, "%s  linux %-6s %-58s %3d passed, %d failed, %d skipped  %5.1f s\n",
+		verdict, kernel, r.Package, r.count(passed), r.count(failed), r.count(skipped), r.Took.Seconds())
+	for _, t := range r.Tests {
+		switch t.Outcome {
+		case skipped:
+			fmt.Fprintf(w, "      skipped %s: %s\n", t.Name, skipReason(t.Output))
+		case failed:
+			fmt.Fprint(w, t.Output)
+		}
+	}
+	if problem := r.problem(); problem != "" {
+		fmt.Fprintf(w, "%s\n%s: %s\n", r.Output, r.Package, problem)
+	}
+}
+
+// skipReason is the last line that a skipped test has logged, without the place
+// in its source.
+func skipReason(output string) string {
+	reason := "no reason given"
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
+			continue
+		}
+		reason = line
+		if place, text, ok := strings.Cut(line, ": "); ok && strings.Contains(place, ".go:") {
+			reason = text
+		}
+	}
+	return reason
+}

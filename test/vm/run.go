@@ -1,0 +1,176 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/vm/debian"
+	"github.com/alioth-net/alioth/test/vm/guest"
+	"github.com/alioth-net/alioth/test/vm/qemu"
+)
+
+// Options say what to run.
+type Options struct {
+	// Root is the project's root folder.
+	Root     string
+	Kernels  []Kernel
+	Packages []Package
+	// Pattern selects tests as `go test -run` does; empty for all.
+	Pattern string
+	// CPUs of each machine.
+	CPUs int
+	// Devices are further devices of each machine, Modules what they need.
+	Devices, Modules []string
+	// Out gets the reports, Progress one line per step.
+	Out      io.Writer
+	Progress func(line string)
+}
+
+// Run runs the packages' tests on the kernels, in one machine for each at the
+// same time, and returns their number. Failed tests are no error.
+func Run(ctx context.Context, o Options) (Total, error) {
+	dir := filepath.Join(o.Root, ".vm")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Total{}, fmt.Errorf("make a folder for machines: %w", err)
+	}
+	o.Progress("compiling tests")
+	programs, err := compile(ctx, o.Root, dir, o.Packages)
+	if err != nil {
+		return Total{}, err
+	}
+	cacheDir, err := build.DefaultCache()
+	if err != nil {
+		return Total{}, err
+	}
+	r := &runner{Options: o, dir: dir, programs: programs, cache: build.Cache{Dir: cacheDir, Progress: o.Progress}}
+	errs := make([]error, len(o.Kernels))
+	var wg sync.WaitGroup
+	for i, kernel := range o.Kernels {
+		wg.Go(func() { errs[i] = r.runOn(ctx, kernel) })
+	}
+	wg.Wait()
+	return r.total, errors.Join(errs...)
+}
+
+// runner is what the machines share.
+type runner struct {
+	Options
+	dir      string
+	programs []program
+	cache    build.Cache
+
+	mu    sync.Mutex
+	total Total
+}
+
+func (r *runner) runOn(ctx context.Context, kernel Kernel) error {
+	machine, err := r.prepare(ctx, kernel)
+	if err != nil {
+		return fmt.Errorf("linux %s: %w", kernel.Series, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, machineLimit)
+	defer cancel()
+	r.Progress("booting linux " + kernel.Series)
+	err = qemu.Run(ctx, machine, func(results io.Reader) error {
+		return r.follow(ctx, kernel, results)
+	})
+	if err != nil {
+		return fmt.Errorf("linux %s: %w", kernel.Series, err)
+	}
+	return nil
+}
+
+// prepare makes what a machine with this kernel boots.
+func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, error) {
+	linux, err := debian.Fetch(ctx, r.cache, kernel.Release)
+	if err != nil {
+		return qemu.Machine{}, err
+	}
+	files, err := linux.Files(slices.Concat(modules(), kernel.Modules, r.Modules))
+	if err != nil {
+		return qemu.Machine{}, err
+	}
+	image := filepath.Join(r.dir, kernel.Series+".cpio")
+	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan(r.programs, files, r.Pattern), r.programs, files)
+	return qemu.Machine{
+		Kernel: linux.Image, Initramfs: image, Console: filepath.Join(r.dir, kernel.Series+".console.log"),
+		CPUs: r.CPUs, Memory: memory, Devices: r.Devices,
+	}, err
+}
+
+// follow reads the guest's messages to the last one.
+func (r *runner) follow(ctx context.Context, kernel Kernel, results io.Reader) error {
+	// While it runs, this shows how far it is.
+	live, err := os.Create(filepath.Join(r.dir, kernel.Series+".tests.log"))
+	if err != nil {
+		return fmt.Errorf("make a log of tests: %w", err)
+	}
+	defer live.Close()
+	decoder := json.NewDecoder(results)
+	output, began := map[string]*bytes.Buffer{}, time.Now()
+	for {
+		var m guest.Message
+		err := decoder.Decode(&m)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("the machine did not finish: %w", ctx.Err())
+		case err != nil:
+			return fmt.Errorf("the machine ended before its tests did: %w", err)
+		case m.Failure != "" && m.Finished:
+			return fmt.Errorf("init: %s", m.Failure)
+		case m.Finished:
+			return nil
+		case m.Release != "":
+			r.Progress(fmt.Sprintf("linux %s is up", m.Release))
+			began = time.Now()
+		case m.Ended:
+			if err := r.report(ctx, kernel, m, output[m.Package], time.Since(began)); err != nil {
+				return err
+			}
+			began = time.Now()
+		default:
+			if output[m.Package] == nil {
+				output[m.Package] = &bytes.Buffer{}
+			}
+			output[m.Package].Write(m.Output)
+			_, _ = live.Write(m.Output)
+		}
+	}
+}
+
+// report prints and counts what a package's tests have printed.
+func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message, output *bytes.Buffer, took time.Duration) error {
+	if output == nil {
+		output = &bytes.Buffer{}
+	}
+	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-p", ended.Package)
+	cmd.Stdin = output
+	events, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("run go tool test2json: %w", err)
+	}
+	report, err := readEvents(bytes.NewReader(events))
+	if err != nil {
+		return err
+	}
+	report.Package, report.Failure, report.Took = ended.Package, ended.Failure, took
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	report.write(r.Out, kernel.Series)
+	r.total.add(report)
+	return nil
+}

@@ -1,0 +1,80 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vm runs the tests that depend on the kernel on kernels that this
+// machine does not run, each in a virtual machine.
+package vm
+
+import (
+	"strings"
+	"time"
+)
+
+// Kernel is one that the tests run on.
+type Kernel struct {
+	// Series is how people call it, Release the Debian release that has it.
+	Series, Release string
+	// Modules are further ones that are built into newer kernels' others.
+	Modules []string
+}
+
+// Kernels are the oldest that Alioth supports, which has neither TCX nor
+// netkit, and one that has both.
+func Kernels() []Kernel {
+	return []Kernel{
+		{Series: "6.1", Release: "bookworm", Modules: []string{"nft_objref"}},
+		{Series: "6.12", Release: "trixie"},
+	}
+}
+
+// Package is one whose tests are about what the kernel does.
+type Package struct {
+	// Path is relative to the project's root folder.
+	Path string
+	// Run is a pattern of those of its tests that run, "" for all.
+	Run string
+	// Tools are programs of this machine that its tests run.
+	Tools []string
+}
+
+// Packages are those that run where nobody names others.
+func Packages() []Package {
+	return []Package{
+		{Path: "./cnid/netns"},
+		{Path: "./cnid/attach/veth"},
+		{Path: "./cnid/netdev"},
+		{Path: "./cnid/netfilter", Tools: []string{"nft"}},
+		{Path: "./ebpf/datapath", Run: hooksAndHelpers},
+	}
+}
+
+// hooksAndHelpers are the tests of what a kernel could do in its own way: where
+// programs are attached and how they are replaced, sockets, headers that are
+// pushed and popped, segmentation, the way through the host's stack. The rules
+// that the programs follow are the same everywhere, and each test loads all
+// programs anew, which takes seconds in a machine of translated code.
+var hooksAndHelpers = strings.Join([]string{
+	"Adopt", "Layout", "Unfinished", "Vanished", "Uninstall", "Replac", "TakenAway", "IndexOfAnEarlier", "ComesBack",
+	"FiltersOfOthers", "InThePlace", "FilterOfTheNode", "ChangedByHand", "RemovedPins",
+	"Probe", "MappedAddress", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
+	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "CannotTakeWhole", "ANodeAndThePods", "Outer", "PacketsInsideAVPC",
+}, "|")
+
+// modules are the kernel's that these packages need, and that a node would load
+// by itself when they are asked for.
+func modules() []string {
+	return []string{
+		"crc32c_generic", // looked up by name when libcrc32c loads
+		"veth", "bridge", "vxlan", "dummy", "tun",
+		"sch_ingress", "cls_bpf", "act_gact",
+		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
+		"nft_fib_inet", "nft_reject_inet", "nf_conntrack_netlink",
+	}
+}
+
+// Bounds of one machine, generous for a translated processor on a busy host.
+const (
+	memory       = 2048 // MiB
+	packageLimit = 20 * time.Minute
+	machineLimit = 30 * time.Minute
+)
