@@ -27,13 +27,7 @@ const (
 )
 
 // newClient does not talk to the API server yet.
-func newClient(cfg Config) (client.WithWatch, error) {
-	config, err := restConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst = apiQPS, apiBurst
-	config.UserAgent = componentName
+func newClient(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -51,6 +45,17 @@ func newScheme() (*runtime.Scheme, error) {
 		return nil, fmt.Errorf("register API kinds: %w", err)
 	}
 	return scheme, nil
+}
+
+// apiConfig says how to reach the API server, and how often.
+func apiConfig(cfg Config) (*rest.Config, error) {
+	config, err := restConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = apiQPS, apiBurst
+	config.UserAgent = componentName
+	return config, nil
 }
 
 // restConfig is the kubeconfig's or the pod's, with another host and port if

@@ -44,6 +44,10 @@ type kernel struct {
 	mu     sync.Mutex
 	path   *datapath.Datapath
 	opened datapath.Config
+	// drops reads the events of path; each is handed to readers, in place of one
+	// that nobody has taken.
+	drops   *datapath.DropReader
+	readers chan *datapath.DropReader
 }
 
 // errNoUnderlay says that the Node object has no address to tunnel with yet.
@@ -131,6 +135,27 @@ func (k *kernel) open(cfg datapath.Config) error {
 		err = k.path.Close()
 	}
 	k.path, k.opened = path, cfg
+	return errors.Join(err, k.readDrops())
+}
+
+// readDrops makes a reader of the open datapath's drops.
+func (k *kernel) readDrops() error {
+	drops, err := k.path.Drops()
+	if err != nil {
+		return err
+	}
+	if k.drops != nil {
+		err = k.drops.Close()
+	}
+	k.drops = drops
+	select {
+	case <-k.readers:
+	default:
+	}
+	select {
+	case k.readers <- drops:
+	default: // nobody is interested
+	}
 	return err
 }
 
@@ -173,10 +198,10 @@ func (k *kernel) close() {
 	if k.path == nil {
 		return
 	}
-	if err := k.path.Close(); err != nil {
+	if err := errors.Join(k.drops.Close(), k.path.Close()); err != nil {
 		k.log.Warn("can't close the datapath", "error", err)
 	}
-	k.path = nil
+	k.path, k.drops = nil, nil
 }
 
 // check looks for a part of the datapath.
@@ -184,7 +209,7 @@ func (k *kernel) check(part datapath.State) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
-		return errors.New("the node's datapath is not open yet")
+		return errNotOpen
 	}
 	return k.path.Check(part)
 }
@@ -199,10 +224,54 @@ func (k *kernel) counters() ([]datapath.Counter, error) {
 	return k.path.Counters()
 }
 
-// sweepEvery is how often ended flows to shared services are forgotten.
+// dropCounters returns the datapath's; none before it is open.
+func (k *kernel) dropCounters() ([]datapath.DropCounter, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return nil, nil
+	}
+	return k.path.DropCounters()
+}
+
+// errNotOpen says that nothing is programmed yet.
+var errNotOpen = errors.New("the node's datapath is not open yet")
+
+// snapshot reads what the maps hold.
+func (k *kernel) snapshot() (datapath.State, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return datapath.State{}, errNotOpen
+	}
+	return k.path.Snapshot()
+}
+
+// try asks the programs what they would do.
+func (k *kernel) try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return datapath.Outcome{}, errNotOpen
+	}
+	return ask(k.path)
+}
+
+// tunnelSource is the address under which this node sends tunnel packets.
+func (k *kernel) tunnelSource(is4 bool) netip.Addr {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if is4 {
+		return k.opened.TunnelSource4
+	}
+	return k.opened.TunnelSource6
+}
+
+// sweepEvery is how often ended flows to shared services are forgotten, and
+// counters of what is gone.
 const sweepEvery = 5 * time.Second
 
-// sweep forgets ended flows until ctx ends.
+// sweep forgets them until ctx ends.
 func (k *kernel) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -213,7 +282,7 @@ func (k *kernel) sweep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if err := k.sweepOnce(); err != nil {
-			k.log.Warn("can't forget ended flows", "error", err)
+			k.log.Warn("can't forget what has ended", "error", err)
 		}
 	}
 }
@@ -229,5 +298,5 @@ func (k *kernel) sweepOnce() error {
 		return err
 	}
 	_, err = k.path.SweepConnections(now)
-	return err
+	return errors.Join(err, k.path.SweepDropCounters())
 }

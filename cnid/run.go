@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
@@ -34,7 +35,11 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	api, err := newClient(cfg)
+	config, err := apiConfig(cfg)
+	if err != nil {
+		return err
+	}
+	api, err := newClient(config)
 	if err != nil {
 		return err
 	}
@@ -43,6 +48,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
+	n.api = config
 	set := reflector.NewSet(n.store, api, log)
 	sources := newSources(n.plan, set, n.store, n.journal, log)
 	reporter := newNodeReporter(&reporter{node: cfg.NodeName, api: api, log: log}, n.store)
@@ -113,6 +119,8 @@ type node struct {
 	journal  *journal.Journal
 	kernel   *kernel
 	registry *prometheus.Registry
+	// api says who may read metrics from elsewhere; nil without the API's side.
+	api *rest.Config
 
 	syncer *syncer
 	server *cniserver.Server
@@ -156,7 +164,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	metrics := newSyncMetrics(registry)
 	return &node{
 		cfg: cfg, plan: cfg.planConfig(), log: log, store: s, journal: j,
-		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log}, registry: registry,
+		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log, readers: make(chan *datapath.DropReader, 1)}, registry: registry,
 		departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
@@ -167,7 +175,7 @@ func (n *node) assemble(c control) error {
 	if err != nil {
 		return err
 	}
-	n.registry.MustRegister(newPacketCollector(n.kernel, n.log))
+	n.registry.MustRegister(newPacketCollector(n.kernel, n.names(), n.log))
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.server = cniserver.New(cniserver.Config{
 		Journal:   n.journal,
@@ -194,6 +202,15 @@ func (n *node) assemble(c control) error {
 	return nil
 }
 
+func (n *node) names() names { return names{store: n.store, journal: n.journal} }
+
+func (n *node) hops() hops {
+	return hops{
+		node: n.cfg.NodeName, names: n.names(), kernel: n.kernel,
+		warnings: func() []string { return n.syncer.status().Warnings },
+	}
+}
+
 // start serves the container runtime, and tells it to come here once the node
 // is programmed.
 func (n *node) start(ctx context.Context, group *errgroup.Group) error {
@@ -209,11 +226,15 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	mux.Handle(cniapi.PathV1, n.server.Handler())
 	mux.Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status { return n.syncer.status() }))
 	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(n.dump))
+	drops := newDropLog(n.cfg.NodeName, n.names(), n.log)
+	mux.Handle(nodestatus.DropsPath, drops)
+	mux.Handle(nodestatus.HopPath, nodestatus.HopHandler(n.hops().answer))
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
-	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run, n.resizer.run)
+	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
+		func(ctx context.Context) { drops.run(ctx, n.kernel.readers) })
 	return nil
 }
 

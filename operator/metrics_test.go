@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/api/chart"
 )
 
 type families map[string]*dto.MetricFamily
@@ -118,6 +119,11 @@ func TestMetricsSayWhatTheOperatorDoes(t *testing.T) {
 		}
 		if len(all["workqueue_depth"].GetMetric()) == 0 {
 			return errors.New("no depth of any queue")
+		}
+		for _, name := range chart.DashboardMetrics(t, "..", "alioth_operator_", "workqueue_") {
+			if all[name] == nil {
+				return fmt.Errorf("the dashboard asks for %s, which the operator does not have", name)
+			}
 		}
 		return nil
 	})

@@ -27,5 +27,6 @@ func dumpCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
+	onNode(cmd)
 	return cmd
 }

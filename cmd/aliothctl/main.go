@@ -24,9 +24,9 @@ func main() {
 	}
 }
 
-// exitStatus is 1 for what verify found, and 2 for what went wrong.
+// exitStatus is 1 for what verify or trace found, and 2 for what went wrong.
 func exitStatus(err error) int {
-	if errors.Is(err, errDifferent) {
+	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) {
 		return 1
 	}
 	return 2
@@ -35,17 +35,16 @@ func exitStatus(err error) int {
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "aliothctl",
-		Short: "Look into Alioth: attachments, counters, maps, and whether all of it agrees",
+		Short: "Look into Alioth: attachments, counters, maps, lost packets, and whether all of it agrees",
 		Long: `Look into Alioth.
 
-status, dump and map speak of the node on which they run, as root: on the node itself,
-or through the daemon's pod:
+drops, trace, verify and release work from anywhere with a kubeconfig.
 
-  kubectl -n alioth-system exec ds/alioth-cnid -- aliothctl status
-
-verify and release work from anywhere with a kubeconfig.`,
+status, dump and map speak of one node: with --node through the API server, without
+it of the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
-	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand())
+	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
+		dropsCommand(), traceCommand(), hopCommand())
 	return root
 }

@@ -5,35 +5,64 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
 func mapCommand() *cobra.Command {
-	pins := datapath.DefaultPinDir
-	maps := &cobra.Command{Use: "map", Short: "Look at what this node's maps hold"}
+	maps := &cobra.Command{Use: "map", Short: "Look at what a node's maps hold"}
+	pins, socket, format := datapath.DefaultPinDir, cniapi.DefaultSocket, asText
 	dump := &cobra.Command{
 		Use:   "dump",
-		Short: "Print all that is programmed, as JSON; it needs no daemon",
-		Args:  cobra.NoArgs,
+		Short: "Print all that is programmed, in words or as JSON; it needs no daemon",
+		Long: `Print all that is programmed on a node: VPCs, interfaces, addresses, nodes,
+services, connections and closed ranges. It needs no daemon; but the names of pods
+and VPCs are the daemon's.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reader, err := datapath.OpenReader(pins)
+			held, err := readContents(pins)
 			if err != nil {
 				return err
 			}
-			defer reader.Close()
-			state, err := reader.Snapshot()
+			if format == asJSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(held)
+			}
+			now, err := datapath.MonotonicNow()
 			if err != nil {
 				return err
 			}
-			encoder := json.NewEncoder(cmd.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(state)
+			status, err := nodestatus.Fetch(cmd.Context(), socket)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "without names: %v\n", err)
+			}
+			return newWords(held, now, status.Attachments).write(cmd.OutOrStdout())
 		},
 	}
 	dump.Flags().StringVar(&pins, "bpf-dir", pins, "directory of the pinned maps")
+	dump.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
+	addFormat(dump, &format)
+	onNode(dump)
 	maps.AddCommand(dump)
 	return maps
+}
+
+func readContents(pins string) (held contents, err error) {
+	reader, err := datapath.OpenReader(pins)
+	if err != nil {
+		return held, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	if held.State, err = reader.Snapshot(); err != nil {
+		return held, err
+	}
+	held.Connections, err = reader.Connections()
+	return held, err
 }

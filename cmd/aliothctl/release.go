@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -17,9 +16,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -62,18 +59,6 @@ Address's holder tells that the address was released by hand.`,
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
 	cmd.Flags().BoolVar(&r.force, "force", false, "release it although its holder is known to the API server")
 	return cmd
-}
-
-func newClient(kubeconfig string) (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register API kinds: %w", err)
-	}
-	return client.New(config, client.Options{Scheme: scheme})
 }
 
 func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error {

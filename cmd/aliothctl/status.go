@@ -32,12 +32,14 @@ func statusCommand() *cobra.Command {
 			if err == nil {
 				err = writeStatus(cmd.OutOrStdout(), status)
 			}
-			packets, packetErr := readPackets(pins)
-			return errors.Join(err, packetErr, writePackets(cmd.OutOrStdout(), packets))
+			packets, drops, packetErr := readPackets(pins)
+			return errors.Join(err, packetErr, writePackets(cmd.OutOrStdout(), packets),
+				writeDropped(cmd.OutOrStdout(), drops, status.Attachments))
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
 	cmd.Flags().StringVar(&pins, "bpf-dir", pins, "directory of the pinned maps")
+	onNode(cmd)
 	return cmd
 }
 
@@ -92,16 +94,15 @@ type packetRow struct {
 	packets             uint64
 }
 
-func readPackets(pins string) ([]packetRow, error) {
-	var rows []packetRow
+func readPackets(pins string) (rows []packetRow, drops []datapath.DropCounter, err error) {
 	reader, err := datapath.OpenReader(pins)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer reader.Close()
 	counters, err := reader.Counters()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, c := range counters {
 		fate := "passed"
@@ -110,13 +111,35 @@ func readPackets(pins string) ([]packetRow, error) {
 		}
 		rows = append(rows, packetRow{fate, spaced(c.Direction.String()), spaced(c.Reason.String()), c.Packets})
 	}
-	drops, err := netfilter.Counters()
-	for _, c := range drops {
+	filtered, err := netfilter.Counters()
+	for _, c := range filtered {
 		if c.Packets > 0 {
 			rows = append(rows, packetRow{"dropped", "host filter", spaced(c.Reason), c.Packets})
 		}
 	}
-	return rows, err
+	drops, dropErr := reader.DropCounters()
+	return rows, drops, errors.Join(err, dropErr)
+}
+
+// writeDropped tells whose packets were dropped.
+func writeDropped(out io.Writer, drops []datapath.DropCounter, attachments []journal.Record) error {
+	if len(drops) == 0 {
+		return nil
+	}
+	names := newWords(contents{}, 0, attachments)
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "\nDROPPED\tAT\tVPC\tWHERE\tREASON\n")
+	for _, d := range drops {
+		at, vpc := names.device(d.Ifindex), names.vpc(d.VNI)
+		if d.Ifindex == 0 {
+			at = "interfaces that are gone"
+		}
+		if d.VNI == 0 {
+			vpc = "none"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", d.Packets, at, vpc, spaced(d.Direction.String()), d.Reason)
+	}
+	return table.Flush()
 }
 
 func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }

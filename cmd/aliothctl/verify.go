@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/alioth-net/alioth/cnid/verify"
@@ -30,8 +27,8 @@ const (
 )
 
 func verifyCommand() *cobra.Command {
-	kubeconfig, namespace := os.Getenv("KUBECONFIG"), "alioth-system"
 	var node string
+	reach := defaultAccess()
 	format, settle := asText, 15*time.Second
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -50,14 +47,11 @@ objects, and to create pods/exec in Alioth's namespace.
 Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{asText, asJSON}, format) {
-				return fmt.Errorf("--output %q: want %s or %s", format, asText, asJSON)
-			}
-			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			config, err := clientcmd.BuildConfigFromFlags("", reach.kubeconfig)
 			if err != nil {
 				return fmt.Errorf("read kubeconfig: %w", err)
 			}
-			collector, err := collect.New(config, namespace)
+			collector, err := collect.New(config, reach.namespace)
 			if err != nil {
 				return err
 			}
@@ -69,38 +63,12 @@ Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
-	flags.StringVarP(&namespace, "namespace", "n", namespace, "namespace in which Alioth is installed")
 	flags.StringVar(&node, "node", node, "ask this node alone, and print what is about it")
-	flags.StringVarP(&format, "output", "o", format, "text or json")
 	flags.DurationVar(&settle, "settle", settle, "how long a difference must last; 0 reads once")
-	complete(cmd, &kubeconfig)
+	reach.addFlags(cmd)
+	addFormat(cmd, &format)
+	complete(cmd, &reach.kubeconfig)
 	return cmd
-}
-
-// complete lets a shell complete the values of flags.
-func complete(cmd *cobra.Command, kubeconfig *string) {
-	formats := cobra.FixedCompletions([]cobra.Completion{asText, asJSON}, cobra.ShellCompDirectiveNoFileComp)
-	nodes := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		api, err := newClient(*kubeconfig)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var list corev1.NodeList
-		if err := api.List(cmd.Context(), &list); err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []cobra.Completion
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	for flag, values := range map[string]cobra.CompletionFunc{"output": formats, "node": nodes} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // the flag is not there
-		}
-	}
 }
 
 // report prints the differences. They are what was asked for, so that they are

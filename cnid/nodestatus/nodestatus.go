@@ -8,9 +8,12 @@ package nodestatus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 )
@@ -48,28 +51,46 @@ func FetchDump(ctx context.Context, socket string) (Dump, error) {
 }
 
 func fetch[T any](ctx context.Context, socket, path string) (answer T, err error) {
-	client := http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://alioth-cnid"+path, http.NoBody)
+	response, err := ask(ctx, socket, http.MethodGet, path, http.NoBody)
 	if err != nil {
-		return answer, fmt.Errorf("ask alioth-cnid: %w", err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return answer, fmt.Errorf("ask alioth-cnid (run this as root on the node, or in the node's alioth-cnid pod): %w", err)
+		return answer, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
-	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("read answer of alioth-cnid: %w", err)
 	}
 	return answer, nil
+}
+
+// ask sends one request. What the daemon refuses, it says why.
+func ask(ctx context.Context, socket, method, path string, body io.Reader) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(ctx, method, "http://alioth-cnid"+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask alioth-cnid: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask alioth-cnid (run this as root on the node, or in the node's alioth-cnid pod): %w", err)
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return response, nil
+	case http.StatusUnprocessableEntity:
+		defer response.Body.Close()
+		said, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+		if err != nil {
+			return nil, fmt.Errorf("read answer of alioth-cnid: %w", err)
+		}
+		return nil, errors.New(strings.TrimSpace(string(said)))
+	}
+	response.Body.Close()
+	return nil, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
 }
 
 // Handler serves what current returns.

@@ -339,7 +339,7 @@ func TestConnectionsDatedByThePrograms(t *testing.T) {
 	w := newWorld(t)
 	before := monotonic(t)
 	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	rows, err := w.readConnections()
+	rows, err := w.reader.readConnections()
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}

@@ -154,23 +154,31 @@ const (
 type aliothDropEvent struct {
 	_         structs.HostLayout
 	Time      uint64
-	Src       aliothAddr
-	Dst       aliothAddr
+	Came      aliothTuple
+	Went      aliothTuple
+	OuterSrc  aliothAddr
+	OuterDst  aliothAddr
 	Vni       uint32
 	Ifindex   uint32
 	Reason    aliothReason
 	Direction aliothDirection
 	Mark      aliothMark
-	Sport     uint16
-	Dport     uint16
 	Proto     uint8
-	Pad       [7]uint8
+	Pad       [3]uint8
 }
 
 type aliothDropGateKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Reason  aliothReason
+}
+
+type aliothDropKey struct {
+	_         structs.HostLayout
+	Ifindex   uint32
+	Vni       uint32
+	Reason    aliothReason
+	Direction aliothDirection
 }
 
 type aliothFamily uint32
@@ -305,6 +313,14 @@ type aliothTargetKey struct {
 	Pad   uint16
 }
 
+type aliothTuple struct {
+	_     structs.HostLayout
+	Src   aliothAddr
+	Dst   aliothAddr
+	Sport uint16
+	Dport uint16
+}
+
 type aliothVpc struct {
 	_     structs.HostLayout
 	Flags aliothVpcFlag
@@ -328,6 +344,7 @@ const (
 	aliothMapAliothConnOpened    = "alioth_conn_opened"
 	aliothMapAliothConnections   = "alioth_connections"
 	aliothMapAliothCounters      = "alioth_counters"
+	aliothMapAliothDropCounters  = "alioth_drop_counters"
 	aliothMapAliothDropGate      = "alioth_drop_gate"
 	aliothMapAliothDrops         = "alioth_drops"
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
@@ -402,24 +419,25 @@ type aliothProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type aliothMapSpecs struct {
-	AliothAddresses   *ebpf.MapSpec `ebpf:"alioth_addresses"`
-	AliothBackends    *ebpf.MapSpec `ebpf:"alioth_backends"`
-	AliothClosed      *ebpf.MapSpec `ebpf:"alioth_closed"`
-	AliothConnEnded   *ebpf.MapSpec `ebpf:"alioth_conn_ended"`
-	AliothConnOpened  *ebpf.MapSpec `ebpf:"alioth_conn_opened"`
-	AliothConnections *ebpf.MapSpec `ebpf:"alioth_connections"`
-	AliothCounters    *ebpf.MapSpec `ebpf:"alioth_counters"`
-	AliothDropGate    *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
-	AliothDrops       *ebpf.MapSpec `ebpf:"alioth_drops"`
-	AliothIcmpGate    *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
-	AliothInterfaces  *ebpf.MapSpec `ebpf:"alioth_interfaces"`
-	AliothLayout      *ebpf.MapSpec `ebpf:"alioth_layout"`
-	AliothNodes       *ebpf.MapSpec `ebpf:"alioth_nodes"`
-	AliothServices    *ebpf.MapSpec `ebpf:"alioth_services"`
-	AliothSubnets     *ebpf.MapSpec `ebpf:"alioth_subnets"`
-	AliothTargets     *ebpf.MapSpec `ebpf:"alioth_targets"`
-	AliothVpcRanges   *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
-	AliothVpcs        *ebpf.MapSpec `ebpf:"alioth_vpcs"`
+	AliothAddresses    *ebpf.MapSpec `ebpf:"alioth_addresses"`
+	AliothBackends     *ebpf.MapSpec `ebpf:"alioth_backends"`
+	AliothClosed       *ebpf.MapSpec `ebpf:"alioth_closed"`
+	AliothConnEnded    *ebpf.MapSpec `ebpf:"alioth_conn_ended"`
+	AliothConnOpened   *ebpf.MapSpec `ebpf:"alioth_conn_opened"`
+	AliothConnections  *ebpf.MapSpec `ebpf:"alioth_connections"`
+	AliothCounters     *ebpf.MapSpec `ebpf:"alioth_counters"`
+	AliothDropCounters *ebpf.MapSpec `ebpf:"alioth_drop_counters"`
+	AliothDropGate     *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
+	AliothDrops        *ebpf.MapSpec `ebpf:"alioth_drops"`
+	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
+	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
+	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
+	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
+	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
+	AliothSubnets      *ebpf.MapSpec `ebpf:"alioth_subnets"`
+	AliothTargets      *ebpf.MapSpec `ebpf:"alioth_targets"`
+	AliothVpcRanges    *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
+	AliothVpcs         *ebpf.MapSpec `ebpf:"alioth_vpcs"`
 }
 
 // aliothVariableSpecs contains global variables before they are loaded into the kernel.
@@ -449,24 +467,25 @@ func (o *aliothObjects) Close() error {
 //
 // It can be passed to loadAliothObjects or ebpf.CollectionSpec.LoadAndAssign.
 type aliothMaps struct {
-	AliothAddresses   *ebpf.Map `ebpf:"alioth_addresses"`
-	AliothBackends    *ebpf.Map `ebpf:"alioth_backends"`
-	AliothClosed      *ebpf.Map `ebpf:"alioth_closed"`
-	AliothConnEnded   *ebpf.Map `ebpf:"alioth_conn_ended"`
-	AliothConnOpened  *ebpf.Map `ebpf:"alioth_conn_opened"`
-	AliothConnections *ebpf.Map `ebpf:"alioth_connections"`
-	AliothCounters    *ebpf.Map `ebpf:"alioth_counters"`
-	AliothDropGate    *ebpf.Map `ebpf:"alioth_drop_gate"`
-	AliothDrops       *ebpf.Map `ebpf:"alioth_drops"`
-	AliothIcmpGate    *ebpf.Map `ebpf:"alioth_icmp_gate"`
-	AliothInterfaces  *ebpf.Map `ebpf:"alioth_interfaces"`
-	AliothLayout      *ebpf.Map `ebpf:"alioth_layout"`
-	AliothNodes       *ebpf.Map `ebpf:"alioth_nodes"`
-	AliothServices    *ebpf.Map `ebpf:"alioth_services"`
-	AliothSubnets     *ebpf.Map `ebpf:"alioth_subnets"`
-	AliothTargets     *ebpf.Map `ebpf:"alioth_targets"`
-	AliothVpcRanges   *ebpf.Map `ebpf:"alioth_vpc_ranges"`
-	AliothVpcs        *ebpf.Map `ebpf:"alioth_vpcs"`
+	AliothAddresses    *ebpf.Map `ebpf:"alioth_addresses"`
+	AliothBackends     *ebpf.Map `ebpf:"alioth_backends"`
+	AliothClosed       *ebpf.Map `ebpf:"alioth_closed"`
+	AliothConnEnded    *ebpf.Map `ebpf:"alioth_conn_ended"`
+	AliothConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
+	AliothConnections  *ebpf.Map `ebpf:"alioth_connections"`
+	AliothCounters     *ebpf.Map `ebpf:"alioth_counters"`
+	AliothDropCounters *ebpf.Map `ebpf:"alioth_drop_counters"`
+	AliothDropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
+	AliothDrops        *ebpf.Map `ebpf:"alioth_drops"`
+	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
+	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
+	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
+	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
+	AliothSubnets      *ebpf.Map `ebpf:"alioth_subnets"`
+	AliothTargets      *ebpf.Map `ebpf:"alioth_targets"`
+	AliothVpcRanges    *ebpf.Map `ebpf:"alioth_vpc_ranges"`
+	AliothVpcs         *ebpf.Map `ebpf:"alioth_vpcs"`
 }
 
 func (m *aliothMaps) Close() error {
@@ -478,6 +497,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothConnOpened,
 		m.AliothConnections,
 		m.AliothCounters,
+		m.AliothDropCounters,
 		m.AliothDropGate,
 		m.AliothDrops,
 		m.AliothIcmpGate,

@@ -48,19 +48,25 @@ type flow struct {
 	reverseFlags           aliothConnFlag
 }
 
+// closed tells whether the flow was closed from both sides, or reset.
+func (f *flow) closed() bool {
+	either, both := f.forwardFlags|f.reverseFlags, f.forwardFlags&f.reverseFlags
+	return both&aliothConnFlagCONN_FIN != 0 || either&aliothConnFlagCONN_RST != 0
+}
+
+// answered tells whether the backend has sent anything.
+func (f *flow) answered() bool { return f.reverseFlags&aliothConnFlagCONN_SEEN != 0 }
+
 // idle returns for how long the flow may be silent.
 func (f *flow) idle() time.Duration {
-	flags := f.forwardFlags | f.reverseFlags
-	closed := f.forwardFlags&f.reverseFlags&aliothConnFlagCONN_FIN != 0 || flags&aliothConnFlagCONN_RST != 0
-	answered := f.reverseFlags&aliothConnFlagCONN_SEEN != 0
 	switch {
 	case f.forward.Proto == protoUDP && networkOrder(f.forward.PeerPort) == portDNS:
 		return idleDNS
 	case f.forward.Proto == protoUDP:
 		return idleDatagram
-	case closed:
+	case f.closed():
 		return idleClosing
-	case !answered:
+	case !f.answered():
 		return idleOpening
 	default:
 		return idleEstablished
@@ -123,7 +129,7 @@ func (d *Datapath) forgetFlows(over func(*flow) bool) (removed int, err error) {
 	if err := readMap(d.objects.AliothConnOpened, opened); err != nil {
 		return 0, err
 	}
-	entries, err := d.readConnections()
+	entries, err := d.reader.readConnections()
 	if err != nil {
 		return 0, err
 	}
@@ -145,30 +151,6 @@ func (d *Datapath) forgetFlows(over func(*flow) bool) (removed int, err error) {
 		}
 	}
 	return removed, nil
-}
-
-// readConnections copies the table while programs change it. Lookups in
-// batches see each bucket as a whole, so no lasting entry is missed.
-func (d *Datapath) readConnections() (map[aliothConnKey]aliothConn, error) {
-	const batch = 4096
-	var (
-		entries = map[aliothConnKey]aliothConn{}
-		keys    = make([]aliothConnKey, batch)
-		rows    = make([]aliothConn, batch)
-		cursor  ebpf.MapBatchCursor
-	)
-	for {
-		n, err := d.objects.AliothConnections.BatchLookup(&cursor, keys, rows, nil)
-		for i := range n {
-			entries[keys[i]] = rows[i]
-		}
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			return entries, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read connections: %w", err)
-		}
-	}
 }
 
 // forget deletes the entries of a flow, the forward one first: as long as it is

@@ -4,12 +4,12 @@
 package datapath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"time"
+	"slices"
 
-	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf"
 )
 
 // Counter is the number of packets that met one fate at one hook since the
@@ -35,10 +35,8 @@ func (r *Reader) Counters() ([]Counter, error) {
 			Reason:    Reason(index / uint32(aliothDirectionDIRECTION_LEN)),
 			Direction: Direction(index % uint32(aliothDirectionDIRECTION_LEN)),
 		}
-		for _, cpu := range perCPU {
-			c.Packets += cpu.Packets
-			c.Bytes += cpu.Bytes
-		}
+		sum := sumOf(perCPU)
+		c.Packets, c.Bytes = sum.Packets, sum.Bytes
 		if c.Packets != 0 {
 			counters = append(counters, c)
 		}
@@ -46,55 +44,126 @@ func (r *Reader) Counters() ([]Counter, error) {
 	return counters, nil
 }
 
-// Drop is one dropped packet out of the sample that the programs report: per
-// interface and reason at most one in a second. Fields that had not been read
-// when the packet was dropped are zero.
-type Drop struct {
-	Time       time.Duration // of the monotonic clock
-	Ifindex    int           // the device whose program dropped it
-	VNI        uint32
-	Reason     Reason
-	Direction  Direction
-	Src, Dst   netip.Addr
-	Sport      uint16
-	Dport      uint16
-	Proto      uint8
-	PacketMark uint32
+// DropCounter is the part of a Counter of drops that is of one VPC at one
+// device.
+type DropCounter struct {
+	Counter
+	// Ifindex is the device whose program dropped the packets; 0 stands for
+	// devices that are gone.
+	Ifindex int
+	// VNI is the VPC; 0 when there was none to tell, or none that is here.
+	VNI uint32
 }
 
-// ErrClosed is returned by DropReader.Read after Close.
-var ErrClosed = ringbuf.ErrClosed
-
-// DropReader receives drops. An event goes to one reader only.
-type DropReader struct {
-	ring *ringbuf.Reader
-}
-
-// Drops starts to receive drops.
-func (d *Datapath) Drops() (*DropReader, error) {
-	ring, err := ringbuf.NewReader(d.objects.AliothDrops)
-	if err != nil {
-		return nil, fmt.Errorf("open ring of drops: %w", err)
+// DropCounters reads by device and VPC what was dropped, ordered by device, VPC,
+// reason and direction. The table is bounded: what found no room there is in
+// Counters alone, and so are drops in VPCs that have left the node.
+func (r *Reader) DropCounters() ([]DropCounter, error) {
+	rows := map[aliothDropKey][]aliothCounter{}
+	if err := readMap(r.maps[dropCountersMap], rows); err != nil {
+		return nil, err
 	}
-	return &DropReader{ring: ring}, nil
+	var counters []DropCounter
+	for key, perCPU := range rows {
+		sum := sumOf(perCPU)
+		counters = append(counters, DropCounter{
+			Counter: Counter{
+				Reason: Reason(key.Reason), Direction: Direction(key.Direction), Packets: sum.Packets, Bytes: sum.Bytes,
+			},
+			Ifindex: int(key.Ifindex), VNI: key.Vni,
+		})
+	}
+	slices.SortFunc(counters, func(a, b DropCounter) int {
+		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.VNI, b.VNI),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Direction, b.Direction))
+	})
+	return counters, nil
 }
 
-// Read waits for the next drop, or for Close.
-func (r *DropReader) Read() (Drop, error) {
-	record, err := r.ring.Read()
-	if errors.Is(err, ringbuf.ErrClosed) {
-		return Drop{}, ErrClosed
+func sumOf(perCPU []aliothCounter) (sum aliothCounter) {
+	for _, cpu := range perCPU {
+		sum.Packets += cpu.Packets
+		sum.Bytes += cpu.Bytes
 	}
-	if err != nil {
-		return Drop{}, fmt.Errorf("read drop: %w", err)
-	}
-	return decodeDrop(record.RawSample)
+	return sum
 }
 
-// Close ends a Read that is waiting, and all later ones.
-func (r *DropReader) Close() error {
-	if err := r.ring.Close(); err != nil {
-		return fmt.Errorf("close ring of drops: %w", err)
+// SweepDropCounters makes room in the table of DropCounters: what was counted at
+// a device that is no interface any more stays with its VPC, as device 0; that
+// of a VPC which has left the node goes. Call it every few seconds.
+func (d *Datapath) SweepDropCounters() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rows := map[aliothDropKey][]aliothCounter{}
+	if err := readMap(d.objects.AliothDropCounters, rows); err != nil {
+		return err
+	}
+	for key := range rows {
+		left, err := d.left(key)
+		if err != nil {
+			return err
+		}
+		if left == nil {
+			continue
+		}
+		if err := d.fold(key, *left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// left returns where a row belongs that can stay no longer as it is: under
+// another key, or under the zero key, which means nowhere. nil: it stays.
+func (d *Datapath) left(key aliothDropKey) (*aliothDropKey, error) {
+	var (
+		vpc   aliothVpc
+		iface aliothInterface
+	)
+	if key.Vni != 0 {
+		switch err := d.objects.AliothVpcs.Lookup(key.Vni, &vpc); {
+		case errors.Is(err, ebpf.ErrKeyNotExist):
+			return &aliothDropKey{}, nil
+		case err != nil:
+			return nil, fmt.Errorf("look up VPC %d: %w", key.Vni, err)
+		}
+	}
+	if key.Ifindex == 0 || key.Ifindex == uint32(d.cfg.VXLANIfindex) || key.Ifindex == uint32(d.cfg.UnderlayIfindex) {
+		return nil, nil
+	}
+	switch err := d.objects.AliothInterfaces.Lookup(key.Ifindex, &iface); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		key.Ifindex = 0
+		return &key, nil
+	case err != nil:
+		return nil, fmt.Errorf("look up interface %d: %w", key.Ifindex, err)
+	}
+	return nil, nil
+}
+
+// fold moves a row. No program writes the new one, because no device has index
+// 0. It is taken away before it is added, so that nothing counts twice.
+func (d *Datapath) fold(from, to aliothDropKey) error {
+	var moved, sum []aliothCounter
+	m := d.objects.AliothDropCounters
+	if err := m.LookupAndDelete(from, &moved); err != nil {
+		return fmt.Errorf("take away drop counter: %w", err)
+	}
+	if to == (aliothDropKey{}) {
+		return nil
+	}
+	switch err := m.Lookup(to, &sum); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		sum = make([]aliothCounter, len(moved))
+	case err != nil:
+		return fmt.Errorf("read drop counter: %w", err)
+	}
+	for cpu, counter := range moved {
+		sum[cpu].Packets += counter.Packets
+		sum[cpu].Bytes += counter.Bytes
+	}
+	if err := m.Put(to, sum); err != nil {
+		return fmt.Errorf("write drop counter: %w", err)
 	}
 	return nil
 }

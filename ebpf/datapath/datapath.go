@@ -291,3 +291,6 @@ func (d *Datapath) Snapshot() (State, error) { return d.reader.Snapshot() }
 
 // Counters reads all counters that are not zero.
 func (d *Datapath) Counters() ([]Counter, error) { return d.reader.Counters() }
+
+// DropCounters reads what was dropped by device and VPC.
+func (d *Datapath) DropCounters() ([]DropCounter, error) { return d.reader.DropCounters() }

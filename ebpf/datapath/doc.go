@@ -57,6 +57,7 @@
 //	alioth_conn_opened, alioth_conn_ended    flows per interface
 //	alioth_targets       {scope, ip, port}   -> shadow
 //	alioth_counters      reason x direction, per CPU
+//	alioth_drop_counters {ifindex, VNI, reason, direction}, per CPU
 //	alioth_drops         sampled drop events
 //	alioth_layout        version of all of these
 //

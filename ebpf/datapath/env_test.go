@@ -194,6 +194,34 @@ func counts(t *testing.T, d *Datapath) map[string]uint64 {
 	return m
 }
 
+// countedTwice returns the drops of all devices and VPCs, as counts does.
+func countedTwice(t *testing.T, d *Datapath) map[string]uint64 {
+	t.Helper()
+	counters, err := d.DropCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]uint64{}
+	for _, c := range counters {
+		m[fmt.Sprintf("%s/%s", c.Direction, c.Reason)] += c.Packets
+	}
+	return m
+}
+
+// onlyDrops leaves out what went on.
+func onlyDrops(counted map[string]uint64) map[string]uint64 {
+	drops := map[string]uint64{}
+	for reason := range Reason(aliothReasonREASON_LEN) {
+		for direction := range Direction(aliothDirectionDIRECTION_LEN) {
+			name := fmt.Sprintf("%s/%s", direction, reason)
+			if n, ok := counted[name]; ok && reason.Drop() {
+				drops[name] = n
+			}
+		}
+	}
+	return drops
+}
+
 // added returns what a counted step has added.
 func added(before, after map[string]uint64) map[string]uint64 {
 	diff := map[string]uint64{}

@@ -330,7 +330,8 @@ func TestDropsAreReported(t *testing.T) {
 		drop.Time = 0
 		want := Drop{
 			Ifindex: red[10].ifindex, VNI: labVNI1, Reason: drop.Reason, Direction: FromPod,
-			Src: red[10].addrs[0], Dst: ip(nodeShadowV4), Sport: 1000, Dport: 22, Proto: protoTCP,
+			Came:  Tuple{Src: red[10].addrs[0], Dst: ip(nodeShadowV4), Sport: 1000, Dport: 22},
+			Proto: protoTCP,
 		}
 		if d := cmp.Diff(want, drop, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 			t.Errorf("drop (-want +got):\n%s", d)

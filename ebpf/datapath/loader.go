@@ -28,9 +28,12 @@ const layoutMap = "alioth_layout"
 // connectionsMap is the table whose size is configurable.
 const connectionsMap = "alioth_connections"
 
+// dropCountersMap counts drops by whose they are.
+const dropCountersMap = "alioth_drop_counters"
+
 // observing are maps whose contents no decision depends on. When their layout
 // has changed they are replaced alone.
-var observing = []string{"alioth_counters", "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate"}
+var observing = []string{"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate"}
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {
@@ -200,6 +203,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_conn_opened": o.AliothConnOpened,
 		connectionsMap:       o.AliothConnections,
 		"alioth_counters":    o.AliothCounters,
+		dropCountersMap:      o.AliothDropCounters,
 		"alioth_drop_gate":   o.AliothDropGate,
 		"alioth_icmp_gate":   o.AliothIcmpGate,
 		"alioth_drops":       o.AliothDrops,

@@ -8,6 +8,15 @@ import "strconv"
 // Reason says what became of a packet. The zero value is never counted.
 type Reason uint32
 
+// Reasons of packets that go on, by where they go.
+const (
+	ForwardedLocal  = Reason(aliothReasonFORWARDED_LOCAL)
+	ForwardedRemote = Reason(aliothReasonFORWARDED_REMOTE)
+	Replied         = Reason(aliothReasonREPLIED)
+	RepliedTooBig   = Reason(aliothReasonREPLIED_TOO_BIG)
+	ToStack         = Reason(aliothReasonTO_STACK)
+)
+
 // reasonNames has a name for every reason, in terms of metrics and of people.
 var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonUNDECIDED: "undecided",

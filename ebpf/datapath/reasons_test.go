@@ -4,6 +4,8 @@
 package datapath
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +27,25 @@ func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
 	}
 	if got := Reason(aliothReasonREASON_LEN).String(); !strings.HasPrefix(got, "reason_") {
 		t.Errorf("an unknown reason is called %q", got)
+	}
+}
+
+// The table in docs/reasons.md is for those who have no aliothctl at hand.
+func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/reasons.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason := range Reason(aliothReasonREASON_LEN) {
+		if explained := reason.Means() != ""; explained != reason.Drop() {
+			t.Errorf("%s is explained: %t; is a drop: %t", reason, explained, reason.Drop())
+		}
+		if row := fmt.Sprintf("| %s | %s | %s |\n", reason, reason.Means(), reason.Remedy()); reason.Drop() && !strings.Contains(string(docs), row) {
+			t.Errorf("docs/reasons.md lacks the row\n%s", row)
+		}
+	}
+	if unknown := Reason(aliothReasonREASON_LEN); unknown.Means() == "" || unknown.Remedy() == "" {
+		t.Error("a reason of a later version is not explained at all")
 	}
 }
 

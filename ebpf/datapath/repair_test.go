@@ -186,7 +186,7 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 	w := newWorld(t)
 	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	if rows, err := w.readConnections(); err != nil || len(rows) != 2 {
+	if rows, err := w.reader.readConnections(); err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	s := w.state()
@@ -197,7 +197,7 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
 	}
-	if rows, err := w.readConnections(); err != nil || len(rows) != 0 {
+	if rows, err := w.reader.readConnections(); err != nil || len(rows) != 0 {
 		t.Errorf("connections are %v, %v, want none", rows, err)
 	}
 }

@@ -6,6 +6,7 @@ package datapath
 import (
 	"net"
 	"net/netip"
+	"strconv"
 )
 
 // State is everything the datapath of one node has to hold. It is
@@ -141,6 +142,35 @@ const (
 	OpenListed   = ClosedClass(aliothClosedClassOPEN_LISTED)
 	OpenMetadata = ClosedClass(aliothClosedClassOPEN_METADATA)
 )
+
+// String says in words what a range is to egress.
+func (c ClosedClass) String() string {
+	switch c {
+	case ClosedShadow:
+		return "shadow addresses"
+	case ClosedNode:
+		return "a node's address"
+	case ClosedDefaultVPC:
+		return "the default VPC"
+	case ClosedService:
+		return "services"
+	case ClosedLinkLocal:
+		return "link-local"
+	case ClosedMulticast:
+		return "multicast and reserved"
+	case ClosedDenied:
+		return "denied by the VPC"
+	case ClosedUnlisted:
+		return "not on the VPC's list"
+	case ClosedMetadata:
+		return "cloud metadata"
+	case OpenListed:
+		return "open: on the VPC's list"
+	case OpenMetadata:
+		return "open: the VPC may have cloud metadata"
+	}
+	return "closed class " + strconv.Itoa(int(c))
+}
 
 // ClosedPrefix is a destination that egress must not reach. Of the entries of
 // one VNI the longest prefix decides; one for every VPC comes before those of

@@ -281,7 +281,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		datagram("UDP stays", "10.8.1.11"),
 		dropped("TCP of a service that is gone", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagACK}).bytes(), "service_port"),
 	})
-	rows, err := w.readConnections()
+	rows, err := w.reader.readConnections()
 	if err != nil || len(rows) != 2 {
 		t.Errorf("connections are %v, %v, want the UDP flow's two", rows, err)
 	}
@@ -320,7 +320,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 		answered("what the former backend still sends", w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagACK}),
 			func(f *frame) { f.Dst = ip("10.0.1.10") }),
 	})
-	rows, err := w.readConnections()
+	rows, err := w.reader.readConnections()
 	if err != nil || len(rows) != 2 {
 		t.Errorf("connections are %v, %v, want one flow's two", rows, err)
 	}

@@ -19,23 +19,6 @@ const (
 	actRedirect = 7
 )
 
-// skbContext is the part of struct __sk_buff that a test run takes and gives.
-type skbContext struct {
-	Len, PktType, Mark, QueueMapping, Protocol   uint32
-	VlanPresent, VlanTCI, VlanProto, Priority    uint32
-	IngressIfindex, Ifindex, TCIndex             uint32
-	CB                                           [5]uint32
-	Hash, TCClassid, Data, DataEnd, NAPI, Family uint32
-	RemoteIP4, LocalIP4                          uint32
-	RemoteIP6, LocalIP6                          [4]uint32
-	RemotePort, LocalPort, DataMeta              uint32
-	FlowKeys, Tstamp                             uint64
-	WireLen, GSOSegs                             uint32
-	SK                                           uint64
-	GSOSize, Pad2                                uint32
-	HardwareTstamp                               uint64
-}
-
 // run sends one frame through a program, as if seen at the device.
 func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32, out []byte, mark uint32) {
 	t.Helper()
@@ -88,6 +71,8 @@ type world struct {
 	*Datapath
 	ns                                 netns.NsHandle
 	podA, podB, twin, open, main, node int
+	// asked is a trial of its programs.
+	asked *trial
 }
 
 // newWorld makes a world with its datapath open, whose configuration may be
@@ -207,9 +192,16 @@ type verdictCase struct {
 
 func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 	t.Helper()
+	var trial *trial
+	if p == w.objects.AliothFromPod {
+		trial = w.trial(t)
+	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
+			if trial != nil {
+				w.checkTrial(t, trial, c)
+			}
 			before := counts(t, w.Datapath)
 			verdict, out, mark := run(t, p, c.device, c.in)
 			if verdict != c.verdict {
@@ -225,8 +217,12 @@ func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 			if mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", mark, c.mark)
 			}
-			if d := cmp.Diff(c.counts, added(before, counts(t, w.Datapath))); d != "" {
+			after := counts(t, w.Datapath)
+			if d := cmp.Diff(c.counts, added(before, after)); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(onlyDrops(after), countedTwice(t, w.Datapath)); d != "" {
+				t.Errorf("drops by device and VPC (-all +theirs):\n%s", d)
 			}
 		})
 	}

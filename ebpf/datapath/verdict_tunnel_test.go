@@ -8,57 +8,23 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 )
 
 // tunnelled returns a program that gives a packet the tunnel key which the
 // VXLAN device would give it, and goes on to alioth_from_tunnel.
 func tunnelled(t *testing.T, w *world, vni uint32, node netip.Addr) *ebpf.Program {
 	t.Helper()
-	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	return tunnelledTo(t, w.objects.AliothFromTunnel, vni, node)
+}
+
+func tunnelledTo(t *testing.T, next *ebpf.Program, vni uint32, node netip.Addr) *ebpf.Program {
+	t.Helper()
+	program, release, err := withTunnelKey(next, vni, node)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%+v", err)
 	}
-	t.Cleanup(func() { jump.Close() })
-	if err := jump.Put(uint32(0), w.objects.AliothFromTunnel); err != nil {
-		t.Fatal(err)
-	}
-	// struct bpf_tunnel_key: the helper that sets a key writes the local
-	// address where the receiving side finds the sender's.
-	const size, local = 44, 28
-	words := make([]uint32, size/4)
-	words[0] = vni
-	flags := int64(0)
-	if node.Is4() {
-		b := node.As4()
-		words[local/4] = uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-	} else {
-		b := node.As16()
-		for i := range 4 {
-			words[local/4+i] = uint32(b[4*i]) | uint32(b[4*i+1])<<8 | uint32(b[4*i+2])<<16 | uint32(b[4*i+3])<<24
-		}
-		flags = 1
-	}
-	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
-	for i, w := range words {
-		code = append(code, asm.StoreImm(asm.RFP, int16(4*i-size), int64(int32(w)), asm.Word))
-	}
-	code = append(code,
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -size),
-		asm.Mov.Imm(asm.R3, size), asm.Mov.Imm(asm.R4, int32(flags)),
-		asm.FnSkbSetTunnelKey.Call(),
-		asm.Mov.Reg(asm.R1, asm.R6), asm.LoadMapPtr(asm.R2, jump.FD()), asm.Mov.Imm(asm.R3, 0),
-		asm.FnTailCall.Call(),
-		asm.Mov.Imm(asm.R0, -1), asm.Return(),
-	)
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, License: "GPL", Instructions: code,
-	})
-	if err != nil {
-		t.Fatalf("load program: %+v", err)
-	}
-	t.Cleanup(func() { prog.Close() })
-	return prog
+	t.Cleanup(release)
+	return program
 }
 
 func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {

@@ -251,14 +251,13 @@ static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct pa
 	return deliver_inner(skb, pkt);
 }
 
-static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt)
+static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
 {
-	struct addr node = {};
-	enum reason reason = outer_source(skb, pkt, &node);
+	enum reason reason = outer_source(skb, pkt, node);
 
 	if (reason)
 		return reason;
-	if (!bpf_map_lookup_elem(&alioth_nodes, &node))
+	if (!bpf_map_lookup_elem(&alioth_nodes, node))
 		return DROP_UNKNOWN_NODE;
 	if (!bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni))
 		return DROP_UNKNOWN_VNI;
@@ -269,25 +268,29 @@ static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct pac
 SEC("tc")
 int alioth_from_pod(struct __sk_buff *skb)
 {
-	struct packet pkt = { .direction = DIRECTION_FROM_POD };
+	struct packet pkt;
 
-	return finish(skb, &pkt, from_pod(skb, &pkt));
+	see(&pkt, DIRECTION_FROM_POD);
+	return finish(skb, &pkt, from_pod(skb, &pkt), 0);
 }
 
 SEC("tc")
 int alioth_to_pod(struct __sk_buff *skb)
 {
-	struct packet pkt = { .direction = DIRECTION_TO_POD };
+	struct packet pkt;
 
-	return finish(skb, &pkt, to_pod(skb, &pkt));
+	see(&pkt, DIRECTION_TO_POD);
+	return finish(skb, &pkt, to_pod(skb, &pkt), 0);
 }
 
 SEC("tcx/ingress")
 int alioth_from_tunnel(struct __sk_buff *skb)
 {
-	struct packet pkt = { .direction = DIRECTION_FROM_TUNNEL };
+	struct addr node = {};
+	struct packet pkt;
 
-	return finish(skb, &pkt, from_tunnel(skb, &pkt));
+	see(&pkt, DIRECTION_FROM_TUNNEL);
+	return finish(skb, &pkt, from_tunnel(skb, &pkt, &node), &node);
 }
 
 /* What it does not take goes on to the host's stack and the tunnel's device,
@@ -296,11 +299,13 @@ int alioth_from_tunnel(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int alioth_from_underlay(struct __sk_buff *skb)
 {
-	struct packet pkt = { .direction = DIRECTION_FROM_TUNNEL };
+	struct packet pkt;
+	struct addr node;
 
-	if (!pop_outer(skb, &pkt))
+	see(&pkt, DIRECTION_FROM_TUNNEL);
+	if (!pop_outer(skb, &pkt, &node))
 		return TCX_NEXT;
-	return finish(skb, &pkt, sent_by_node(skb, &pkt));
+	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
 }
 
 SEC("cgroup/connect4")

@@ -149,6 +149,19 @@ struct {
 	__uint(max_entries, REASON_LEN * DIRECTION_LEN);
 } alioth_counters SEC(".maps");
 
+/* The drops among them once more, by whose they are. When there is no room for
+ * another key, alioth_counters alone has them. A key's meaning depends on the
+ * list of reasons, so that its length is part of the size: another list, another
+ * map.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__type(key, struct drop_key);
+	__type(value, struct counter);
+	__uint(max_entries, REASON_LEN * 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_drop_counters SEC(".maps");
+
 /* A sample of the drops, for people. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

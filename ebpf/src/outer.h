@@ -196,31 +196,31 @@ static __always_inline bool tunnelled(const struct outer *outer)
  * that is here. False leaves the packet to the tunnel's device, which also
  * counts why it is refused.
  */
-static __always_inline bool read_outer(struct __sk_buff *skb, struct packet *pkt, struct ethhdr *inner)
+static __always_inline bool read_outer(struct __sk_buff *skb, struct packet *pkt, struct ethhdr *inner,
+				       struct addr *node)
 {
 	struct outer *outer;
-	struct addr node;
 
 	if (skb->pkt_type != PACKET_HOST || skb->vlan_present || skb->protocol != bpf_htons(ETH_P_IP))
 		return false;
 	outer = (void *)(long)skb->data + ETH_HLEN;
 	if ((void *)outer + OUTER_LEN > (void *)(long)skb->data_end || !tunnelled(outer))
 		return false;
-	addr_from_v4(&node, outer->ip.saddr);
+	addr_from_v4(node, outer->ip.saddr);
 	pkt->vni = bpf_ntohl(outer->vni) >> 8;
 	*inner = outer->inner;
-	return bpf_map_lookup_elem(&alioth_nodes, &node) && bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
+	return bpf_map_lookup_elem(&alioth_nodes, node) && bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
 }
 
-/* pop_outer takes the outer headers of such a packet away. False leaves it as
- * it was.
+/* pop_outer takes the outer headers of such a packet away, and tells the node
+ * that sent it. False leaves it as it was.
  */
-static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt)
+static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET;
 	struct ethhdr inner;
 
-	if (!read_outer(skb, pkt, &inner))
+	if (!read_outer(skb, pkt, &inner, node))
 		return false;
 	/* Where the family changes the kernel has to be told, and before Linux
 	 * 6.3 can't: then the device takes the packet.

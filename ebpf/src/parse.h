@@ -67,7 +67,17 @@ struct packet {
 	bool later; /* a fragment without a transport header */
 	bool options; /* IPv4 options or an IPv6 routing header */
 	bool whole; /* nobody on the way may fragment it */
+	bool translated; /* src, dst or a port is another than it came with */
+	/* What it came with, if it was translated; otherwise not even zero. */
+	struct tuple came;
 };
+
+/* see starts a packet's record. */
+static __always_inline void see(struct packet *pkt, enum direction direction)
+{
+	__builtin_memset(pkt, 0, offsetof(struct packet, came));
+	pkt->direction = direction;
+}
 
 static __always_inline bool addr_equal(const struct addr *a, const struct addr *b)
 {

@@ -65,6 +65,18 @@ static __always_inline __u32 l4_check_offset(const struct packet *pkt, __u64 *fl
 	}
 }
 
+/* remember_ends keeps what the packet came with, before the first change. */
+static __always_inline void remember_ends(struct packet *pkt)
+{
+	if (pkt->translated)
+		return;
+	pkt->translated = true;
+	pkt->came.src = pkt->src;
+	pkt->came.dst = pkt->dst;
+	pkt->came.sport = pkt->sport;
+	pkt->came.dport = pkt->dport;
+}
+
 /* set_addr replaces the packet's source or destination address in the IP
  * header and in the transport checksum. The mapped form makes the difference
  * of two IPv4 addresses the same as that of their 16 bytes.
@@ -76,6 +88,7 @@ static __always_inline int set_addr(struct __sk_buff *skb, struct packet *pkt, e
 	__u32 check = l4_check_offset(pkt, &flags);
 	__s64 diff = bpf_csum_diff((__be32 *)from->b, 16, (__be32 *)to->b, 16, 0);
 
+	remember_ends(pkt);
 	if (diff < 0)
 		return -1;
 	if (check && bpf_l4_csum_replace(skb, check, 0, diff, BPF_F_PSEUDO_HDR | flags))
@@ -95,6 +108,7 @@ static __always_inline int set_port(struct __sk_buff *skb, struct packet *pkt, e
 
 	if (*from == to || !check)
 		return 0;
+	remember_ends(pkt);
 	if (bpf_l4_csum_replace(skb, check, *from, to, flags | sizeof(to)))
 		return -1;
 	*from = to;

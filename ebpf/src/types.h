@@ -291,20 +291,38 @@ struct counter {
 	__u64 bytes;
 };
 
+/* Whose packets were dropped, where and why. Bounded by what exists on the node:
+ * nothing that is written in a packet alone becomes part of a key.
+ */
+struct drop_key {
+	__u32 ifindex; /* whose program dropped them; 0: devices that are gone */
+	__u32 vni; /* 0: of no VPC that is here */
+	enum reason reason;
+	enum direction direction;
+};
+
+/* The two ends of a flow. */
+struct tuple {
+	struct addr src;
+	struct addr dst;
+	__be16 sport;
+	__be16 dport;
+};
+
 /* One dropped packet, as far as it had been parsed. */
 struct drop_event {
 	__u64 time; /* ns, monotonic clock */
-	struct addr src;
-	struct addr dst;
-	__u32 vni;
+	struct tuple came; /* as the packet came to the program */
+	struct tuple went; /* as it was translated at the shadow door; zero: it was not */
+	struct addr outer_src; /* of a packet from the tunnel, otherwise zero */
+	struct addr outer_dst;
+	__u32 vni; /* as on the wire, when it came from the tunnel */
 	__u32 ifindex;
 	enum reason reason;
 	enum direction direction;
 	enum mark mark;
-	__be16 sport;
-	__be16 dport;
 	__u8 proto;
-	__u8 pad[7];
+	__u8 pad[3];
 };
 
 #endif

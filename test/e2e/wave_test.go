@@ -54,7 +54,7 @@ func (e *env) mapRows(ctx context.Context, t *testing.T, node string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.Lab.ExecInPod(ctx, cluster.SystemNamespace, daemon.Name, "", "aliothctl", "map", "dump")
+	out, err := e.Lab.ExecInPod(ctx, cluster.SystemNamespace, daemon.Name, "", "aliothctl", "map", "dump", "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

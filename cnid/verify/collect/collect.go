@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/remote"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -50,11 +51,13 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make API client: %w", err)
 	}
-	exec, err := newExecutor(config)
+	exec, err := remote.NewExecutor(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{api: api, namespace: namespace, ask: exec.dump}, nil
+	return &Collector{api: api, namespace: namespace, ask: func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
+		return dump(ctx, exec, pod)
+	}}, nil
 }
 
 // Differences returns what differs at each of several readings, the last of

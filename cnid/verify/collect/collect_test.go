@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/remote"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -33,7 +34,7 @@ func node(name, system string) *corev1.Node {
 
 func daemon(on string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "alioth-cnid-" + on, Labels: daemonLabels()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "alioth-cnid-" + on, Labels: remote.Labels()},
 		Spec:       corev1.PodSpec{NodeName: on, HostNetwork: true},
 	}
 }

@@ -47,6 +47,21 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
   value: {{ .Values.apiServer.port | quote }}
 {{- end -}}
 
+{{/* Host of the address of /metrics; HOST_IP is the node's, see metricsEnv. */}}
+{{- define "alioth.metricsHost" -}}
+{{ ternary "[$(HOST_IP)]" "127.0.0.1" (eq .Values.metrics.listen "node") }}
+{{- end -}}
+
+{{/* The address of the node, for metricsHost. */}}
+{{- define "alioth.metricsEnv" -}}
+{{- if eq .Values.metrics.listen "node" }}
+- name: HOST_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.hostIP
+{{- end }}
+{{- end -}}
+
 {{/* Arguments that operator and daemon share. */}}
 {{- define "alioth.sharedArgs" -}}
 - --default-vpc={{ .Values.defaultVPC.name }}

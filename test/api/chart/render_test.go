@@ -257,3 +257,49 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 		t.Errorf("admission.warnings=false leaves %d policies of %d", len(left), len(policies))
 	}
 }
+
+func TestMetricsAndTheDashboardAreThereWhenAskedFor(t *testing.T) {
+	for kind, names := range map[string][]string{
+		"ServiceMonitor": {"alioth"}, "ConfigMap": {"alioth-dashboard"}, "Service": {"alioth-operator-metrics", "alioth-daemon-metrics"},
+	} {
+		before := rendered(t, kind)
+		after := rendered(t, kind, "--set", "metrics.listen=node,metrics.serviceMonitor.enabled=true,metrics.dashboard.enabled=true")
+		for _, name := range names {
+			if before[name] != nil || after[name] == nil {
+				t.Errorf("%s %s: there by default %t, when asked for %t", kind, name, before[name] != nil, after[name] != nil)
+			}
+		}
+	}
+	dashboard := rendered(t, "ConfigMap", "--set", "metrics.dashboard.enabled=true,metrics.dashboard.namespace=monitoring")["alioth-dashboard"]
+	text, _, err := unstructured.NestedString(dashboard.Object, "data", "alioth.json")
+	if err != nil || !json.Valid([]byte(text)) || dashboard.GetLabels()["grafana_dashboard"] != "1" || dashboard.GetNamespace() != "monitoring" {
+		t.Errorf("the dashboard is %v (%v)", dashboard, err)
+	}
+	if _, err := chart.New(t, root, nil).Template(t.Context(), "--set", "metrics.serviceMonitor.enabled=true"); err == nil || !strings.Contains(err.Error(), "metrics.listen=node") {
+		t.Errorf("a ServiceMonitor of what nobody reaches: %v", err)
+	}
+}
+
+func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
+	const node = "metrics.listen=node"
+	objects := rendered(t, "Deployment", "--set", node)
+	for name, set := range rendered(t, "DaemonSet", "--set", node) {
+		objects[name] = set
+	}
+	for name, object := range objects {
+		text, err := json.Marshal(object.Object)
+		if err != nil || !strings.Contains(string(text), `--metrics-addr=[$(HOST_IP)]:`) || !strings.Contains(string(text), `"name":"metrics"`) {
+			t.Errorf("%s does not serve metrics on its node's address (%v)", name, err)
+		}
+	}
+	var subjects []any
+	if binding := rendered(t, "ClusterRoleBinding", "--set", node)["alioth-metrics-auth"]; binding != nil {
+		subjects, _, _ = unstructured.NestedSlice(binding.Object, "subjects")
+	}
+	if len(subjects) != 2 || rendered(t, "ClusterRole", "--set", node)["alioth-metrics"] == nil {
+		t.Errorf("the right to ask is bound to %v", subjects)
+	}
+	if rendered(t, "ClusterRoleBinding")["alioth-metrics-auth"] != nil {
+		t.Error("a right is given that nobody needs")
+	}
+}

@@ -1,0 +1,164 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/remote"
+)
+
+// access is how a command reaches the cluster.
+type access struct{ kubeconfig, namespace string }
+
+func defaultAccess() access {
+	return access{kubeconfig: os.Getenv("KUBECONFIG"), namespace: "alioth-system"}
+}
+
+// addFlags adds the flags of every command that asks the API server.
+func (a *access) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&a.kubeconfig, "kubeconfig", a.kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
+	flags.StringVarP(&a.namespace, "namespace", "n", a.namespace, "namespace in which Alioth is installed")
+}
+
+// cluster reaches the daemons through the API server.
+type cluster struct {
+	api       client.Client
+	exec      *remote.Executor
+	namespace string
+}
+
+func (a *access) open() (*cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", a.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	exec, err := remote.NewExecutor(config)
+	if err != nil {
+		return nil, err
+	}
+	api, err := newClient(a.kubeconfig)
+	return &cluster{api: api, exec: exec, namespace: a.namespace}, err
+}
+
+func newClient(kubeconfig string) (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API kinds: %w", err)
+	}
+	// It would complain on standard error that nobody has set a log.
+	return client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
+}
+
+// daemons returns the daemon's pods by node: of all nodes, or of one.
+func (c *cluster) daemons(ctx context.Context, node string) (map[string]*corev1.Pod, error) {
+	pods, err := remote.Pods(ctx, c.api, c.namespace)
+	if err != nil || node == "" {
+		return pods, err
+	}
+	if pods[node] == nil {
+		return nil, fmt.Errorf("node %s has no pod of alioth-cnid in namespace %s", node, c.namespace)
+	}
+	return map[string]*corev1.Pod{node: pods[node]}, nil
+}
+
+// runOn runs aliothctl itself in the daemon's pod of a node.
+func (c *cluster) runOn(ctx context.Context, node string, out io.Writer, arguments ...string) error {
+	pods, err := c.daemons(ctx, node)
+	if err != nil {
+		return err
+	}
+	return c.exec.Run(ctx, pods[node], out, append([]string{"aliothctl"}, arguments...)...)
+}
+
+// onNode lets a command that speaks of the node on which it runs speak of another
+// one: there, the same command runs in the daemon's pod.
+func onNode(cmd *cobra.Command) {
+	var node string
+	reach, here := defaultAccess(), cmd.RunE
+	cmd.Flags().StringVar(&node, "node", node, "speak of this node, through the API server, instead of the one on which this runs")
+	reach.addFlags(cmd)
+	complete(cmd, &reach.kubeconfig)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if node == "" {
+			return here(cmd, args)
+		}
+		c, err := reach.open()
+		if err != nil {
+			return err
+		}
+		var words []string
+		for at := cmd; at.HasParent(); at = at.Parent() {
+			words = append(words, at.Name())
+		}
+		slices.Reverse(words)
+		if format := cmd.Flags().Lookup("output"); format != nil {
+			words = append(words, "--output="+format.Value.String())
+		}
+		return c.runOn(cmd.Context(), node, cmd.OutOrStdout(), words...)
+	}
+}
+
+// complete lets a shell complete the values of flags.
+func complete(cmd *cobra.Command, kubeconfig *string) {
+	formats := cobra.FixedCompletions([]cobra.Completion{asText, asJSON}, cobra.ShellCompDirectiveNoFileComp)
+	nodes := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		api, err := newClient(*kubeconfig)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var list corev1.NodeList
+		if err := api.List(cmd.Context(), &list); err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	for flag, values := range map[string]cobra.CompletionFunc{"output": formats, "node": nodes} {
+		if cmd.Flags().Lookup(flag) == nil {
+			continue
+		}
+		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+			panic(err) // it has been registered twice
+		}
+	}
+}
+
+// addFormat adds the flag that says how to print.
+func addFormat(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVarP(format, "output", "o", *format, "text or json")
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{asText, asJSON}, *format) {
+			return fmt.Errorf("--output %q: want %s or %s", *format, asText, asJSON)
+		}
+		if check != nil {
+			return check(cmd, args)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,251 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// daemon serves what a node's daemon would, and returns its socket.
+func daemon(t *testing.T, path string, handler http.Handler) string {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "cnid.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(path, handler)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return socket
+}
+
+// run runs aliothctl and returns what it printed.
+func run(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	cmd := newCommand()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(arguments)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func drop(vpc, pod, to string) nodestatus.Drop {
+	return nodestatus.Drop{
+		Time: time.Date(2026, 5, 1, 12, 3, 4, 0, time.Local), Node: "node1", VPC: vpc, Pod: pod, Direction: "from_pod",
+		Reason: "no_endpoint", Means: "nobody has it", Remedy: "look for it", Proto: "TCP",
+		Came: &nodestatus.Ends{
+			Src: nodestatus.End{IP: netip.MustParseAddr("10.10.1.10"), Port: 1000, Name: pod},
+			Dst: nodestatus.End{IP: netip.MustParseAddr("10.10.1.99"), Port: 80, Name: to},
+		},
+	}
+}
+
+func TestDropsAreFilteredAndPrinted(t *testing.T) {
+	socket := daemon(t, nodestatus.DropsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		last := drop("red", "shop/c", "")
+		last.Missed = 7
+		for _, d := range []nodestatus.Drop{drop("blue", "shop/a", ""), drop("blue", "shop/b", "shop/a"), last} {
+			if err := json.NewEncoder(w).Encode(d); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	missed := "(7 drops of node node1 came too fast and are not shown)\n"
+	line := func(vpc, pod, to string) string { return drop(vpc, pod, to).String() + "\n" }
+	for _, c := range []struct{ arguments, want string }{
+		{"", line("blue", "shop/a", "") + line("blue", "shop/b", "shop/a") + missed + line("red", "shop/c", "")},
+		{"--vpc=red", missed + line("red", "shop/c", "")},
+		{"--pod=shop/a", line("blue", "shop/a", "") + line("blue", "shop/b", "shop/a") + missed},
+		{"--pod=shop/z", missed},
+	} {
+		got, err := run(t, append([]string{"drops", "--local", "--socket", socket}, strings.Fields(c.arguments)...)...)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %v\n%swant\n%s", c.arguments, err, got, c.want)
+		}
+	}
+	want := "12:03:04.000 node1 VPC blue from pod shop/a: TCP 10.10.1.10:1000 (shop/a) > 10.10.1.99:80 dropped: nobody has it [no_endpoint]; look for it"
+	if got := drop("blue", "shop/a", "").String(); got != want {
+		t.Errorf("a line is\n%s, want\n%s", got, want)
+	}
+	text, err := run(t, "drops", "--local", "--socket", socket, "-o", "json", "--vpc", "red")
+	var read nodestatus.Drop
+	if err != nil || json.Unmarshal([]byte(text), &read) != nil || read.Pod != "shop/c" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+func TestATraceIsAskedAsPeopleWriteIt(t *testing.T) {
+	for _, c := range []struct {
+		pod, to, proto string
+		size           int
+		want, refused  string
+	}{
+		{"shop/a", "10.1.2.3:80", "", 0, "10.1.2.3:80 6", ""},
+		{"shop/a", "10.1.2.3:53", "UDP", 0, "10.1.2.3:53 17", ""},
+		{"shop/a", "10.1.2.3", "", 1400, "10.1.2.3:0 1", ""},
+		{"shop/a", "fd00::1", "", 0, "[fd00::1]:0 58", ""},
+		{"shop/a", "[fd00::1]:443", "", 0, "[fd00::1]:443 6", ""},
+		{"a", "10.1.2.3", "", 0, "", "want NAMESPACE/POD"},
+		{"shop/a", "10.1.2", "", 0, "", "want IP or IP:PORT"},
+		{"shop/a", "web:80", "", 0, "", "want IP or IP:PORT"},
+		{"shop/a", "10.1.2.3", "tcp", 0, "", "want a port"},
+		{"shop/a", "10.1.2.3:80", "icmp", 0, "", "want a port"},
+		{"shop/a", "10.1.2.3:80", "sctp", 0, "", "want tcp, udp or icmp"},
+		{"shop/a", "10.1.2.3", "", 1 << 20, "", "--size"},
+	} {
+		q, err := traceOptions{proto: c.proto, size: c.size}.question(c.pod, c.to)
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s %s: %v, want %q", c.to, c.proto, err, c.refused)
+			}
+		case err != nil || strings.Join([]string{q.To.String(), decimal(q.Proto)}, " ") != c.want || q.Size != c.size:
+			t.Errorf("%s %s: %+v, %v", c.to, c.proto, q, err)
+		}
+	}
+	for _, arguments := range [][]string{
+		{"trace", "shop/a"},
+		{"trace", "shop/a", "10.1.2.3", "--kubeconfig", "/nowhere"},
+		{"trace", "shop/a", "10.1.2.3", "-o", "yaml"},
+		{"drops", "--kubeconfig", "/nowhere"},
+		{"map", "dump", "--node", "node1", "--kubeconfig", "/nowhere"},
+	} {
+		if out, err := run(t, arguments...); err == nil || exitStatus(err) != 2 {
+			t.Errorf("%v: %v\n%s", arguments, err, out)
+		}
+	}
+	if exitStatus(errStopped) != 1 {
+		t.Error("a packet that stops is an answer, and no failure")
+	}
+}
+
+func decimal(n uint8) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+func TestAHopIsAskedOfTheDaemon(t *testing.T) {
+	socket := daemon(t, nodestatus.HopPath, nodestatus.HopHandler(func(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
+		if q.Pod == "" {
+			return nodestatus.Hop{}, errors.New("node1 has no such pod")
+		}
+		return nodestatus.Hop{Node: "node1", At: q.Pod}, nil
+	}))
+	out, err := run(t, "hop", "--socket", socket, `{"pod":"shop/a","to":"10.1.2.3:80"}`)
+	var hop nodestatus.Hop
+	if err != nil || json.Unmarshal([]byte(out), &hop) != nil || hop.At != "shop/a" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := run(t, "hop", "--socket", socket, `{"to":"10.1.2.3:80"}`); err == nil || err.Error() != "node1 has no such pod" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := run(t, "hop", "--socket", socket, `{"pod":1}`); err == nil {
+		t.Error("a question that is none was asked")
+	}
+}
+
+func TestMapsAreToldInWords(t *testing.T) {
+	held := contents{
+		State: datapath.State{
+			VPCs: []datapath.VPC{
+				{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.10.0.0/16")}},
+				{VNI: 1, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, EgressMasquerade: true, Default: true},
+			},
+			Subnets: []datapath.Subnet{{VNI: 20, Prefix: netip.MustParsePrefix("10.10.1.0/24")}},
+			Interfaces: []datapath.Interface{
+				{Ifindex: 7, VNI: 20, Addrs: []netip.Addr{netip.MustParseAddr("10.10.1.10")}, Shadow4: netip.MustParseAddr("169.254.64.2")},
+				{Ifindex: 8, VNI: 1, Node: true},
+			},
+			Addresses: []datapath.Address{
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.10"), Kind: datapath.Local, Ifindex: 7},
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.11"), Kind: datapath.Remote, Node: netip.MustParseAddr("192.0.2.2")},
+				{VNI: 1, IP: netip.MustParseAddr("10.244.0.7"), Kind: datapath.Local, Ifindex: 8},
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.1"), Kind: datapath.Gateway},
+			},
+			Nodes:  []netip.Addr{netip.MustParseAddr("192.0.2.2")},
+			Closed: []datapath.ClosedPrefix{{Prefix: netip.MustParsePrefix("10.96.0.0/16"), Class: datapath.ClosedService}},
+			Services: []datapath.Service{
+				{VIP: netip.MustParseAddr("10.96.0.10"), Port: 53, Proto: 17, Backends: []datapath.Backend{{IP: netip.MustParseAddr("10.244.0.9"), Port: 53}}},
+				{VIP: netip.MustParseAddr("10.96.0.1"), Port: 443, Proto: 6},
+			},
+			Probes: []datapath.ProbeTarget{{IP: netip.MustParseAddr("10.10.1.10"), Shadow: netip.MustParseAddr("169.254.64.2")}},
+		},
+		Connections: []datapath.Connection{{
+			VNI: 20, Ifindex: 7, Proto: 17, Pod: netip.MustParseAddrPort("10.10.1.10:4000"), Service: netip.MustParseAddrPort("10.96.0.10:53"),
+			Backend: netip.MustParseAddrPort("10.244.0.9:53"), LastSeen: 3 * time.Second, Answered: true,
+		}},
+	}
+	attachments := []journal.Record{{
+		Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
+		HostIfName: "alv1", Device: journal.Device{HostIfindex: 7},
+	}}
+	var out strings.Builder
+	if err := newWords(held, 8*time.Second, attachments).write(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"blue (VNI 20) 10.10.0.0/16 10.10.1.0/24 none",
+		"VNI 1 10.244.0.0/16 masqueraded yes",
+		"pod shop/a eth0 (alv1) blue (VNI 20) 10.10.1.10",
+		"blue (VNI 20) 10.10.1.10 here: pod shop/a eth0 (alv1)",
+		"blue (VNI 20) 10.10.1.11 on node 192.0.2.2",
+		"VNI 1 10.244.0.7 here: this node",
+		"10.10.1.1 a gateway",
+		"UDP 10.96.0.10:53 10.244.0.9:53",
+		"TCP 10.96.0.1:443 none is ready",
+		"pod shop/a eth0 (alv1) UDP 10.10.1.10:4000 10.96.0.10:53 10.244.0.9:53 open 5s",
+		"every VPC 10.96.0.0/16 services",
+		"10.10.1.10, probes 169.254.64.2",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
+	attachments := []journal.Record{{
+		Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
+		HostIfName: "alv1", Device: journal.Device{HostIfindex: 7},
+	}}
+	row := func(ifindex int, vni uint32, packets uint64) datapath.DropCounter {
+		return datapath.DropCounter{Counter: datapath.Counter{Direction: datapath.FromPod, Packets: packets}, Ifindex: ifindex, VNI: vni}
+	}
+	var out strings.Builder
+	if err := writeDropped(&out, []datapath.DropCounter{row(7, 20, 5), row(0, 20, 6), row(3, 0, 7)}, attachments); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"5 pod shop/a eth0 (alv1) blue (VNI 20) from pod", "6 interfaces that are gone blue (VNI 20) from pod", "7 device 3 none from pod",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := writeDropped(&out, nil, attachments); err != nil || out.Len() > 0 {
+		t.Errorf("of no drop it says %q, %v", out.String(), err)
+	}
+}

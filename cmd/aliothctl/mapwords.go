@@ -1,0 +1,179 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// contents is what a node's maps hold.
+type contents struct {
+	datapath.State
+	Connections []datapath.Connection
+}
+
+// words prints contents for people.
+type words struct {
+	contents
+	// now is of the clock that dates connections.
+	now time.Duration
+	// pods are the attachments of the node, by the index of their device, and
+	// vpcs the names of their VPCs; empty while no daemon answers.
+	pods map[int]journal.Record
+	vpcs map[uint32]string
+}
+
+func newWords(c contents, now time.Duration, attachments []journal.Record) words {
+	w := words{contents: c, now: now, pods: map[int]journal.Record{}, vpcs: map[uint32]string{}}
+	for _, rec := range attachments {
+		w.pods[rec.Device.HostIfindex], w.vpcs[rec.VNI] = rec, rec.VPC
+	}
+	return w
+}
+
+func (w words) write(out io.Writer) error {
+	for _, section := range []func(io.Writer){
+		w.writeVPCs, w.writeInterfaces, w.writeAddresses, w.writeNodes, w.writeServices, w.writeConnections, w.writeClosed, w.writeProbes,
+	} {
+		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		section(table)
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w words) vpc(vni uint32) string {
+	if name := w.vpcs[vni]; name != "" {
+		return fmt.Sprintf("%s (VNI %d)", name, vni)
+	}
+	return fmt.Sprintf("VNI %d", vni)
+}
+
+func (w words) device(ifindex int) string {
+	if rec, ok := w.pods[ifindex]; ok {
+		return fmt.Sprintf("pod %s %s (%s)", rec.Pod, rec.IfName, rec.HostIfName)
+	}
+	for _, i := range w.Interfaces {
+		if i.Ifindex == ifindex && i.Node {
+			return "this node"
+		}
+	}
+	return fmt.Sprintf("device %d", ifindex)
+}
+
+func (w words) writeVPCs(out io.Writer) {
+	fmt.Fprintf(out, "VPCs present on this node\nVPC\tRANGES\tSUBNETS\tEGRESS\tDEFAULT\n")
+	for _, vpc := range w.VPCs {
+		var subnets []string
+		for _, subnet := range w.Subnets {
+			if subnet.VNI == vpc.VNI {
+				subnets = append(subnets, subnet.Prefix.String())
+			}
+		}
+		egress := map[bool]string{true: "masqueraded", false: "none"}[vpc.EgressMasquerade]
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", w.vpc(vpc.VNI), join(vpc.Prefixes), strings.Join(subnets, ","), egress, yes(vpc.Default))
+	}
+}
+
+func (w words) writeInterfaces(out io.Writer) {
+	fmt.Fprintf(out, "\nInterfaces\nOF\tVPC\tADDRESSES\tMAC\tSHADOWS\n")
+	for _, i := range w.Interfaces {
+		var shadows []netip.Addr
+		for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
+			if shadow.IsValid() {
+				shadows = append(shadows, shadow)
+			}
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", w.device(i.Ifindex), w.vpc(i.VNI), join(i.Addrs), i.MAC, join(shadows))
+	}
+}
+
+func (w words) writeAddresses(out io.Writer) {
+	fmt.Fprintf(out, "\nWhere addresses are\nVPC\tADDRESS\tIS\n")
+	for _, address := range w.Addresses {
+		where := "a gateway, answered here"
+		switch address.Kind {
+		case datapath.Local:
+			where = "here: " + w.device(address.Ifindex)
+		case datapath.Remote:
+			where = "on node " + address.Node.String()
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\n", w.vpc(address.VNI), address.IP, where)
+	}
+}
+
+func (w words) writeNodes(out io.Writer) {
+	fmt.Fprintf(out, "\nNodes from which tunnel packets are taken\n%s\n", join(w.Nodes))
+}
+
+func (w words) writeServices(out io.Writer) {
+	fmt.Fprintf(out, "\nServices that every VPC reaches\nSERVICE\tBACKENDS\n")
+	for _, service := range w.Services {
+		var backends []string
+		for _, backend := range service.Backends {
+			backends = append(backends, netip.AddrPortFrom(backend.IP, backend.Port).String())
+		}
+		if len(backends) == 0 {
+			backends = []string{"none is ready"}
+		}
+		fmt.Fprintf(out, "%s %s\t%s\n", nodestatus.Protocol(service.Proto), netip.AddrPortFrom(service.VIP, service.Port), strings.Join(backends, ","))
+	}
+}
+
+func (w words) writeConnections(out io.Writer) {
+	fmt.Fprintf(out, "\nConnections to them\nOF\tFROM\tTO\tBACKEND\tSTATE\tSILENT FOR\n")
+	for _, c := range w.Connections {
+		state := "open"
+		switch {
+		case c.Closed:
+			state = "closed"
+		case !c.Answered:
+			state = "not answered"
+		}
+		fmt.Fprintf(out, "%s\t%s %s\t%s\t%s\t%s\t%s\n", w.device(c.Ifindex), nodestatus.Protocol(c.Proto), c.Pod, c.Service, c.Backend, state,
+			max(0, w.now-c.LastSeen).Truncate(time.Second))
+	}
+}
+
+func (w words) writeClosed(out io.Writer) {
+	fmt.Fprintf(out, "\nWhere egress may not go, and exceptions\nFOR\tRANGE\tIS\n")
+	for _, closed := range w.Closed {
+		whom := "every VPC"
+		if closed.VNI != 0 {
+			whom = w.vpc(closed.VNI)
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\n", whom, closed.Prefix, closed.Class)
+	}
+}
+
+func (w words) writeProbes(out io.Writer) {
+	fmt.Fprintf(out, "\nConnects of the kubelet that go to a shadow\nTO\tGO TO\n")
+	for _, probe := range w.Probes {
+		fmt.Fprintf(out, "%s, probes\t%s\n", probe.IP, probe.Shadow)
+	}
+	for _, hook := range w.Hooks {
+		fmt.Fprintf(out, "%s, a lifecycle hook\t%s\n", netip.AddrPortFrom(hook.IP, hook.Port), hook.Shadow)
+	}
+}
+
+func join[T fmt.Stringer](list []T) string {
+	var texts []string
+	for _, item := range list {
+		texts = append(texts, item.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+func yes(is bool) string { return map[bool]string{true: "yes", false: ""}[is] }

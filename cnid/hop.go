@@ -1,0 +1,313 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// hops answers what this node would do with a packet. The verdict is always that
+// of the programs themselves (datapath.TryFromPod); what is looked up in the maps
+// beside it only explains it.
+type hops struct {
+	node   string
+	names  names
+	kernel *kernel
+	// warnings are what waits for a person on the node.
+	warnings func() []string
+}
+
+// arrival is a packet at the door of a program, and what the program made of it.
+type arrival struct {
+	at      string
+	vni     uint32
+	outcome datapath.Outcome
+	// before is the packet as it came, after as it left.
+	before, after datapath.Tuple
+	proto         uint8
+	state         datapath.State
+}
+
+func (h hops) answer(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
+	a, err := h.arrive(q)
+	if err != nil {
+		return nodestatus.Hop{}, err
+	}
+	hop := nodestatus.Hop{
+		Node: h.node, At: a.at, Reason: a.outcome.Reason.String(),
+		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, h.holderIn(a.vni)).String(),
+		Facts:  h.facts(a),
+	}
+	if a.outcome.Reason.Drop() {
+		hop.Dropped, hop.Does, hop.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
+		return hop, nil
+	}
+	return h.forwarded(hop, a, q)
+}
+
+func (h hops) holderIn(vni uint32) func(netip.Addr) string {
+	vpc := h.names.vpc(vni)
+	return func(ip netip.Addr) string { return h.names.holder(vpc, ip) }
+}
+
+// arrive runs the program at which a packet arrives.
+func (h hops) arrive(q nodestatus.Question) (a arrival, err error) {
+	if a.state, err = h.kernel.snapshot(); err != nil {
+		return a, err
+	}
+	var frame []byte
+	if q.Tunnel != nil {
+		frame, err = q.Tunnel.Frame, h.receive(&a, *q.Tunnel)
+	} else {
+		frame, err = h.send(&a, q)
+	}
+	if err != nil {
+		return a, err
+	}
+	var ok bool
+	if a.before, a.proto, ok = readFrame(frame); !ok {
+		return a, errors.New("the frame in the question is no IP packet")
+	}
+	a.after, _, _ = readFrame(a.outcome.Frame)
+	return a, nil
+}
+
+// receive lets a packet come from the tunnel.
+func (h hops) receive(a *arrival, in nodestatus.Tunnel) (err error) {
+	a.vni = in.VNI
+	a.at = fmt.Sprintf("from the tunnel, sent by %s for VPC %s", h.nodeName(in.From), h.vpcName(a.vni))
+	a.outcome, err = h.kernel.try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+		return path.TryFromTunnel(in.VNI, in.From, in.Frame)
+	})
+	return err
+}
+
+// send makes a packet and lets it come from an interface.
+func (h hops) send(a *arrival, q nodestatus.Question) (frame []byte, err error) {
+	from, at, err := h.sender(q, a.state)
+	if err != nil {
+		return nil, err
+	}
+	a.at, a.vni = at, from.VNI
+	packet := trialPacket{mac: from.MAC, to: q.To, proto: q.Proto, size: q.Size}
+	if packet.from, err = ownAddress(from, q.To.Addr()); err != nil {
+		return nil, fmt.Errorf("%s %w", at, err)
+	}
+	frame = packet.frame()
+	a.outcome, err = h.kernel.try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+		return path.TryFromPod(from.Ifindex, frame)
+	})
+	return frame, err
+}
+
+// sender finds the interface that is to send the packet.
+func (h hops) sender(q nodestatus.Question, state datapath.State) (from datapath.Interface, at string, err error) {
+	index, at := 0, "the node's interface in the default VPC"
+	if !q.Outgoing {
+		rec, err := h.attachment(q.Pod, q.Interface)
+		if err != nil {
+			return from, "", err
+		}
+		index = rec.Device.HostIfindex
+		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)
+	}
+	found := slices.IndexFunc(state.Interfaces, func(i datapath.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node })
+	if found < 0 {
+		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, h.node)
+	}
+	return state.Interfaces[found], at, nil
+}
+
+// attachment finds a pod's interface; without a name, the one made first.
+func (h hops) attachment(pod, name string) (journal.Record, error) {
+	for _, rec := range h.names.journal.Records() {
+		if rec.Pod.String() == pod && rec.Phase == journal.PhaseDone && (name == "" || rec.IfName == name) {
+			return rec, nil
+		}
+	}
+	if name != "" {
+		pod += " with an interface " + name
+	}
+	return journal.Record{}, fmt.Errorf("node %s has no pod %s: is it on the host's network, or still being made?", h.node, pod)
+}
+
+func ownAddress(from datapath.Interface, to netip.Addr) (netip.Addr, error) {
+	for _, ip := range from.Addrs {
+		if ip.Is4() == to.Is4() {
+			return ip, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("has no address of the family of %s", to)
+}
+
+// forwarded says where a packet goes that was not dropped.
+func (h hops) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (nodestatus.Hop, error) {
+	row := rowOf(a.state, a.vni, a.after.Dst)
+	switch a.outcome.Reason {
+	case datapath.ForwardedLocal:
+		hop.Does = "delivered to " + h.deviceName(row.Ifindex)
+	case datapath.ForwardedRemote:
+		hop.Does = "sent through the tunnel to " + h.nodeName(row.Node)
+		hop.NextNode = h.names.node(row.Node)
+		hop.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
+			VNI: a.vni, From: h.kernel.tunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
+		}}
+	case datapath.Replied:
+		hop.Does = "answered in place by the gateway"
+	case datapath.RepliedTooBig:
+		hop.Dropped, hop.Does = true, "too big for the way: the sender is told by ICMP to send smaller packets"
+	case datapath.ToStack:
+		return h.throughDoor(hop, a, q), nil
+	default:
+		return hop, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
+	}
+	return hop, nil
+}
+
+// throughDoor says what the host's rules do with a packet that left the VPC;
+// the mark that the program has set decides.
+func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) nodestatus.Hop {
+	hop.Facts = append(hop.Facts, fmt.Sprintf("the node knows the pod as %s", a.after.Src))
+	for _, warning := range h.warnings() {
+		hop.Facts = append(hop.Facts, "a warning on this node: "+warning)
+	}
+	to := netip.AddrPortFrom(a.after.Dst, a.after.Dport)
+	switch a.outcome.Mark {
+	case datapath.MarkShared:
+		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: h.names.holder(h.defaultVPC(a.state), to.Addr())}
+		hop.Does = fmt.Sprintf("let out to a backend of the shared service: %s", backend)
+		if h.inDefaultVPC(a.state, to.Addr()) {
+			hop.Next, hop.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, h.node
+		} else {
+			hop.Does += "; the node's own routes lead there"
+		}
+	case datapath.MarkEgress, datapath.MarkNode:
+		hop.Does = "let out of the VPC, masqueraded to the node's address; the node's own routes lead on"
+	default:
+		hop.Does = "handed to the node itself, which takes only answers to what it has asked"
+	}
+	return hop
+}
+
+func (h hops) defaultVPC(state datapath.State) string {
+	for _, vpc := range state.VPCs {
+		if vpc.Default {
+			return h.names.vpc(vpc.VNI)
+		}
+	}
+	return ""
+}
+
+func (h hops) inDefaultVPC(state datapath.State, ip netip.Addr) bool {
+	return slices.ContainsFunc(state.VPCs, func(vpc datapath.VPC) bool { return vpc.Default && within(vpc.Prefixes, ip) })
+}
+
+func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// rowOf looks up an address of a VPC; the zero value when there is none.
+func rowOf(state datapath.State, vni uint32, ip netip.Addr) datapath.Address {
+	at := slices.IndexFunc(state.Addresses, func(a datapath.Address) bool { return a.VNI == vni && a.IP == ip })
+	if at < 0 {
+		return datapath.Address{}
+	}
+	return state.Addresses[at]
+}
+
+func (h hops) vpcName(vni uint32) string {
+	if name := h.names.vpc(vni); name != "" {
+		return name
+	}
+	return fmt.Sprintf("with VNI %d, which is not here", vni)
+}
+
+func (h hops) nodeName(ip netip.Addr) string {
+	if name := h.names.node(ip); name != "" {
+		return fmt.Sprintf("node %s (%s)", name, ip)
+	}
+	return ip.String()
+}
+
+func (h hops) deviceName(ifindex int) string {
+	if rec, ok := h.names.device(ifindex); ok {
+		return fmt.Sprintf("pod %s, interface %s (%s on the node)", rec.Pod, rec.IfName, rec.HostIfName)
+	}
+	return "the node's own interface in the default VPC"
+}
+
+// facts are what the maps say about the destination, in the order in which the
+// programs look.
+func (h hops) facts(a arrival) []string {
+	dst := a.before.Dst
+	switch row := rowOf(a.state, a.vni, dst); row.Kind {
+	case datapath.Local:
+		return []string{fmt.Sprintf("address table: %s is on this node, at %s", dst, h.deviceName(row.Ifindex))}
+	case datapath.Remote:
+		return []string{fmt.Sprintf("address table: %s is on %s", dst, h.nodeName(row.Node))}
+	case datapath.Gateway:
+		return []string{fmt.Sprintf("address table: %s is a gateway", dst)}
+	}
+	facts := []string{fmt.Sprintf("address table: VPC %s has no %s", h.vpcName(a.vni), dst)}
+	for _, subnet := range a.state.Subnets {
+		if subnet.VNI == a.vni && subnet.Prefix.Contains(dst) {
+			return append(facts, fmt.Sprintf("subnet %s would have it", subnet.Prefix))
+		}
+	}
+	for _, vpc := range a.state.VPCs {
+		if vpc.VNI == a.vni && within(vpc.Prefixes, dst) {
+			return append(facts, "the VPC's ranges have it, but no subnet")
+		}
+	}
+	return append(facts, h.outsideFacts(a)...)
+}
+
+// outsideFacts are about a destination that the VPC does not have.
+func (h hops) outsideFacts(a arrival) (facts []string) {
+	dst := a.before.Dst
+	ports := 0
+	for _, service := range a.state.Services {
+		if service.VIP != dst {
+			continue
+		}
+		ports++
+		facts = append(facts, fmt.Sprintf("shared service %s: port %d/%s, backends: %d", h.names.service(dst), service.Port,
+			nodestatus.Protocol(service.Proto), len(service.Backends)))
+	}
+	if ports > 0 {
+		return facts
+	}
+	for _, vpc := range a.state.VPCs {
+		if vpc.VNI == a.vni {
+			egress := map[bool]string{true: "Masquerade", false: "None"}[vpc.EgressMasquerade]
+			facts = append(facts, "the VPC does not have it; its egress: "+egress)
+		}
+	}
+	for _, scope := range []uint32{0, a.vni} {
+		if entry, ok := longestEntry(a.state.Closed, scope, dst); ok {
+			whose := map[bool]string{true: "every VPC", false: "this VPC"}[scope == 0]
+			facts = append(facts, fmt.Sprintf("egress list of %s: %s is %s", whose, entry.Prefix, entry.Class))
+		}
+	}
+	return facts
+}
+
+// longestEntry finds what the egress list of a VPC, or with VNI 0 that of every
+// VPC, says of a destination.
+func longestEntry(list []datapath.ClosedPrefix, vni uint32, dst netip.Addr) (found datapath.ClosedPrefix, ok bool) {
+	for _, entry := range list {
+		if entry.VNI == vni && entry.Prefix.Contains(dst) && (!ok || entry.Prefix.Bits() > found.Prefix.Bits()) {
+			found, ok = entry, true
+		}
+	}
+	return found, ok
+}

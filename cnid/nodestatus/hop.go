@@ -1,0 +1,104 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+)
+
+// HopPath is where the daemon's socket answers the POST of a Question with a Hop.
+const HopPath = "/hop/v1"
+
+// Question is a packet that arrives at one of a node's programs. Pod, Outgoing
+// or Tunnel says where.
+type Question struct {
+	// Pod sends it, in the form namespace/name, by the interface of that name;
+	// the pod's first, when it is empty.
+	Pod       string `json:"pod,omitempty"`
+	Interface string `json:"interface,omitempty"`
+	// Outgoing: the node itself sends it into the default VPC.
+	Outgoing bool `json:"outgoing,omitempty"`
+	// Tunnel: another node has sent it.
+	Tunnel *Tunnel `json:"tunnel,omitempty"`
+	// To is the destination; Proto an IP protocol number: TCP (an opening), UDP,
+	// ICMP or ICMPv6 (an echo request). Size is that of the IP packet in bytes;
+	// what the headers need at least. Not for Tunnel.
+	To    netip.AddrPort `json:"to"`
+	Proto uint8          `json:"proto,omitempty"`
+	Size  int            `json:"size,omitempty"`
+}
+
+// Tunnel is a packet on its way between two nodes.
+type Tunnel struct {
+	VNI uint32 `json:"vni"`
+	// From is the address of the sending node.
+	From netip.Addr `json:"from"`
+	// Frame begins with the inner Ethernet header.
+	Frame []byte `json:"frame"`
+}
+
+// Hop is what one node's programs would do with a packet.
+type Hop struct {
+	Node string `json:"node"`
+	// At says where the packet came to a program, and which packet it was.
+	At     string `json:"at"`
+	Packet string `json:"packet,omitempty"`
+	// Facts are what the maps say that bears on it.
+	Facts []string `json:"facts,omitempty"`
+	// Reason is the program's, as in metrics; Does says it in words.
+	Reason string `json:"reason"`
+	Does   string `json:"does"`
+	// Dropped: here it ends, and Remedy says what to do, if there is something.
+	Dropped bool   `json:"dropped,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Next is the question for the next hop, which NextNode has to answer; none:
+	// the packet has arrived, or has left what Alioth decides about.
+	Next     *Question `json:"next,omitempty"`
+	NextNode string    `json:"nextNode,omitempty"`
+}
+
+// FetchHop asks the daemon behind a socket what it would do with a packet.
+func FetchHop(ctx context.Context, socket string, q Question) (hop Hop, err error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return hop, fmt.Errorf("ask alioth-cnid: %w", err)
+	}
+	response, err := ask(ctx, socket, http.MethodPost, HopPath, bytes.NewReader(body))
+	if err != nil {
+		return hop, err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&hop); err != nil {
+		return hop, fmt.Errorf("read answer of alioth-cnid: %w", err)
+	}
+	return hop, nil
+}
+
+// HopHandler serves what answer returns; its error is told to who asked.
+func HopHandler(answer func(context.Context, Question) (Hop, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q Question
+		if r.Method != http.MethodPost {
+			http.Error(w, "want POST", http.StatusMethodNotAllowed)
+			return
+		}
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q); err != nil {
+			http.Error(w, "read question: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		hop, err := answer(r.Context(), q)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		// An error means that nobody reads the answer.
+		_ = json.NewEncoder(w).Encode(hop)
+	})
+}

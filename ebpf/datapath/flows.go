@@ -1,0 +1,82 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// Connection is a flow of a pod to a shared service.
+type Connection struct {
+	VNI     uint32
+	Ifindex int
+	Proto   uint8
+	Pod     netip.AddrPort
+	// Service is the address that the pod sends to, Backend the one that gets it.
+	Service, Backend netip.AddrPort
+	// LastSeen is on the clock of MonotonicNow, with a resolution of a second.
+	LastSeen time.Duration
+	// Answered says that the backend has sent something, Closed that the flow has
+	// been reset or closed from both sides.
+	Answered, Closed bool
+}
+
+// Connections reads the table of flows to shared services, ordered by VPC, pod
+// and service. Halves of flows are left out.
+func (r *Reader) Connections() ([]Connection, error) {
+	entries, err := r.readConnections()
+	if err != nil {
+		return nil, err
+	}
+	var list []Connection
+	for _, f := range pairFlows(entries) {
+		if !f.hasForward || !f.hasReverse {
+			continue
+		}
+		list = append(list, Connection{
+			VNI: f.forward.Vni, Ifindex: int(f.ifindex), Proto: f.forward.Proto,
+			Pod:      netip.AddrPortFrom(cookedAddr(f.forward.Pod), networkOrder(f.forward.PodPort)),
+			Service:  netip.AddrPortFrom(cookedAddr(f.forward.Peer), networkOrder(f.forward.PeerPort)),
+			Backend:  netip.AddrPortFrom(cookedAddr(f.reverse.Peer), networkOrder(f.reverse.PeerPort)),
+			LastSeen: f.lastSeen, Answered: f.answered(), Closed: f.closed(),
+		})
+	}
+	slices.SortFunc(list, Connection.compare)
+	return list, nil
+}
+
+func (c Connection) compare(other Connection) int {
+	return cmp.Or(cmp.Compare(c.VNI, other.VNI), c.Pod.Compare(other.Pod), c.Service.Compare(other.Service), cmp.Compare(c.Proto, other.Proto))
+}
+
+// readConnections copies the table while programs change it. Lookups in
+// batches see each bucket as a whole, so no lasting entry is missed.
+func (r *Reader) readConnections() (map[aliothConnKey]aliothConn, error) {
+	const batch = 4096
+	var (
+		entries = map[aliothConnKey]aliothConn{}
+		keys    = make([]aliothConnKey, batch)
+		rows    = make([]aliothConn, batch)
+		cursor  ebpf.MapBatchCursor
+	)
+	for {
+		n, err := r.maps[connectionsMap].BatchLookup(&cursor, keys, rows, nil)
+		for i := range n {
+			entries[keys[i]] = rows[i]
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read connections: %w", err)
+		}
+	}
+}

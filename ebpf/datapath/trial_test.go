@@ -1,0 +1,195 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/google/go-cmp/cmp"
+)
+
+// traces is what the maps hold, row by row, of every map that a packet may leave
+// something in.
+type traces struct {
+	Counters, Drops map[string]uint64
+	Rows            map[string]map[string]string
+}
+
+func (w *world) traces(t *testing.T) traces {
+	t.Helper()
+	left := traces{Counters: counts(t, w.Datapath), Drops: whose(t, w.Datapath), Rows: map[string]map[string]string{}}
+	for name, m := range byName(w.objects) {
+		switch m.Type() {
+		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash:
+			continue // counted, or looked at by a test of its own
+		}
+		rows := map[string]string{}
+		var key, value []byte
+		iter := m.Iterate()
+		for iter.Next(&key, &value) {
+			rows[string(key)] = string(value)
+		}
+		if err := iter.Err(); err != nil {
+			t.Fatalf("read map %s: %v", name, err)
+		}
+		left.Rows[name] = rows
+	}
+	return left
+}
+
+// trial makes one, which takes long, to be asked by all of the test.
+func (w *world) trial(t *testing.T) *trial {
+	t.Helper()
+	if w.asked != nil {
+		return w.asked
+	}
+	trial, err := w.newTrial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trial.close)
+	w.asked = trial
+	return trial
+}
+
+// forgetFlows makes a trial that has been asked before like a new one.
+func forgetFlows(t *testing.T, trial *trial) {
+	t.Helper()
+	entries := map[aliothConnKey]aliothConn{}
+	if err := readMap(trial.Connections, entries); err != nil {
+		t.Fatal(err)
+	}
+	for key := range entries {
+		if err := trial.Connections.Delete(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkTrial compares a trial of a packet from a pod with what the table says
+// of the real program, and makes sure that it leaves no trace. What depends on
+// a flow that is there, a trial can't know.
+func (w *world) checkTrial(t *testing.T, trial *trial, c verdictCase) {
+	t.Helper()
+	forgetFlows(t, trial)
+	before := w.traces(t)
+	outcome, err := w.tryFromPod(trial, c.device, c.in)
+	if err != nil {
+		t.Fatalf("trial: %v", err)
+	}
+	if d := cmp.Diff(before, w.traces(t)); d != "" {
+		t.Errorf("a trial leaves traces (-before +after):\n%s", d)
+	}
+	if len(before.Rows[connectionsMap]) > 0 {
+		return
+	}
+	if d := cmp.Diff(c.counts, one("from_pod/"+outcome.Reason.String())); d != "" {
+		t.Errorf("trial (-table +trial):\n%s", d)
+	}
+	if outcome.Mark != c.mark {
+		t.Errorf("trial: mark is %#x, want %#x", outcome.Mark, c.mark)
+	}
+	want := c.out
+	if want == nil {
+		want = c.in
+	}
+	if !bytes.Equal(outcome.Frame, want) {
+		t.Errorf("trial: packet out is\n%x, want\n%x", outcome.Frame, want)
+	}
+}
+
+func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
+	w := newWorld(t)
+	trial := w.trial(t)
+	inner := func(mutate func(*frame)) []byte {
+		f := frame{
+			EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"), L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN},
+		}
+		mutate(&f)
+		return f.bytes()
+	}
+	for name, c := range map[string]struct {
+		vni  uint32
+		node netip.Addr
+		in   []byte
+		want string
+	}{
+		"to a pod":                  {vniRed, ip("192.0.2.2"), inner(unchanged), "forwarded_local"},
+		"over IPv6":                 {vniRed, ip("2001:db8::2"), inner(unchanged), "forwarded_local"},
+		"from no node":              {vniRed, ip("192.0.2.66"), inner(unchanged), "unknown_node"},
+		"of no VPC":                 {999, ip("192.0.2.2"), inner(unchanged), "unknown_vni"},
+		"to nobody":                 {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint"},
+		"under a local pod's":       {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_local"},
+		"to a pod that has moved":   {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.20") }), "not_here"},
+		"to a group":                {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("224.0.0.1") }), "tunnel_flood"},
+		"to a pod of the other VPC": {vniBlue, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.11") }), "no_subnet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enter(t, w.ns)
+			before := w.traces(t)
+			outcome, err := trial.run(tunnelledTo(t, trial.FromTunnel, c.vni, c.node), w.podA, c.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(before, w.traces(t)); d != "" {
+				t.Errorf("a trial leaves traces (-before +after):\n%s", d)
+			}
+			real := counts(t, w.Datapath)
+			run(t, tunnelled(t, w, c.vni, c.node), w.podA, c.in)
+			if d := cmp.Diff(one("from_tunnel/"+c.want), added(real, counts(t, w.Datapath))); d != "" {
+				t.Errorf("program (-want +got):\n%s", d)
+			}
+			if outcome.Reason.String() != c.want {
+				t.Errorf("trial: %s, want %s", outcome.Reason, c.want)
+			}
+		})
+	}
+}
+
+func TestATrialIsThereForOnePacket(t *testing.T) {
+	w := newWorld(t)
+	outcome, err := w.TryFromPod(w.podA, fromA(unchanged).bytes())
+	if err != nil || outcome.Reason.String() != "forwarded_local" {
+		t.Errorf("from a pod: %v, %v", outcome.Reason, err)
+	}
+	arrives := frame{EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2}}
+	outcome, err = w.TryFromTunnel(vniRed, ip("192.0.2.2"), arrives.bytes())
+	if err != nil || outcome.Reason.String() != "forwarded_local" {
+		t.Errorf("from another node: %v, %v", outcome.Reason, err)
+	}
+}
+
+func TestATrialOfAFlowIsAboutANewOne(t *testing.T) {
+	w := newWorld(t) // with a share of 2
+	trial := w.trial(t)
+	query := func(port uint16) []byte { return ask(udp{Sport: port, Dport: 53}).bytes() }
+	try := func(in []byte) string {
+		t.Helper()
+		outcome, err := w.tryFromPod(trial, w.podA, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome.Reason.String()
+	}
+	for _, port := range []uint16{1001, 1002} {
+		if got := try(query(2000)); got != "to_stack" {
+			t.Errorf("with room for a flow: %s", got)
+		}
+		run(t, w.objects.AliothFromPod, w.podA, query(port))
+	}
+	if got := try(query(2001)); got != "conn_limit" {
+		t.Errorf("when the share is used up: %s, want conn_limit", got)
+	}
+	drops, err := w.Drops()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer drops.Close()
+	if n := drops.ring.AvailableBytes(); n != 0 {
+		t.Errorf("trials have reported %d bytes of drops", n)
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+// explanation is what people are told about a reason: what has happened, and
+// what they can do about it; "" where there is nothing to do.
+type explanation struct{ means, remedy string }
+
+// Remedies that several reasons share.
+const (
+	tellUs    = "this should not happen: run aliothctl verify, and report it"
+	ownSource = "nothing, if the pod runs virtual machines or containers of its own: they need addresses from Alioth; otherwise find out what the pod does"
+	useName   = "send to the pods or services themselves: nothing is flooded in a VPC"
+	plainTCP  = "use TCP, UDP, SCTP or ICMP outside the VPC"
+)
+
+// explanations has one for every drop. docs/reasons.md repeats them, and a test
+// compares the two.
+var explanations = [aliothReasonREASON_LEN]explanation{
+	aliothReasonDROP_UNKNOWN_INTERFACE: {"the device belongs to no pod any more, or not yet", "nothing, if it passes; otherwise run aliothctl verify"},
+	aliothReasonDROP_VLAN:              {"the frame has a VLAN tag", "send without a tag: a pod's interface is in one VPC only"},
+	aliothReasonDROP_ETHERTYPE:         {"the frame is neither IPv4, IPv6 nor ARP", "use IP"},
+	aliothReasonDROP_BAD_HEADER:        {"a header is cut off or contradicts itself", "look for a broken sender with tcpdump in the pod"},
+	aliothReasonDROP_EXTENSION_HEADERS: {"more than six IPv6 extension headers", "send fewer"},
+
+	aliothReasonDROP_SPOOFED_MAC:   {"the sender's Ethernet address is not the interface's own", ownSource},
+	aliothReasonDROP_SPOOFED_IP:    {"the sender's IP address is not the interface's own", ownSource},
+	aliothReasonDROP_SPOOFED_LOCAL: {"another node sent it under an address of a pod of this node", "look for two pods with one address: run aliothctl verify"},
+
+	aliothReasonDROP_ARP_OWN:             {"the pod asks who has its own address; nobody else can have it", ""},
+	aliothReasonDROP_ARP_OTHER:           {"ARP, but no request", ""},
+	aliothReasonDROP_ND_OWN:              {"the pod asks who has its own address; nobody else can have it", ""},
+	aliothReasonDROP_ND_OTHER:            {"neighbour discovery, but no solicitation", ""},
+	aliothReasonDROP_ROUTER_SOLICITATION: {"the pod looks for a router; its routes are set already", ""},
+	aliothReasonDROP_MLD:                 {"the pod announces its multicast groups; there are none", ""},
+	aliothReasonDROP_MULTICAST:           {"sent to a multicast group", useName},
+	aliothReasonDROP_BROADCAST:           {"sent to everybody", useName},
+
+	aliothReasonDROP_GATEWAY_CLOSED: {"a gateway answers echo requests only", "send to a pod or a service instead"},
+	aliothReasonDROP_NO_ENDPOINT:    {"nobody in the VPC has this address", "check that the pod runs: kubectl get pods -A -o wide, kubectl get addresses"},
+	aliothReasonDROP_NO_SUBNET:      {"no subnet of the VPC has this address", "check the address; another VPC can't be reached by design"},
+	aliothReasonDROP_NO_INTERFACE:   {"the pod's interface is gone", "nothing, if the pod is ending; otherwise run aliothctl verify"},
+	aliothReasonDROP_VNI_MISMATCH:   {"the address leads to an interface of another VPC", tellUs},
+	aliothReasonDROP_NOT_HERE:       {"the sending node takes this node for the receiver's, which it is not", "nothing, if the pod has just moved; otherwise run aliothctl verify"},
+	aliothReasonDROP_NODE_OUTSIDE:   {"the node sent it into the default VPC, which does not have the address", "check the node's routes"},
+
+	aliothReasonDROP_TOO_BIG: {"it does not fit the way, and the sender is not told, or was told a moment ago", "give the pods' interfaces the MTU that aliothctl status names: recreate them"},
+
+	aliothReasonDROP_NO_SHADOW:     {"the interface has no way out of its VPC in this family", "give the VPC a range of the family, or set the chart's shadowCIDRs for it"},
+	aliothReasonDROP_NOT_SHADOW:    {"the node sent to something else than the pod's shadow; a pod's own address means nothing outside its VPC", "reach the pod from inside its VPC, by a probe, or by kubectl exec or port-forward"},
+	aliothReasonDROP_DOOR_CLOSED:   {"a pod may not open connections to its node", "use a Service, or a pod in the default VPC"},
+	aliothReasonDROP_DOOR_PROTOCOL: {"neither TCP, UDP, SCTP nor ICMP", plainTCP},
+	aliothReasonDROP_DOOR_FRAGMENT: {"a fragment to the node or to a shared service", "send packets that fit the pod's MTU"},
+	aliothReasonDROP_DOOR_OPTIONS:  {"IPv4 options or an IPv6 routing header, to outside the VPC", "send without them"},
+
+	aliothReasonDROP_SERVICE_PORT:  {"the service does not have this port", "kubectl get service shows its ports"},
+	aliothReasonDROP_SERVICE_ICMP:  {"a service's address does not answer ping", "connect to one of its ports"},
+	aliothReasonDROP_NO_BACKEND:    {"the service has no ready backend", "kubectl get endpointslices shows them"},
+	aliothReasonDROP_NO_CONNECTION: {"TCP to a service, but of no connection that is known", "open the connection anew; it was silent for hours, or its backend is gone"},
+	aliothReasonDROP_CONN_LIMIT:    {"the pod holds as many flows to shared services as it may", "let it reuse connections; --service-flows-per-pod of alioth-cnid is the limit"},
+	aliothReasonDROP_CONN_FULL:     {"the node's table of flows to shared services is full", "spread the pods over more nodes"},
+	aliothReasonDROP_CONN_CONFLICT: {"the same port already talks to this backend by way of another service", "nothing: the next attempt takes another port"},
+
+	aliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no way to the outside", "set spec.egress of the VPC to Masquerade, if its pods may leave it"},
+	aliothReasonDROP_EGRESS_SHADOW:      {"a shadow address; those mean something to the node only", "use the pod's own address, inside its VPC"},
+	aliothReasonDROP_EGRESS_NODE:        {"an address of a node, which is closed to tenants", "use a Service, or a pod in the default VPC"},
+	aliothReasonDROP_EGRESS_DEFAULT_VPC: {"an address of the default VPC, which is closed to other VPCs", "make what is wanted a shared service"},
+	aliothReasonDROP_EGRESS_SERVICE:     {"a service's address that this VPC does not have", "check the address; only shared services are reached from every VPC"},
+	aliothReasonDROP_EGRESS_LINK_LOCAL:  {"a link-local address, which means nothing outside its link", ""},
+	aliothReasonDROP_EGRESS_MULTICAST:   {"a multicast or reserved address", ""},
+	aliothReasonDROP_EGRESS_DENIED:      {"on the VPC's list of denied destinations", "take it off spec.egressDeny of the VPC, if its pods may go there"},
+	aliothReasonDROP_EGRESS_UNLISTED:    {"not on the VPC's list of allowed destinations", "add it to spec.egressAllow of the VPC"},
+	aliothReasonDROP_EGRESS_METADATA:    {"the cloud's metadata address, which is closed to this VPC", "add it to spec.egressAllow of the VPC, if its pods may know the node's credentials"},
+	aliothReasonDROP_EGRESS_TUNNEL_PORT: {"UDP to the tunnel's port, or a UDP fragment that hides its port", "use another port; send packets that fit the pod's MTU"},
+
+	aliothReasonDROP_NO_TUNNEL_KEY: {"it came by the tunnel's device, but through no tunnel", "find out what sends into alioth_vxlan on the node"},
+	aliothReasonDROP_UNKNOWN_NODE:  {"tunnel traffic from an address that is no node's", "if it is a node: its Node object must list the address as InternalIP"},
+	aliothReasonDROP_UNKNOWN_VNI:   {"tunnel traffic for a VPC that has no pod on this node", "nothing, if its last pod has just gone; otherwise run aliothctl verify"},
+	aliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or group traffic came through the tunnel; no node sends that", "find out who sends it: the event names the node"},
+
+	aliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
+}
+
+// Means says in words what has happened to a dropped packet; "" for a reason
+// that is no drop.
+func (r Reason) Means() string { return r.explanation().means }
+
+// Remedy says in words what can be done about it; "" where nothing has to be.
+func (r Reason) Remedy() string { return r.explanation().remedy }
+
+func (r Reason) explanation() explanation {
+	if uint64(r) < uint64(len(explanations)) {
+		return explanations[r]
+	}
+	return explanation{means: "a reason that this version of aliothctl does not know", remedy: "use the aliothctl of the daemon's release"}
+}

@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// aliothctl builds the program that people use.
+func aliothctl(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "aliothctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/aliothctl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build aliothctl: %v\n%s", err, out)
+	}
+	return path
+}
+
+// ctl runs aliothctl on the host, as people do; status 1 is an answer.
+func (e *env) ctl(t *testing.T, path string, arguments ...string) (out string, status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append(arguments, "--kubeconfig", e.Lab.Kubeconfig())...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status = exit.ExitCode()
+	}
+	if err != nil && status != 1 {
+		t.Fatalf("aliothctl %s: %v\n%s%s", strings.Join(arguments, " "), err, text, said.String())
+	}
+	return string(text), status
+}
+
+func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
+	e := start(t)
+	first, second := e.Nodes()
+	tenant, other := e.Tenant(t, stage.Overlapping("lost")), e.Tenant(t, scene.TenantSpec{
+		Name: "other", CIDRs: []string{"10.20.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.20.1.0/24"}}},
+	})
+	open := e.Tenant(t, scene.TenantSpec{
+		Name: "open", Egress: v1alpha1.EgressMasquerade,
+		CIDRs: []string{"10.30.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.30.1.0/24"}}},
+	})
+	asker, near, far := tenant.Pod("asker", scene.OnNode(first)), tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second))
+	foreign, goer := other.Pod("foreign", scene.OnNode(second)), open.Pod("goer", scene.OnNode(second))
+	e.Run(t, asker, near, far, foreign, goer)
+	program := aliothctl(t)
+
+	echo := func(ip netip.Addr) netip.AddrPort { return netip.AddrPortFrom(ip, report.PortEcho) }
+	for _, c := range []struct {
+		name    string
+		from    *corev1.Pod
+		to      netip.AddrPort
+		reasons string // the hops' reasons
+	}{
+		{"a pod of the VPC on the same node", asker, echo(scene.IP(near, false)), "forwarded_local"},
+		{"a pod of the VPC on another node", asker, echo(scene.IP(far, false)), "forwarded_remote forwarded_local"},
+		{"the same over IPv6", asker, echo(scene.IP(far, true)), "forwarded_remote forwarded_local"},
+		{"a pod of another VPC", asker, echo(scene.IP(foreign, false)), "egress_closed"},
+		{"an address that nobody has", asker, echo(netip.MustParseAddr("10.10.1.200")), "no_endpoint"},
+		{"the outside, without egress", asker, echo(netip.MustParseAddr("203.0.113.1")), "egress_closed"},
+		{"a node, with egress", goer, echo(e.Lab.Nodes()[0].IPv4), "egress_node"},
+		{"the API by its service", asker, netip.MustParseAddrPort("10.96.0.1:443"), "to_stack"},
+		{"a port that the service lacks", asker, netip.MustParseAddrPort("10.96.0.1:444"), "service_port"},
+		{"cluster DNS, on whatever node it runs", asker, netip.MustParseAddrPort("10.96.0.10:53"), "to_stack forwarded_"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := c.from.Namespace + "/" + c.from.Name
+			text, status := e.ctl(t, program, "trace", pod, c.to.String(), "-o", "json")
+			var hops []nodestatus.Hop
+			if err := json.Unmarshal([]byte(text), &hops); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			var reasons []string
+			for _, hop := range hops {
+				reasons = append(reasons, hop.Reason)
+			}
+			if got := strings.Join(reasons, " "); got != c.reasons && (!strings.HasSuffix(c.reasons, "_") || !strings.HasPrefix(got, c.reasons)) {
+				t.Errorf("the trace says %s, want %s\n%s", got, c.reasons, text)
+			}
+			target := scene.TargetPort("connect", c.to.Addr(), c.to.Port())
+			wait := silenceTime
+			if status == 0 {
+				wait = answerTime
+			}
+			connected := e.connects(t, c.from, target, wait)
+			if connected != (status == 0) {
+				t.Errorf("connected: %t; the trace ends with status %d\n%s", connected, status, text)
+			}
+			if !connected {
+				e.expectDrop(t, program, c.from, c.to, hops[len(hops)-1].Reason)
+			}
+		})
+	}
+	t.Run("status and maps of a node name the pod", func(t *testing.T) {
+		for _, command := range [][]string{{"status"}, {"map", "dump"}} {
+			text, _ := e.ctl(t, program, append(command, "--node", first)...)
+			if !strings.Contains(text, asker.Namespace+"/"+asker.Name) || !strings.Contains(text, tenant.VPC.Name) {
+				t.Errorf("%v:\n%s", command, text)
+			}
+		}
+	})
+}
+
+// connects tells whether a connection can be made from a pod.
+func (e *env) connects(t *testing.T, from *corev1.Pod, target string, wait time.Duration) bool {
+	t.Helper()
+	results, err := e.Ask(within(t, patience), from, wait, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(results) == 1 && results[0].OK
+}
+
+// expectDrop looks for the drop of a packet that was just sent.
+func (e *env) expectDrop(t *testing.T, program string, from *corev1.Pod, to netip.AddrPort, reason string) {
+	t.Helper()
+	pod := from.Namespace + "/" + from.Name
+	err := scene.Until(within(t, answerTime), "the drop to be shown", func(context.Context) (bool, string, error) {
+		text, _ := e.ctl(t, program, "drops", "--pod", pod, "-o", "json")
+		shown := false
+		err := nodestatus.DecodeDrops(strings.NewReader(text), func(drop nodestatus.Drop) error {
+			shown = shown || drop.Reason == reason && drop.Pod == pod && drop.VPC == from.Namespace && drop.Node == from.Spec.NodeName &&
+				drop.Came != nil && drop.Came.Dst.IP == to.Addr() && drop.Came.Dst.Port == to.Port()
+			return nil
+		})
+		return shown, text, err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
