@@ -157,11 +157,11 @@ func (t *trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 	if counted < 0 {
 		return Outcome{}, fmt.Errorf("run %s: it counted nothing", program)
 	}
-	out := options.DataOut
-	if outer := len(out) - len(frame); outer > 0 {
-		out = out[outer:]
+	outcome := Outcome{Reason: after[counted].Reason, Frame: options.DataOut, Mark: end.Mark & MarkMask}
+	if outer := len(outcome.Frame) - len(frame); outcome.Reason == ForwardedRemote && outer > 0 {
+		outcome.Frame = outcome.Frame[outer:]
 	}
-	return Outcome{Reason: after[counted].Reason, Frame: out, Mark: end.Mark & MarkMask}, nil
+	return outcome, nil
 }
 
 // maxHeadroom is more than the programs put in front of a packet.
