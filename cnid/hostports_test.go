@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/store"
+)
+
+// servesOnNode asks a port of the node and returns who answers.
+func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (string, error) {
+	t.Helper()
+	var name string
+	err := from.Do(func(ns.NetNS) error {
+		conn, err := net.DialTimeout("tcp", at, patience)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			return err
+		}
+		text, err := bufio.NewReader(conn).ReadString('\n')
+		name = strings.TrimSpace(text)
+		return err
+	})
+	return name, err
+}
+
+func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
+	l := newOutsideLab(t, func(s *script) {
+		s.vpc("green").EgressMasquerade = false
+		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
+		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "TCP", HostIP: wanAddrs[0], HostPort: 8081, Port: 80}}
+	})
+	l.attach(t)
+	l.green.serve(t)
+	l.grey.serve(t)
+	node := l.nodes[0]
+	ways := []struct {
+		name string
+		from ns.NetNS
+		at   string
+		want string
+	}{
+		{"from outside", l.host, "198.51.100.254:8080", "green"},
+		{"from outside, IPv6", l.host, "[2001:db8:1::254]:8080", "green"},
+		{"from the other node", l.nodes[1], "192.0.2.1:8080", "green"},
+		{"from the node itself", node, "192.0.2.1:8080", "green"},
+		{"from the node itself, IPv6", node, "[2001:db8::1]:8080", "green"},
+		{"by loopback", node, "127.0.0.1:8080", "green"},
+		{"at its one address", l.host, "198.51.100.254:8081", "grey"},
+		{"at another address than its own", l.nodes[1], "192.0.2.1:8081", ""},
+		{"from a pod of another tenant", l.grey, "198.51.100.254:8080", ""},
+	}
+	check := func(when string) {
+		for _, way := range ways {
+			got, err := l.servesOnNode(t, way.from, way.at)
+			for began := time.Now(); err != nil && way.want != "" && time.Since(began) < 20*time.Second; {
+				got, err = l.servesOnNode(t, way.from, way.at) // neighbours may still look for each other
+			}
+			if got != way.want || (err == nil) != (way.want != "") {
+				t.Errorf("%s, %s: answered by %q, error %v; want %q", when, way.name, got, err, way.want)
+			}
+		}
+	}
+	check("at first")
+	node.stop(unix.SIGKILL)
+	check("while the daemon is dead")
+	node.start(t)
+	check("after it started anew")
+	if err := l.cni(t, "DEL", l.green); err != nil {
+		t.Fatal(err)
+	}
+	for i := range ways {
+		if ways[i].want == "green" {
+			ways[i].want = ""
+		}
+	}
+	check("after DEL")
+}
+
+func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
+	l := newOutsideLab(t, func(s *script) {
+		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
+		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "UDP", HostPort: 4789, Port: 80}}
+	})
+	var listener net.Listener
+	testnet.In(t, l.nodes[0], func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":8080")
+		return err
+	})
+	defer listener.Close()
+	for pod, want := range map[*labPod]string{l.green: "itself listens there", l.grey: "the port of the tunnel"} {
+		if err := l.cni(t, "ADD", pod); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ADD of %s: %v, want %q", pod.name, err, want)
+		}
+	}
+	listener.Close()
+	if err := l.cni(t, "ADD", l.green); err != nil {
+		t.Errorf("once the port is free: %v", err)
+	}
+}
