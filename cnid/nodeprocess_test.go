@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,6 +202,8 @@ type machine struct {
 	cfg    Config
 	cgroup string
 	daemon *exec.Cmd
+	// program is the test binary that plays the daemon, where not this one.
+	program string
 	// input is the daemon's.
 	input  io.WriteCloser
 	script script
@@ -256,7 +259,7 @@ func newCgroup(t *testing.T) string {
 // process prepares the test binary to play a role on this machine.
 func (m *machine) process(t *testing.T, role string, variables ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(cmp.Or(m.program, os.Args[0]))
 	cmd.Env = append(append(os.Environ(), roleVariable+"="+role), variables...)
 	return cmd
 }

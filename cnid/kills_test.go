@@ -1,0 +1,186 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+)
+
+// kills is how often a daemon is killed, each of the two in turn.
+const kills = 50
+
+// tillKill bounds the time from a daemon's start to its end: from before it has
+// read its journal to when it has long been at work.
+const tillKill = 1500 * time.Millisecond
+
+// TestDaemonsAreKilledAtAnyMomentAndNobodyNotices: connections and datagrams
+// between nodes and on one go on, while pods come and go and their daemons are
+// killed, and afterwards everything is as the API says.
+func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
+	l := newLab(t)
+	for i := range 4 {
+		name := fmt.Sprint("churn", i)
+		l.addPod(t, &l.nodes[0].script, i%2, name, "blue", "blue1", false, fmt.Sprintf("10.10.1.%d/24", 30+i))
+	}
+	l.nodes[1].script = l.nodes[0].script
+	l.start(t)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var busy errgroup.Group
+	for _, ends := range [][2]string{{"b1", "b3"}, {"b1", "b2"}, {"r1", "r3"}} {
+		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		busy.Go(func() error { return stream(ctx, conn) })
+	}
+	for i := range 4 {
+		busy.Go(func() error { return l.comeAndGo(ctx, t, l.pods[fmt.Sprint("churn", i)]) })
+	}
+	lost := l.pods["b1"].sendNumbers(ctx, t, &busy, l.pods["b3"])
+
+	for i := range kills {
+		m := l.nodes[i%2]
+		time.Sleep(rand.N(tillKill)) // the moment is what the test is about
+		m.stop(unix.SIGKILL)
+		m.launch(t)
+	}
+	for _, m := range l.nodes {
+		m.awaitConflist(t)
+	}
+	stop()
+	if err := busy.Wait(); err != nil {
+		t.Error(err)
+	}
+	if n := lost(); n > kills {
+		t.Errorf("%d datagrams of a flow were lost in %d kills", n, kills)
+	} else {
+		t.Logf("%d datagrams were lost", n)
+	}
+	eventually(t, "the nodes hold what the API says", func() error {
+		var all []error
+		for _, difference := range l.differences(t) {
+			all = append(all, errors.New(difference.String()))
+		}
+		return errors.Join(all...)
+	})
+}
+
+// stream sends over a connection what is to come back, until ctx ends.
+func stream(ctx context.Context, conn net.Conn) error {
+	text, back := make([]byte, 16<<10), make([]byte, 16<<10)
+	for round := 0; ctx.Err() == nil; round++ {
+		for i := range text {
+			text[i] = byte(round + i)
+		}
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			return err
+		}
+		if _, err := conn.Write(text); err != nil {
+			return fmt.Errorf("connection from %s to %s, round %d: %w", conn.LocalAddr(), conn.RemoteAddr(), round, err)
+		}
+		if _, err := io.ReadFull(conn, back); err != nil || !slices.Equal(text, back) {
+			return fmt.Errorf("connection from %s to %s, round %d: other bytes came back, or none: %w", conn.LocalAddr(), conn.RemoteAddr(), round, err)
+		}
+	}
+	return nil
+}
+
+// comeAndGo attaches and detaches a pod until ctx ends, and leaves it attached.
+// As a container runtime would, it tries again what fails.
+func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
+	untilDone := func(command string) error {
+		for began := time.Now(); ; {
+			err := l.cni(t, command, pod)
+			if err == nil || time.Since(began) > time.Minute {
+				return err
+			}
+			// A sandbox whose network could not be made is removed.
+			_ = l.cni(t, "DEL", pod)
+		}
+	}
+	for {
+		if err := untilDone("ADD"); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if err := untilDone("DEL"); err != nil {
+			return err
+		}
+	}
+}
+
+// sendNumbers sends a numbered datagram each millisecond to another pod until
+// ctx ends. The function that it returns then tells how many got lost.
+func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.Group, to *labPod) (lost func() int) {
+	t.Helper()
+	const port = 7000
+	var receiver net.PacketConn
+	testnet.In(t, to.NetNS, func() (err error) {
+		receiver, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", fmt.Sprint(":", port))
+		return err
+	})
+	t.Cleanup(func() { receiver.Close() })
+	if err := receiver.(*net.UDPConn).SetReadBuffer(4 << 20); err != nil {
+		t.Fatal(err)
+	}
+	var sender net.Conn
+	err := p.Do(func(ns.NetNS) (err error) {
+		sender, err = net.Dial("udp", netip.AddrPortFrom(to.ip(true), port).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sender.Close() })
+	sent := uint64(0)
+	busy.Go(func() error {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
+			if _, err := sender.Write(binary.BigEndian.AppendUint64(nil, sent)); err != nil {
+				return fmt.Errorf("datagram %d: %w", sent, err)
+			}
+			sent++
+		}
+		return nil
+	})
+	seen := make(map[uint64]bool)
+	received := make(chan error, 1)
+	go func() {
+		number := make([]byte, 8)
+		for {
+			if _, _, err := receiver.ReadFrom(number); err != nil {
+				received <- err
+				return
+			}
+			seen[binary.BigEndian.Uint64(number)] = true
+		}
+	}()
+	return func() int {
+		// What is on its way arrives before this does.
+		if err := receiver.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		<-received
+		return int(sent) - len(seen)
+	}
+}
