@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,13 +91,26 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
+// shims is the folder of the plugin's binary; TestMain makes it.
+var shims string
+
+// shim builds the plugin when it is first needed.
+var shim = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(shims, PluginName)
+	out, err := exec.Command("go", "build", "-o", path, "github.com/alioth-net/alioth/cmd/alioth").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the plugin: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
 func buildShim(t *testing.T) string {
 	t.Helper()
-	shim := filepath.Join(t.TempDir(), PluginName)
-	if out, err := exec.Command("go", "build", "-o", shim, "github.com/alioth-net/alioth/cmd/alioth").CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
+	path, err := shim()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return shim
+	return path
 }
 
 func meta(uid string) store.Meta { return store.Meta{UID: uid, ResourceVersion: "1"} }

@@ -51,7 +51,17 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(server.Run(m))
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if shims, err = os.MkdirTemp("", "alioth-shim"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(shims)
+	return server.Run(m)
 }
 
 // script is what a node process is told: its configuration and the rows that
