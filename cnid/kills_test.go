@@ -46,14 +46,7 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var busy errgroup.Group
-	for _, ends := range [][2]string{{"b1", "b3"}, {"b1", "b2"}, {"r1", "r3"}} {
-		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		busy.Go(func() error { return stream(ctx, conn) })
-	}
+	l.stream(ctx, t, &busy)
 	for i := range 4 {
 		busy.Go(func() error { return l.comeAndGo(ctx, t, l.pods[fmt.Sprint("churn", i)]) })
 	}
@@ -86,8 +79,22 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	})
 }
 
-// stream sends over a connection what is to come back, until ctx ends.
-func stream(ctx context.Context, conn net.Conn) error {
+// stream keeps connections busy between nodes and on one, in two VPCs, until ctx
+// ends.
+func (l *lab) stream(ctx context.Context, t *testing.T, busy *errgroup.Group) {
+	t.Helper()
+	for _, ends := range [][2]string{{"b1", "b3"}, {"b1", "b2"}, {"r1", "r3"}} {
+		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		busy.Go(func() error { return echoes(ctx, conn) })
+	}
+}
+
+// echoes sends over a connection what is to come back, until ctx ends.
+func echoes(ctx context.Context, conn net.Conn) error {
 	text, back := make([]byte, 16<<10), make([]byte, 16<<10)
 	for round := 0; ctx.Err() == nil; round++ {
 		for i := range text {

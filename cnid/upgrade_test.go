@@ -29,14 +29,7 @@ func TestConnectionsOutliveAnUpgradeAndTheWayBack(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var busy errgroup.Group
-	for _, ends := range [][2]string{{"b1", "b3"}, {"b1", "b2"}, {"r1", "r3"}} {
-		conn, _, err := dialFrom(t, l.pods[ends[0]].NetNS, l.pods[ends[1]].ip(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		busy.Go(func() error { return stream(ctx, conn) })
-	}
+	l.stream(ctx, t, &busy)
 	lost := l.pods["b1"].sendNumbers(ctx, t, &busy, l.pods["b3"])
 	replaced := 0
 	for _, program := range []string{"", older, ""} {
