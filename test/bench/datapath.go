@@ -29,8 +29,12 @@ type path struct {
 	address netip.Addr
 }
 
-// datagramSize fills a frame of every path but for a few bytes.
-const datagramSize = 1300
+// Payloads of datagrams: one fills a frame of every path but for a few bytes,
+// the other leaves little to do but what every packet costs.
+const (
+	fullDatagram  = 1300
+	smallDatagram = 64
+)
 
 // measure is one way to measure a path.
 type measure func(ctx context.Context, p path, span time.Duration) (float64, error)
@@ -41,15 +45,23 @@ func stream(ctx context.Context, p path, span time.Duration) (float64, error) {
 	return result.BitsPerSecond / 1e9, err
 }
 
-func datagrams(ctx context.Context, p path, span time.Duration) (float64, error) {
-	var result report.Load
-	err := ask(ctx, p, &result, "load", "udp", at(p.address, report.PortSink), "--duration", span.String(), "--size", fmt.Sprint(datagramSize))
-	return result.PacketsPerSecond / 1e3, err
+func datagrams(size int) measure {
+	return func(ctx context.Context, p path, span time.Duration) (float64, error) {
+		var result report.Load
+		err := ask(ctx, p, &result, "load", "udp", at(p.address, report.PortSink), "--duration", span.String(), "--size", fmt.Sprint(size))
+		return result.PacketsPerSecond / 1e3, err
+	}
 }
 
 func roundTrip(ctx context.Context, p path, span time.Duration) (float64, error) {
 	var result report.Latency
 	err := ask(ctx, p, &result, "latency", at(p.address, report.PortRoundTrip), "--duration", span.String())
+	return float64(result.RTT.P50.Nanoseconds()) / 1e3, err
+}
+
+func echo(ctx context.Context, p path, span time.Duration) (float64, error) {
+	var result report.Latency
+	err := ask(ctx, p, &result, "echo-latency", p.address.String(), "--duration", span.String())
 	return float64(result.RTT.P50.Nanoseconds()) / 1e3, err
 }
 
@@ -70,6 +82,10 @@ type job struct {
 	row     *figures.Row
 	measure measure
 	paths   []path
+}
+
+func newJob(what, unit, format string, measure measure, paths []path, bars ...figures.Bar) job {
+	return job{&figures.Row{What: what, Unit: unit, Format: format, Subject: alioth, Bars: bars}, measure, paths}
 }
 
 // datapath measures rates and times between pods against the references.
@@ -159,19 +175,16 @@ func (b *bench) crossNode(ctx context.Context, refs *references, offload string,
 		return err
 	}
 	defer func() { err = errors.Join(err, b.setOffload(context.WithoutCancel(ctx), refs, "on")) }()
-	streamBars := []figures.Bar{{Reference: bridgePath, AtLeast: 1.05}, {Reference: underlayPath, AtLeast: 0.70}}
 	jobs := []job{
-		{&figures.Row{What: "TCP stream", Unit: "Gbit/s", Format: "%.2f", Subject: alioth, Bars: streamBars}, stream, paths},
-		{&figures.Row{
-			What: "UDP, 1300 bytes", Unit: "1000/s", Format: "%.0f", Subject: alioth,
-			Bars: []figures.Bar{{Reference: bridgePath}, {Reference: underlayPath}},
-		}, datagrams, paths},
+		newJob("TCP stream", "Gbit/s", "%.2f", stream, paths, figures.Bar{Reference: bridgePath, AtLeast: 1.15}, figures.Bar{Reference: underlayPath, AtLeast: 0.78}),
+		newJob(fmt.Sprintf("UDP, %d bytes", fullDatagram), "1000/s", "%.0f", datagrams(fullDatagram), paths, figures.Bar{Reference: bridgePath}, figures.Bar{Reference: underlayPath}),
 	}
-	if offload == "on" { // single bytes are not segmented
-		jobs = append(jobs, job{&figures.Row{
-			What: "TCP round trip p50", Unit: "us", Format: "%.1f", Subject: alioth,
-			Bars: []figures.Bar{{Reference: bridgePath, AtMost: 0.75}, {Reference: underlayPath}},
-		}, roundTrip, paths})
+	if offload == "on" { // small packets are not segmented
+		bars := []figures.Bar{{Reference: bridgePath, AtMost: 0.65}, {Reference: underlayPath}}
+		jobs = append(jobs,
+			newJob(fmt.Sprintf("UDP, %d bytes", smallDatagram), "1000/s", "%.0f", datagrams(smallDatagram), paths, figures.Bar{Reference: bridgePath, AtLeast: 1.2}, figures.Bar{Reference: underlayPath}),
+			newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, bars...), newJob("ping p50", "us", "%.1f", echo, paths, bars...),
+		)
 	}
 	if err := b.measureAll(ctx, "between nodes, offloads "+offload, jobs); err != nil {
 		return err
@@ -184,11 +197,12 @@ func (b *bench) crossNode(ctx context.Context, refs *references, offload string,
 }
 
 func (b *bench) sameNode(ctx context.Context, paths []path) error {
-	bars := []figures.Bar{{Reference: vethPath}}
+	plain, atMost := figures.Bar{Reference: vethPath}, figures.Bar{Reference: vethPath, AtMost: 1.1}
 	jobs := []job{
-		{&figures.Row{What: "TCP stream", Unit: "Gbit/s", Format: "%.2f", Subject: alioth, Bars: bars}, stream, paths},
-		{&figures.Row{What: "UDP, 1300 bytes", Unit: "1000/s", Format: "%.0f", Subject: alioth, Bars: bars}, datagrams, paths},
-		{&figures.Row{What: "TCP round trip p50", Unit: "us", Format: "%.1f", Subject: alioth, Bars: bars}, roundTrip, paths},
+		newJob("TCP stream", "Gbit/s", "%.2f", stream, paths, figures.Bar{Reference: vethPath, AtLeast: 0.95}),
+		newJob(fmt.Sprintf("UDP, %d bytes", fullDatagram), "1000/s", "%.0f", datagrams(fullDatagram), paths, plain),
+		newJob(fmt.Sprintf("UDP, %d bytes", smallDatagram), "1000/s", "%.0f", datagrams(smallDatagram), paths, plain),
+		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, atMost), newJob("ping p50", "us", "%.1f", echo, paths, atMost),
 	}
 	if err := b.measureAll(ctx, "on one node", jobs); err != nil {
 		return err

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,28 @@ func latencyCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			result, err := load.RoundTrip(command.Context(), args[0], duration)
+			if err != nil {
+				return err
+			}
+			return printJSON(command.OutOrStdout(), result)
+		},
+	}
+	command.Flags().DurationVar(&duration, "duration", 2*time.Second, "how long to go on")
+	return command
+}
+
+func echoCommand() *cobra.Command {
+	var duration time.Duration
+	command := &cobra.Command{
+		Use:   "echo-latency ADDRESS",
+		Short: "Send an ICMP echo request and wait for the reply, again and again, and print the rate and times",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			target, err := netip.ParseAddr(args[0])
+			if err != nil {
+				return fmt.Errorf("target: %w", err)
+			}
+			result, err := load.Echo(command.Context(), target, duration)
 			if err != nil {
 				return err
 			}

@@ -5,10 +5,13 @@ package load_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,5 +123,27 @@ func TestRoundTripsAreCounted(t *testing.T) {
 	got, err := load.RoundTrip(t.Context(), at(config.RoundTrip), 100*time.Millisecond)
 	if err != nil || got.Transactions == 0 || got.RTT.P50 == 0 || got.RTT.P99 < got.RTT.P50 {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestEchoesAreCounted(t *testing.T) {
+	got, err := load.Echo(t.Context(), netip.MustParseAddr("127.0.0.1"), 100*time.Millisecond)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("raw sockets need CAP_NET_RAW")
+	}
+	if err != nil || got.Transactions == 0 || got.RTT.P50 == 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestEchoesEndWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := load.Echo(ctx, netip.MustParseAddr("127.0.0.1"), time.Hour)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("raw sockets need CAP_NET_RAW")
+	}
+	if err == nil {
+		t.Error("it ended without an error")
 	}
 }

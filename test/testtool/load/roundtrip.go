@@ -5,8 +5,8 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/alioth-net/alioth/test/testtool/blocking"
@@ -24,23 +24,32 @@ func RoundTrip(ctx context.Context, target string, duration time.Duration) (repo
 	if err := conn.SetNoDelay(true); err != nil {
 		return report.Latency{}, err
 	}
-	defer watchdog(ctx, conn, duration)()
+	defer watchdog(ctx, duration, func() {
+		_ = conn.CloseRead()
+		_ = conn.CloseWrite()
+	})()
 	socket, err := blocking.New(conn)
 	if err != nil {
 		return report.Latency{}, err
 	}
 	defer socket.Close()
-	return exchange(socket, target, duration)
+	one := []byte{1}
+	return exchange(ctx, target, duration, func() error {
+		if _, err := socket.Write(one); err != nil {
+			return fmt.Errorf("send request: %w", err)
+		}
+		if _, err := socket.Read(one); err != nil {
+			return fmt.Errorf("read response: %w", err)
+		}
+		return nil
+	})
 }
 
 // watchdog shuts the socket down when ctx ends, or long after the run should
 // have ended, because a blocking read knows no deadline.
-func watchdog(ctx context.Context, conn *net.TCPConn, duration time.Duration) (stop func() bool) {
+func watchdog(ctx context.Context, duration time.Duration, shutDown func()) (stop func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, duration+10*time.Second)
-	release := context.AfterFunc(ctx, func() {
-		_ = conn.CloseRead()
-		_ = conn.CloseWrite()
-	})
+	release := context.AfterFunc(ctx, shutDown)
 	return func() bool {
 		stopped := release()
 		cancel()
@@ -48,16 +57,13 @@ func watchdog(ctx context.Context, conn *net.TCPConn, duration time.Duration) (s
 	}
 }
 
-func exchange(socket *blocking.Socket, target string, duration time.Duration) (report.Latency, error) {
+// exchange repeats one exchange for the given time. That ctx ends is an error.
+func exchange(ctx context.Context, target string, duration time.Duration, once func() error) (report.Latency, error) {
 	series := make([]time.Duration, 0, 1<<20)
-	one := []byte{1}
 	start := time.Now()
 	for last := start; last.Sub(start) < duration; {
-		if _, err := socket.Write(one); err != nil {
-			return report.Latency{}, fmt.Errorf("send request: %w", err)
-		}
-		if _, err := socket.Read(one); err != nil {
-			return report.Latency{}, fmt.Errorf("read response: %w", err)
+		if err := errors.Join(ctx.Err(), once()); err != nil {
+			return report.Latency{}, err
 		}
 		now := time.Now()
 		series = append(series, now.Sub(last))
