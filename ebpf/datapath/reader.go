@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
@@ -63,6 +64,19 @@ func (r *Reader) Snapshot() (State, error) {
 		return State{}, err
 	}
 	return t.state(), nil
+}
+
+// HasAddress says whether an address of a VPC is in the maps.
+func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
+	var row aliothAddress
+	err := r.maps[mapPrefix+string(tableAddresses)].Lookup(aliothAddressKey{Vni: vni, Ip: rawAddr(ip)}, &row)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up address %s of VNI %d: %w", ip, vni, err)
+	}
+	return true, nil
 }
 
 // tables reads every map that a State decides.

@@ -19,19 +19,30 @@ import (
 // quiet is how long a read may keep the runtime from stopping its threads.
 const quiet = 100 * time.Millisecond
 
-// Socket is a duplicate of a connection's descriptor, in blocking mode. It is
-// for one goroutine, which New locks to its thread.
+// Socket is a socket in blocking mode. It is for one goroutine, which New locks to
+// its thread; only ShutDown may be called by others.
 type Socket struct {
 	file *os.File
 	fd   int
 }
 
-// New duplicates the descriptor of a connection. Close releases it, and the
-// thread.
-func New(conn interface{ File() (*os.File, error) }) (*Socket, error) {
+// Conn is a connection of package net.
+type Conn interface {
+	File() (*os.File, error)
+	Close() error
+}
+
+// New takes over the socket of a connection, which it closes: as long as the
+// poller knew the socket, each packet would wake a thread of the runtime as well.
+// Close releases the socket, and the thread.
+func New(conn Conn) (*Socket, error) {
 	file, err := conn.File()
 	if err != nil {
 		return nil, fmt.Errorf("duplicate socket: %w", err)
+	}
+	if err := conn.Close(); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("take socket from the poller: %w", err)
 	}
 	fd := int(file.Fd())
 	timeout := syscall.NsecToTimeval(quiet.Nanoseconds())
@@ -52,6 +63,9 @@ func (s *Socket) Close() error {
 	runtime.UnlockOSThread()
 	return s.file.Close()
 }
+
+// ShutDown ends reads and writes, those that wait as well.
+func (s *Socket) ShutDown() { _ = syscall.Shutdown(s.fd, syscall.SHUT_RDWR) }
 
 // Read waits for data. The end of the stream is io.EOF. In between the waits
 // the runtime gets its turn.

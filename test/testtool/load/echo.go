@@ -33,24 +33,14 @@ func Echo(ctx context.Context, target netip.Addr, duration time.Duration) (repor
 	if err != nil {
 		return report.Latency{}, fmt.Errorf("open raw socket (needs CAP_NET_RAW): %w", err)
 	}
-	defer conn.Close()
-	defer watchdog(ctx, duration, func() { shutDown(conn) })()
 	socket, err := blocking.New(conn)
 	if err != nil {
 		return report.Latency{}, err
 	}
 	defer socket.Close()
+	defer watchdog(ctx, duration, socket)()
 	p := &pinger{socket: socket, id: rand.IntN(1 << 16), reply: make([]byte, 1500)}
 	return exchange(ctx, target.String(), duration, p.once)
-}
-
-// shutDown ends blocking reads of a socket.
-func shutDown(conn *net.IPConn) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return // closed already
-	}
-	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
 // pinger sends requests under one identifier.

@@ -24,15 +24,12 @@ func RoundTrip(ctx context.Context, target string, duration time.Duration) (repo
 	if err := conn.SetNoDelay(true); err != nil {
 		return report.Latency{}, err
 	}
-	defer watchdog(ctx, duration, func() {
-		_ = conn.CloseRead()
-		_ = conn.CloseWrite()
-	})()
 	socket, err := blocking.New(conn)
 	if err != nil {
 		return report.Latency{}, err
 	}
 	defer socket.Close()
+	defer watchdog(ctx, duration, socket)()
 	one := []byte{1}
 	return exchange(ctx, target, duration, func() error {
 		if _, err := socket.Write(one); err != nil {
@@ -47,9 +44,9 @@ func RoundTrip(ctx context.Context, target string, duration time.Duration) (repo
 
 // watchdog shuts the socket down when ctx ends, or long after the run should
 // have ended, because a blocking read knows no deadline.
-func watchdog(ctx context.Context, duration time.Duration, shutDown func()) (stop func() bool) {
+func watchdog(ctx context.Context, duration time.Duration, socket *blocking.Socket) (stop func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, duration+10*time.Second)
-	release := context.AfterFunc(ctx, shutDown)
+	release := context.AfterFunc(ctx, socket.ShutDown)
 	return func() bool {
 		stopped := release()
 		cancel()

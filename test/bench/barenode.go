@@ -1,0 +1,248 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+)
+
+// bareNode is a node without a kubelet: a network namespace with the daemon in
+// it, which attaches as many pods as one asks it to. A pod is a namespace.
+type bareNode struct {
+	name, address string
+	// program is the daemon's, folder everything that it writes.
+	program, folder string
+	// relay is the daemon's way to the API server, which listens on loopback of
+	// another namespace.
+	relay  *relay
+	daemon *exec.Cmd
+	log    *os.File
+}
+
+// bareNodeMetrics is where the daemon serves its metrics, in its own namespace.
+const bareNodeMetrics = "127.0.0.1:9472"
+
+func (n *bareNode) netns() string { return underlay.NetNSPath(n.name) }
+
+func (n *bareNode) pinDir() string { return filepath.Join(n.folder, "bpf", "alioth") }
+
+func (n *bareNode) conflist() string { return filepath.Join(n.folder, "net.d", cnid.ConflistName) }
+
+// newBareNode makes a node with an IPv4 address; whoever does so removes it,
+// also after an error. Its underlay leads nowhere.
+func newBareNode(ctx context.Context, name, address, program string, api *rest.Config) (*bareNode, error) {
+	n := &bareNode{name: name, address: address, program: program}
+	var err error
+	if n.folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
+		return n, fmt.Errorf("make a folder: %w", err)
+	}
+	for _, dir := range []string{"bpf", "state", "run", "bin", "net.d"} {
+		if err := os.Mkdir(filepath.Join(n.folder, dir), 0o700); err != nil {
+			return n, fmt.Errorf("make a folder: %w", err)
+		}
+	}
+	if err := unix.Mount("bpf", filepath.Join(n.folder, "bpf"), "bpf", 0, ""); err != nil {
+		return n, fmt.Errorf("mount a bpf file system: %w", err)
+	}
+	in := "ip -n " + name + " "
+	for _, step := range []string{
+		"ip netns add " + name, in + "link set lo up", in + "link add eth0 type veth peer name wire",
+		in + "addr add " + address + "/24 dev eth0", in + "link set wire up", in + "link set eth0 up",
+	} {
+		if err := runStep(ctx, step); err != nil {
+			return n, err
+		}
+	}
+	if n.relay, err = newRelay(n.netns(), api); err != nil {
+		return n, err
+	}
+	own := rest.CopyConfig(api)
+	own.Host = "https://" + n.relay.listener.Addr().String()
+	return n, chart.WriteKubeconfig(filepath.Join(n.folder, "kubeconfig"), own)
+}
+
+// start starts the daemon and returns how long it took until it had programmed
+// all that the API says of the node.
+func (n *bareNode) start(ctx context.Context) (time.Duration, error) {
+	if err := os.Remove(n.conflist()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("remove the CNI configuration: %w", err)
+	}
+	in := func(dir string) string { return filepath.Join(n.folder, dir) }
+	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", "--net="+n.netns(), n.program,
+		"--node-name="+n.name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
+		"--bpf-dir="+n.pinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+bareNodeMetrics)
+	var err error
+	if n.log, err = os.OpenFile(in("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return 0, fmt.Errorf("open the daemon's log: %w", err)
+	}
+	n.daemon.Stdout, n.daemon.Stderr = n.log, n.log
+	began := time.Now()
+	if err := n.daemon.Start(); err != nil {
+		return 0, fmt.Errorf("start the daemon: %w", err)
+	}
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if _, err := os.Stat(n.conflist()); err == nil {
+			return time.Since(began), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("wait for the daemon of %s, see %s: %w", n.name, n.log.Name(), context.Cause(ctx))
+		case <-again.C:
+		}
+	}
+}
+
+// kill ends the daemon, which leaves everything as it is.
+func (n *bareNode) kill() {
+	if n.daemon == nil {
+		return
+	}
+	_ = n.daemon.Process.Kill() // it may have ended
+	_ = n.daemon.Wait()
+	_ = n.log.Close()
+	n.daemon = nil
+}
+
+// forget takes programs and maps from the node while no daemon runs.
+func (n *bareNode) forget() error {
+	mounts, err := host.Mounts()
+	if err != nil {
+		return err
+	}
+	root := host.FindCgroups(mounts).Unified
+	return inNetNS(n.netns(), func() error { return datapath.Uninstall(n.pinDir(), root) })
+}
+
+// attach makes a pod's namespace and has the daemon attach it.
+func (n *bareNode) attach(ctx context.Context, namespace, pod, uid string) error {
+	space := n.podNetNS(pod)
+	if err := runStep(ctx, "ip netns add "+space); err != nil {
+		return err
+	}
+	if err := runStep(ctx, "ip -n "+space+" link set lo up"); err != nil {
+		return err
+	}
+	socket := filepath.Join(n.folder, "run", filepath.Base(cniapi.DefaultSocket))
+	_, err := cniapi.Client{Socket: socket}.Do(ctx, cniapi.Request{
+		Command: "ADD", ContainerID: space, Netns: underlay.NetNSPath(space), IfName: "eth0", Path: "/",
+		Args:   "IgnoreUnknown=1;K8S_POD_NAMESPACE=" + namespace + ";K8S_POD_NAME=" + pod + ";K8S_POD_UID=" + uid + ";K8S_POD_INFRA_CONTAINER_ID=" + space,
+		Config: []byte(`{"cniVersion":"1.0.0","name":"alioth","type":"alioth"}`),
+	})
+	if err != nil {
+		return fmt.Errorf("attach pod %s: %w", pod, err)
+	}
+	return nil
+}
+
+func (n *bareNode) podNetNS(pod string) string { return n.name + "-" + pod }
+
+// remove takes the node away, pods included, however little of it was made.
+func (n *bareNode) remove(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	n.kill()
+	if n.relay != nil {
+		n.relay.close()
+	}
+	errs := []error{n.forget()}
+	spaces, err := filepath.Glob(underlay.NetNSPath(n.name) + "*")
+	for _, space := range spaces {
+		errs = append(errs, runStep(ctx, "ip netns delete "+filepath.Base(space)))
+	}
+	errs = append(errs, err, unix.Unmount(filepath.Join(n.folder, "bpf"), 0), os.RemoveAll(n.folder))
+	return errors.Join(errs...)
+}
+
+// inNetNS calls a function with the thread in a network namespace.
+func inNetNS(path string, do func() error) error {
+	space, err := ns.GetNS(path)
+	if err != nil {
+		return fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	defer space.Close()
+	return space.Do(func(ns.NetNS) error { return do() })
+}
+
+// relay passes connections from a network namespace on to an API server.
+type relay struct{ listener net.Listener }
+
+func newRelay(netns string, api *rest.Config) (*relay, error) {
+	target, err := url.Parse(api.Host)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address: %w", err)
+	}
+	r := &relay{}
+	err = inNetNS(netns, func() (err error) {
+		r.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen in %s: %w", netns, err)
+	}
+	go r.serve(target.Host)
+	return r, nil
+}
+
+func (r *relay) close() { _ = r.listener.Close() }
+
+func (r *relay) serve(target string) {
+	for {
+		near, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", target)
+		if err != nil {
+			near.Close()
+			continue
+		}
+		for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+			go func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				pair[0].Close()
+			}()
+		}
+	}
+}
+
+// memory returns how much of a process lies in memory now and at most did so
+// far, in MiB.
+func memory(pid int) (now, most float64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
+			now = kib / 1024
+		}
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+			most = kib / 1024
+		}
+	}
+	return now, most, nil
+}
