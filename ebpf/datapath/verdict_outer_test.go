@@ -25,7 +25,8 @@ func onUnderlay(t *testing.T) func(*Config) {
 		cfg.UnderlayIfindex = addLink(t, &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "underlay", MTU: 1500, HardwareAddr: macUplink[:]}, PeerName: "underlay-peer",
 		})
-		enable(t, "net/ipv6/conf/all/forwarding")
+		// Not for all devices: each would report that it is a router, at any moment.
+		enable(t, "net/ipv6/conf/underlay/forwarding")
 		cfg.UnderlayIfindex6 = cfg.UnderlayIfindex
 		addAddr(t, cfg.UnderlayIfindex, px("192.0.2.1/24"))
 		addAddr(t, cfg.UnderlayIfindex, px("2001:db8::1/64"))

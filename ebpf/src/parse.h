@@ -240,13 +240,15 @@ static __always_inline bool is_extension(__u8 nexthdr)
 
 /* walk_extensions moves pkt->l4 and pkt->proto past IPv6 extension headers
  * and learns whether the packet is a fragment. A chain longer than
- * MAX_EXTENSION_HEADERS is refused.
+ * MAX_EXTENSION_HEADERS is refused. A global function is verified once and not
+ * for every way to it, which makes loading several times faster; the verifier
+ * takes it that pkt may be NULL.
  */
-static __always_inline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt)
+__noinline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u8 hdr[4];
 
-	if (pkt->family != FAMILY_V6)
+	if (!pkt || pkt->family != FAMILY_V6)
 		return UNDECIDED;
 	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
 		__u32 len;

@@ -87,14 +87,17 @@ static __noinline __u32 sum_quote(struct __sk_buff *skb, __u32 len)
 
 	for (__u32 off = 0; off < QUOTE_MAX_V6; off += QUOTE_CHUNK) {
 		__u8 chunk[QUOTE_CHUNK] = {};
-		__u32 n = QUOTE_CHUNK;
+		__u32 last = len - off - 1;
 
 		if (off >= len)
 			break;
-		if (len - off < n)
-			n = len - off;
-		barrier_var(n); /* the verifier has to see both bounds */
-		if (!n || n > QUOTE_CHUNK || bpf_skb_load_bytes(skb, ETH_HLEN + off, chunk, n))
+		if (last >= QUOTE_CHUNK)
+			last = QUOTE_CHUNK - 1;
+		/* The verifier has to see both bounds of what is read. Before Linux 6.8
+		 * it learns nothing from a comparison with 0.
+		 */
+		barrier_var(last);
+		if (last >= QUOTE_CHUNK || bpf_skb_load_bytes(skb, ETH_HLEN + off, chunk, last + 1))
 			break;
 		sum = bpf_csum_diff(0, 0, (__be32 *)chunk, sizeof(chunk), sum);
 	}
