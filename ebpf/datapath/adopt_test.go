@@ -319,7 +319,7 @@ func TestReplacingTheProgramsLosesNoPacket(t *testing.T) {
 	go func() { lost <- pingPong(client, server, stop) }()
 	var err error
 	in(t, n.ns, func() {
-		for range 5 {
+		for range 3 {
 			next, openErr := Open(n.cfg, testLog(t))
 			if err = openErr; err != nil {
 				return
