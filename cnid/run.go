@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -160,13 +162,27 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
+	own, err := ownNetns()
+	if err != nil {
+		host.Close()
+		return nil, errors.Join(err, j.Close())
+	}
+	planned := cfg.planConfig()
+	planned.NetnsCookie = own.Cookie
 	registry := prometheus.NewRegistry()
 	metrics := newSyncMetrics(registry)
 	return &node{
-		cfg: cfg, plan: cfg.planConfig(), log: log, store: s, journal: j,
+		cfg: cfg, plan: planned, log: log, store: s, journal: j,
 		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log, readers: make(chan *datapath.DropReader, 1)}, registry: registry,
 		departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
+}
+
+// ownNetns identifies the network namespace that the daemon runs in: the node's.
+func ownNetns() (netns.ID, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return netns.Current()
 }
 
 // assemble connects the node's parts with each other and with the API's side.

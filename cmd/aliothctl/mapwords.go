@@ -43,7 +43,7 @@ func newWords(c contents, now time.Duration, attachments []journal.Record) words
 
 func (w words) write(out io.Writer) error {
 	for _, section := range []func(io.Writer){
-		w.writeVPCs, w.writeInterfaces, w.writeAddresses, w.writeNodes, w.writeServices, w.writeConnections, w.writeClosed, w.writeProbes,
+		w.writeVPCs, w.writeInterfaces, w.writeAddresses, w.writeNodes, w.writeServices, w.writeNamespaces, w.writeConnections, w.writeClosed, w.writeProbes,
 	} {
 		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		section(table)
@@ -129,6 +129,15 @@ func (w words) writeServices(out io.Writer) {
 			backends = []string{"none is ready"}
 		}
 		fmt.Fprintf(out, "%s %s\t%s\n", nodestatus.Protocol(service.Proto), netip.AddrPortFrom(service.VIP, service.Port), strings.Join(backends, ","))
+	}
+}
+
+func (w words) writeNamespaces(out io.Writer) {
+	fmt.Fprintf(out, "\nNetwork namespaces whose sockets reach services\nOF\tCOOKIE\tVPC\tADDRESSES\tSHARED SERVICES TOO\n")
+	for _, n := range w.Namespaces {
+		for _, m := range n.Memberships {
+			fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", w.device(m.Ifindex), n.Cookie, w.vpc(m.VNI), join(m.Addrs), yes(n.Shared))
+		}
 	}
 }
 

@@ -66,6 +66,9 @@ type Config struct {
 	TunnelPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
 	FlowsPerShadow uint32
+	// NetnsCookie is that of the node's own network namespace; 0: unknown, and its
+	// sockets reach no services.
+	NetnsCookie uint64
 }
 
 // Input is what a plan is made of, beside the store.
@@ -110,6 +113,7 @@ func Build(tx store.ReadTx, in Input) Wanted {
 	b.nodes()
 	b.closed()
 	b.services()
+	b.namespaces()
 	b.probes()
 	b.filter()
 	return b.sorted()

@@ -84,7 +84,7 @@ func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 		Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"},
 		Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, HostIfName: "alv-" + pod,
 		VPC: vpc, VNI: vni, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)},
-		Seq: seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 100 + int(seq)},
+		Seq: seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq},
 	}
 	for _, a := range rec.Addrs {
 		if a.Addr().Is4() {
@@ -221,6 +221,10 @@ func TestAWholeNode(t *testing.T) {
 			{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
 		},
 		Nodes: ips("192.0.2.2", "2001:db8::2"),
+		Namespaces: []datapath.Namespace{
+			{Cookie: 4001, Memberships: []datapath.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 101}}},
+			{Cookie: 4002, Memberships: []datapath.Membership{{VNI: 30, Addrs: ips("10.10.1.10"), Ifindex: 102}}},
+		},
 		Closed: []datapath.ClosedPrefix{
 			{Prefix: prefix("0.0.0.0/8"), Class: datapath.ClosedLinkLocal},
 			{Prefix: prefix("10.96.0.0/16"), Class: datapath.ClosedService},

@@ -32,6 +32,7 @@ func (b *builder) sorted() Wanted {
 	slices.SortFunc(s.Hooks, func(a, b datapath.HookTarget) int {
 		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
 	})
+	slices.SortFunc(s.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 	slices.SortFunc(b.want.Lost, func(a, b Lost) int {
 		return cmp.Compare(a.Record.Device.HostIfindex, b.Record.Device.HostIfindex)
 	})

@@ -113,6 +113,13 @@ func rowsOf(s datapath.State) map[string]string {
 		slices.SortFunc(backends, func(a, b datapath.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		put(backends, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
 	}
+	for _, n := range s.Namespaces {
+		n.Memberships = slices.Clone(n.Memberships)
+		for i := range n.Memberships {
+			n.Memberships[i].Addrs = sorted(n.Memberships[i].Addrs)
+		}
+		put(n, "network namespace %d", n.Cookie)
+	}
 	for _, p := range s.Probes {
 		put(p.Shadow, "probe target %s", p.IP)
 	}

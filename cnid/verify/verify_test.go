@@ -222,6 +222,7 @@ func inKernel() []difference {
 			d := w.dumps["node1"]
 			d.Datapath.Addresses = append(d.Datapath.Addresses, datapath.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: datapath.Gateway})
 		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
+		{"a network namespace is not known", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Namespaces = nil }, []Kind{MapRowMissing}, "network namespace 4711"},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},
 		{"a program is not on its device", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]

@@ -145,7 +145,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 		Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid},
 		Kind: journal.KindVeth, Attachment: "eth0", HostIfName: "alv" + name, VPC: "blue", VNI: 20, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450,
 		Shadow4: netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0),
-		Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 10},
+		Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711},
 	})
 }
 

@@ -215,6 +215,24 @@ const (
 	aliothMarkMARK_NODE   aliothMark = 805306368
 )
 
+type aliothNetns struct {
+	_   structs.HostLayout
+	Vpc [8]struct {
+		_       structs.HostLayout
+		Ip      [2]aliothAddr
+		Vni     uint32
+		Ifindex uint32
+	}
+	Flags aliothNetnsFlag
+	Pad   uint32
+}
+
+type aliothNetnsFlag uint32
+
+const (
+	aliothNetnsFlagNETNS_SHARED aliothNetnsFlag = 1
+)
+
 type aliothPrefixKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -350,6 +368,7 @@ const (
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
 	aliothMapAliothLayout        = "alioth_layout"
+	aliothMapAliothNetns         = "alioth_netns"
 	aliothMapAliothNodes         = "alioth_nodes"
 	aliothMapAliothServices      = "alioth_services"
 	aliothMapAliothSubnets       = "alioth_subnets"
@@ -432,6 +451,7 @@ type aliothMapSpecs struct {
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
+	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
 	AliothSubnets      *ebpf.MapSpec `ebpf:"alioth_subnets"`
@@ -480,6 +500,7 @@ type aliothMaps struct {
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
+	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
 	AliothSubnets      *ebpf.Map `ebpf:"alioth_subnets"`
@@ -503,6 +524,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothIcmpGate,
 		m.AliothInterfaces,
 		m.AliothLayout,
+		m.AliothNetns,
 		m.AliothNodes,
 		m.AliothServices,
 		m.AliothSubnets,

@@ -56,6 +56,7 @@
 //	alioth_connections   {VNI, pod, peer, ...} two entries per flow to a service
 //	alioth_conn_opened, alioth_conn_ended    flows per interface
 //	alioth_targets       {scope, ip, port}   -> shadow
+//	alioth_netns         netns cookie        -> its VPCs and addresses, in order of attachment
 //	alioth_counters      reason x direction, per CPU
 //	alioth_drop_counters {ifindex, VNI, reason, direction}, per CPU
 //	alioth_drops         sampled drop events

@@ -209,6 +209,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_drops":       o.AliothDrops,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,
+		"alioth_netns":       o.AliothNetns,
 		"alioth_nodes":       o.AliothNodes,
 		"alioth_services":    o.AliothServices,
 		"alioth_subnets":     o.AliothSubnets,

@@ -25,6 +25,7 @@ const (
 	tableServices    table = "services"
 	tableBackends    table = "backends"
 	tableTargets     table = "targets"
+	tableNamespaces  table = "netns"
 )
 
 // operation is one step of Apply.
@@ -87,7 +88,7 @@ func sortByKey(ops []operation) {
 // both let through:
 //
 //   - What must not receive or be believed any more goes first: addresses that
-//     are gone, the sockets' targets, nodes.
+//     are gone, the sockets' targets and namespaces, nodes.
 //   - Restrictions are written before what they restrict: closed prefixes and
 //     the VPC's ranges before a VPC's egress is opened, and they are removed
 //     only after it is closed.
@@ -104,6 +105,7 @@ func sortByKey(ops []operation) {
 func makePlan(have, want *tables) []operation {
 	addresses := diff(tableAddresses, have.addresses, want.addresses)
 	targets := diff(tableTargets, have.targets, want.targets)
+	namespaces := diff(tableNamespaces, have.namespaces, want.namespaces)
 	nodes := diff(tableNodes, have.nodes, want.nodes)
 	closed := diff(tableClosed, have.closed, want.closed)
 	ranges := diff(tableRanges, have.ranges, want.ranges)
@@ -115,11 +117,11 @@ func makePlan(have, want *tables) []operation {
 	flows := diff(tableFlows, have.flows, want.flows)
 	attachments := diff(tableAttachments, have.attachments, want.attachments)
 	return slices.Concat(
-		addresses.deletes, targets.deletes, nodes.deletes,
+		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes,
 		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts,
 		backends.puts, services.puts, services.deletes, backends.deletes,
 		interfaces.puts, flows.puts, attachments.puts,
-		addresses.puts, targets.puts,
+		addresses.puts, targets.puts, namespaces.puts,
 		flows.deletes, interfaces.deletes,
 		vpcs.deletes, subnets.deletes, ranges.deletes, closed.deletes,
 	)

@@ -21,12 +21,13 @@ func smallState() State {
 		Interfaces: []Interface{{
 			Ifindex: 7, VNI: 5, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10")}, Shadow4: ip(shadowA),
 		}},
-		Addresses: []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Local, Ifindex: 7, MAC: macA}},
-		Nodes:     []netip.Addr{ip("192.0.2.2")},
-		Closed:    []ClosedPrefix{{0, px("169.254.0.0/16"), ClosedLinkLocal}},
-		Services:  []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.2"), 6443}}}},
-		Probes:    []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}},
-		Hooks:     []HookTarget{{ip("10.0.1.10"), 80, ip(shadowA)}},
+		Addresses:  []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Local, Ifindex: 7, MAC: macA}},
+		Nodes:      []netip.Addr{ip("192.0.2.2")},
+		Closed:     []ClosedPrefix{{0, px("169.254.0.0/16"), ClosedLinkLocal}},
+		Services:   []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.2"), 6443}}}},
+		Probes:     []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}},
+		Hooks:      []HookTarget{{ip("10.0.1.10"), 80, ip(shadowA)}},
+		Namespaces: []Namespace{{Cookie: 9, Memberships: []Membership{{VNI: 5, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: 7}}}},
 	}
 }
 
@@ -59,13 +60,13 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put vpcs",
 				"put backends", "put services", "put services",
 				"put interfaces", "put flows", "put attachments", "put attachments",
-				"put addresses", "put targets", "put targets",
+				"put addresses", "put targets", "put targets", "put netns",
 			},
 		},
 		{
 			name: "to nothing", have: smallState(),
 			steps: []string{
-				"delete addresses", "delete targets", "delete targets", "delete nodes",
+				"delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes",
 				"delete services", "delete services", "delete backends",
 				"delete flows", "delete interfaces",
 				"delete vpcs", "delete subnets", "delete vpc_ranges", "delete closed",
@@ -90,11 +91,11 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 			name: "an address moves to another node", have: smallState(),
 			want: func() State {
 				s := smallState()
-				s.Interfaces, s.Probes, s.Hooks = nil, nil, nil
+				s.Interfaces, s.Probes, s.Hooks, s.Namespaces = nil, nil, nil, nil
 				s.Addresses = []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macA}}
 				return s
 			}(),
-			steps: []string{"delete targets", "delete targets", "put addresses", "delete flows", "delete interfaces"},
+			steps: []string{"delete targets", "delete targets", "delete netns", "put addresses", "delete flows", "delete interfaces"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,6 +199,20 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a service without port", func(s *State) { s.Services[0].Port = 0 }, "port is missing"},
 		{"a backend of another family", func(s *State) { s.Services[0].Backends[0].IP = ip("fd00::1") }, "another family"},
 		{"a service twice", func(s *State) { s.Services = append(s.Services, s.Services[0]) }, "given twice"},
+		{"a namespace without a cookie", func(s *State) { s.Namespaces[0].Cookie = 0 }, "no cookie"},
+		{"a namespace twice", func(s *State) { s.Namespaces = append(s.Namespaces, s.Namespaces[0]) }, "given twice"},
+		{"a namespace in no VPC", func(s *State) { s.Namespaces[0].Memberships = nil }, "0 interfaces"},
+		{
+			"a namespace with too many interfaces",
+			func(s *State) {
+				s.Namespaces[0].Memberships = slices.Repeat(s.Namespaces[0].Memberships, MaxMemberships+1)
+			}, "9 interfaces",
+		},
+		{"a namespace in an unknown VPC", func(s *State) { s.Namespaces[0].Memberships[0].VNI = 6 }, "no VPC of this state"},
+		{
+			"a namespace with two addresses of a family",
+			func(s *State) { s.Namespaces[0].Memberships[0].Addrs = []netip.Addr{ip("10.0.1.10"), ip("10.0.1.11")} }, "second one",
+		},
 		{"a probe of another family", func(s *State) { s.Probes[0].Shadow = ip(shadowA6) }, "different families"},
 		{"a probe twice", func(s *State) { s.Probes = append(s.Probes, s.Probes[0]) }, "given twice"},
 		{"a hook without port", func(s *State) { s.Hooks[0].Port = 0 }, "no port"},

@@ -95,6 +95,7 @@ func (r *Reader) tables() (*tables, error) {
 		readMap(r.maps["alioth_services"], t.services),
 		readMap(r.maps["alioth_backends"], t.backends),
 		readMap(r.maps["alioth_targets"], t.targets),
+		readMap(r.maps["alioth_netns"], t.namespaces),
 	)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ type State struct {
 	Services []Service
 	Probes   []ProbeTarget
 	Hooks    []HookTarget
+	// Namespaces are those whose sockets reach services of their VPCs.
+	Namespaces []Namespace
 }
 
 // MAC is an Ethernet address. A plain [6]byte can be assigned to it.

@@ -46,6 +46,7 @@ type tables struct {
 	services    map[aliothServiceKey]aliothService
 	backends    map[aliothBackendKey]aliothBackend
 	targets     map[aliothTargetKey]aliothAddr
+	namespaces  map[uint64]aliothNetns
 }
 
 func newTables() *tables {
@@ -62,6 +63,7 @@ func newTables() *tables {
 		services:    map[aliothServiceKey]aliothService{},
 		backends:    map[aliothBackendKey]aliothBackend{},
 		targets:     map[aliothTargetKey]aliothAddr{},
+		namespaces:  map[uint64]aliothNetns{},
 	}
 }
 
@@ -93,6 +95,9 @@ func compile(s State, have *tables) *tables {
 		t.closed[rawPrefix(c.VNI, c.Prefix)] = aliothClosed{Class: aliothClosedClass(c.Class)}
 	}
 	t.addServices(s.Services, have)
+	for _, n := range s.Namespaces {
+		t.namespaces[n.Cookie] = rawNamespace(n)
+	}
 	for _, p := range s.Probes {
 		t.targets[aliothTargetKey{Ip: rawAddr(p.IP)}] = rawAddr(p.Shadow)
 	}
@@ -222,6 +227,9 @@ func (t *tables) state() State {
 			s.Services = append(s.Services, t.cookedService(key, row))
 		}
 	}
+	for cookie, row := range t.namespaces {
+		s.Namespaces = append(s.Namespaces, cookedNamespace(cookie, row))
+	}
 	for key, shadow := range t.targets {
 		if key.Port == 0 {
 			s.Probes = append(s.Probes, ProbeTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
@@ -298,6 +306,7 @@ func (s *State) sort() {
 	slices.SortFunc(s.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Proto, b.Proto))
 	})
+	slices.SortFunc(s.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 	slices.SortFunc(s.Probes, func(a, b ProbeTarget) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(s.Hooks, func(a, b HookTarget) int {
 		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))

@@ -46,7 +46,8 @@ type (
 		proto uint8
 		port  uint16
 	}
-	hookKey portKey
+	hookKey   portKey
+	cookieKey uint64
 )
 
 // validate returns an error wrapping ErrInvalidState that names the first
@@ -56,6 +57,7 @@ func (s State) validate() error {
 	checks := []func(*checker) error{
 		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes,
 		s.checkClosed, s.checkServices, s.checkTargets,
+		s.checkNamespaces,
 	}
 	for _, check := range checks {
 		if err := check(c); err != nil {

@@ -27,6 +27,15 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_interfaces SEC(".maps");
 
+/* Network namespaces by their cookies. Sockets of any other are left alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, struct netns);
+	__uint(max_entries, MAX_NETNS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_netns SEC(".maps");
+
 /* Where an address of a VPC is. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

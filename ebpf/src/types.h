@@ -22,6 +22,8 @@
 #define MAX_BACKENDS 262144
 #define MAX_CONNECTIONS 524288
 #define MAX_PROBES 65536
+#define MAX_NETNS 8192
+#define MAX_NETNS_VPCS 8
 
 /* An IPv6 address, or an IPv4 address in its v4-mapped form, so that one code
  * path serves both families. Network order.
@@ -159,6 +161,28 @@ struct interface {
 	enum interface_flag flags;
 	__u8 mac[6];
 	__u8 pad[2];
+};
+
+enum netns_flag {
+	/* Sockets reach the services that every VPC shares too: those of the node, and
+	 * of the VPC that the services' backends belong to.
+	 */
+	NETNS_SHARED = 1 << 0,
+};
+
+struct netns_vpc {
+	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
+	__u32 vni; /* 0: this one and all after it are none */
+	__u32 ifindex; /* of the host end; 0: the interface has none */
+};
+
+/* A network namespace with interfaces in VPCs, in the order in which they were
+ * attached.
+ */
+struct netns {
+	struct netns_vpc vpc[MAX_NETNS_VPCS];
+	enum netns_flag flags;
+	__u32 pad;
 };
 
 struct address_key {

@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+)
+
+// MaxMemberships is how many interfaces in VPCs a Namespace may have.
+const MaxMemberships = len(aliothNetns{}.Vpc)
+
+// Namespace is a network namespace whose sockets reach the services of VPCs,
+// whatever kind its interfaces are of. Sockets of other namespaces are left
+// alone.
+type Namespace struct {
+	// Cookie is the kernel's name of it, socket(7) SO_NETNS_COOKIE. It is never
+	// used twice between two boots.
+	Cookie uint64
+	// Shared says that its sockets reach the services that every VPC shares (VNI
+	// 0) without the shadow door: where their backends' addresses mean the
+	// same. Never so in a tenant's VPC.
+	Shared bool
+	// Memberships are its interfaces in VPCs, 1 to MaxMemberships, the first
+	// attached first. A virtual address belongs to the first VPC that has it.
+	Memberships []Membership
+}
+
+// Membership is an interface of a Namespace in a VPC.
+type Membership struct {
+	VNI uint32
+	// Addrs are the interface's addresses, at most one per family. By them
+	// services know their clients.
+	Addrs []netip.Addr
+	// Ifindex is the interface's host end, 0 if there is none.
+	Ifindex int
+}
+
+func rawNamespace(n Namespace) aliothNetns {
+	var row aliothNetns
+	if n.Shared {
+		row.Flags = aliothNetnsFlagNETNS_SHARED
+	}
+	for i, m := range n.Memberships {
+		vpc := &row.Vpc[i]
+		vpc.Vni, vpc.Ifindex = m.VNI, uint32(m.Ifindex)
+		for _, ip := range m.Addrs {
+			vpc.Ip[familyIndex(ip.Unmap())] = rawAddr(ip)
+		}
+	}
+	return row
+}
+
+func cookedNamespace(cookie uint64, row aliothNetns) Namespace {
+	n := Namespace{Cookie: cookie, Shared: row.Flags&aliothNetnsFlagNETNS_SHARED != 0}
+	for _, vpc := range row.Vpc {
+		if vpc.Vni == 0 {
+			break
+		}
+		m := Membership{VNI: vpc.Vni, Ifindex: int(vpc.Ifindex)}
+		for _, raw := range vpc.Ip {
+			if ip := cookedAddr(raw); ip.IsValid() {
+				m.Addrs = append(m.Addrs, ip)
+			}
+		}
+		n.Memberships = append(n.Memberships, m)
+	}
+	return n
+}
+
+func (s State) checkNamespaces(c *checker) error {
+	for _, n := range s.Namespaces {
+		if n.Cookie == 0 {
+			return errors.New("namespace has no cookie")
+		}
+		if err := c.once(cookieKey(n.Cookie), "namespace %d", n.Cookie); err != nil {
+			return err
+		}
+		if len(n.Memberships) == 0 || len(n.Memberships) > MaxMemberships {
+			return fmt.Errorf("namespace %d has %d interfaces in VPCs, not 1 to %d", n.Cookie, len(n.Memberships), MaxMemberships)
+		}
+		for _, m := range n.Memberships {
+			if err := m.check(c); err != nil {
+				return fmt.Errorf("namespace %d: %w", n.Cookie, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (m Membership) check(c *checker) error {
+	if err := c.present("its interface", m.VNI); err != nil {
+		return err
+	}
+	if m.Ifindex < 0 || m.Ifindex > math.MaxInt32 {
+		return fmt.Errorf("%d is no device index", m.Ifindex)
+	}
+	var have [aliothFamilyFAMILY_LEN]bool
+	for _, ip := range m.Addrs {
+		if err := checkIP("address", ip); err != nil {
+			return err
+		}
+		family := familyIndex(ip.Unmap())
+		if have[family] {
+			return fmt.Errorf("address %s is a second one of its family", ip)
+		}
+		have[family] = true
+	}
+	return nil
+}
