@@ -383,7 +383,9 @@ func (s *scaleRig) packetCosts(ctx context.Context) error {
 		node *bareNode
 		vpc  int
 	}{emptyNode: {s.empty, scaleVPCs}, fullNode: {s.full, scaleVPCs - 1}} {
-		pod := func(role string) string { return underlay.NetNSPath(at.node.podNetNS(fmt.Sprintf("%s-%d", role, at.vpc))) }
+		pod := func(role string) string {
+			return underlay.NetNSPath(at.node.podNetNS(fmt.Sprintf("%s-%d", role, at.vpc)))
+		}
 		if err := s.refs.serve(pod("second")); err != nil {
 			return err
 		}
