@@ -206,6 +206,15 @@ const (
 	aliothInterfaceFlagINTERFACE_NODE aliothInterfaceFlag = 1
 )
 
+type aliothKnownWay struct {
+	_      structs.HostLayout
+	Until  uint64
+	Device uint32
+	Mtu    uint32
+	Next   uint32
+	Pad    uint32
+}
+
 type aliothMark uint32
 
 const (
@@ -375,6 +384,7 @@ const (
 	aliothMapAliothTargets       = "alioth_targets"
 	aliothMapAliothVpcRanges     = "alioth_vpc_ranges"
 	aliothMapAliothVpcs          = "alioth_vpcs"
+	aliothMapAliothWays          = "alioth_ways"
 	aliothProgAliothConnect4     = "alioth_connect4"
 	aliothProgAliothConnect6     = "alioth_connect6"
 	aliothProgAliothFromPod      = "alioth_from_pod"
@@ -458,6 +468,7 @@ type aliothMapSpecs struct {
 	AliothTargets      *ebpf.MapSpec `ebpf:"alioth_targets"`
 	AliothVpcRanges    *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.MapSpec `ebpf:"alioth_vpcs"`
+	AliothWays         *ebpf.MapSpec `ebpf:"alioth_ways"`
 }
 
 // aliothVariableSpecs contains global variables before they are loaded into the kernel.
@@ -507,6 +518,7 @@ type aliothMaps struct {
 	AliothTargets      *ebpf.Map `ebpf:"alioth_targets"`
 	AliothVpcRanges    *ebpf.Map `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.Map `ebpf:"alioth_vpcs"`
+	AliothWays         *ebpf.Map `ebpf:"alioth_ways"`
 }
 
 func (m *aliothMaps) Close() error {
@@ -531,6 +543,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothTargets,
 		m.AliothVpcRanges,
 		m.AliothVpcs,
+		m.AliothWays,
 	)
 }
 

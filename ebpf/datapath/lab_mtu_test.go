@@ -49,11 +49,13 @@ func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
 					continue // see below
 				}
 				name := fmt.Sprintf("%s, underlay of %d, to %s", way.name, mtu, way.to.addrs[family])
-				stream(t, way.from.ns, way.to.ns, way.from.addrs[family], way.to.addrs[family])
-				learned, err := routeMTU(t, way.from, way.to.addrs[family])
-				if want := mtu - way.overhead; err != nil || learned != want {
-					t.Errorf("%s: the pod knows a path MTU of %d, %v, want %d", name, learned, err, want)
-				}
+				want := mtu - way.overhead
+				// What the route said before is believed for a moment.
+				eventually(t, fmt.Sprintf("%s: the pod knows a path MTU of %d", name, want), func() bool {
+					stream(t, way.from.ns, way.to.ns, way.from.addrs[family], way.to.addrs[family])
+					learned, err := routeMTU(t, way.from, way.to.addrs[family])
+					return err == nil && learned == want
+				})
 				// What is longer is cut into fragments that fit.
 				if !datagram(t, way.from.ns, way.to.ns, netip.AddrPortFrom(way.to.addrs[family], 9000), 20000) {
 					t.Errorf("%s: a datagram of 20000 bytes did not arrive", name)

@@ -31,9 +31,12 @@ const connectionsMap = "alioth_connections"
 // dropCountersMap counts drops by whose they are.
 const dropCountersMap = "alioth_drop_counters"
 
-// observing are maps whose contents no decision depends on. When their layout
-// has changed they are replaced alone.
-var observing = []string{"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate"}
+// waysMap remembers for a moment what the host's routes said.
+const waysMap = "alioth_ways"
+
+// observing are maps whose contents no decision depends on for longer than a moment.
+// When their layout has changed they are replaced alone.
+var observing = []string{"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap}
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {
@@ -206,6 +209,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		dropCountersMap:      o.AliothDropCounters,
 		"alioth_drop_gate":   o.AliothDropGate,
 		"alioth_icmp_gate":   o.AliothIcmpGate,
+		waysMap:              o.AliothWays,
 		"alioth_drops":       o.AliothDrops,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,

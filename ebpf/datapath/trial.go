@@ -19,7 +19,7 @@ import (
 // the datapath's.
 var written = []string{
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", connectionsMap,
-	"alioth_conn_opened",
+	"alioth_conn_opened", waysMap,
 }
 
 // trial is the programs themselves, to be asked what they would do with a
@@ -40,6 +40,7 @@ type trial struct {
 	Connections  *ebpf.Map `ebpf:"alioth_connections"`
 	ConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
 	ICMPGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	Ways         *ebpf.Map `ebpf:"alioth_ways"`
 }
 
 // Outcome is what a program would do with a packet.
@@ -131,7 +132,7 @@ func (d *Datapath) newTrial() (*trial, error) {
 
 func (t *trial) close() {
 	for _, held := range []io.Closer{
-		t.FromPod, t.FromTunnel, t.Counters, t.DropCounters, t.Drops, t.DropGate, t.Connections, t.ConnOpened, t.ICMPGate,
+		t.FromPod, t.FromTunnel, t.Counters, t.DropCounters, t.Drops, t.DropGate, t.Connections, t.ConnOpened, t.ICMPGate, t.Ways,
 	} {
 		held.Close()
 	}

@@ -124,6 +124,42 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 	}
 }
 
+// A route that was asked a moment ago is not asked again.
+func TestTheWayToANodeFollowsItsRoute(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	in := fromA(func(f *frame) {
+		f.Dst, f.L4 = ip("10.0.1.20"), udp{Sport: 1000, Dport: 80, Payload: make([]byte, 1400)}
+	}).bytes()
+	pushed := func() bool {
+		_, out, _ := run(t, w.objects.AliothFromPod, w.podA, in)
+		return len(out) > len(in)
+	}
+	for range 2 { // the second time from memory
+		if !pushed() {
+			t.Fatal("no outer headers are pushed")
+		}
+	}
+	setMTU(t, w.cfg.UnderlayIfindex, 1400)
+	eventually(t, "a packet no longer fits", func() bool { return !pushed() })
+	setMTU(t, w.cfg.UnderlayIfindex, 1500)
+	eventually(t, "it fits again", pushed)
+}
+
+func TestAFlowHasOneSourcePort(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	for name, l4 := range map[string]transport{
+		"ICMP": icmp{Type: 8, Body: []byte{0, 1, 0, 1}}, "UDP": udp{Sport: 1000, Dport: 80}, "TCP": tcp{Sport: 1000, Dport: 80},
+	} {
+		in := fromA(func(f *frame) { f.Dst, f.L4 = ip("10.0.1.20"), l4 }).bytes()
+		_, first, _ := run(t, w.objects.AliothFromPod, w.podA, in)
+		_, second, _ := run(t, w.objects.AliothFromPod, w.podA, in)
+		checkOuter(t, first, vniRed, 0)
+		if !bytes.Equal(first[34:36], second[34:36]) {
+			t.Errorf("%s: source ports %x and %x", name, first[34:36], second[34:36])
+		}
+	}
+}
+
 // wrapped is an inner packet in the tunnel of a node.
 type wrapped struct {
 	eth   MAC

@@ -192,6 +192,24 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_drop_gate SEC(".maps");
 
+/* What the host's routes told of the way to a node's IPv4 address, for outer
+ * packets of up to mtu bytes.
+ */
+struct known_way {
+	__u64 until; /* jiffies */
+	__u32 device;
+	__u32 mtu;
+	__be32 next;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __be32);
+	__type(value, struct known_way);
+	__uint(max_entries, 4096);
+} alioth_ways SEC(".maps");
+
 /* Until when an interface has used up its share of ICMP errors, in ns of the
  * monotonic clock.
  */

@@ -26,6 +26,9 @@
 #define SOURCE_PORT_FIRST 49152
 #define SOURCE_PORT_MASK 0x3fff
 
+/* Multiplicative hashing: 2^32 divided by the golden ratio. */
+#define GOLDEN_RATIO 0x9e3779b1u
+
 /* What lies between the outer Ethernet header and the inner IP header. */
 struct outer {
 	struct iphdr ip;
@@ -67,6 +70,17 @@ struct way {
 	struct bpf_redir_neigh next;
 };
 
+/* A way is believed for this part of a second. Asking the routes costs as much as
+ * all else that is decided about a packet.
+ */
+#define WAY_SHARE 16
+
+/* outer_header is the length of the outer IP header. */
+static __always_inline __u32 outer_header(enum family family)
+{
+	return family == FAMILY_V4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+}
+
 static __always_inline bool is_mapped(const struct addr *a)
 {
 	const __u32 *w = (const __u32 *)a->b;
@@ -74,30 +88,50 @@ static __always_inline bool is_mapped(const struct addr *a)
 	return !w[0] && !w[1] && w[2] == bpf_htonl(0xffff);
 }
 
-/* find_way asks the host's routes for the way of a packet to a node. */
-static __always_inline void find_way(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
-				     struct way *way)
+/* recall_way finds the way to a node for an outer packet of len bytes among those
+ * that the host's routes told a moment ago.
+ */
+static __always_inline bool recall_way(__be32 node, __u32 len, struct way *way)
 {
-	struct bpf_fib_lookup route = { .l4_protocol = IPPROTO_UDP };
-	enum family family = is_mapped(node) ? FAMILY_V4 : FAMILY_V6;
-	__u32 len = inner_len(skb, pkt), header = family == FAMILY_V4 ? 20 : 40;
+	struct known_way *known = bpf_map_lookup_elem(&alioth_ways, &node);
+
+	if (!known || len > known->mtu || bpf_jiffies64() >= known->until)
+		return false;
+	way->device = known->device;
+	way->next.nh_family = AF_INET;
+	way->next.ipv4_nh = known->next;
+	return true;
+}
+
+/* note_way keeps what the routes have told for as long as WAY_SHARE says. */
+static __always_inline void note_way(__be32 node, const struct bpf_fib_lookup *route)
+{
+	struct known_way known = {
+		.until = bpf_jiffies64() + alioth_config.linger_jiffies / WAY_SHARE,
+		.device = route->ifindex,
+		.mtu = route->mtu_result,
+		.next = route->ipv4_dst,
+	};
+
+	bpf_map_update_elem(&alioth_ways, &node, &known, BPF_ANY);
+}
+
+/* ask_routes asks the host's routes for the way of an outer packet of len bytes. */
+static __always_inline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
+				       struct way *way)
+{
+	struct bpf_fib_lookup route = { .l4_protocol = IPPROTO_UDP, .tot_len = len };
 	struct addr source;
 	long found;
 
-	way->over_v6 = family == FAMILY_V6;
-	if (!len || len > 0xffff - INNER_OFFSET - 40)
-		return;
-	route.tot_len = len - ETH_HLEN + INNER_OFFSET + header;
+	addr_from_config(&source, &alioth_config.tunnel_source[family]);
+	route.ifindex = alioth_config.underlay_ifindex[family];
 	if (family == FAMILY_V4) {
-		addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
 		route.family = AF_INET;
-		route.ifindex = alioth_config.underlay_ifindex[FAMILY_V4];
 		route.ipv4_src = addr_v4(&source);
 		route.ipv4_dst = addr_v4(node);
 	} else {
-		addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V6]);
 		route.family = AF_INET6;
-		route.ifindex = alioth_config.underlay_ifindex[FAMILY_V6];
 		__builtin_memcpy(route.ipv6_src, source.b, 16);
 		__builtin_memcpy(route.ipv6_dst, node->b, 16);
 	}
@@ -105,12 +139,29 @@ static __always_inline void find_way(struct __sk_buff *skb, const struct packet 
 		return;
 	found = bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH);
 	if (found == BPF_FIB_LKUP_RET_FRAG_NEEDED)
-		way->limit = route.mtu_result - INNER_OFFSET - header;
+		way->limit = route.mtu_result - INNER_OFFSET - outer_header(family);
 	if (found != BPF_FIB_LKUP_RET_SUCCESS || family != FAMILY_V4 || route.family != AF_INET)
 		return;
 	way->device = route.ifindex;
 	way->next.nh_family = AF_INET;
 	way->next.ipv4_nh = route.ipv4_dst;
+	note_way(addr_v4(node), &route);
+}
+
+/* find_way finds the way of a packet to a node. */
+static __always_inline void find_way(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
+				     struct way *way)
+{
+	enum family family = is_mapped(node) ? FAMILY_V4 : FAMILY_V6;
+	__u32 len = inner_len(skb, pkt);
+
+	way->over_v6 = family == FAMILY_V6;
+	if (!len || len > 0xffff - INNER_OFFSET - 40)
+		return;
+	len = len - ETH_HLEN + INNER_OFFSET + outer_header(family);
+	if (family == FAMILY_V4 && recall_way(addr_v4(node), len, way))
+		return;
+	ask_routes(skb, node, family, len, way);
 }
 
 /* ecn returns the packet's congestion bits. */
@@ -121,6 +172,21 @@ static __always_inline __u8 ecn(struct __sk_buff *skb, enum family family)
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, head, sizeof(head)))
 		return 0;
 	return (family == FAMILY_V4 ? head[1] : head[1] >> 4) & ECN_MASK;
+}
+
+/* source_port spreads flows over the ports that RFC 7348 recommends. A sender's
+ * socket has told the hash of its flow; to work it out from the packet takes as
+ * long as the routes, and ICMP has no ports to find.
+ */
+static __always_inline __be16 source_port(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__u32 hash = skb->hash;
+
+	if (!hash && pkt->proto == IPPROTO_ICMP)
+		hash = (addr_v4(&pkt->src) ^ addr_v4(&pkt->dst)) * GOLDEN_RATIO >> 16;
+	else if (!hash)
+		hash = bpf_get_hash_recalc(skb);
+	return bpf_htons(SOURCE_PORT_FIRST + (hash & SOURCE_PORT_MASK));
 }
 
 /* describe_outer fills the headers for a packet of len bytes, inner Ethernet
@@ -148,7 +214,7 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	outer->ip.saddr = addr_v4(&source);
 	outer->ip.daddr = addr_v4(&to->node);
 	outer->ip.check = ipv4_check(&outer->ip);
-	outer->udp.source = bpf_htons(SOURCE_PORT_FIRST + (bpf_get_hash_recalc(skb) & SOURCE_PORT_MASK));
+	outer->udp.source = source_port(skb, pkt);
 	outer->udp.dest = alioth_config.tunnel_port;
 	len -= sizeof(outer->ip);
 	outer->udp.len = len > 0xffff ? 0 : bpf_htons(len);
