@@ -27,6 +27,8 @@ type Datapath struct {
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
+	// applied is the State that have was compiled from, nil along with it.
+	applied *applied
 	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
 	// unpruned says that services have changed since flows were last pruned.
@@ -141,11 +143,14 @@ func (d *Datapath) Close() error {
 // anything is changed; interfaces that cannot be given their programs are
 // reported as AttachErrors after everything else is done.
 func (d *Datapath) Apply(s State) error {
-	if err := s.validate(); err != nil {
-		return err
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	remotes, onlyRemotes := d.remoteChanges(s)
+	if !onlyRemotes {
+		if err := s.validate(); err != nil {
+			return err
+		}
+	}
 	believed := d.have
 	if err := d.restorePins(); err != nil {
 		return err
@@ -154,11 +159,14 @@ func (d *Datapath) Apply(s State) error {
 	if err != nil {
 		return err
 	}
+	if onlyRemotes && have == believed && len(have.attachments) == d.applied.attachments {
+		return d.changeRemotes(s, remotes)
+	}
 	if believed == nil {
 		believed = have
 	}
 	want := compile(s, believed)
-	d.have = nil // until every step is known to be done
+	d.have, d.applied = nil, nil // until every step is known to be done
 	d.unpruned = d.unpruned || !maps.Equal(believed.services, want.services)
 	plan := makePlan(have, want)
 	harm := unexpected(plan, makePlan(believed, want))
@@ -174,7 +182,7 @@ func (d *Datapath) Apply(s State) error {
 		return errors.Join(err, failed)
 	}
 	if failed == nil {
-		d.have = want
+		d.have, d.applied = want, remember(s, want)
 	}
 	return failed
 }

@@ -75,12 +75,8 @@ func compile(s State, have *tables) *tables {
 		t.addInterface(i)
 	}
 	for _, a := range s.Addresses {
-		t.addresses[aliothAddressKey{Vni: a.VNI, Ip: rawAddr(a.IP)}] = aliothAddress{
-			Kind:    aliothAddressKind(a.Kind),
-			Ifindex: uint32(a.Ifindex),
-			Node:    rawAddr(a.Node),
-			Mac:     a.MAC,
-		}
+		key, row := a.row()
+		t.addresses[key] = row
 	}
 	for _, n := range s.Subnets {
 		t.subnets[rawPrefix(n.VNI, n.Prefix)] = 0
@@ -105,6 +101,16 @@ func compile(s State, have *tables) *tables {
 		t.targets[aliothTargetKey{Ip: rawAddr(h.IP), Port: networkOrder(h.Port)}] = rawAddr(h.Shadow)
 	}
 	return t
+}
+
+// row is an address as the maps hold it.
+func (a Address) row() (aliothAddressKey, aliothAddress) {
+	return aliothAddressKey{Vni: a.VNI, Ip: rawAddr(a.IP)}, aliothAddress{
+		Kind:    aliothAddressKind(a.Kind),
+		Ifindex: uint32(a.Ifindex),
+		Node:    rawAddr(a.Node),
+		Mac:     a.MAC,
+	}
 }
 
 func (t *tables) addInterface(i Interface) {
@@ -292,9 +298,7 @@ func comparePrefixes(a, b netip.Prefix) int {
 // sort brings every list into the order of its keys.
 func (s *State) sort() {
 	slices.SortFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
-	slices.SortFunc(s.Addresses, func(a, b Address) int {
-		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.IP.Compare(b.IP))
-	})
+	slices.SortFunc(s.Addresses, compareAddresses)
 	slices.SortFunc(s.Subnets, func(a, b Subnet) int {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
 	})
