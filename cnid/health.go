@@ -106,7 +106,7 @@ func (s *syncer) problems(failure error) []problem {
 		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
 			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
 	}
-	list = append(list, mtuProblems(s.journal.Records(), s.kernel.underlay.PodMTU, s.kernel.tunnel.Is4())...)
+	list = append(list, mtuProblems(s.journal.Records(), s.kernel.underlay.PodMTU)...)
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -140,7 +140,7 @@ func (k *kernel) traffic() netfilter.Traffic {
 
 // mtuProblems says what does not fit a network that carries packets of pods up
 // to so many bytes.
-func mtuProblems(records []journal.Record, carried int, over4 bool) []problem {
+func mtuProblems(records []journal.Record, carried int) []problem {
 	var larger, below []string
 	for _, rec := range records {
 		if rec.Phase != journal.PhaseDone {
@@ -161,13 +161,10 @@ func mtuProblems(records []journal.Record, carried int, over4 bool) []problem {
 				" delete and recreate them, or give the network its MTU back", carried, named(larger))})
 	}
 	if len(below) > 0 {
-		fate := "larger packets are fragmented in the tunnel, which costs throughput"
-		if !over4 {
-			fate = "larger packets over IPv6 are dropped and counted as too_big"
-		}
 		list = append(list, problem{v1alpha1.MTUBelowIPv6Reason, fmt.Sprintf(
-			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; %s; raise the MTU of the node's network by %d bytes: %s",
-			carried, plan.MinMTU6, fate, plan.MinMTU6-carried, named(below))})
+			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
+				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
+			carried, plan.MinMTU6, plan.MinMTU6-carried, named(below))})
 	}
 	return list
 }

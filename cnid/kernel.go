@@ -81,6 +81,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
 		UnderlayIfindex: k.pushOn(), UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
+		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
 		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
 	})

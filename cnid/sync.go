@@ -458,7 +458,7 @@ func (s *syncer) finish(o outcome) {
 	}
 	s.lastError, s.problem = o.err, problem
 	k := s.kernel
-	s.devices = []int{k.indexes.Tunnel, k.indexes.Node, k.indexes.NodePeer, k.underlay.Ifindex}
+	s.devices = []int{k.indexes.Tunnel, k.indexes.Node, k.indexes.NodePeer, k.indexes.Fragment, k.indexes.FragmentPeer, k.underlay.Ifindex}
 	close(s.passed)
 	s.passed = make(chan struct{})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -24,17 +25,25 @@ func (h *Host) Links(want Devices) (Indexes, error) {
 	if err != nil {
 		return Indexes{}, fmt.Errorf("make tunnel device %s: %w", TunnelDevice, err)
 	}
-	node, peer, err := h.nodePair()
+	node, nodePeer, err := h.pair(NodeDevice, NodePeerDevice)
 	if err != nil {
-		return Indexes{}, fmt.Errorf("make devices %s and %s: %w", NodeDevice, NodePeerDevice, err)
+		return Indexes{}, err
 	}
-	for _, link := range []netlink.Link{tunnel, node, peer} {
-		if err := h.tune(link, want.MTU); err != nil {
-			return Indexes{}, fmt.Errorf("set up device %s: %w", link.Attrs().Name, err)
-		}
+	fragment, fragmentPeer, err := h.pair(FragmentDevice, FragmentPeerDevice)
+	if err != nil {
+		return Indexes{}, err
+	}
+	if err := h.withoutOffloads(FragmentDevice); err != nil {
+		return Indexes{}, err
+	}
+	if err := errors.Join(h.tune(want.MTU, tunnel, node, nodePeer), h.tune(fragmentMTU, fragment, fragmentPeer)); err != nil {
+		return Indexes{}, err
 	}
 	h.devices = want
-	return Indexes{Tunnel: tunnel.Attrs().Index, Node: node.Attrs().Index, NodePeer: peer.Attrs().Index}, nil
+	return Indexes{
+		Tunnel: tunnel.Attrs().Index, Node: node.Attrs().Index, NodePeer: nodePeer.Attrs().Index,
+		Fragment: fragment.Attrs().Index, FragmentPeer: fragmentPeer.Attrs().Index,
+	}, nil
 }
 
 func (h *Host) tunnel(want Devices) (netlink.Link, error) {
@@ -68,36 +77,51 @@ func (h *Host) tunnel(want Devices) (netlink.Link, error) {
 	return h.netlink.LinkByName(TunnelDevice)
 }
 
-func (h *Host) nodePair() (node, peer netlink.Link, err error) {
-	node, err = h.netlink.LinkByName(NodeDevice)
+// pair finds or makes a pair of veth devices.
+func (h *Host) pair(name, peerName string) (end, peer netlink.Link, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make devices %s and %s: %w", name, peerName, err)
+		}
+	}()
+	end, err = h.netlink.LinkByName(name)
 	if err != nil && !absent(err) {
 		return nil, nil, err
 	}
-	peer, peerErr := h.netlink.LinkByName(NodePeerDevice)
+	peer, peerErr := h.netlink.LinkByName(peerName)
 	if err == nil && peerErr == nil {
-		return node, peer, nil
+		return end, peer, nil
 	}
 	if err == nil { // its peer is somewhere else
-		if err := h.netlink.LinkDel(node); err != nil {
+		if err := h.netlink.LinkDel(end); err != nil {
 			return nil, nil, err
 		}
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = NodeDevice
-	if err := h.netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: NodePeerDevice}); err != nil {
+	attrs.Name = name
+	if err := h.netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: peerName}); err != nil {
 		return nil, nil, err
 	}
-	h.note(RepairDevice, "devices %s and %s", NodeDevice, NodePeerDevice)
-	if node, err = h.netlink.LinkByName(NodeDevice); err != nil {
+	h.note(RepairDevice, "devices %s and %s", name, peerName)
+	if end, err = h.netlink.LinkByName(name); err != nil {
 		return nil, nil, err
 	}
-	peer, err = h.netlink.LinkByName(NodePeerDevice)
-	return node, peer, err
+	peer, err = h.netlink.LinkByName(peerName)
+	return end, peer, err
 }
 
-// tune keeps a device quiet: no ARP, no link-local address, so that the kernel
-// sends nothing of its own into a VPC.
-func (h *Host) tune(link netlink.Link, mtu int) error {
+// tune sets up devices with an MTU in bytes, and keeps them quiet: no ARP, no
+// link-local address, so that the kernel sends nothing of its own into a VPC.
+func (h *Host) tune(mtu int, links ...netlink.Link) error {
+	for _, link := range links {
+		if err := h.tuneOne(link, mtu); err != nil {
+			return fmt.Errorf("set up device %s: %w", link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+func (h *Host) tuneOne(link netlink.Link, mtu int) error {
 	attrs := link.Attrs()
 	if attrs.Flags&net.FlagUp == 0 {
 		// The kernel makes the link-local address when the device comes up.
@@ -167,7 +191,7 @@ func (h *Host) deleteDevices() error {
 	var failures []error
 	for _, link := range links {
 		name := link.Attrs().Name
-		ours := name == TunnelDevice || name == NodeDevice || name == NodePeerDevice || isPodDevice(name)
+		ours := slices.Contains(NodeDevices, name) || isPodDevice(name)
 		if !ours {
 			continue
 		}

@@ -135,7 +135,7 @@ func TestTheNodeReachesShadowsUnderItsShadowAndTheDefaultVPCUnderItsOwnAddress(t
 // made says whether Links makes the device, so that the kernel must not give it
 // an address of its own.
 func made(device string) bool {
-	return device == TunnelDevice || device == NodeDevice || device == NodePeerDevice
+	return slices.Contains(NodeDevices, device)
 }
 
 // picture lists what Alioth has in the namespace.
@@ -149,7 +149,7 @@ func (n *node) picture(t *testing.T) []string {
 		}
 		for _, link := range links {
 			attrs := link.Attrs()
-			if ours(attrs.Name) {
+			if OwnName(attrs.Name) {
 				list = append(list, "link "+attrs.Name+" "+attrs.HardwareAddr.String())
 			}
 			addrs, err := dumped(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package netdev makes the node's side of the network: the tunnel device, the
-// pair of devices that is the node's own interface in the default VPC, the
+// pair of devices that is the node's own interface in the default VPC, a pair by
+// which the datapath fragments, the
 // node's shadow addresses, a route to every pod's shadow, and the kernel
 // settings that forwarding needs.
 //
@@ -18,6 +19,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -29,13 +31,21 @@ const (
 	NodeDevice = "alioth_node"
 	// NodePeerDevice is its far end, where the datapath is attached.
 	NodePeerDevice = "alioth_nodep"
+	// FragmentDevice takes what has to be fragmented on its way through the
+	// tunnel, one segment at a time.
+	FragmentDevice = "alioth_frag"
+	// FragmentPeerDevice is its far end, where the datapath does it.
+	FragmentPeerDevice = "alioth_fragp"
 	// PodDevices is the prefix of the names of the host ends of pods.
 	PodDevices = "alv"
 )
 
+// NodeDevices are the devices that every node has.
+var NodeDevices = []string{TunnelDevice, NodeDevice, NodePeerDevice, FragmentDevice, FragmentPeerDevice}
+
 // OwnName tells whether a device of that name is Alioth's.
 func OwnName(name string) bool {
-	return name == TunnelDevice || name == NodeDevice || name == NodePeerDevice || strings.HasPrefix(name, PodDevices)
+	return slices.Contains(NodeDevices, name) || strings.HasPrefix(name, PodDevices)
 }
 
 // RouteProtocol marks Alioth's routes (the field rtm_protocol of rtnetlink).
@@ -52,7 +62,7 @@ type Devices struct {
 
 // Indexes are the interface indexes of those devices.
 type Indexes struct {
-	Tunnel, Node, NodePeer int
+	Tunnel, Node, NodePeer, Fragment, FragmentPeer int
 }
 
 // State is what Apply makes true.

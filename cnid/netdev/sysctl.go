@@ -203,7 +203,7 @@ func (h *Host) keepAdvertisements() error {
 	}
 	for _, device := range devices {
 		name := device.Name()
-		if ours(name) || name == "all" || name == "lo" {
+		if OwnName(name) || name == "all" || name == "lo" {
 			continue
 		}
 		setting := perDevice("ipv6", name, "accept_ra")
@@ -216,8 +216,4 @@ func (h *Host) keepAdvertisements() error {
 		}
 	}
 	return nil
-}
-
-func ours(device string) bool {
-	return device == TunnelDevice || device == NodeDevice || device == NodePeerDevice || strings.HasPrefix(device, PodDevices)
 }

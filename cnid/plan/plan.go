@@ -293,7 +293,7 @@ func (b *builder) filter() {
 		TunnelPort:    b.in.TunnelPort,
 		PodDevices:    netdev.PodDevices,
 		NodeDevice:    netdev.NodeDevice,
-		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice},
+		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
 	}

@@ -204,7 +204,7 @@ func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
 }
 
 func (c *comparison) ownDevices(node string, devices map[string]nodestatus.Link) {
-	for _, name := range []string{netdev.TunnelDevice, netdev.NodeDevice, netdev.NodePeerDevice} {
+	for _, name := range netdev.NodeDevices {
 		if link, found := devices[name]; !found || !link.Up {
 			what := "is gone"
 			if found {

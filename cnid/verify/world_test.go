@@ -106,7 +106,11 @@ func (w *world) addNode(name, underlay, own string) {
 			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
 		},
 		Links: []nodestatus.Link{
-			{Name: netdev.NodeDevice, Index: 4, Up: true}, {Name: netdev.NodePeerDevice, Index: 5, Up: true}, {Name: netdev.TunnelDevice, Index: 3, Up: true},
+			{Name: netdev.NodeDevice, Index: 4, Up: true},
+			{Name: netdev.NodePeerDevice, Index: 5, Up: true},
+			{Name: netdev.TunnelDevice, Index: 3, Up: true},
+			{Name: netdev.FragmentDevice, Index: 6, Up: true},
+			{Name: netdev.FragmentPeerDevice, Index: 7, Up: true},
 		},
 	}
 }

@@ -94,7 +94,7 @@ type aliothConfig struct {
 	TunnelPort              uint16
 	Pad                     uint16
 	UnderlayIfindex         [2]uint32
-	Pad2                    uint32
+	FragmentIfindex         uint32
 }
 
 type aliothConn struct {
@@ -148,7 +148,8 @@ const (
 	aliothDirectionDIRECTION_TO_POD      aliothDirection = 1
 	aliothDirectionDIRECTION_FROM_TUNNEL aliothDirection = 2
 	aliothDirectionDIRECTION_SOCKET      aliothDirection = 3
-	aliothDirectionDIRECTION_LEN         aliothDirection = 4
+	aliothDirectionDIRECTION_TO_TUNNEL   aliothDirection = 4
+	aliothDirectionDIRECTION_LEN         aliothDirection = 5
 )
 
 type aliothDropEvent struct {
@@ -387,6 +388,7 @@ const (
 	aliothMapAliothWays          = "alioth_ways"
 	aliothProgAliothConnect4     = "alioth_connect4"
 	aliothProgAliothConnect6     = "alioth_connect6"
+	aliothProgAliothFragment     = "alioth_fragment"
 	aliothProgAliothFromPod      = "alioth_from_pod"
 	aliothProgAliothFromTunnel   = "alioth_from_tunnel"
 	aliothProgAliothFromUnderlay = "alioth_from_underlay"
@@ -438,6 +440,7 @@ type aliothSpecs struct {
 type aliothProgramSpecs struct {
 	AliothConnect4     *ebpf.ProgramSpec `ebpf:"alioth_connect4"`
 	AliothConnect6     *ebpf.ProgramSpec `ebpf:"alioth_connect6"`
+	AliothFragment     *ebpf.ProgramSpec `ebpf:"alioth_fragment"`
 	AliothFromPod      *ebpf.ProgramSpec `ebpf:"alioth_from_pod"`
 	AliothFromTunnel   *ebpf.ProgramSpec `ebpf:"alioth_from_tunnel"`
 	AliothFromUnderlay *ebpf.ProgramSpec `ebpf:"alioth_from_underlay"`
@@ -560,6 +563,7 @@ type aliothVariables struct {
 type aliothPrograms struct {
 	AliothConnect4     *ebpf.Program `ebpf:"alioth_connect4"`
 	AliothConnect6     *ebpf.Program `ebpf:"alioth_connect6"`
+	AliothFragment     *ebpf.Program `ebpf:"alioth_fragment"`
 	AliothFromPod      *ebpf.Program `ebpf:"alioth_from_pod"`
 	AliothFromTunnel   *ebpf.Program `ebpf:"alioth_from_tunnel"`
 	AliothFromUnderlay *ebpf.Program `ebpf:"alioth_from_underlay"`
@@ -570,6 +574,7 @@ func (p *aliothPrograms) Close() error {
 	return _AliothClose(
 		p.AliothConnect4,
 		p.AliothConnect6,
+		p.AliothFragment,
 		p.AliothFromPod,
 		p.AliothFromTunnel,
 		p.AliothFromUnderlay,

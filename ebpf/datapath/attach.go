@@ -20,6 +20,7 @@ import (
 const (
 	linkFromTunnel   = string(programFromTunnel)
 	linkFromUnderlay = string(programFromUnderlay)
+	linkFragment     = string(programFragment)
 	linkConnect4     = "connect4"
 	linkConnect6     = "connect6"
 )
@@ -220,7 +221,12 @@ func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	if cfg.UnderlayIfindex != 0 {
 		// Behind what the host's owner has put there.
 		wanted = append(wanted, l.onDevice(programFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))
-	} else if err := l.leaveUnderlay(); err != nil {
+	} else if err := l.leaveDevice(programFromUnderlay); err != nil {
+		return nil, err
+	}
+	if cfg.FragmentPeerIfindex != 0 {
+		wanted = append(wanted, l.onDevice(programFragment, cfg.FragmentPeerIfindex, l.objects.AliothFragment, link.Head()))
+	} else if err := l.leaveDevice(programFragment); err != nil {
 		return nil, err
 	}
 	for _, h := range wanted {
@@ -235,12 +241,12 @@ func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	return changed, nil
 }
 
-// leaveUnderlay takes the program off the device that it was on.
-func (l *links) leaveUnderlay() error {
-	if err := os.Remove(l.path(linkFromUnderlay)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove pin of link %s: %w", linkFromUnderlay, err)
+// leaveDevice takes a program off the device of the node that it was on.
+func (l *links) leaveDevice(p program) error {
+	if err := os.Remove(l.path(string(p))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove pin of link %s: %w", p, err)
 	}
-	_, err := l.filters.settle(attachment{0, programFromUnderlay})
+	_, err := l.filters.settle(attachment{0, p})
 	return err
 }
 

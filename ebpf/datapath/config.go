@@ -51,6 +51,11 @@ type Config struct {
 	// are measured against the route to a node over IPv6; with 0 the kernel
 	// drops uncounted what does not fit.
 	UnderlayIfindex6 int
+	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices that
+	// does nothing else, the first without offloads for what it sends. By it the
+	// programs fragment tunnel packets over IPv6 where the network carries less
+	// than IPv6 needs; with 0 they drop what would have to be fragmented.
+	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
 	// TunnelSource4 and TunnelSource6 are the addresses under which the other
@@ -114,10 +119,16 @@ func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
 		return fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
 	}
-	for _, ifindex := range []int{c.UnderlayIfindex, c.UnderlayIfindex6} {
+	for name, ifindex := range map[string]int{
+		"UnderlayIfindex": c.UnderlayIfindex, "UnderlayIfindex6": c.UnderlayIfindex6,
+		"FragmentIfindex": c.FragmentIfindex, "FragmentPeerIfindex": c.FragmentPeerIfindex,
+	} {
 		if ifindex < 0 || ifindex > math.MaxInt32 {
-			return fmt.Errorf("check configuration: UnderlayIfindex %d is no device index", ifindex)
+			return fmt.Errorf("check configuration: %s %d is no device index", name, ifindex)
 		}
+	}
+	if (c.FragmentIfindex == 0) != (c.FragmentPeerIfindex == 0) {
+		return errors.New("check configuration: FragmentIfindex and FragmentPeerIfindex go together")
 	}
 	if c.UnderlayIfindex != 0 && !c.TunnelSource4.IsValid() {
 		return errors.New("check configuration: UnderlayIfindex needs a TunnelSource4")
@@ -153,6 +164,7 @@ func (c Config) constants() (aliothConfig, error) {
 		LingerJiffies:           second,
 		VxlanIfindex:            uint32(c.VXLANIfindex),
 		UnderlayIfindex:         [aliothFamilyFAMILY_LEN]uint32{uint32(c.UnderlayIfindex), uint32(c.UnderlayIfindex6)},
+		FragmentIfindex:         uint32(c.FragmentIfindex),
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
 	}

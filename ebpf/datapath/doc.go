@@ -38,7 +38,8 @@
 // of every pod's veth, [from_pod] also on the far end of the node's own pair in
 // the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
 // [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
-// address, and connect4 and connect6 at the cgroup root, where they send the kubelet's
+// address, [fragment] (TCX ingress) behind a pair of devices that takes what is
+// to be fragmented over IPv6, and connect4 and connect6 at the cgroup root, where they send the kubelet's
 // probes and lifecycle hooks to shadows. Where the kernel has no TCX, clsact
 // ingress takes its place.
 //

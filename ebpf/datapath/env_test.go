@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -149,6 +150,29 @@ func addLink(t *testing.T, device netlink.Link) int {
 func addPair(t *testing.T, name, peer string) int {
 	t.Helper()
 	return addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: peer})
+}
+
+// addFragmenter creates the pair that fragments packets, as Config wants it.
+func addFragmenter(t *testing.T) (ifindex, peer int) {
+	t.Helper()
+	ifindex = addPair(t, "frag", "frag-peer")
+	tool, err := ethtool.NewEthtool()
+	must(t, err)
+	defer tool.Close()
+	must(t, tool.Change("frag", map[string]bool{
+		"tx-checksum-ip-generic": false, "tx-checksum-sctp": false, "tx-tcp-segmentation": false,
+		"tx-tcp6-segmentation": false, "tx-udp-segmentation": false, "tx-sctp-segmentation": false,
+	}))
+	for _, name := range []string{"frag", "frag-peer"} {
+		l, err := netlink.LinkByName(name)
+		must(t, err)
+		// Without one the kernel sends nothing by itself.
+		const noAddress = 1
+		must(t, netlink.LinkSetIP6AddrGenMode(l, noAddress))
+		must(t, netlink.LinkSetUp(l))
+		peer = l.Attrs().Index
+	}
+	return ifindex, peer
 }
 
 // addTunnel creates a VXLAN device as Config wants it.

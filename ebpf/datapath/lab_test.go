@@ -248,6 +248,7 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
 		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
 	}
+	n.cfg.FragmentIfindex, n.cfg.FragmentPeerIfindex = addFragmenter(t)
 	n.d = open(t, n.cfg)
 }
 

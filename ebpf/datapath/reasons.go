@@ -122,6 +122,7 @@ const (
 	ToPod      = Direction(aliothDirectionDIRECTION_TO_POD)
 	FromTunnel = Direction(aliothDirectionDIRECTION_FROM_TUNNEL)
 	Socket     = Direction(aliothDirectionDIRECTION_SOCKET)
+	ToTunnel   = Direction(aliothDirectionDIRECTION_TO_TUNNEL)
 )
 
 var directionNames = [aliothDirectionDIRECTION_LEN]string{
@@ -129,6 +130,7 @@ var directionNames = [aliothDirectionDIRECTION_LEN]string{
 	ToPod:      "to_pod",
 	FromTunnel: "from_tunnel",
 	Socket:     "socket",
+	ToTunnel:   "to_tunnel",
 }
 
 // String returns the direction's name, as in metrics.

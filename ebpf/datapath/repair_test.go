@@ -26,7 +26,9 @@ func detachPinned(path string) error {
 
 // device is that of a program of the node.
 func (w *world) device(p program) int {
-	return map[program]int{programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.UnderlayIfindex}[p]
+	return map[program]int{
+		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.UnderlayIfindex, programFragment: w.cfg.FragmentPeerIfindex,
+	}[p]
 }
 
 // unhook takes a program of the node off its device.

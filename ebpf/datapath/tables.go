@@ -19,6 +19,7 @@ const (
 	// On one device of a node each, through links where there are any.
 	programFromTunnel   program = "from_tunnel"
 	programFromUnderlay program = "from_underlay"
+	programFragment     program = "fragment"
 )
 
 // attachment is one program on one interface.

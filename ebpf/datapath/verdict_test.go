@@ -89,6 +89,7 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
 		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: 4096,
 	}
+	cfg.FragmentIfindex, cfg.FragmentPeerIfindex = addFragmenter(t)
 	for _, f := range adapt {
 		f(&cfg)
 	}

@@ -8,6 +8,7 @@
 #include "deliver.h"
 #include "door.h"
 #include "egress.h"
+#include "outer_fragment.h"
 #include "neighbour.h"
 #include "service.h"
 #include "socket.h"
@@ -306,6 +307,15 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	if (!pop_outer(skb, &pkt, &node))
 		return TCX_NEXT;
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
+}
+
+SEC("tcx/ingress")
+int alioth_fragment(struct __sk_buff *skb)
+{
+	struct packet pkt;
+
+	see(&pkt, DIRECTION_TO_TUNNEL);
+	return finish(skb, &pkt, fragmented(skb, &pkt), 0);
 }
 
 SEC("cgroup/connect4")

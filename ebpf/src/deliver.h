@@ -77,18 +77,41 @@ static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, c
 	return BPF_F_TUNINFO_IPV6;
 }
 
-/* by_device leaves the outer headers to the tunnel's device. */
-static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
-					     const struct address *to)
+/* to_device leaves the outer headers to the tunnel's device. */
+static __always_inline enum reason to_device(struct __sk_buff *skb, struct packet *pkt, const struct address *to)
 {
 	struct bpf_tunnel_key key = {};
 	__u64 flags = tunnel_key(&key, pkt->vni, &to->node);
 
-	if (set_macs(skb, to->mac, from->mac))
-		return DROP_REWRITE_FAILED;
 	if (bpf_skb_set_tunnel_key(skb, &key, sizeof(key), flags))
 		return DROP_REWRITE_FAILED;
 	pkt->action = bpf_redirect(alioth_config.vxlan_ifindex, 0);
+	return FORWARDED_REMOTE;
+}
+
+static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					     const struct address *to)
+{
+	return set_macs(skb, to->mac, from->mac) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
+}
+
+/* must_arrive tells whether a packet that does not fit a way over IPv6 is one
+ * that no sender can make smaller.
+ */
+static __always_inline bool must_arrive(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
+{
+	return way->over_v6 && pkt->family == FAMILY_V6 && alioth_config.fragment_ifindex &&
+	       inner_len(skb, pkt) <= ETH_HLEN + IPV6_MIN_MTU;
+}
+
+/* to_fragmenter sends it to where it is fragmented, see outer_fragment.h. */
+static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt,
+						 const struct interface *from, const struct address *to)
+{
+	if (set_macs(skb, to->mac, from->mac))
+		return DROP_REWRITE_FAILED;
+	skb->mark = pkt->vni;
+	pkt->action = bpf_redirect(alioth_config.fragment_ifindex, 0);
 	return FORWARDED_REMOTE;
 }
 
@@ -99,6 +122,8 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 
 	find_way(skb, pkt, &to->node, &way);
 	unmark(skb);
+	if (way.limit && must_arrive(skb, pkt, &way))
+		return to_fragmenter(skb, pkt, from, to);
 	if (way.limit && too_big(skb, pkt, &way))
 		return tell_too_big(skb, pkt, from, way.limit);
 	if (!way.device)

@@ -54,7 +54,8 @@ struct error_v6 {
 } __attribute__((packed));
 
 /* too_big tells whether a packet that does not fit is refused. Over IPv6 no
- * device fragments what comes from somebody else.
+ * device fragments what comes from somebody else, and outer_fragment.h only what nobody
+ * can make smaller.
  */
 static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {

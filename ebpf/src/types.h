@@ -44,6 +44,7 @@ enum direction {
 	DIRECTION_TO_POD,
 	DIRECTION_FROM_TUNNEL,
 	DIRECTION_SOCKET,
+	DIRECTION_TO_TUNNEL, /* what is fragmented on its way there */
 	DIRECTION_LEN,
 };
 
@@ -145,7 +146,10 @@ struct config {
 	 * a packet fits.
 	 */
 	__u32 underlay_ifindex[FAMILY_LEN];
-	__u32 pad2;
+	/* Where packets go whose outer packets are to be fragmented over IPv6; 0:
+	 * those are dropped.
+	 */
+	__u32 fragment_ifindex;
 };
 
 enum interface_flag {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Fragments of the tunnel's packets over IPv6. No device of the kernel fragments
+ * there what comes from somebody else, and yet an IPv6 packet of up to
+ * IPV6_MIN_MTU bytes has to arrive over a network that carries no more than that
+ * itself. So from_pod sends such packets through a pair of devices without
+ * offloads, behind which each is one segment with its checksum. There they get
+ * their outer headers and leave in two fragments (RFC 2473 section 7.1, RFC 8200
+ * section 4.5). A clone takes the same way once more to become the second, so
+ * that each finds its neighbour by itself.
+ */
+#ifndef ALIOTH_OUTER_FRAGMENT_H
+#define ALIOTH_OUTER_FRAGMENT_H
+
+#include "deliver.h"
+
+/* A packet between the two devices has its VNI as its mark, or, when it is the
+ * clone, the length of the first fragment's payload.
+ */
+#define MARK_SECOND 0x80000000
+#define MARK_LENGTH 0xffff
+
+struct fragment_header {
+	__u8 nexthdr;
+	__u8 reserved;
+	__be16 offset; /* in bytes, and IPV6_MORE_FRAGMENTS */
+	__be32 id;
+};
+
+struct fragment {
+	struct ipv6hdr ip;
+	struct fragment_header header;
+};
+#define FRAGMENT_HLEN 48
+
+/* What lies between the outer Ethernet header and the inner IP header. */
+struct outer_v6 {
+	struct fragment fragment;
+	struct udphdr udp;
+	__be32 vxlan_flags;
+	__be32 vni; /* in the upper 24 bits */
+	struct ethhdr inner;
+	__u16 pad; /* not on the wire */
+};
+#define OUTER_V6_LEN (FRAGMENT_HLEN + 8 + 8 + ETH_HLEN)
+
+/* send_fragment sends a fragment along the host's route to its node. */
+static __always_inline enum reason send_fragment(struct __sk_buff *skb, struct packet *pkt,
+						 const struct fragment *fragment)
+{
+	struct bpf_fib_lookup route = {
+		.family = AF_INET6,
+		.l4_protocol = IPPROTO_UDP,
+		.ifindex = alioth_config.underlay_ifindex[FAMILY_V6],
+		.tot_len = skb->len - ETH_HLEN,
+	};
+	struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
+
+	__builtin_memcpy(route.ipv6_src, fragment->ip.saddr, 16);
+	__builtin_memcpy(route.ipv6_dst, fragment->ip.daddr, 16);
+	if (bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH))
+		return DROP_TOO_BIG;
+	__builtin_memcpy(next.ipv6_nh, route.ipv6_dst, 16);
+	skb->mark = 0;
+	pkt->outer = FRAGMENT_HLEN;
+	pkt->action = bpf_redirect_neigh(route.ifindex, &next, sizeof(next), 0);
+	return FORWARDED_REMOTE;
+}
+
+/* second_fragment makes it of the clone of a whole packet. */
+static __always_inline enum reason second_fragment(struct __sk_buff *skb, struct packet *pkt)
+{
+	__u32 first = skb->mark & MARK_LENGTH, before = ETH_HLEN + FRAGMENT_HLEN + first;
+	struct fragment fragment;
+
+	if (skb->len <= before || bpf_skb_load_bytes(skb, ETH_HLEN, &fragment, FRAGMENT_HLEN))
+		return DROP_BAD_HEADER;
+	fragment.ip.payload_len = bpf_htons(sizeof(fragment.header) + skb->len - before);
+	fragment.header.offset = bpf_htons(first);
+	if (bpf_skb_adjust_room(skb, -(__s32)first, BPF_ADJ_ROOM_MAC, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_HLEN, &fragment, FRAGMENT_HLEN, 0))
+		return DROP_REWRITE_FAILED;
+	return send_fragment(skb, pkt, &fragment);
+}
+
+/* describe_outer_v6 fills the headers of a datagram that is whole still. Its UDP
+ * checksum is left out (RFC 6935 section 5): the inner packet has its own, and
+ * the tunnel's device of every node takes such packets.
+ */
+static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struct packet *pkt,
+					      const struct address *to, struct outer_v6 *outer)
+{
+	__u8 inner_ecn = ecn(skb, pkt->family);
+	__u32 len = skb->len + 8 + 8;
+	struct addr source;
+
+	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V6]);
+	__builtin_memcpy(outer->fragment.ip.saddr, source.b, 16);
+	__builtin_memcpy(outer->fragment.ip.daddr, to->node.b, 16);
+	outer->fragment.ip.version = 6;
+	/* As describe_outer does. */
+	outer->fragment.ip.flow_lbl[0] = (inner_ecn == ECN_CE ? ECN_ECT_0 : inner_ecn) << 4;
+	outer->fragment.ip.nexthdr = NEXTHDR_FRAGMENT;
+	outer->fragment.ip.hop_limit = OUTER_TTL;
+	outer->fragment.header.nexthdr = IPPROTO_UDP;
+	outer->fragment.header.id = bpf_get_prandom_u32();
+	outer->udp.source = source_port(skb, pkt);
+	outer->udp.dest = alioth_config.tunnel_port;
+	outer->udp.len = bpf_htons(len);
+	outer->vxlan_flags = bpf_htonl(VXLAN_HAS_VNI);
+	outer->vni = bpf_htonl(pkt->vni << 8);
+	__builtin_memcpy(outer->inner.h_dest, pkt->eth_dst, 6);
+	__builtin_memcpy(outer->inner.h_source, pkt->eth_src, 6);
+	outer->inner.h_proto = pkt->ethertype;
+}
+
+/* first_fragment makes it of a whole packet, after a clone has gone to become the
+ * second. limit is how many bytes of an inner packet would fit.
+ */
+static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct packet *pkt, const struct address *to,
+						  __u32 limit)
+{
+	/* Every fragment but the last is a multiple of 8 bytes long. */
+	__u32 first = (limit + INNER_OFFSET - sizeof(struct fragment_header)) & ~7;
+	struct outer_v6 outer = {};
+
+	if (skb->len + 8 + 8 > 2 * first || first > MARK_LENGTH)
+		return DROP_TOO_BIG;
+	describe_outer_v6(skb, pkt, to, &outer);
+	if (bpf_skb_adjust_room(skb, OUTER_V6_LEN, BPF_ADJ_ROOM_MAC, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_V6_LEN, 0))
+		return DROP_REWRITE_FAILED;
+	skb->mark = MARK_SECOND | first;
+	if (bpf_clone_redirect(skb, alioth_config.fragment_ifindex, 0))
+		return DROP_REWRITE_FAILED;
+	outer.fragment.ip.payload_len = bpf_htons(sizeof(struct fragment_header) + first);
+	outer.fragment.header.offset = bpf_htons(IPV6_MORE_FRAGMENTS);
+	if (bpf_skb_change_tail(skb, ETH_HLEN + FRAGMENT_HLEN + first, 0) ||
+	    bpf_skb_store_bytes(skb, ETH_HLEN, &outer, FRAGMENT_HLEN, 0))
+		return DROP_REWRITE_FAILED;
+	return send_fragment(skb, pkt, &outer.fragment);
+}
+
+/* fragmented decides about a packet behind the pair of devices. */
+static __always_inline enum reason fragmented(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct address *to;
+	struct way way = {};
+	enum reason reason;
+
+	if (skb->mark & MARK_SECOND)
+		return second_fragment(skb, pkt);
+	pkt->vni = skb->mark;
+	reason = parse_eth(skb, pkt);
+	if (reason)
+		return reason;
+	reason = parse_ip(skb, pkt);
+	if (reason)
+		return reason;
+	to = lookup_address(pkt->vni, &pkt->dst);
+	if (!to || to->kind != ADDRESS_REMOTE)
+		return DROP_NO_ENDPOINT; /* it was there a moment ago */
+	find_way(skb, pkt, &to->node, &way);
+	skb->mark = 0;
+	if (!way.limit) /* the last and shorter one of the segments of a packet */
+		return to_device(skb, pkt, to);
+	return way.over_v6 ? first_fragment(skb, pkt, to, way.limit) : DROP_TOO_BIG;
+}
+
+#endif
