@@ -190,6 +190,28 @@ const (
 	aliothFamilyFAMILY_LEN aliothFamily = 2
 )
 
+type aliothFirstFragment struct {
+	_     structs.HostLayout
+	Until uint64
+	Of    struct {
+		_     structs.HostLayout
+		Peer  aliothAddr
+		Vni   uint32
+		Id    uint32
+		Proto uint8
+		Pad   [3]uint8
+	}
+	Shown aliothAddr
+	Mark  aliothMark
+}
+
+type aliothFollowKey struct {
+	_         structs.HostLayout
+	Ifindex   uint32
+	Direction aliothDirection
+	Slot      uint32
+}
+
 type aliothInterface struct {
 	_       structs.HostLayout
 	Ip      [2]aliothAddr
@@ -375,6 +397,7 @@ const (
 	aliothMapAliothDropCounters  = "alioth_drop_counters"
 	aliothMapAliothDropGate      = "alioth_drop_gate"
 	aliothMapAliothDrops         = "alioth_drops"
+	aliothMapAliothFragments     = "alioth_fragments"
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
 	aliothMapAliothLayout        = "alioth_layout"
@@ -461,6 +484,7 @@ type aliothMapSpecs struct {
 	AliothDropCounters *ebpf.MapSpec `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.MapSpec `ebpf:"alioth_drops"`
+	AliothFragments    *ebpf.MapSpec `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
@@ -511,6 +535,7 @@ type aliothMaps struct {
 	AliothDropCounters *ebpf.Map `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.Map `ebpf:"alioth_drops"`
+	AliothFragments    *ebpf.Map `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
@@ -536,6 +561,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothDropCounters,
 		m.AliothDropGate,
 		m.AliothDrops,
+		m.AliothFragments,
 		m.AliothIcmpGate,
 		m.AliothInterfaces,
 		m.AliothLayout,

@@ -56,6 +56,7 @@
 //	alioth_backends      {id, slot}          -> ip, port
 //	alioth_connections   {VNI, pod, peer, ...} two entries per flow to a service
 //	alioth_conn_opened, alioth_conn_ended    flows per interface
+//	alioth_fragments     {ifindex, direction, slot} first fragments at the door
 //	alioth_targets       {scope, ip, port}   -> shadow
 //	alioth_netns         netns cookie        -> its VPCs and addresses, in order of attachment
 //	alioth_counters      reason x direction, per CPU
@@ -71,10 +72,9 @@
 // # Limits
 //
 // At the shadow door a packet with IPv4 options or an IPv6 routing header, a
-// protocol other than TCP, UDP and ICMP, a fragment to the node or to a
-// service, and a later fragment of UDP to the outside are dropped. A service's
-// answer that reaches the pod in fragments shows the service's address in the
-// first of them only. The checksum of a transport header that an ICMP error
+// protocol other than TCP, UDP, SCTP and ICMP, a fragment of TCP to the node or to
+// a service, and a later fragment that comes before the first of its datagram are
+// dropped. The checksum of a transport header that an ICMP error
 // quotes is not translated. Inside a VPC all of these pass.
 //
 // # Life

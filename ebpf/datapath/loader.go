@@ -28,6 +28,9 @@ const layoutMap = "alioth_layout"
 // connectionsMap is the table whose size is configurable.
 const connectionsMap = "alioth_connections"
 
+// fragmentsMap has the first fragments that later ones follow.
+const fragmentsMap = "alioth_fragments"
+
 // dropCountersMap counts drops by whose they are.
 const dropCountersMap = "alioth_drop_counters"
 
@@ -36,7 +39,9 @@ const waysMap = "alioth_ways"
 
 // observing are maps whose contents no decision depends on for longer than a moment.
 // When their layout has changed they are replaced alone.
-var observing = []string{"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap}
+var observing = []string{
+	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
+}
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {
@@ -211,6 +216,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_icmp_gate":   o.AliothIcmpGate,
 		waysMap:              o.AliothWays,
 		"alioth_drops":       o.AliothDrops,
+		fragmentsMap:         o.AliothFragments,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,
 		"alioth_netns":       o.AliothNetns,

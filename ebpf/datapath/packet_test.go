@@ -18,7 +18,8 @@ type frame struct {
 	Options        []byte
 	Extensions     []extension // IPv6
 	Fragment       *fragment
-	Whole          bool // IPv4: may not be fragmented
+	ID             uint16 // tells datagrams in fragments apart
+	Whole          bool   // IPv4: may not be fragmented
 	L4             transport
 }
 
@@ -170,7 +171,7 @@ func (f frame) ipv4() []byte {
 	b := make([]byte, 20)
 	b[0] = 4<<4 | uint8(5+len(f.Options)/4)
 	binary.BigEndian.PutUint16(b[2:], uint16(20+len(f.Options)+len(payload)))
-	binary.BigEndian.PutUint16(b[4:], 0x1234)
+	binary.BigEndian.PutUint16(b[4:], 0x1234+f.ID)
 	if f.Fragment != nil {
 		word := f.Fragment.Offset
 		if f.Fragment.More {
@@ -198,7 +199,7 @@ func (f frame) ipv6() []byte {
 			word |= 1
 		}
 		hdr := binary.BigEndian.AppendUint16([]byte{next, 0}, word)
-		payload = slices.Concat(hdr, []byte{0, 0, 0x12, 0x34}, payload)
+		payload = slices.Concat(binary.BigEndian.AppendUint32(hdr, 0x1234+uint32(f.ID)), payload)
 		next = 44
 	}
 	for _, e := range slices.Backward(f.Extensions) {

@@ -68,7 +68,7 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_NOT_SHADOW:    "not_shadow",    // the host's stack sent to something else than the shadow
 	aliothReasonDROP_DOOR_CLOSED:   "door_closed",   // a pod opens a connection to the node
 	aliothReasonDROP_DOOR_PROTOCOL: "door_protocol", // neither TCP, UDP, SCTP nor ICMP
-	aliothReasonDROP_DOOR_FRAGMENT: "door_fragment", // a fragment to the node or to a service
+	aliothReasonDROP_DOOR_FRAGMENT: "door_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
 	aliothReasonDROP_DOOR_OPTIONS:  "door_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
 
 	// Shared services.
@@ -88,10 +88,10 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_EGRESS_SERVICE:     "egress_service",
 	aliothReasonDROP_EGRESS_LINK_LOCAL:  "egress_link_local",
 	aliothReasonDROP_EGRESS_MULTICAST:   "egress_multicast",
-	aliothReasonDROP_EGRESS_DENIED:      "egress_denied",      // on the VPC's list egressDeny
-	aliothReasonDROP_EGRESS_UNLISTED:    "egress_unlisted",    // not on the VPC's list egressAllow
-	aliothReasonDROP_EGRESS_METADATA:    "egress_metadata",    // a cloud's metadata address
-	aliothReasonDROP_EGRESS_TUNNEL_PORT: "egress_tunnel_port", // or a UDP fragment that hides its port
+	aliothReasonDROP_EGRESS_DENIED:      "egress_denied",   // on the VPC's list egressDeny
+	aliothReasonDROP_EGRESS_UNLISTED:    "egress_unlisted", // not on the VPC's list egressAllow
+	aliothReasonDROP_EGRESS_METADATA:    "egress_metadata", // a cloud's metadata address
+	aliothReasonDROP_EGRESS_TUNNEL_PORT: "egress_tunnel_port",
 
 	// The tunnel.
 	aliothReasonDROP_NO_TUNNEL_KEY: "no_tunnel_key",

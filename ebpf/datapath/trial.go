@@ -19,7 +19,7 @@ import (
 // the datapath's.
 var written = []string{
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", connectionsMap,
-	"alioth_conn_opened", waysMap,
+	"alioth_conn_opened", waysMap, fragmentsMap,
 }
 
 // trial is the programs themselves, to be asked what they would do with a
@@ -41,6 +41,7 @@ type trial struct {
 	ConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
 	ICMPGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	Ways         *ebpf.Map `ebpf:"alioth_ways"`
+	Fragments    *ebpf.Map `ebpf:"alioth_fragments"`
 }
 
 // Outcome is what a program would do with a packet.
@@ -123,6 +124,7 @@ func (d *Datapath) newTrial() (*trial, error) {
 	spec.Maps[dropCountersMap].MaxEntries = 1
 	spec.Maps["alioth_drop_gate"].MaxEntries = 1
 	spec.Maps[connectionsMap].MaxEntries = 2
+	spec.Maps[fragmentsMap].MaxEntries = 1
 	t := &trial{}
 	if err := spec.LoadAndAssign(t, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		return nil, fmt.Errorf("load programs for a trial: %w", err)
@@ -132,7 +134,8 @@ func (d *Datapath) newTrial() (*trial, error) {
 
 func (t *trial) close() {
 	for _, held := range []io.Closer{
-		t.FromPod, t.FromTunnel, t.Counters, t.DropCounters, t.Drops, t.DropGate, t.Connections, t.ConnOpened, t.ICMPGate, t.Ways,
+		t.FromPod, t.FromTunnel, t.Counters, t.DropCounters, t.Drops, t.DropGate, t.Connections, t.ConnOpened, t.ICMPGate,
+		t.Ways, t.Fragments,
 	} {
 		held.Close()
 	}

@@ -60,8 +60,14 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 		dropped("a bare SYN behind an extension header", w.podA, reply6(func(f *frame) {
 			f.L4, f.Extensions = tcp{Flags: flagSYN}, []extension{{60, make([]byte, 6)}}
 		}).bytes(), "door_closed"),
-		dropped("a fragment", w.podA, reply(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "door_fragment"),
+		dropped("a first fragment of TCP", w.podA, reply(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "door_fragment"),
 		dropped("a later fragment over IPv6", w.podA, reply6(func(f *frame) { f.Fragment = &fragment{8, false} }).bytes(), "door_fragment"),
+		toStack("a first fragment of UDP", w.podA, reply(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{0, true}, udp{Sport: 53, Dport: 40000, Payload: make([]byte, 16)}
+		}), shadow, 0),
+		toStack("the fragment behind it", w.podA, reply(func(f *frame) {
+			f.Fragment, f.L4 = &fragment{3, false}, raw{protoUDP, []byte("the rest")}
+		}), shadow, 0),
 		dropped("IPv4 options", w.podA, reply(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }).bytes(), "door_options"),
 		dropped("an IPv6 routing header", w.podA, reply6(func(f *frame) {
 			f.Extensions = []extension{{43, make([]byte, 6)}}
@@ -128,14 +134,8 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 		toStack("TCP over IPv4", w.open, out(unchanged), shadow, egress),
 		toStack("TCP over IPv6", w.open, out6(unchanged), shadow6, egress),
 		toStack("SCTP", w.open, out(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow, egress),
-		toStack("a later fragment of SCTP", w.open, out(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{100, false}, raw{132, []byte("whatever")}
-		}), shadow, egress),
 		toStack("UDP", w.open, out(func(f *frame) { f.L4 = udp{Sport: 1000, Dport: 4788} }), shadow, egress),
 		toStack("an echo request", w.open, out(func(f *frame) { f.L4 = icmp{Type: 8, Body: make([]byte, 12)} }), shadow, egress),
-		toStack("a later fragment of TCP", w.open, out(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{100, false}, raw{protoTCP, []byte("whatever")}
-		}), shadow, egress),
 		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
 		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
 		dropped("a VPC without egress", w.podA, out(unchanged).bytes(), "egress_closed"),
@@ -160,12 +160,6 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 			main("192.0.2.1").with(func(f *frame) { f.L4 = udp{Dport: 4789} }).bytes(), "egress_tunnel_port"),
 		dropped("the tunnel port behind an extension header", w.open, out6(func(f *frame) {
 			f.L4, f.Extensions = udp{Dport: 4789}, []extension{{60, make([]byte, 6)}}
-		}).bytes(), "egress_tunnel_port"),
-		dropped("a later fragment of UDP", w.open, out(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{1, false}, raw{protoUDP, []byte("whatever")}
-		}).bytes(), "egress_tunnel_port"),
-		dropped("a later fragment of UDP over IPv6", w.open, out6(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{1, false}, raw{protoUDP, []byte("whatever")}
 		}).bytes(), "egress_tunnel_port"),
 		dropped("a tunnel of another kind", w.open, out(func(f *frame) { f.L4 = raw{4, make([]byte, 40)} }).bytes(), "door_protocol"),
 	})

@@ -24,7 +24,9 @@ func oddPackets() map[string]odd {
 	proto := func(number uint8) func(*frame) { return func(f *frame) { f.L4 = raw{number, make([]byte, 40)} } }
 	l4 := func(t transport) func(*frame) { return func(f *frame) { f.L4 = t } }
 	later := func(number uint8) func(*frame) {
-		return func(f *frame) { f.Fragment, f.L4 = &fragment{185, false}, raw{number, []byte("the rest")} }
+		return func(f *frame) {
+			f.Fragment, f.ID, f.L4 = &fragment{185, false}, 1, raw{number, []byte("the rest")}
+		}
 	}
 	extended := func(e ...extension) func(*frame) { return func(f *frame) { f.Extensions = e } }
 	control := func(kind uint8, size int) func(*frame) {
@@ -52,7 +54,7 @@ func oddPackets() map[string]odd {
 		"a later fragment of SCTP":                 {mutate: later(132)},
 		"a first fragment over IPv6":               {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
 		"a later fragment of UDP over IPv6":        {v6: true, mutate: later(protoUDP)},
-		"fragments that overlap":                   {mutate: func(f *frame) { f.Fragment, f.L4 = &fragment{1, true}, raw{protoTCP, make([]byte, 64)} }},
+		"fragments that overlap":                   {mutate: func(f *frame) { f.Fragment, f.ID, f.L4 = &fragment{1, true}, 1, raw{protoTCP, make([]byte, 64)} }},
 		"an echo request":                          {mutate: l4(icmp{Type: 8, Body: make([]byte, 12)})},
 		"a timestamp request":                      {mutate: l4(icmp{Type: 13, Body: make([]byte, 16)})},
 		"an ICMP error":                            {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}) }},

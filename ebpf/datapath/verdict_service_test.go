@@ -90,7 +90,7 @@ func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 		dropped("another port", w.podA, ask(udp{Sport: 1000, Dport: 54}).bytes(), "service_port"),
 		dropped("another protocol at the port", w.podA, api(udp{Sport: 1000, Dport: 443}), "service_port"),
 		dropped("a protocol without ports", w.podA, ask(raw{47, make([]byte, 32)}).bytes(), "door_protocol"),
-		dropped("a fragment", w.podA, ask(udp{Sport: 1000, Dport: 53}).with(func(f *frame) {
+		dropped("a fragment of TCP", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).with(func(f *frame) {
 			f.Fragment = &fragment{0, true}
 		}).bytes(), "door_fragment"),
 		dropped("a service without backends", w.podA, api(tcp{Sport: 1000, Dport: 444, Flags: flagSYN}), "no_backend"),

@@ -51,7 +51,7 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_NOT_SHADOW:    {"the node sent to something else than the pod's shadow; a pod's own address means nothing outside its VPC", "reach the pod from inside its VPC, by a probe, or by kubectl exec or port-forward"},
 	aliothReasonDROP_DOOR_CLOSED:   {"a pod may not open connections to its node", "use a Service, or a pod in the default VPC"},
 	aliothReasonDROP_DOOR_PROTOCOL: {"neither TCP, UDP, SCTP nor ICMP", plainTCP},
-	aliothReasonDROP_DOOR_FRAGMENT: {"a fragment to the node or to a shared service", "send packets that fit the pod's MTU"},
+	aliothReasonDROP_DOOR_FRAGMENT: {"a fragment that comes before the first of its datagram or without it, or one of TCP to the node or a shared service", "send packets that fit the pod's MTU"},
 	aliothReasonDROP_DOOR_OPTIONS:  {"IPv4 options or an IPv6 routing header, to outside the VPC", "send without them"},
 
 	aliothReasonDROP_SERVICE_PORT:  {"the service does not have this port", "kubectl get service shows its ports"},
@@ -72,7 +72,7 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_EGRESS_DENIED:      {"on the VPC's list of denied destinations", "take it off spec.egressDeny of the VPC, if its pods may go there"},
 	aliothReasonDROP_EGRESS_UNLISTED:    {"not on the VPC's list of allowed destinations", "add it to spec.egressAllow of the VPC"},
 	aliothReasonDROP_EGRESS_METADATA:    {"the cloud's metadata address, which is closed to this VPC", "add it to spec.egressAllow of the VPC, if its pods may know the node's credentials"},
-	aliothReasonDROP_EGRESS_TUNNEL_PORT: {"UDP to the tunnel's port, or a UDP fragment that hides its port", "use another port; send packets that fit the pod's MTU"},
+	aliothReasonDROP_EGRESS_TUNNEL_PORT: {"UDP to the tunnel's port", "use another port"},
 
 	aliothReasonDROP_NO_TUNNEL_KEY: {"it came by the tunnel's device, but through no tunnel", "find out what sends into alioth_vxlan on the node"},
 	aliothReasonDROP_UNKNOWN_NODE:  {"tunnel traffic from an address that is no node's", "if it is a node: its Node object must list the address as InternalIP"},

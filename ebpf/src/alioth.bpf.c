@@ -62,6 +62,8 @@ static __always_inline enum reason missed(struct __sk_buff *skb, struct packet *
 	/* The host's stack might follow a route that the packet brings along. */
 	if (pkt->options)
 		return DROP_DOOR_OPTIONS;
+	if (pkt->later)
+		return leave_after_first(skb, pkt, from);
 	if (is_node_shadow(pkt))
 		return reply_to_node(skb, pkt, from);
 	reason = shared_service(skb, pkt, from);
@@ -106,7 +108,7 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 }
 
 /* reveal_service gives an answer of a backend the source that the pod had
- * asked. A later fragment does not show its ports and keeps the backend's.
+ * asked.
  */
 static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod)
 {
@@ -117,8 +119,22 @@ static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *
 		return 0;
 	conn_touch(conn, pkt);
 	vip = conn->addr;
+	if (pkt->fragment)
+		remember_first(skb, pkt, &pkt->src, &vip, 0);
 	if (set_port(skb, pkt, SIDE_SRC, conn->port))
 		return -1;
+	return set_addr(skb, pkt, SIDE_SRC, &vip);
+}
+
+/* reveal_after_first does so with a later fragment, if it did with the first. */
+static __always_inline int reveal_after_first(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct first_fragment *first = find_first(skb, pkt, &pkt->src);
+	struct addr vip;
+
+	if (!first)
+		return 0;
+	vip = first->shown;
 	return set_addr(skb, pkt, SIDE_SRC, &vip);
 }
 
@@ -176,7 +192,10 @@ static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *
 	reason = walk_extensions(skb, pkt);
 	if (reason)
 		return reason;
-	if (!pkt->later) {
+	if (pkt->later) {
+		if (reveal_after_first(skb, pkt))
+			return DROP_REWRITE_FAILED;
+	} else {
 		reason = parse_l4(skb, pkt);
 		if (reason)
 			return reason;

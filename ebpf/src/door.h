@@ -9,6 +9,7 @@
 
 #include "deliver.h"
 #include "embedded.h"
+#include "follow.h"
 
 static __always_inline const struct addr *own_ip(const struct interface *i, enum family family)
 {
@@ -52,11 +53,30 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 		return DROP_NO_SHADOW;
 	if (!pkt->later && is_icmp_error(pkt) && quote_own(skb, pkt, ip, shadow))
 		return DROP_REWRITE_FAILED;
+	if (pkt->fragment && !pkt->later)
+		remember_first(skb, pkt, pkt->translated ? &pkt->came.dst : &pkt->dst, &pkt->dst, mark);
 	if (set_addr(skb, pkt, SIDE_SRC, shadow))
 		return DROP_REWRITE_FAILED;
 	skb->mark = (skb->mark & ~MARK_MASK) | mark;
 	for_host(skb);
 	return TO_STACK;
+}
+
+/* leave_after_first lets a later fragment out as it did the first of its datagram. */
+static __always_inline enum reason leave_after_first(struct __sk_buff *skb, struct packet *pkt,
+						     const struct interface *from)
+{
+	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
+	struct addr to;
+	__u32 mark;
+
+	if (!first)
+		return DROP_DOOR_FRAGMENT;
+	to = first->shown;
+	mark = first->mark;
+	if (!addr_equal(&to, &pkt->dst) && set_addr(skb, pkt, SIDE_DST, &to))
+		return DROP_REWRITE_FAILED;
+	return leave(skb, pkt, from, mark);
 }
 
 /* reply_to_node lets out what answers the node. Whether the node did ask is
@@ -65,13 +85,13 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 static __always_inline enum reason reply_to_node(struct __sk_buff *skb, struct packet *pkt,
 						 const struct interface *from)
 {
-	enum reason reason;
+	enum reason reason = parse_l4(skb, pkt);
 
-	if (pkt->fragment)
-		return DROP_DOOR_FRAGMENT;
-	reason = parse_l4(skb, pkt);
 	if (reason)
 		return reason;
+	/* A fragment to come could write over the flags. */
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP)
+		return DROP_DOOR_FRAGMENT;
 	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
 		return DROP_DOOR_CLOSED;
 	return leave(skb, pkt, from, 0);

@@ -72,21 +72,12 @@ static __always_inline enum reason closed_destination(const struct packet *pkt, 
 }
 
 /* closed_transport refuses what could be read as a tunnel packet, at whatever
- * address. A later fragment shows no port and counts as one.
+ * address.
  */
 static __always_inline enum reason closed_transport(struct __sk_buff *skb, struct packet *pkt)
 {
-	enum reason reason;
+	enum reason reason = parse_l4(skb, pkt);
 
-	if (pkt->later) {
-		if (pkt->proto == IPPROTO_UDP)
-			return DROP_EGRESS_TUNNEL_PORT;
-		return pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_SCTP || pkt->proto == IPPROTO_ICMP ||
-				       pkt->proto == IPPROTO_ICMPV6 ?
-			       UNDECIDED :
-			       DROP_DOOR_PROTOCOL;
-	}
-	reason = parse_l4(skb, pkt);
 	if (reason)
 		return reason;
 	if (pkt->proto == IPPROTO_UDP && pkt->dport == alioth_config.tunnel_port)

@@ -141,6 +141,16 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_conn_ended SEC(".maps");
 
+/* The first fragments that later ones follow, FOLLOWED per interface and
+ * direction.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct follow_key);
+	__type(value, struct first_fragment);
+	__uint(max_entries, 16384);
+} alioth_fragments SEC(".maps");
+
 /* Pod addresses that the node's own sockets reach by a shadow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -52,6 +52,7 @@ struct packet {
 	__u8 eth_dst[6];
 	__u8 eth_src[6];
 	__u32 l4; /* offset of the transport header, once walked */
+	__u32 fragment_header; /* offset of that of IPv6, of a fragment, once walked */
 	__u32 vni;
 	enum family family;
 	enum direction direction;
@@ -266,6 +267,7 @@ __noinline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt
 			__u16 frag = hdr[2] << 8 | hdr[3];
 
 			len = 8;
+			pkt->fragment_header = pkt->l4;
 			pkt->fragment = true;
 			pkt->later = frag & IPV6_FRAGMENT_OFFSET;
 		}

@@ -294,11 +294,11 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 
 	if (!lookup_service(pkt, 0, 0))
 		return UNDECIDED;
-	if (pkt->fragment)
-		return DROP_DOOR_FRAGMENT;
 	reason = parse_l4(skb, pkt);
 	if (reason)
 		return reason;
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
+		return DROP_DOOR_FRAGMENT;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return DROP_SERVICE_ICMP;
 	service = lookup_service(pkt, pkt->dport, pkt->proto);

@@ -314,6 +314,29 @@ struct target_key {
 	__u16 pad;
 };
 
+/* A datagram in fragments, by what those have in common. */
+struct datagram {
+	struct addr peer; /* its other end, as it came */
+	__u32 vni;
+	__u32 id;
+	__u8 proto; /* 0: IPv6 */
+	__u8 pad[3];
+};
+
+struct follow_key {
+	__u32 ifindex;
+	enum direction direction;
+	__u32 slot;
+};
+
+/* What became of the fragment that showed the datagram's ports. */
+struct first_fragment {
+	__u64 until; /* ns, monotonic clock: when it is too old to be followed */
+	struct datagram of;
+	struct addr shown; /* peer, as it left */
+	enum mark mark;
+};
+
 struct counter {
 	__u64 packets;
 	__u64 bytes;

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* A fragment without a transport header follows the first of its datagram through
+ * the shadow door. What became of that is remembered per interface, direction and
+ * a few bits of the datagram's id: so an interface can't use up the room of
+ * others, and has FOLLOWED datagrams on their way at once. A later fragment whose
+ * first is not remembered is refused.
+ */
+#ifndef ALIOTH_FOLLOW_H
+#define ALIOTH_FOLLOW_H
+
+#include "maps.h"
+#include "parse.h"
+
+#define FOLLOWED 64
+/* As long as Linux waits for the rest of a datagram. */
+#define FOLLOW_NS 30000000000ULL
+
+/* fragment_id reads what the fragments of a datagram have in common; 0 if it is
+ * not there.
+ */
+static __always_inline __u32 fragment_id(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__be32 v6 = 0;
+	__be16 v4 = 0;
+
+	if (pkt->family == FAMILY_V6) {
+		bpf_skb_load_bytes(skb, pkt->fragment_header + 4, &v6, sizeof(v6));
+		return bpf_ntohl(v6);
+	}
+	bpf_skb_load_bytes(skb, ETH_HLEN + 4, &v4, sizeof(v4));
+	return bpf_ntohs(v4);
+}
+
+/* describe_datagram tells one datagram of an interface from another, by the
+ * address of its other end. In IPv6 the id alone does (RFC 8200 section 4.5).
+ */
+static __always_inline void describe_datagram(struct datagram *d, const struct packet *pkt, const struct addr *peer,
+					      __u32 id)
+{
+	d->vni = pkt->vni;
+	d->peer = *peer;
+	d->id = id;
+	d->proto = pkt->family == FAMILY_V4 ? pkt->proto : 0;
+}
+
+static __always_inline bool same_datagram(const struct datagram *a, const struct datagram *b)
+{
+	return a->vni == b->vni && a->id == b->id && a->proto == b->proto && addr_equal(&a->peer, &b->peer);
+}
+
+/* remember_first keeps for the fragments to come what has become of the first of
+ * them: peer is the address of its other end as it came, shown as it leaves.
+ */
+static __noinline int remember_first(struct __sk_buff *skb, const struct packet *pkt, const struct addr *peer,
+				     const struct addr *shown, __u32 mark)
+{
+	struct follow_key key = { .ifindex = skb->ifindex };
+	struct first_fragment first = {};
+	__u32 id;
+
+	if (!pkt || !peer || !shown)
+		return 0;
+	id = fragment_id(skb, pkt);
+	key.direction = pkt->direction;
+	key.slot = id % FOLLOWED;
+	describe_datagram(&first.of, pkt, peer, id);
+	first.until = bpf_ktime_get_ns() + FOLLOW_NS;
+	first.shown = *shown;
+	first.mark = mark;
+	bpf_map_update_elem(&alioth_fragments, &key, &first, BPF_ANY);
+	return 0;
+}
+
+/* find_first finds the first fragment of the datagram that a later one is of. */
+static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, const struct packet *pkt,
+							 const struct addr *peer)
+{
+	__u32 id = fragment_id(skb, pkt);
+	struct follow_key key = { .ifindex = skb->ifindex, .direction = pkt->direction, .slot = id % FOLLOWED };
+	struct first_fragment *first = bpf_map_lookup_elem(&alioth_fragments, &key);
+	struct datagram of = {};
+
+	describe_datagram(&of, pkt, peer, id);
+	if (!first || first->until < bpf_ktime_get_ns() || !same_datagram(&first->of, &of))
+		return 0;
+	return first;
+}
+
+#endif
