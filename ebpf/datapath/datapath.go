@@ -24,6 +24,11 @@ type Datapath struct {
 	links   *links
 	filters *filters
 
+	// trials is held while a question is asked.
+	trials sync.Mutex
+	// trial has been made by the first question, and serves the next.
+	trial *trial
+
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
@@ -128,8 +133,14 @@ func (d *Datapath) attachAll() error {
 
 // Close releases the process's hold on the datapath, which goes on working.
 func (d *Datapath) Close() error {
+	d.trials.Lock()
+	defer d.trials.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.trial != nil {
+		d.trial.close()
+		d.trial = nil
+	}
 	d.filters.close()
 	d.links.close()
 	if err := d.objects.Close(); err != nil {

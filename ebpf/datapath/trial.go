@@ -92,8 +92,9 @@ func (d *Datapath) TryFromTunnel(vni uint32, node netip.Addr, frame []byte) (Out
 	})
 }
 
-// try makes a trial for one question. Loading programs takes the kernel so long
-// that Apply is not made to wait for it; only Close must not come in between.
+// try asks one question. The first loads the trial's programs, which takes the
+// kernel so long that Apply is not made to wait for it; only Close must not come
+// in between.
 func (d *Datapath) try(ask func(*trial) (Outcome, error)) (Outcome, error) {
 	d.mu.Lock()
 	unfilled := d.promote != nil
@@ -101,12 +102,47 @@ func (d *Datapath) try(ask func(*trial) (Outcome, error)) (Outcome, error) {
 	if unfilled {
 		return Outcome{}, errUnfilled
 	}
-	t, err := d.newTrial()
-	if err != nil {
+	d.trials.Lock()
+	defer d.trials.Unlock()
+	if d.trial == nil {
+		t, err := d.newTrial()
+		if err != nil {
+			return Outcome{}, err
+		}
+		d.trial = t
+	}
+	if err := d.trial.forget(); err != nil {
 		return Outcome{}, err
 	}
-	defer t.close()
-	return ask(t)
+	return ask(d.trial)
+}
+
+// forget makes a trial that has been asked before like a new one, but for how
+// much it has counted and reported.
+func (t *trial) forget() error {
+	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate} {
+		if err := empty(m); err != nil {
+			return fmt.Errorf("forget what the last trial has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// empty deletes every row of a map that nobody else writes.
+func empty(m *ebpf.Map) error {
+	for {
+		var key []byte
+		err := m.NextKey(nil, &key)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = m.Delete(key)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (d *Datapath) newTrial() (*trial, error) {

@@ -56,26 +56,12 @@ func (w *world) trial(t *testing.T) *trial {
 	return trial
 }
 
-// forgetFlows makes a trial that has been asked before like a new one.
-func forgetFlows(t *testing.T, trial *trial) {
-	t.Helper()
-	entries := map[aliothConnKey]aliothConn{}
-	if err := readMap(trial.Connections, entries); err != nil {
-		t.Fatal(err)
-	}
-	for key := range entries {
-		if err := trial.Connections.Delete(key); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // checkTrial compares a trial of a packet from a pod with what the table says
 // of the real program, and makes sure that it leaves no trace. What depends on
 // a flow that is there, a trial can't know.
 func (w *world) checkTrial(t *testing.T, trial *trial, c verdictCase) {
 	t.Helper()
-	forgetFlows(t, trial)
+	must(t, trial.forget())
 	before := w.traces(t)
 	outcome, err := w.tryFromPod(trial, c.device, c.in)
 	if err != nil {
@@ -99,6 +85,30 @@ func (w *world) checkTrial(t *testing.T, trial *trial, c verdictCase) {
 	}
 	if !bytes.Equal(outcome.Frame, want) {
 		t.Errorf("trial: packet out is\n%x, want\n%x", outcome.Frame, want)
+	}
+}
+
+func TestAQuestionKnowsNothingOfTheOneBefore(t *testing.T) {
+	w := newWorld(t)
+	opening := ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes()
+	data := ask(tcp{Sport: 1000, Dport: 53, Flags: flagACK}).bytes()
+	first, later := datagramIn(fromA(func(f *frame) { f.Dst = ip(outside) }), udp{Sport: 1000, Dport: 2000}, 1)
+	for range 4 { // which is more than the interface's share of flows
+		for _, c := range []struct {
+			device int
+			in     []byte
+			want   string
+		}{
+			{w.podA, opening, "to_stack"},
+			{w.podA, data, "no_connection"},
+			{w.open, first.bytes(), "to_stack"},
+			{w.open, later.bytes(), "door_fragment"},
+		} {
+			outcome, err := w.TryFromPod(c.device, c.in)
+			if err != nil || outcome.Reason.String() != c.want {
+				t.Errorf("%x: %s, %v, want %s", c.in, outcome.Reason, err, c.want)
+			}
+		}
 	}
 }
 
