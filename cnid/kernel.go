@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -36,6 +37,8 @@ type kernel struct {
 	over6   int
 	indexes netdev.Indexes
 	filter  netfilter.State
+	// pods is how many pods the node takes; 0: it has not said.
+	pods atomic.Uint32
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []repair
 
@@ -83,7 +86,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		UnderlayIfindex: k.pushOn(), UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
-		ConnectionsPerInterface: k.cfg.ConnectionsPerInterface,
+		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, datapath.ShareOfConnections(k.pods.Load())),
 	})
 }
 

@@ -105,7 +105,7 @@ func (c *packetCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.packets, prometheus.CounterValue, float64(row.Packets),
 			verdict, row.Reason.String(), row.Direction.String())
 	}
-	share, err := netfilter.Share(c.kernel.cfg.FlowsPerShadow)
+	share, err := netfilter.Share(c.kernel.cfg.FlowsPerShadow, c.kernel.pods.Load())
 	if err != nil {
 		c.log.Warn("can't read how many flows a pod may have", "error", err)
 	} else {

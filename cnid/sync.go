@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
 		for _, prefix := range rec.Addrs {
 			ips = append(ips, prefix.Addr())
 		}
-		conflict = plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq)
+		conflict = cmp.Or(plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq), plan.HostPortRace(s.journal.Records(), rec))
 	})
 	if conflict != "" {
 		return &cniserver.NotReady{Reason: conflict}
@@ -343,6 +344,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 		o.revision = tx.Revision()
 		if self := store.GetNode(tx, s.cfg.Node); self != nil {
 			internalIPs = self.Addresses
+			s.kernel.pods.Store(self.Pods)
 		}
 	})
 	began := time.Now()

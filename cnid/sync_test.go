@@ -77,6 +77,41 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 	}
 }
 
+func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	var records []journal.Record
+	for _, name := range []string{"first", "second", "third"} {
+		pod := store.Pod{Meta: meta(name), Namespace: "ns", Name: name, Node: "node1"}
+		if err := s.store.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
+			t.Fatal(err)
+		}
+		port := journal.HostPort{Protocol: "TCP", HostPort: 8080, Port: 80}
+		if name == "third" {
+			port.Protocol = "UDP"
+		}
+		rec, err := s.journal.Begin(journal.Record{
+			Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name},
+			HostPorts: []journal.HostPort{port},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, refused := range []bool{false, true, false} {
+		var notReady *cniserver.NotReady
+		err := s.Program(ended, records[i])
+		if errors.As(err, &notReady) != refused {
+			t.Errorf("pod %d: %v, want it refused: %v", i+1, err, refused)
+		}
+		if refused && !strings.Contains(notReady.Reason, "ns/first") {
+			t.Errorf("pod %d is not told whose the port is: %v", i+1, err)
+		}
+	}
+}
+
 func TestADELBeforeTheFirstPassWaitsForNothing(t *testing.T) {
 	s := newTestSyncer(t, func() (bool, <-chan struct{}) { return false, nil })
 	if err := s.Unprogram(t.Context(), journal.Record{}); err != nil {

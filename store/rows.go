@@ -153,6 +153,8 @@ type Node struct {
 	Addresses []netip.Addr
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
+	// Pods is how many pods the node's kubelet takes; 0: it has not said.
+	Pods uint32
 	// Ready is the status of the node's Ready condition.
 	Ready bool
 	// OutOfService is true while the node has the taint

@@ -34,9 +34,10 @@ func Apply(want State) (replaced bool, err error) {
 	if err := want.validate(); err != nil {
 		return false, fmt.Errorf("check packet filter rules: %w", err)
 	}
-	if want.FlowsPerShadow, err = Share(want.FlowsPerShadow); err != nil {
+	if want.FlowsPerShadow, err = Share(want.FlowsPerShadow, want.Pods); err != nil {
 		return false, err
 	}
+	want.Pods = 0 // beyond that it changes no rule
 	list, err := identified(want)
 	if err != nil {
 		return false, err

@@ -45,6 +45,10 @@ const maxFlowHolders = 65535
 // usualPods is how many pods a kubelet runs on a node unless told otherwise.
 const usualPods = 110
 
+// mostPods bounds what the Node object says of itself: no node gives its pods
+// less than a share of so many.
+const mostPods = 2048
+
 // smallConntrack is what the kernel chooses for nf_conntrack_max on a machine
 // of little memory. It stands in until conntrack has been loaded, which the
 // table itself causes.
@@ -69,22 +73,26 @@ func conntrackRoom() (uint32, error) {
 }
 
 // Share returns how many flows one shadow address may hold when asked of them are
-// wanted: fewer, where conntrack has no room for so many.
-func Share(asked uint32) (uint32, error) {
+// wanted: fewer, where conntrack has no room for so many times the pods that the
+// node takes, or a usual node if that is 0.
+func Share(asked, pods uint32) (uint32, error) {
 	room, err := conntrackRoom()
 	if err != nil {
 		return 0, err
 	}
-	return fittingShare(asked, room), nil
+	return fittingShare(asked, pods, room), nil
 }
 
-// fittingShare returns the share of a pod with which the pods of a usual node
-// leave a quarter of conntrack to the node itself, whatever they do.
-func fittingShare(asked, room uint32) uint32 {
+// fittingShare returns the share of a pod with which all pods of a node leave a
+// quarter of conntrack to the node itself, whatever they do.
+func fittingShare(asked, pods, room uint32) uint32 {
 	if asked == 0 || room == 0 {
 		return asked
 	}
-	return max(1, min(asked, uint32(uint64(room)*3/4/usualPods)))
+	if pods == 0 {
+		pods = usualPods
+	}
+	return max(1, min(asked, uint32(uint64(room)*3/4/uint64(min(pods, mostPods)))))
 }
 
 func families() []byte { return []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} }

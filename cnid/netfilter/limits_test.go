@@ -124,23 +124,28 @@ func TestWhoFindsTheAccountOfFlowsFullIsRefused(t *testing.T) {
 
 func TestTheSharesOfAllUsualPodsFitIntoConntrack(t *testing.T) {
 	for _, c := range []struct {
-		name                string
-		asked, room, shared uint32
+		name                      string
+		asked, pods, room, shared uint32
 	}{
-		{"more than there is", 4096, 262144, 1787},
-		{"less than there is", 100, 262144, 100},
-		{"no limit asked for", 0, 262144, 0},
-		{"conntrack without a limit", 4096, 0, 4096},
-		{"conntrack too small for all", 4096, 100, 1},
-		{"the largest numbers", 1<<32 - 1, 1<<32 - 1, 29283867},
+		{"more than there is", 4096, 110, 262144, 1787},
+		{"a node that does not say how many pods it takes", 4096, 0, 262144, 1787},
+		{"a node of many pods", 4096, 500, 262144, 393},
+		{"a node of few", 4096, 10, 262144, 4096},
+		{"less than there is", 100, 110, 262144, 100},
+		{"no limit asked for", 0, 110, 262144, 0},
+		{"conntrack without a limit", 4096, 110, 0, 4096},
+		{"conntrack too small for all", 4096, 110, 100, 1},
+		{"the largest numbers", 1<<32 - 1, 110, 1<<32 - 1, 29283867},
+		{"more pods than a node can have", 4096, 1<<32 - 1, 262144, 96},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := fittingShare(c.asked, c.room)
+			got := fittingShare(c.asked, c.pods, c.room)
 			if got != c.shared {
 				t.Errorf("the share is %d, want %d", got, c.shared)
 			}
-			if c.room > usualPods && uint64(got)*usualPods > uint64(c.room) {
-				t.Errorf("%d pods may hold %d flows of %d", usualPods, uint64(got)*usualPods, c.room)
+			pods := uint64(min(c.pods, mostPods))
+			if uint64(c.room) > pods && uint64(got)*pods > uint64(c.room) {
+				t.Errorf("%d pods may hold %d flows of %d", pods, uint64(got)*pods, c.room)
 			}
 		})
 	}

@@ -38,8 +38,10 @@ type State struct {
 	// FlowsPerShadow is the number of conntrack entries that one shadow
 	// address may hold through the door at a time, and one address of the
 	// default VPC at the node's own address there; 0 means no limit. Apply
-	// takes less when conntrack has no room for the pods of a usual node.
+	// takes less when conntrack has no room for so many times Pods.
 	FlowsPerShadow uint32
+	// Pods is how many pods the node takes; 0: as many as a usual one.
+	Pods uint32
 	// HostPorts are the node's ports that lead to pods. Of two for one address,
 	// protocol and port of the node, any may win.
 	HostPorts []HostPort

@@ -19,6 +19,22 @@ import (
 // protocol, by its IANA number, at an address or, with the zero value, at any.
 type Listens func(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 
+// HostPortRace says why rec, which is in the journal, can't have a port: of two
+// ADDs at one time, which saw nothing of each other, the later gives way.
+func HostPortRace(records []journal.Record, rec journal.Record) string {
+	earlier := slices.DeleteFunc(slices.Clone(records), func(other journal.Record) bool { return other.Seq >= rec.Seq })
+	for _, port := range rec.HostPorts {
+		if holder, ok := holderOf(port, earlier, rec.Pod.UID); ok {
+			return leadsTo(port, holder)
+		}
+	}
+	return ""
+}
+
+func leadsTo(port journal.HostPort, holder journal.Pod) string {
+	return fmt.Sprintf("hostPort %s leads to pod %s on this node already; choose another one, or wait until that pod is gone", port, holder)
+}
+
 // HostPortConflict says why a port of the node can't lead to a pod that asks
 // for it, or "".
 func HostPortConflict(cfg Config, records []journal.Record, uid string, asked []journal.HostPort, listens Listens) string {
@@ -27,7 +43,7 @@ func HostPortConflict(cfg Config, records []journal.Record, uid string, asked []
 			return fmt.Sprintf("hostPort %s is the port of the tunnel between nodes; choose another one", port)
 		}
 		if holder, ok := holderOf(port, records, uid); ok {
-			return fmt.Sprintf("hostPort %s leads to pod %s on this node already; choose another one, or wait until that pod is gone", port, holder)
+			return leadsTo(port, holder)
 		}
 		listening, err := listens(hostProtocol(port.Protocol), port.HostIP, port.HostPort)
 		if err != nil {

@@ -297,6 +297,9 @@ func (b *builder) filter() {
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
 	}
+	if self := store.GetNode(b.tx, b.in.Node); self != nil {
+		b.want.Filter.Pods = self.Pods
+	}
 	for _, shadow := range b.in.Shadows {
 		b.want.Filter.NodeShadows = append(b.want.Filter.NodeShadows, journal.NodeShadow(shadow))
 	}

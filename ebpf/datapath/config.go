@@ -32,6 +32,14 @@ const (
 	MarkNode   = uint32(aliothMarkMARK_NODE)   // of the default VPC: to the outside or to a node
 )
 
+// ShareOfConnections is how many flows to shared services each of so many pods
+// can have without filling the table of DefaultConnections; 0 stands for any
+// number up to 128.
+func ShareOfConnections(pods uint32) uint32 {
+	const usual, entriesPerFlow = 128, 2
+	return max(1, DefaultConnections/entriesPerFlow/max(pods, usual))
+}
+
 // Config is what the programs need to know when they are loaded.
 type Config struct {
 	// PinDir holds the pinned maps and links; it must lie on a bpf file

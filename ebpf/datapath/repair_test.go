@@ -132,7 +132,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			}
 			wantState(t, w.Datapath, w.state())
 			wantPrograms(t, w.Datapath, w.podA)
-			if live := liveLinks(t, w); len(live) != 4 {
+			if live := liveLinks(t, w); len(live) != len(LinkNames(true)) {
 				t.Errorf("of the links, %v are attached", live)
 			}
 			w.Recheck()
@@ -152,7 +152,7 @@ func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
 	}
 	w.Recheck()
 	must(t, w.Apply(w.state()))
-	if live := liveLinks(t, w); len(live) != 4 {
+	if live := liveLinks(t, w); len(live) != len(LinkNames(true)) {
 		t.Errorf("of the links, %v are attached", live)
 	}
 	before, err := w.objects.AliothAddresses.Info()

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,14 +144,15 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 				{Type: corev1.NodeInternalIP, Address: "fd00::1"},
 				{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
 			},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("250")},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &store.Node{
-		Name: "node-1", OutOfService: true, Ready: true,
+		Name: "node-1", OutOfService: true, Ready: true, Pods: 250,
 		Addresses:    addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 	}

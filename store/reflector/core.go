@@ -4,6 +4,7 @@
 package reflector
 
 import (
+	"math"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,7 @@ func Node(in *corev1.Node) (*store.Node, error) {
 			row.Addresses = append(row.Addresses, ip)
 		}
 	}
+	row.Pods = uint32(min(max(in.Status.Allocatable.Pods().Value(), 0), math.MaxUint32))
 	for _, condition := range in.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			row.Ready = condition.Status == corev1.ConditionTrue
