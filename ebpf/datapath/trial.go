@@ -120,7 +120,7 @@ func (d *Datapath) try(ask func(*trial) (Outcome, error)) (Outcome, error) {
 // forget makes a trial that has been asked before like a new one, but for how
 // much it has counted and reported.
 func (t *trial) forget() error {
-	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate} {
+	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate, t.Ways} {
 		if err := empty(m); err != nil {
 			return fmt.Errorf("forget what the last trial has left: %w", err)
 		}
