@@ -18,7 +18,7 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 		{importPath: "example.com/b/x", folder: "/src/b/x", file: "/out/bx.test", run: "Good"},
 	}
 	got := plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"}, "")
-	args := []string{"-test.v=test2json", "-test.timeout=20m0s"}
+	args := []string{"-test.v=test2json", "-test.timeout=30m0s"}
 	selected := append(slices.Clone(args), "-test.run=Good")
 	want := guest.Plan{
 		Modules: []string{"/modules/veth.ko"},

@@ -50,14 +50,16 @@ func Packages() []Package {
 
 // hooksAndHelpers are the tests of what a kernel could do in its own way: where
 // programs are attached and how they are replaced, sockets, headers that are
-// pushed and popped, segmentation, the way through the host's stack. The rules
-// that the programs follow are the same everywhere, and each test loads all
-// programs anew, which takes seconds in a machine of translated code.
+// pushed and popped, segmentation, the way through the host's stack, runs of a
+// program upon a made packet. The rules that the programs follow are the same
+// everywhere, and each test loads all programs anew, which takes seconds in a
+// machine of translated code.
 var hooksAndHelpers = strings.Join([]string{
 	"Adopt", "Layout", "Unfinished", "Vanished", "Uninstall", "Replac", "TakenAway", "IndexOfAnEarlier", "ComesBack",
 	"FiltersOfOthers", "InThePlace", "FilterOfTheNode", "ChangedByHand", "RemovedPins",
 	"Probe", "MappedAddress", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
-	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "CannotTakeWhole", "ANodeAndThePods", "Outer", "PacketsInsideAVPC",
+	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
+	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "SegmentsThatDoNotFit",
 }, "|")
 
 // modules are the kernel's that these packages need, and that a node would load
@@ -69,12 +71,13 @@ func modules() []string {
 		"sch_ingress", "cls_bpf", "act_gact",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
 		"nft_fib_inet", "nft_reject_inet", "nf_conntrack_netlink",
+		"tcp_diag", "udp_diag",
 	}
 }
 
 // Bounds of one machine, generous for a translated processor on a busy host.
 const (
 	memory       = 2048 // MiB
-	packageLimit = 20 * time.Minute
-	machineLimit = 30 * time.Minute
+	packageLimit = 30 * time.Minute
+	machineLimit = 45 * time.Minute
 )

@@ -104,9 +104,30 @@ func kernelPackage(depends string) (string, error) {
 	return "", fmt.Errorf("find the kernel that %s stands for: apt-cache says %q", metapackage, depends)
 }
 
-// repository returns where this machine gets Debian's packages from.
-func repository(ctx context.Context) (string, error) {
-	targets, err := output(ctx, "", "apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages")
+// ErrNoArchive says that this machine's apt has no source of Debian's packages.
+var ErrNoArchive = errors.New("apt knows no Debian archive: add one to /etc/apt/sources.list.d")
+
+// repository returns where this machine gets Debian's packages from. What apt
+// knows of its sources is in their lists; where those are missing, they are
+// fetched into a folder of work, and the machine's own stay as they are.
+func repository(ctx context.Context, work string) (string, error) {
+	uri, err := askRepository(ctx)
+	if !errors.Is(err, ErrNoArchive) {
+		return uri, err
+	}
+	lists := filepath.Join(work, "lists")
+	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
+		return "", fmt.Errorf("make a folder for apt: %w", err)
+	}
+	options := []string{"-o", "Dir::State::lists=" + lists, "-o", "APT::Sandbox::User=root"}
+	if _, err := output(ctx, work, "apt-get", append(options, "update")...); err != nil {
+		return "", err
+	}
+	return askRepository(ctx, options...)
+}
+
+func askRepository(ctx context.Context, options ...string) (string, error) {
+	targets, err := output(ctx, "", "apt-get", append(options, "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages")...)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +142,7 @@ func debianRepository(targets string) (string, error) {
 			return uri, nil
 		}
 	}
-	return "", errors.New("apt knows no Debian archive: add one to /etc/apt/sources.list.d and run apt-get update")
+	return "", ErrNoArchive
 }
 
 func output(ctx context.Context, dir, command string, args ...string) (string, error) {

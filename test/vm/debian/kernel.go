@@ -56,15 +56,15 @@ func only(pattern string) (string, error) {
 
 // fetch downloads and unpacks a kernel into dir.
 func fetch(ctx context.Context, release, dir string) error {
-	repository, err := repository(ctx)
-	if err != nil {
-		return err
-	}
 	work, err := os.MkdirTemp("", "alioth-apt-")
 	if err != nil {
 		return fmt.Errorf("make a folder for apt: %w", err)
 	}
 	defer os.RemoveAll(work)
+	repository, err := repository(ctx, work)
+	if err != nil {
+		return err
+	}
 	apt, err := newApt(work, repository, release)
 	if err != nil {
 		return err
