@@ -57,7 +57,7 @@ struct packet {
 	enum family family;
 	enum direction direction;
 	int action; /* of a forwarded packet, from the redirect helper */
-	__u32 outer; /* bytes of outer headers that were pushed */
+	__u16 outer; /* bytes of outer headers that were pushed; a word would not fit the stack on Linux 6.1 */
 	__be16 ethertype;
 	__be16 sport;
 	__be16 dport;
