@@ -59,7 +59,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 ##@ Test
 
 test: setup ## Everything that must pass
-	$(MAKE) --no-print-directory verify lint test-unit test-api test-e2e
+	$(MAKE) --no-print-directory verify lint test-unit test-vm test-api test-e2e
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
@@ -68,7 +68,7 @@ test-unit: ## Unit, kernel, API-server and namespace tests (root)
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
 
-test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines; not part of `test` yet
+test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
 	$(GO) run ./test/vm/cmd/vm
 
 test-api: ## CRDs, admission policies and the chart against the real API server
