@@ -276,17 +276,35 @@ func (c *control) tenant(ctx context.Context, name string) error {
 	})
 }
 
-// schedule makes a pod that is bound to the node that runs nothing.
-func (c *control) schedule(ctx context.Context, namespace, name string) error {
+// nodes makes Node objects for so many pods of a namespace.
+func (c *control) nodes(ctx context.Context, namespace string, pods int) error {
+	for i := 0; i < pods; i += podsPerNode {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(namespace, i)}}
+		if err := c.Create(ctx, node); err != nil {
+			return fmt.Errorf("create node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+func nodeOf(namespace string, pod int) string {
+	return fmt.Sprintf("%s-node-%d", namespace, pod/podsPerNode)
+}
+
+// podName is that of a namespace's pod by its number.
+func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
+
+// schedule makes a pod that is bound to a node that runs nothing.
+func (c *control) schedule(ctx context.Context, namespace string, i int) error {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName(i)},
 		Spec: corev1.PodSpec{
-			NodeName: benchNode, AutomountServiceAccountToken: new(bool),
+			NodeName: nodeOf(namespace, i), AutomountServiceAccountToken: new(bool),
 			Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}},
 		},
 	}
 	if err := c.Create(ctx, pod); err != nil {
-		return fmt.Errorf("create pod %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("create pod %s/%s: %w", namespace, pod.Name, err)
 	}
 	return nil
 }

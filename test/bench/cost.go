@@ -40,12 +40,14 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// cpuTimes returns the CPU times of the control plane's processes and of an
-// operator, by name.
-func (c *control) cpuTimes(r *replica) (map[string]time.Duration, error) {
+// cpuTimes returns the CPU times of the control plane's processes and of
+// operators, by name.
+func (c *control) cpuTimes(operators ...*replica) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	pids := c.server.Processes()
-	pids["operator"] = r.process.Process.Pid
+	for _, r := range operators {
+		pids["operator"] = r.process.Process.Pid
+	}
 	for name, pid := range pids {
 		used, err := cpuTime(pid)
 		if err != nil {
@@ -54,6 +56,15 @@ func (c *control) cpuTimes(r *replica) (map[string]time.Duration, error) {
 		times[name] = used
 	}
 	return times, nil
+}
+
+// cpuSince returns how much CPU was used since times were taken.
+func (c *control) cpuSince(before map[string]time.Duration, operators ...*replica) (map[string]time.Duration, error) {
+	now, err := c.cpuTimes(operators...)
+	for name, used := range before {
+		now[name] -= used
+	}
+	return now, err
 }
 
 // profileOf begins to profile the API server, and returns what waits for the

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// benchNode is a Node object without a node.
-	benchNode = "bench-node"
+	// podsPerNode is how many pods are bound to one Node object, behind which
+	// there is no node. It is about what a kubelet takes.
+	podsPerNode = 100
 	// claimPods is how many pods of one subnet wait when an operator starts.
 	// claimRounds of them leave more than 5,000 addresses.
 	claimPods, claimRounds = 2000, 3
@@ -41,10 +42,6 @@ func (b *bench) rates(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: benchNode}}
-	if err := c.Create(ctx, node); err != nil {
-		return fmt.Errorf("create a node: %w", err)
-	}
 	rows, err := b.claimRates(ctx, c)
 	if err != nil {
 		return err
@@ -56,7 +53,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{alioth}, rows)
+	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{alioth, bareClient}, rows)
 }
 
 func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
@@ -67,7 +64,7 @@ func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
 // first to the last, as somebody sees it who watches Addresses, and what they
 // cost. One claim goes with one patch of its pod.
 func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
-	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200})
+	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
 	lost := plain("claims that did not succeed at once", "", "%.0f")
 	rows := []*figures.Row{rate, lost}
 	costs := map[string]*figures.Row{}
@@ -84,11 +81,17 @@ func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, err
 		if err != nil {
 			return nil, err
 		}
-		b.step(fmt.Sprintf("claims, round %d: %.0f/s", round+1, made.perSecond))
-		rate.Add(alioth, made.perSecond)
 		lost.Add(alioth, made.failed)
-		for name, used := range made.cpu {
-			costs[name].Add(alioth, float64(used.Microseconds())/1e3/claimPods)
+		bare, err := b.claimBare(ctx, c, name, fmt.Sprintf("bare-%d", round))
+		if err != nil {
+			return nil, err
+		}
+		b.step(fmt.Sprintf("claims, round %d: %.0f/s, bare %.0f/s", round+1, made.perSecond, bare.perSecond))
+		for path, made := range map[string]claims{alioth: made, bareClient: bare} {
+			rate.Add(path, made.perSecond)
+			for name, used := range made.cpu {
+				costs[name].Add(path, float64(used.Microseconds())/1e3/claimPods)
+			}
 		}
 	}
 	return rows, nil
@@ -103,7 +106,7 @@ func (b *bench) prepareClaims(ctx context.Context, c *control, name string) erro
 		return err
 	}
 	defer r.end(syscall.SIGTERM)
-	if err := c.tenant(ctx, name); err != nil {
+	if err := errors.Join(c.nodes(ctx, name, claimPods), c.tenant(ctx, name)); err != nil {
 		return err
 	}
 	r.end(syscall.SIGTERM)
@@ -112,7 +115,7 @@ func (b *bench) prepareClaims(ctx context.Context, c *control, name string) erro
 	group.SetLimit(creators)
 	for i := range claimPods {
 		group.Go(func() error {
-			return c.schedule(groupCtx, name, fmt.Sprintf("pod-%04d", i))
+			return c.schedule(groupCtx, name, i)
 		})
 	}
 	return group.Wait()
@@ -152,11 +155,8 @@ func (b *bench) claim(ctx context.Context, c *control, vpc string) (made claims,
 		return made, err
 	}
 	made.perSecond = (claimPods - 1) / time.Since(first).Seconds()
-	if made.cpu, err = c.cpuTimes(r); err != nil {
+	if made.cpu, err = c.cpuSince(before, r); err != nil {
 		return made, err
-	}
-	for name, used := range before {
-		made.cpu[name] -= used
 	}
 	made.failed, err = r.count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
 		return labels["kind"] == "Address" && labels["verb"] == "create" && labels["result"] != "ok"
@@ -261,7 +261,7 @@ func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) 
 func (c *control) delaysOf(ctx context.Context, name string) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
-	if err := c.tenant(ctx, name); err != nil {
+	if err := errors.Join(c.nodes(ctx, name, ratePods), c.tenant(ctx, name)); err != nil {
 		return nil, err
 	}
 	events, err := c.watch(ctx, &corev1.PodList{}, client.InNamespace(name))
@@ -304,7 +304,7 @@ func (c *control) schedulePaced(ctx context.Context, namespace string) error {
 			return ctx.Err()
 		case <-pace.C:
 		}
-		if err := c.schedule(ctx, namespace, fmt.Sprintf("pod-%03d", i)); err != nil {
+		if err := c.schedule(ctx, namespace, i); err != nil {
 			return err
 		}
 	}
@@ -321,7 +321,7 @@ func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, erro
 		return nil, err
 	}
 	defer func() { leader.end(syscall.SIGKILL) }()
-	if err := c.tenant(ctx, name); err != nil {
+	if err := errors.Join(c.nodes(ctx, name, b.rounds), c.tenant(ctx, name)); err != nil {
 		return nil, err
 	}
 	for round := range b.rounds {
@@ -329,7 +329,7 @@ func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, erro
 		if err != nil {
 			return nil, err
 		}
-		took, err := c.takeover(ctx, leader, standby, fmt.Sprintf("pod-%d", round))
+		took, err := c.takeover(ctx, leader, standby, round)
 		leader = standby
 		if err != nil {
 			return nil, err
@@ -340,7 +340,7 @@ func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, erro
 	return []*figures.Row{row}, nil
 }
 
-func (c *control) takeover(ctx context.Context, leader, standby *replica, pod string) (time.Duration, error) {
+func (c *control) takeover(ctx context.Context, leader, standby *replica, pod int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	if err := errors.Join(standby.ready(ctx), leader.leads(ctx)); err != nil {
@@ -361,7 +361,7 @@ func (c *control) takeover(ctx context.Context, leader, standby *replica, pod st
 		if err != nil {
 			return 0, err
 		}
-		if seen, ok := event.Object.(*corev1.Pod); ok && seen.Name == pod && seen.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
+		if seen, ok := event.Object.(*corev1.Pod); ok && seen.Name == podName(pod) && seen.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
 			return time.Since(killed), nil
 		}
 	}
