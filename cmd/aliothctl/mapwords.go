@@ -133,7 +133,7 @@ func (w words) writeServices(out io.Writer) {
 }
 
 func (w words) writeNamespaces(out io.Writer) {
-	fmt.Fprintf(out, "\nNetwork namespaces whose sockets reach services\nOF\tCOOKIE\tVPC\tADDRESSES\tSHARED SERVICES TOO\n")
+	fmt.Fprintf(out, "\nNetwork namespaces\nOF\tCOOKIE\tVPC\tADDRESSES\tMAY REACH SHARED SERVICES\n")
 	for _, n := range w.Namespaces {
 		for _, m := range n.Memberships {
 			fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", w.device(m.Ifindex), n.Cookie, w.vpc(m.VNI), join(m.Addrs), yes(n.Shared))

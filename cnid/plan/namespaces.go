@@ -29,7 +29,7 @@ func (b *builder) namespaces() {
 			found[cookie] = n
 		}
 		if len(n.Memberships) == datapath.MaxMemberships {
-			continue // the packet door serves it all the same
+			continue // its packets are known by their interface all the same
 		}
 		n.Shared = n.Shared && shared
 		n.Memberships = append(n.Memberships, membershipOf(rec))

@@ -66,8 +66,8 @@ type Config struct {
 	TunnelPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
 	FlowsPerShadow uint32
-	// NetnsCookie is that of the node's own network namespace; 0: unknown, and its
-	// sockets reach no services.
+	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is
+	// left out.
 	NetnsCookie uint64
 }
 

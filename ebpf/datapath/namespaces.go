@@ -13,14 +13,13 @@ import (
 // MaxMemberships is how many interfaces in VPCs a Namespace may have.
 const MaxMemberships = len(aliothNetns{}.Vpc)
 
-// Namespace is a network namespace whose sockets reach the services of VPCs,
-// whatever kind its interfaces are of. Sockets of other namespaces are left
-// alone.
+// Namespace is a network namespace with interfaces in VPCs, of whatever kind, by
+// which a hook on a socket finds the socket's VPC. No program reads it yet.
 type Namespace struct {
 	// Cookie is the kernel's name of it, socket(7) SO_NETNS_COOKIE. It is never
 	// used twice between two boots.
 	Cookie uint64
-	// Shared says that its sockets reach the services that every VPC shares (VNI
+	// Shared says that its sockets may reach the services that every VPC shares (VNI
 	// 0) without the shadow door: where their backends' addresses mean the
 	// same. Never so in a tenant's VPC.
 	Shared bool

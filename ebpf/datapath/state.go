@@ -25,7 +25,7 @@ type State struct {
 	Services []Service
 	Probes   []ProbeTarget
 	Hooks    []HookTarget
-	// Namespaces are those whose sockets reach services of their VPCs.
+	// Namespaces are those of pods and of the node.
 	Namespaces []Namespace
 }
 
