@@ -60,6 +60,7 @@ var hooksAndHelpers = strings.Join([]string{
 	"Probe", "MappedAddress", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
 	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
 	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "SegmentsThatDoNotFit",
+	"ArrivesOverIPv6", "DatagramsInFragments", "TheWayToANode", "OneSourcePort",
 }, "|")
 
 // modules are the kernel's that these packages need, and that a node would load
