@@ -3,8 +3,8 @@
 
 /* A fragment without a transport header follows the first of its datagram through
  * the shadow door. What became of that is remembered per interface, direction and
- * a few bits of the datagram's id: so an interface can't use up the room of
- * others, and has FOLLOWED datagrams on their way at once. A later fragment whose
+ * a few bits of the datagram's id: so an interface has FOLLOWED datagrams on their
+ * way at once, a share of the room for 128 interfaces. A later fragment whose
  * first is not remembered is refused.
  */
 #ifndef ALIOTH_FOLLOW_H
