@@ -110,7 +110,7 @@ func PutAddress(tx Tx, row *Address) error {
 	if err := countAddress(tx, row, 1); err != nil {
 		return err
 	}
-	return addresses.insert(tx, row, what)
+	return addresses.insert(tx, row, held, what)
 }
 
 // AssumeAddress inserts the row of an address that is about to be created in

@@ -17,6 +17,9 @@
 // never block writes and need no lock. Writes are serialised; no blocking work
 // belongs inside Update.
 //
+// Whoever keeps something that was made from rows asks ChangesSince what became
+// of them, and reads everything only when the store does not remember.
+//
 // Rows mirror API objects and arrive from several sources in any order, so Put
 // ignores a row that is older than the one held (same UID, lower resource
 // version), and Delete ignores a UID that is not the one held.

@@ -12,7 +12,8 @@ import (
 
 // Store holds the rows. Its methods may be called from any goroutine.
 type Store struct {
-	db *memdb.MemDB
+	db      *memdb.MemDB
+	changes *changeLog
 }
 
 // ReadTx is a consistent snapshot of all tables.
@@ -38,7 +39,7 @@ func New() (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create store: %w", err)
 	}
-	return &Store{db: db}, nil
+	return &Store{db: db, changes: &changeLog{}}, nil
 }
 
 func schema() *memdb.DBSchema {
@@ -56,13 +57,13 @@ func schema() *memdb.DBSchema {
 // View calls fn with a snapshot, which may be used after fn returns and is
 // never changed by later commits.
 func (s *Store) View(fn func(tx ReadTx)) {
-	fn(&txn{memdb: s.db.Txn(false)})
+	fn(&txn{memdb: s.db.Txn(false), changes: s.changes})
 }
 
 // Update calls fn with a transaction: nil commits all that fn wrote, an error
 // aborts it and is returned as it is. fn must not keep tx.
 func (s *Store) Update(fn func(tx Tx) error) error {
-	tx := &txn{memdb: s.db.Txn(true)}
+	tx := &txn{memdb: s.db.Txn(true), changes: s.changes}
 	defer tx.memdb.Abort() // does nothing after a commit
 	if err := fn(tx); err != nil {
 		return err
@@ -73,9 +74,10 @@ func (s *Store) Update(fn func(tx Tx) error) error {
 	case changeVersion:
 	case changeContent:
 		next := &revision{number: tx.Revision() + 1}
-		if err := revisions.insert(tx, next, changeContent); err != nil {
+		if err := revisions.insert(tx, next, nil, changeContent); err != nil {
 			return err
 		}
+		s.changes.add(next.number, tx.changed)
 	}
 	tx.memdb.Commit()
 	return nil
@@ -89,7 +91,7 @@ func (s *Store) Update(fn func(tx Tx) error) error {
 func (s *Store) Wait(ctx context.Context, ready func(tx ReadTx, ws *WatchSet) bool) error {
 	for {
 		ws := &WatchSet{channels: memdb.NewWatchSet()}
-		if ready(&txn{memdb: s.db.Txn(false), watches: ws}, ws) {
+		if ready(&txn{memdb: s.db.Txn(false), changes: s.changes, watches: ws}, ws) {
 			return nil
 		}
 		if err := ws.channels.WatchCtx(ctx); err != nil {
@@ -111,11 +113,15 @@ func (ws *WatchSet) Add(ch <-chan struct{}) {
 
 // txn implements ReadTx and Tx.
 type txn struct {
-	memdb *memdb.Txn
+	memdb   *memdb.Txn
+	changes *changeLog
 	// watches is nil except within Wait.
 	watches *WatchSet
 	// written is the most that a write has changed so far.
 	written change
+	// changed are the rows whose content was written, but for those that mirror
+	// no API object.
+	changed []Change
 }
 
 func (tx *txn) base() *txn     { return tx }

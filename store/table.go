@@ -193,11 +193,13 @@ func equalOr[R any](row, held *R, otherwise change) change {
 
 // put inserts the row if it changes something, and says what.
 func (t *table[R]) put(tx Tx, row *R) (change, error) {
-	what := t.compare(row, t.get(tx, t.key(row)))
-	return what, t.insert(tx, row, what)
+	held := t.get(tx, t.key(row))
+	what := t.compare(row, held)
+	return what, t.insert(tx, row, held, what)
 }
 
-func (t *table[R]) insert(tx Tx, row *R, what change) error {
+// insert writes a row in the place of held, or of none if that is nil.
+func (t *table[R]) insert(tx Tx, row, held *R, what change) error {
 	if what == changeNone {
 		return nil
 	}
@@ -206,7 +208,25 @@ func (t *table[R]) insert(tx Tx, row *R, what change) error {
 		return fmt.Errorf("insert %s: %w", t.name, err)
 	}
 	w.written = max(w.written, what)
+	if what == changeContent {
+		t.note(w, row, held)
+	}
 	return nil
+}
+
+// note remembers what has become of a row; nil stands for none.
+func (t *table[R]) note(w *txn, row, held *R) {
+	if t.meta == nil {
+		return
+	}
+	var c Change
+	if held != nil {
+		c.Old = held
+	}
+	if row != nil {
+		c.New = row
+	}
+	w.changed = append(w.changed, c)
 }
 
 // remove deletes the row of a key if it has that UID, and returns it, or nil.
@@ -218,6 +238,7 @@ func (t *table[R]) remove(tx Tx, key []byte, uid string) *R {
 	w := tx.writable()
 	mustRead(w.memdb.Delete(t.name, held))
 	w.written = changeContent
+	t.note(w, nil, held)
 	return held
 }
 

@@ -80,5 +80,5 @@ func changeUsage(tx Tx, subnet string, change func(*usage)) error {
 		usages.remove(tx, textKey(subnet), "")
 		return nil
 	}
-	return usages.insert(tx, &next, changeContent)
+	return usages.insert(tx, &next, nil, changeContent)
 }

@@ -45,14 +45,15 @@ func ListVPCs(tx ReadTx) []*VPC {
 // PutVPC inserts or replaces a VPC. It returns ErrConflict if another VPC has
 // the VNI.
 func PutVPC(tx Tx, row *VPC) error {
-	what := vpcs.compare(row, GetVPC(tx, row.Name))
+	held := GetVPC(tx, row.Name)
+	what := vpcs.compare(row, held)
 	if what == changeNone {
 		return nil
 	}
 	if other := VPCByVNI(tx, row.VNI); other != nil && other.Name != row.Name {
 		return fmt.Errorf("put VPC %s: VNI %d of VPC %s: %w", row.Name, row.VNI, other.Name, ErrConflict)
 	}
-	return vpcs.insert(tx, row, what)
+	return vpcs.insert(tx, row, held, what)
 }
 
 // DeleteVPC removes a VPC if it has that UID, and reports whether it did.
