@@ -57,6 +57,10 @@ func put(tx store.Tx, row any) error {
 		return store.PutPod(tx, row)
 	case *store.Service:
 		return store.PutService(tx, row)
+	case *store.EndpointSlice:
+		return store.PutEndpointSlice(tx, row)
+	case *store.SharedService:
+		return store.PutSharedService(tx, row)
 	}
 	panic("operatortest: not a row")
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/tenancy"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // workers is how many pods are worked on at once: the time goes into waiting

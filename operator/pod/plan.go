@@ -13,9 +13,9 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/tenancy"
 	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // wish is what a pod is to be given.

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/tenancy"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // podPatch is a strategic merge patch of a pod's status subresource, which

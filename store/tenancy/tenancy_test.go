@@ -9,8 +9,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
-	"github.com/alioth-net/alioth/operator/tenancy"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 func TestResolveFindsTheNetworkOfAMember(t *testing.T) {
