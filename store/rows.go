@@ -212,9 +212,15 @@ type Service struct {
 	Meta
 	Namespace, Name string
 	// Network is the value of the network label, or "".
-	Network    string
+	Network string
+	// ClusterIPs are none for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
+	// Affinity is how long a client's new connections go where its last one
+	// went; 0: they go anywhere.
+	Affinity time.Duration
+	// NodeLocal keeps connections on the client's node.
+	NodeLocal bool
 }
 
 // SharedService is the row of a SharedService object. Key: Name.

@@ -6,6 +6,7 @@ package reflector
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -339,6 +340,33 @@ func TestServiceWithoutClusterIPHasNone(t *testing.T) {
 	want := &store.Service{Ports: []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 80}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
+	local, cluster, seconds := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceInternalTrafficPolicyCluster, int32(90)
+	sticky := corev1.ServiceAffinityClientIP
+	vips := []netip.Addr{netip.MustParseAddr("10.96.0.7")}
+	for name, c := range map[string]struct {
+		spec corev1.ServiceSpec
+		want store.Service
+	}{
+		"anywhere":        {corev1.ServiceSpec{InternalTrafficPolicy: &cluster}, store.Service{ClusterIPs: vips}},
+		"on the node":     {corev1.ServiceSpec{InternalTrafficPolicy: &local}, store.Service{ClusterIPs: vips, NodeLocal: true}},
+		"where it was":    {corev1.ServiceSpec{SessionAffinity: sticky}, store.Service{ClusterIPs: vips, Affinity: 3 * time.Hour}},
+		"for a time":      {corev1.ServiceSpec{SessionAffinity: sticky, SessionAffinityConfig: &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}}, store.Service{ClusterIPs: vips, Affinity: 90 * time.Second}},
+		"at another name": {corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName}, store.Service{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.ClusterIPs = []string{"10.96.0.7"}
+			got, err := Service(&corev1.Service{Spec: c.spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&c.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -59,7 +59,7 @@ func endpoint(in *discoveryv1.Endpoint) store.Endpoint {
 	return out
 }
 
-func valueOr(value *bool, otherwise bool) bool {
+func valueOr[T any](value *T, otherwise T) T {
 	if value == nil {
 		return otherwise
 	}

@@ -1,0 +1,128 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scaled finds the scaled endpoints of a VPC: the Services that belong to
+// it, with their virtual addresses and the backends behind these. It is pure: it
+// reads a snapshot of the store and nothing else.
+//
+// Services and EndpointSlices are written by tenants. So what a slice says of an
+// address counts only where an Address object of the VPC says that somebody holds
+// it, and on which node.
+package scaled
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// Services returns the Services with a virtual address that belong to a VPC, by
+// namespace and name. It asks less of the VPC than it takes to give addresses to
+// new pods: while a VPC is not ready for those, what runs there goes on.
+func Services(tx store.ReadTx, vpc *store.VPC, defaultVPC string) []*store.Service {
+	var all []*store.Service
+	seen := map[label]bool{}
+	for _, net := range store.NetworksByVPC(tx, vpc.Name) {
+		for _, ns := range store.NamespacesByTenant(tx, net.Tenant) {
+			all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, net.Name}, seen)...)
+			if net.Name == arktosv1.DefaultNetwork {
+				all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, ""}, seen)...)
+			}
+		}
+	}
+	if vpc.Name == defaultVPC {
+		for _, ns := range store.ListNamespaces(tx) {
+			all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, ""}, seen)...)
+		}
+	}
+	slices.SortFunc(all, compare)
+	return all
+}
+
+// label is what Services of a namespace say of their Network.
+type label struct{ namespace, network string }
+
+// labelled returns the Services of one label, which share their VPC.
+func labelled(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label, seen map[label]bool) []*store.Service {
+	if seen[of] || !belongs(tx, vpc, defaultVPC, of) {
+		return nil
+	}
+	seen[of] = true
+	return slices.DeleteFunc(store.ServicesByNetwork(tx, of.namespace, of.network), func(s *store.Service) bool {
+		return len(s.ClusterIPs) == 0
+	})
+}
+
+func belongs(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label) bool {
+	ns := store.GetNamespace(tx, of.namespace)
+	if ns == nil || !tenancy.Allows(vpc, ns.Tenant) {
+		return false
+	}
+	net := tenancy.Find(tx, ns.Tenant, ns.Name, cmp.Or(of.network, arktosv1.DefaultNetwork))
+	if net == nil {
+		return of.network == "" && vpc.Name == defaultVPC
+	}
+	return tenancy.Served(net.Type) && net.VPC == vpc.Name
+}
+
+func compare(a, b *store.Service) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// Backends returns where connections to one port of a Service go, addresses of one
+// family, ascending and each once: the ready endpoints; where there are none, those
+// that are shutting down but serve still. node limits a Service that is NodeLocal to
+// the endpoints of that node.
+func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) []netip.AddrPort {
+	var ready, terminating []netip.AddrPort
+	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
+			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
+		})
+		if at < 0 {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			for _, ip := range endpoint.Addresses {
+				held := store.AddressByIP(tx, vpc, ip)
+				if ip.Is4() != is4 || held == nil || service.NodeLocal && held.Node != node {
+					continue
+				}
+				backend := netip.AddrPortFrom(ip, slice.Ports[at].Port)
+				switch {
+				case endpoint.Ready:
+					ready = append(ready, backend)
+				case endpoint.Terminating:
+					terminating = append(terminating, backend)
+				}
+			}
+		}
+	}
+	if len(ready) == 0 {
+		ready = terminating
+	}
+	slices.SortFunc(ready, netip.AddrPort.Compare)
+	return slices.Compact(ready)
+}
+
+// LeftOut returns the addresses that slices of a Service name for connections and
+// that nobody holds in the VPC, ascending and each once.
+func LeftOut(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		for _, endpoint := range slice.Endpoints {
+			for _, ip := range endpoint.Addresses {
+				if (endpoint.Ready || endpoint.Terminating) && store.AddressByIP(tx, vpc, ip) == nil {
+					out = append(out, ip)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}

@@ -1,0 +1,177 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+func service(namespace, name, network string, vips ...string) *store.Service {
+	return &store.Service{
+		Meta:      operatortest.Meta("uid-"+namespace+"-"+name, 0),
+		Namespace: namespace, Name: name, Network: network, ClusterIPs: operatortest.Addrs(vips...),
+		Ports: []store.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
+	}
+}
+
+func namespace(name, tenant string) *store.Namespace {
+	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: tenant}
+}
+
+func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
+	flat := operatortest.Network("blue", "blue-a", "flat", "blue-vpc", 6)
+	flat.Type = "flat"
+	closed := operatortest.VPC("closed", 4, nil, "10.0.0.0/16")
+	unready := operatortest.VPC("unready", 5, []string{"blue"}, "10.0.0.0/16")
+	unready.Ready = false
+	s := operatortest.New(
+		t,
+		operatortest.VPC("alioth", 1, []string{"*"}, "10.244.0.0/16"),
+		operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"),
+		operatortest.VPC("red-vpc", 3, []string{"red"}, "10.0.0.0/16"),
+		closed, unready,
+		namespace("kube-system", "ns:kube-system"), namespace("blue-a", "blue"), namespace("blue-b", "blue"), namespace("red-a", "red"),
+		operatortest.Network("blue", "blue-a", "default", "blue-vpc", 1),
+		operatortest.Network("blue", "blue-a", "old", "unready", 1),
+		operatortest.Network("blue", "blue-a", "forbidden", "closed", 1),
+		operatortest.Network("red", "red-a", "shop", "red-vpc", 1),
+		operatortest.Network("red", "red-a", "stolen", "blue-vpc", 1),
+		flat,
+		service("kube-system", "metrics", "", "10.96.0.1"),
+		service("blue-a", "named", "default", "10.96.0.2"),
+		service("blue-b", "unnamed", "", "10.96.0.3"),
+		service("blue-b", "foreign", "shop", "10.96.0.4"),
+		service("blue-b", "headless", ""),
+		service("blue-a", "flat", "flat", "10.96.0.5"),
+		service("blue-a", "running", "old", "10.96.0.6"),
+		service("blue-a", "forbidden", "forbidden", "10.96.0.7"),
+		service("red-a", "shop", "shop", "10.96.0.8"),
+		service("red-a", "stolen", "stolen", "10.96.0.9"),
+		service("red-a", "elsewhere", "", "10.96.0.10"),
+		service("nowhere", "orphan", "", "10.96.0.11"),
+	)
+	want := map[string][]string{
+		"alioth":   {"kube-system/metrics", "red-a/elsewhere"},
+		"blue-vpc": {"blue-a/named", "blue-b/unnamed"},
+		"red-vpc":  {"red-a/shop"},
+		"closed":   nil,
+		"unready":  {"blue-a/running"},
+	}
+	s.View(func(tx store.ReadTx) {
+		for vpc, want := range want {
+			var got []string
+			for _, row := range scaled.Services(tx, store.GetVPC(tx, vpc), "alioth") {
+				got = append(got, row.Namespace+"/"+row.Name)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", vpc, diff)
+			}
+		}
+	})
+}
+
+// held returns an Address object of blue-vpc on a node.
+func held(ip, node string) *store.Address {
+	row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue-a", "pod-"+ip, "", ""))
+	row.Node = node
+	return row
+}
+
+func endpoint(ready, terminating bool, ips ...string) store.Endpoint {
+	// What a slice says of the node is its writer's word.
+	return store.Endpoint{Addresses: operatortest.Addrs(ips...), Ready: ready, Terminating: terminating, Node: "node-1"}
+}
+
+func slice(name string, port store.ServicePort, endpoints ...store.Endpoint) *store.EndpointSlice {
+	return &store.EndpointSlice{
+		Meta: operatortest.Meta("uid-"+name, 0), Namespace: "blue-a", Name: name, Service: "web",
+		Ports: []store.ServicePort{port}, Endpoints: endpoints,
+	}
+}
+
+func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	cases := map[string]struct {
+		change func(*store.Service)
+		is6    bool
+		slices []any
+		want   []string
+		out    []string
+	}{
+		"ready ones, from all slices, each once, with the port of each slice": {
+			slices: []any{
+				slice("b", http, endpoint(true, false, "10.0.0.2"), endpoint(true, false, "10.0.0.1")),
+				slice("a", http, endpoint(true, false, "10.0.0.1")),
+				slice("c", store.ServicePort{Name: "http", Protocol: "TCP", Port: 9090}, endpoint(true, false, "10.0.0.3")),
+			},
+			want: []string{"10.0.0.1:8080", "10.0.0.2:8080", "10.0.0.3:9090"},
+		},
+		"nobody's address, and one of another VPC": {
+			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.9", "192.0.2.1"))},
+			want:   []string{"10.0.0.1:8080"}, out: []string{"10.0.0.9", "192.0.2.1"},
+		},
+		"not those that are neither ready nor serving": {
+			slices: []any{slice("a", http, endpoint(false, false, "10.0.0.1", "10.0.0.9"), endpoint(false, true, "10.0.0.2"), endpoint(true, false, "10.0.0.3"))},
+			want:   []string{"10.0.0.3:8080"},
+		},
+		"those that shut down where no other is left": {
+			slices: []any{slice("a", http, endpoint(false, false, "10.0.0.1"), endpoint(false, true, "10.0.0.2"))},
+			want:   []string{"10.0.0.2:8080"},
+		},
+		"no other port, protocol or open port": {
+			slices: []any{
+				slice("a", store.ServicePort{Name: "admin", Protocol: "TCP", Port: 1}, endpoint(true, false, "10.0.0.1")),
+				slice("b", store.ServicePort{Name: "http", Protocol: "UDP", Port: 1}, endpoint(true, false, "10.0.0.1")),
+				slice("c", store.ServicePort{Name: "http", Protocol: "TCP"}, endpoint(true, false, "10.0.0.1")),
+			},
+		},
+		"one family": {
+			is6:    true,
+			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "fd10::1"))},
+			want:   []string{"[fd10::1]:8080"},
+		},
+		"on the node, as the Address objects have it": {
+			change: func(s *store.Service) { s.NodeLocal = true },
+			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.3"))},
+			want:   []string{"10.0.0.1:8080"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			web := service("blue-a", "web", "", "10.96.0.1")
+			if c.change != nil {
+				c.change(web)
+			}
+			elsewhere := operatortest.Address("red-vpc", "net1", "10.0.0.9", operatortest.Pod("red", "red-a", "web", "", ""))
+			rows := append([]any{
+				operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, elsewhere,
+				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"), held("fd10::1", "node-1"),
+			}, c.slices...)
+			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+				var got []string
+				for _, backend := range scaled.Backends(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6, "node-1") {
+					got = append(got, backend.String())
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("backends %v, want %v", got, c.want)
+				}
+				var out []netip.Addr
+				for _, ip := range c.out {
+					out = append(out, netip.MustParseAddr(ip))
+				}
+				if left := scaled.LeftOut(tx, "blue-vpc", web); !slices.Equal(left, out) {
+					t.Errorf("left out %v, want %v", left, out)
+				}
+			})
+		})
+	}
+}
