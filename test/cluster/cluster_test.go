@@ -126,7 +126,9 @@ func TestAManifestIsSplitIntoItsObjects(t *testing.T) {
 
 func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(t *testing.T) {
 	for _, server := range []string{"", "192.168.77.1"} {
-		manifest, err := addons.DNS{Image: "img:1", VIPs: []string{"10.96.0.10", "fd96::a"}, APIServer: server, APIServerPort: 6443}.Manifest()
+		manifest, err := addons.DNS{
+			Image: "img:1", VIPs: []string{"10.96.0.10", "fd96::a"}, ServiceRanges: serviceRanges(), APIServer: server, APIServerPort: 6443,
+		}.Manifest()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +149,9 @@ func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(
 		}
 		if got := strings.Contains(string(raw), "KUBERNETES_SERVICE_HOST"); got != (server != "") {
 			t.Errorf("API server %q: the address is given: %v", server, got)
+		}
+		if want := "kubernetes cluster.local 10.96.0.0/16 fd96::/112 {"; !strings.Contains(string(manifest), want) || strings.Contains(string(manifest), "arpa") {
+			t.Errorf("the configuration lacks %q, or gives more addresses names:\n%s", want, manifest)
 		}
 	}
 }

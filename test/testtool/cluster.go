@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,19 +27,23 @@ const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 func resolveCommand() *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
-		Use:   "resolve NAME",
-		Short: "Print the addresses of a name, one per line",
+		Use:   "resolve NAME|IP",
+		Short: "Print the addresses of a name, or the names of an address, one per line",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, cancel := within(command.Context(), timeout)
 			defer cancel()
 			resolver := net.Resolver{PreferGo: true}
-			addresses, err := resolver.LookupHost(ctx, args[0])
+			lookUp := resolver.LookupHost
+			if _, err := netip.ParseAddr(args[0]); err == nil {
+				lookUp = resolver.LookupAddr
+			}
+			answers, err := lookUp(ctx, args[0])
 			if err != nil {
 				return fmt.Errorf("resolve %s: %w", args[0], err)
 			}
-			for _, address := range addresses {
-				fmt.Fprintln(command.OutOrStdout(), address)
+			for _, answer := range answers {
+				fmt.Fprintln(command.OutOrStdout(), answer)
 			}
 			return nil
 		},

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"net/netip"
 	"text/template"
 )
 
@@ -21,6 +22,8 @@ type DNS struct {
 	Image string
 	// VIPs are the addresses of the Service kube-dns, primary family first.
 	VIPs []string
+	// ServiceRanges are those of ClusterIPs, the only addresses that have names.
+	ServiceRanges []netip.Prefix
 	// APIServer is the address at which CoreDNS reaches the API server, ""
 	// for the Service "kubernetes" as any other pod.
 	APIServer string
