@@ -21,7 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -92,7 +92,7 @@ func (c *checked) assemble(t *testing.T) error {
 	metrics := newSyncMetrics(prometheus.NewRegistry())
 	k := &kernel{cfg: c.cfg, host: host, metrics: metrics, log: log}
 	t.Cleanup(k.close)
-	attacher, err := veth.New(datapath.VirtualMAC[:])
+	attacher, err := pair.New(pair.Veth, datapath.VirtualMAC[:])
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -26,7 +26,7 @@ import (
 )
 
 // hostEnd is the name of the host end of a pod's interface.
-func (p *labPod) hostEnd() string { return (&veth.Attacher{}).HostName("sandbox-"+p.name, "eth0") }
+func (p *labPod) hostEnd() string { return (&pair.Attacher{}).HostName("sandbox-"+p.name, "eth0") }
 
 // repairs is how often the daemon has put something of a kind right.
 func (m *machine) repairs(t *testing.T, kind string) int {

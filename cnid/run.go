@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -187,7 +187,7 @@ func ownNetns() (netns.ID, error) {
 
 // assemble connects the node's parts with each other and with the API's side.
 func (n *node) assemble(c control) error {
-	attacher, err := veth.New(datapath.VirtualMAC[:])
+	attacher, err := pair.New(pair.Veth, datapath.VirtualMAC[:])
 	if err != nil {
 		return err
 	}

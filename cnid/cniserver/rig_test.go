@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -68,7 +68,7 @@ type rig struct {
 
 // hooked is the real attacher with steps around it.
 type hooked struct {
-	*veth.Attacher
+	*pair.Attacher
 	rig *rig
 }
 
@@ -118,9 +118,9 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var attacher *veth.Attacher
+	var attacher *pair.Attacher
 	r.node.Do(t, func() error {
-		attacher, err = veth.New(net.HardwareAddr{2, 0xa1, 7, 0, 0, 1})
+		attacher, err = pair.New(pair.Veth, net.HardwareAddr{2, 0xa1, 7, 0, 0, 1})
 		return err
 	})
 	t.Cleanup(attacher.Close)

@@ -41,7 +41,7 @@ type Package struct {
 func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/netns"},
-		{Path: "./cnid/attach/veth"},
+		{Path: "./cnid/attach/pair"},
 		{Path: "./cnid/netdev"},
 		{Path: "./cnid/netfilter", Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Run: hooksAndHelpers},

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package veth
+package pair
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func (a *Attacher) check(spec attach.Spec) (attach.Link, error) {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}
-		return checkPod(h, host, spec)
+		return a.checkPod(h, host, spec)
 	})
 	if err != nil {
 		return attach.Link{}, err
@@ -65,7 +65,7 @@ func (a *Attacher) check(spec attach.Spec) (attach.Link, error) {
 	return a.describe(host, id), nil
 }
 
-func checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
+func (a *Attacher) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if isNotFound(err) {
 		return mismatch("interface %s is gone", spec.IfName)
@@ -73,7 +73,7 @@ func checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
 	if err != nil {
 		return fmt.Errorf("find %s: %w", spec.IfName, err)
 	}
-	if link.Type() != "veth" || link.Attrs().ParentIndex != host.Attrs().Index {
+	if link.Type() != string(a.kind) || link.Attrs().ParentIndex != host.Attrs().Index {
 		return mismatch("interface %s is not the other end of %s", spec.IfName, host.Attrs().Name)
 	}
 	if err := checkDevice("interface "+spec.IfName, link, spec.MAC, spec.MTU); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package veth_test
+package pair_test
 
 import (
 	"bytes"
@@ -21,28 +21,47 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 var (
-	_       attach.Attacher = (*veth.Attacher)(nil)
+	_       attach.Attacher = (*pair.Attacher)(nil)
 	hostMAC                 = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
 )
 
 // node is a namespace that plays the node's, with an Attacher for it.
 type node struct {
 	*netnstest.Namespace
-	attacher *veth.Attacher
+	attacher *pair.Attacher
 }
 
-func newNode(t testing.TB) node {
+// everyKind runs a test with each kind of pair that the kernel has.
+func everyKind(t *testing.T, test func(*testing.T, pair.Kind)) {
+	t.Helper()
+	for _, kind := range []pair.Kind{pair.Veth, pair.Netkit} {
+		t.Run(string(kind), func(t *testing.T) {
+			need(t, kind)
+			test(t, kind)
+		})
+	}
+}
+
+// need skips a test for which the kernel is too old, or was built without.
+func need(t testing.TB, kind pair.Kind) {
+	t.Helper()
+	if err := pair.Probe(t.Context(), kind); errors.Is(err, pair.ErrUnsupported) && kind != pair.Veth {
+		t.Skipf("missing feature: %s (Linux 6.7)", kind)
+	}
+}
+
+func newNode(t testing.TB, kind pair.Kind) node {
 	t.Helper()
 	n := node{Namespace: netnstest.New(t)}
 	n.Do(t, func() error {
 		var err error
-		n.attacher, err = veth.New(hostMAC)
+		n.attacher, err = pair.New(kind, hostMAC)
 		return err
 	})
 	t.Cleanup(n.attacher.Close)
@@ -92,8 +111,10 @@ func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink
 
 // Each of these spares everybody on the machine a wait of the kernel's under
 // the lock of all devices.
-func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) { everyKind(t, testAPairNeedsNoWaitOfTheKernel) }
+
+func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -114,7 +135,11 @@ func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) {
 }
 
 func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testAPodGetsItsInterfaceAndNothingElse)
+}
+
+func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	s.AltName = "blue"
 	got, err := n.attacher.Attach(t.Context(), s)
@@ -134,7 +159,7 @@ func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
-	if a := host.Attrs(); len(a.Name) != 15 || !strings.HasPrefix(a.Name, veth.HostPrefix) || a.MTU != 1450 ||
+	if a := host.Attrs(); len(a.Name) != 15 || !strings.HasPrefix(a.Name, pair.HostPrefix) || a.MTU != 1450 ||
 		!bytes.Equal(a.HardwareAddr, hostMAC) || a.RawFlags&unix.IFF_NOARP == 0 || a.RawFlags&unix.IFF_UP == 0 {
 		t.Errorf("host end is %+v", a)
 	}
@@ -220,6 +245,10 @@ func gateways(t testing.TB, n *netnstest.Namespace) []string {
 }
 
 func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
+	everyKind(t, testAddressesOfOneFamilyOrAnAwkwardGatewayWork)
+}
+
+func testAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T, kind pair.Kind) {
 	for _, tc := range []struct {
 		name    string
 		addr    string
@@ -231,7 +260,7 @@ func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
 		{"a single IPv6 address", "fd10:10:0:1::7/128", "fe80::1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, pod := newNode(t), netnstest.New(t)
+			n, pod := newNode(t, kind), netnstest.New(t)
 			s := spec(pod, tc.addr)
 			s.Gateways = []netip.Addr{netip.MustParseAddr(tc.gateway)}
 			if _, err := n.attacher.Attach(t.Context(), s); err != nil {
@@ -248,7 +277,11 @@ func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
 }
 
 func TestIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff)
+}
+
+func testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	pod.Do(t, func() error {
 		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644)
 	})
@@ -262,7 +295,11 @@ func TestIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T) {
 }
 
 func TestDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere)
+}
+
+func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -288,7 +325,11 @@ func TestDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T) {
 }
 
 func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testRemainsOfAnEarlierAttemptAreReplaced)
+}
+
+func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	first, err := n.attacher.Attach(t.Context(), s)
 	if err != nil {
@@ -308,7 +349,9 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAFailedAttachLeavesNothing(t *testing.T) {
+func TestAFailedAttachLeavesNothing(t *testing.T) { everyKind(t, testAFailedAttachLeavesNothing) }
+
+func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Kind) {
 	foreign := func(name string) func(*netnstest.Namespace, *attach.Spec) error {
 		return func(*netnstest.Namespace, *attach.Spec) error {
 			return addForeign(name)
@@ -329,7 +372,7 @@ func TestAFailedAttachLeavesNothing(t *testing.T) {
 		{"the MTU cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error { s.MTU = 1 << 20; return nil }, unix.EINVAL, []string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, pod := newNode(t), netnstest.New(t)
+			n, pod := newNode(t, kind), netnstest.New(t)
 			s := spec(pod)
 			s.AltName = "blue"
 			pod.Do(t, func() error { return tc.prepare(pod, &s) })
@@ -351,8 +394,10 @@ func addForeign(name string) error {
 	return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1}, PeerName: "foreign"})
 }
 
-func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) {
-	n := newNode(t)
+func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) { everyKind(t, testTheNodesOwnNamespaceIsNoPod) }
+
+func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Kind) {
+	n := newNode(t, kind)
 	if _, err := n.attacher.Attach(t.Context(), spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
 		t.Errorf("got %v", err)
 	}
@@ -366,7 +411,9 @@ func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) {
 	}
 }
 
-func TestCheckNoticesWhatChanged(t *testing.T) {
+func TestCheckNoticesWhatChanged(t *testing.T) { everyKind(t, testCheckNoticesWhatChanged) }
+
+func testCheckNoticesWhatChanged(t *testing.T, kind pair.Kind) {
 	eth0 := func(do func(netlink.Link) error) func() error {
 		return func() error {
 			link, err := netlink.LinkByName("eth0")
@@ -403,7 +450,7 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 		}), "other end"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, pod := newNode(t), netnstest.New(t)
+			n, pod := newNode(t, kind), netnstest.New(t)
 			s := spec(pod)
 			made, err := n.attacher.Attach(t.Context(), s)
 			if err != nil {
@@ -424,7 +471,9 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 	}
 }
 
-func TestThePodsEndGetsAnotherMTU(t *testing.T) {
+func TestThePodsEndGetsAnotherMTU(t *testing.T) { everyKind(t, testThePodsEndGetsAnotherMTU) }
+
+func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Kind) {
 	for _, tc := range []struct {
 		name   string
 		change func() error
@@ -441,7 +490,7 @@ func TestThePodsEndGetsAnotherMTU(t *testing.T) {
 		}, attach.ErrGone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, pod := newNode(t), netnstest.New(t)
+			n, pod := newNode(t, kind), netnstest.New(t)
 			s := spec(pod)
 			if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -468,7 +517,11 @@ func TestThePodsEndGetsAnotherMTU(t *testing.T) {
 }
 
 func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testCheckNoticesAMissingNamespaceOrHostEnd)
+}
+
+func testCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || !errors.Is(err, attach.ErrGone) {
 		t.Errorf("before attach: %v", err)
@@ -482,9 +535,11 @@ func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
 	}
 }
 
-func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
+func TestPodsAreAttachedAtTheSameTime(t *testing.T) { everyKind(t, testPodsAreAttachedAtTheSameTime) }
+
+func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Kind) {
 	const pods = 20
-	n := newNode(t)
+	n := newNode(t, kind)
 	specs := make([]attach.Spec, pods)
 	for i := range specs {
 		specs[i] = spec(netnstest.New(t), fmt.Sprintf("10.10.1.%d/24", i+2))
@@ -514,16 +569,21 @@ func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
 }
 
 func BenchmarkAttach(b *testing.B) {
-	n, pod := newNode(b), netnstest.New(b)
-	s := spec(pod)
-	for b.Loop() {
-		if _, err := n.attacher.Attach(b.Context(), s); err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		if err := n.attacher.Detach(b.Context(), s.ContainerID, s.IfName); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
+	for _, kind := range []pair.Kind{pair.Veth, pair.Netkit} {
+		b.Run(string(kind), func(b *testing.B) {
+			need(b, kind)
+			n, pod := newNode(b, kind), netnstest.New(b)
+			s := spec(pod)
+			for b.Loop() {
+				if _, err := n.attacher.Attach(b.Context(), s); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := n.attacher.Detach(b.Context(), s.ContainerID, s.IfName); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package veth attaches a pod by a pair of virtual Ethernet devices: one end in
-// the pod under the name that the runtime wants, one on the node for the
-// datapath's programs.
+// Package pair attaches a pod by a pair of virtual devices: one end in the pod
+// under the name that the runtime wants, one on the node for the datapath's
+// programs. Kind says what devices these are; all else is the same.
 //
 // The host end has one fixed MAC address, the same for every pod, and no ARP:
 // it is the pod's only neighbour, and what the node sends to the pod gets its
@@ -11,7 +11,7 @@
 // before it is up, and nothing the kernel would add by itself: no link-local
 // address, no router advertisements, no duplicate address detection to wait
 // for. Pods are L3, and addresses are unique by decision.
-package veth
+package pair
 
 import (
 	"context"
@@ -35,9 +35,10 @@ import (
 // Alioth makes.
 const HostPrefix = "alv"
 
-// Attacher makes veth pairs between the network namespace it was created in
-// and pods. It implements attach.Attacher.
+// Attacher makes pairs of one kind between the network namespace it was created
+// in and pods. It implements attach.Attacher.
 type Attacher struct {
+	kind   Kind
 	host   *netlink.Handle
 	hostID netns.ID
 	mac    net.HardwareAddr
@@ -45,7 +46,7 @@ type Attacher struct {
 
 // New returns an Attacher for the network namespace of the calling thread. All
 // host ends get the address hostMAC.
-func New(hostMAC net.HardwareAddr) (*Attacher, error) {
+func New(kind Kind, hostMAC net.HardwareAddr) (*Attacher, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func New(hostMAC net.HardwareAddr) (*Attacher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
-	return &Attacher{host: host, hostID: id, mac: hostMAC}, nil
+	return &Attacher{kind: kind, host: host, hostID: id, mac: hostMAC}, nil
 }
 
 // Close releases the Attacher's sockets.
@@ -109,36 +110,42 @@ func (a *Attacher) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = a.HostName(spec.ContainerID, spec.IfName)
-	attrs.HardwareAddr = a.mac
-	attrs.MTU = spec.MTU
-	// A pair made with a queue for each CPU uses one, too, but gives the
-	// others back at once, for which the kernel waits, with the lock held
-	// that every change of a device on the machine needs.
-	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
-	pair := &netlink.Veth{
-		LinkAttrs: attrs,
-		PeerName:  spec.IfName, PeerHardwareAddr: spec.MAC, PeerMTU: uint32(spec.MTU),
-		PeerTxQLen: -1, PeerNamespace: netlink.NsFd(pod.Fd()),
-	}
+	pair := a.kind.ends(a.hostEnd(spec), podEnd(spec, pod))
 	err := a.host.LinkAdd(pair)
 	if errors.Is(err, unix.EEXIST) {
 		// Either end's name is taken. The host end's can only be from an
 		// earlier attempt at this attachment, whose other end went with it.
-		if err := a.detach(attrs.Name); err != nil {
+		if err := a.detach(pair.Attrs().Name); err != nil {
 			return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 		}
-		pair.Index = 0
+		pair.Attrs().Index = 0
 		err = a.host.LinkAdd(pair)
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create veth pair: %w", err)
+		return nil, fmt.Errorf("create %s pair: %w", a.kind, err)
 	}
 	return pair, nil
+}
+
+func (a *Attacher) hostEnd(spec attach.Spec) netlink.LinkAttrs {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = a.HostName(spec.ContainerID, spec.IfName)
+	attrs.HardwareAddr, attrs.MTU = a.mac, spec.MTU
+	// A pair made with a queue for each CPU uses one, too, but gives the
+	// others back at once, for which the kernel waits, with the lock held
+	// that every change of a device on the machine needs.
+	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
+	return attrs
+}
+
+func podEnd(spec attach.Spec, pod ns.NetNS) netlink.LinkAttrs {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr, attrs.MTU = spec.IfName, spec.MAC, spec.MTU
+	attrs.Namespace = netlink.NsFd(pod.Fd())
+	return attrs
 }
 
 // refuseOwnNamespace keeps a runtime's mistake from renumbering the node.

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package veth
+package pair
 
 import (
 	"cmp"
@@ -68,7 +68,7 @@ func (a *Attacher) List(ctx context.Context) ([]attach.Found, error) {
 			return nil, ctx.Err()
 		}
 		found, ok := marked(link.Attrs().Alias)
-		if !ok || link.Type() != "veth" || link.Attrs().Name != a.HostName(found.ContainerID, found.IfName) {
+		if !ok || link.Type() != string(a.kind) || link.Attrs().Name != a.HostName(found.ContainerID, found.IfName) {
 			continue
 		}
 		found.MTU = link.Attrs().MTU

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package veth_test
+package pair_test
 
 import (
 	"strings"
@@ -11,11 +11,16 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
-	n, pod, other := newNode(t), netnstest.New(t), netnstest.New(t)
+	everyKind(t, testListFindsWhatWasAttachedAndNothingElse)
+}
+
+func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Kind) {
+	n, pod, other := newNode(t, kind), netnstest.New(t), netnstest.New(t)
 	s := spec(pod)
 	// As long as the runtimes' are.
 	s.ContainerID, s.PodUID, s.Network = strings.Repeat("c0ffee00", 8), "0b8f2f3e-9a8c-4d3e-8a50-6d6c1f6f2a11", "alioth"
@@ -60,7 +65,11 @@ func forge(of string) error {
 }
 
 func TestListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+	everyKind(t, testListDoesNotBelieveAPathThatLeadsElsewhere)
+}
+
+func testListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	s.PodUID, s.Network = "uid", "alioth"
 	made, err := n.attacher.Attach(t.Context(), s)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package veth_test
+package pair_test
 
 import (
 	"bytes"
@@ -13,14 +13,17 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 // TestTheHostEndSendsWithoutAsking shows what the datapath's programs build
 // on: the node sends an IP packet to a pod at once, never an ARP request or a
 // neighbour solicitation, and addresses it to the host end's own MAC.
-func TestTheHostEndSendsWithoutAsking(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
+func TestTheHostEndSendsWithoutAsking(t *testing.T) { everyKind(t, testTheHostEndSendsWithoutAsking) }
+
+func testTheHostEndSendsWithoutAsking(t *testing.T, kind pair.Kind) {
+	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	made, err := n.attacher.Attach(t.Context(), s)
 	if err != nil {
