@@ -72,7 +72,7 @@ func wantSettled(t *testing.T, d *Datapath, s State) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.have = nil // read everything back
-	have, err := d.current()
+	have, _, err := d.current()
 	if err != nil {
 		t.Fatal(err)
 	}

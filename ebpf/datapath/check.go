@@ -24,7 +24,9 @@ func (d *Datapath) Check(s State) error {
 	if have.attachments, err = d.filters.attached(); err != nil {
 		return err
 	}
-	for _, op := range makePlan(have, compile(s, have)) {
+	want := newTables()
+	want.add(&s, have)
+	for _, op := range makePlan(have, want) {
 		if op.Delete {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -32,8 +33,8 @@ type Datapath struct {
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
-	// applied is the State that have was compiled from, nil along with it.
-	applied *applied
+	// applied is what have was compiled from, nil along with it.
+	applied Parts
 	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
 	// unpruned says that services have changed since flows were last pruned.
@@ -149,51 +150,92 @@ func (d *Datapath) Close() error {
 	return nil
 }
 
-// Apply makes the datapath equal to s. It is idempotent, and safe to repeat
-// after an error. A contradiction in s is reported as ErrInvalidState before
-// anything is changed; interfaces that cannot be given their programs are
-// reported as AttachErrors after everything else is done.
-func (d *Datapath) Apply(s State) error {
+// Apply is ApplyParts of a State that is not kept in parts.
+func (d *Datapath) Apply(s State) error { return d.ApplyParts(s.Parts()) }
+
+// ApplyParts makes the datapath equal to what the parts are together. It is
+// idempotent, and safe to repeat after an error. A contradiction in them is
+// reported as ErrInvalidState before anything is changed; interfaces that cannot
+// be given their programs are reported as AttachErrors after everything else is
+// done.
+func (d *Datapath) ApplyParts(p Parts) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	remotes, onlyRemotes := d.remoteChanges(s)
-	if !onlyRemotes {
-		if err := s.validate(); err != nil {
-			return err
-		}
+	differing := p.differing(d.applied)
+	if err := p.validate(differing, d.applied); err != nil {
+		return err
 	}
 	believed := d.have
 	if err := d.restorePins(); err != nil {
 		return err
 	}
-	have, err := d.current()
+	have, gone, err := d.current()
 	if err != nil {
 		return err
 	}
-	if onlyRemotes && have == believed && len(have.attachments) == d.applied.attachments {
-		return d.changeRemotes(s, remotes)
+	if have == believed {
+		return d.applySome(p, union(differing, gone))
 	}
+	return d.applyAll(p, have, believed)
+}
+
+// union returns what is in one of two lists, ascending.
+func union(a, b []uint32) []uint32 {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// applySome applies the parts of these VNIs. All others are known to be applied,
+// and no row belongs to two of them.
+func (d *Datapath) applySome(p Parts, vnis []uint32) error {
+	if len(vnis) == 0 && !d.unpruned {
+		return nil
+	}
+	all, want := d.have, p.compile(vnis, d.have)
+	have := all.only(d.applied.compile(vnis, all), want)
+	failed, err := d.change(makePlan(have, want), !maps.Equal(have.services, want.services))
+	if err != nil {
+		return errors.Join(err, failed)
+	}
+	all.swap(have, want)
+	return d.settle(p, all, failed)
+}
+
+// applyAll makes what the kernel has equal to all parts. believed is what it was
+// thought to have, or nil; what differs from that is a repair.
+func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
 	if believed == nil {
 		believed = have
 	}
-	want := compile(s, believed)
-	d.have, d.applied = nil, nil // until every step is known to be done
-	d.unpruned = d.unpruned || !maps.Equal(believed.services, want.services)
+	want := p.compile(slices.Sorted(maps.Keys(p)), believed)
 	plan := makePlan(have, want)
 	harm := unexpected(plan, makePlan(believed, want))
-	if err := d.promoteAfter(&plan); err != nil {
-		return err
-	}
-	failed, err := d.execute(plan)
+	failed, err := d.change(plan, !maps.Equal(believed.services, want.services))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
 	d.repaired = append(d.repaired, repairs(harm, failed)...)
-	if err := d.pruneFlows(want); err != nil {
+	return d.settle(p, want, failed)
+}
+
+// change takes steps. What the maps hold is unknown from then on, until settle
+// says it.
+func (d *Datapath) change(plan []operation, services bool) (failed, err error) {
+	d.have, d.applied = nil, nil
+	d.unpruned = d.unpruned || services
+	if err := d.promoteAfter(&plan); err != nil {
+		return nil, err
+	}
+	return d.execute(plan)
+}
+
+// settle notes what the maps hold now, unless a device has failed, and forgets
+// the flows that this has ended.
+func (d *Datapath) settle(p Parts, have *tables, failed error) error {
+	if err := d.pruneFlows(have); err != nil {
 		return errors.Join(err, failed)
 	}
 	if failed == nil {
-		d.have, d.applied = want, remember(s, want)
+		d.have, d.applied = have, p
 	}
 	return failed
 }
@@ -208,32 +250,37 @@ func (d *Datapath) Recheck() {
 	d.recheck = true
 }
 
-// current returns what the maps and devices hold.
-func (d *Datapath) current() (*tables, error) {
+// current returns what the maps and devices hold, and the VNIs of the devices
+// that have vanished since it was last asked. What it returns is d.have, or has
+// been read anew.
+func (d *Datapath) current() (have *tables, gone []uint32, err error) {
 	// Before anything is listed: what vanishes later is told the next time.
 	vanished, lost, err := d.filters.vanished.since()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if d.have != nil {
-		maps.DeleteFunc(d.have.attachments, func(a attachment, _ none) bool {
-			_, gone := vanished[a.Ifindex]
-			return gone
-		})
+		for ifindex := range vanished {
+			if row, known := d.have.interfaces[ifindex]; known {
+				gone = append(gone, row.Vni)
+			}
+			for _, p := range []program{programFromPod, programToPod} {
+				delete(d.have.attachments, attachment{ifindex, p})
+			}
+		}
 		if !d.recheck && !lost {
-			return d.have, nil
+			return d.have, gone, nil
 		}
 	}
 	d.recheck = true // until everything has been read
-	have, err := d.reader.tables()
-	if err != nil {
-		return nil, err
+	if have, err = d.reader.tables(); err != nil {
+		return nil, nil, err
 	}
 	if have.attachments, err = d.filters.attached(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d.recheck = false
-	return have, nil
+	return have, nil, nil
 }
 
 // promoteAfter fills the maps of a new layout before they take the place of

@@ -70,7 +70,7 @@ func cookedNamespace(cookie uint64, row aliothNetns) Namespace {
 	return n
 }
 
-func (s State) checkNamespaces(c *checker) error {
+func (s *State) checkNamespaces(c *checker) error {
 	for _, n := range s.Namespaces {
 		if n.Cookie == 0 {
 			return errors.New("namespace has no cookie")

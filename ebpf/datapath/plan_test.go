@@ -151,7 +151,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		want   string // part of the error
 	}{
 		{"no VNI", func(s *State) { s.VPCs[0].VNI = 0 }, "VNI 0 of a VPC"},
-		{"a VNI beyond 24 bits", func(s *State) { s.VPCs[0].VNI = 1 << 24 }, "not in 1 to"},
+		{"a VNI beyond 24 bits", func(s *State) { s.VPCs = append(s.VPCs, VPC{VNI: 1 << 24}) }, "not in 1 to"},
 		{"a VPC twice", func(s *State) { s.VPCs = append(s.VPCs, s.VPCs[0]) }, "VPC of VNI 5 is given twice"},
 		{"an unmasked prefix", func(s *State) { s.Subnets[0].Prefix = px("10.0.1.1/24") }, "it is 10.0.1.0/24"},
 		{"a prefix over the mapped range", func(s *State) { s.Closed[0].Prefix = px("::/0") }, "IPv4-mapped"},
@@ -160,7 +160,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a subnet twice", func(s *State) { s.Subnets = append(s.Subnets, s.Subnets[0]) }, "given twice"},
 		{"a device index of 0", func(s *State) { s.Interfaces[0].Ifindex = 0 }, "device index 0"},
 		{"an interface twice", func(s *State) { s.Interfaces = append(s.Interfaces, s.Interfaces[0]) }, "interface 7 is given twice"},
-		{"an interface of no VPC", func(s *State) { s.Interfaces[0].VNI = 6 }, "no VPC of this state"},
+		{"an interface of no VPC", func(s *State) { s.Interfaces[0].VNI = 4 }, "no VPC of this state"},
 		{"an interface without address", func(s *State) { s.Interfaces[0].Addrs = nil }, "no address"},
 		{"two addresses of a family", func(s *State) {
 			s.Interfaces[0].Addrs = []netip.Addr{ip("10.0.1.10"), ip("10.0.1.11")}
@@ -221,13 +221,13 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := smallState()
 			c.change(&s)
-			err := s.validate()
+			err := s.Parts().validate(every(s.Parts()), nil)
 			if !errors.Is(err, ErrInvalidState) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want ErrInvalidState with %q", err, c.want)
 			}
 		})
 	}
-	if err := smallState().validate(); err != nil {
+	if err := smallState().Parts().validate(every(smallState().Parts()), nil); err != nil {
 		t.Errorf("a sound state is refused: %v", err)
 	}
 }

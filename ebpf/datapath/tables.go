@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -68,10 +69,8 @@ func newTables() *tables {
 	}
 }
 
-// compile turns a valid State into rows. Services that have in held with the
-// same backends keep their id, all others get one that have does not use.
-func compile(s State, have *tables) *tables {
-	t := newTables()
+// add adds the rows of a valid part of a State, see Parts.compile.
+func (t *tables) add(s *State, have *tables) {
 	for _, i := range s.Interfaces {
 		t.addInterface(i)
 	}
@@ -91,7 +90,9 @@ func compile(s State, have *tables) *tables {
 	for _, c := range s.Closed {
 		t.closed[rawPrefix(c.VNI, c.Prefix)] = aliothClosed{Class: aliothClosedClass(c.Class)}
 	}
-	t.addServices(s.Services, have)
+	if len(s.Services) > 0 {
+		t.addServices(s.Services, have)
+	}
 	for _, n := range s.Namespaces {
 		t.namespaces[n.Cookie] = rawNamespace(n)
 	}
@@ -101,7 +102,61 @@ func compile(s State, have *tables) *tables {
 	for _, h := range s.Hooks {
 		t.targets[aliothTargetKey{Ip: rawAddr(h.IP), Port: networkOrder(h.Port)}] = rawAddr(h.Shadow)
 	}
-	return t
+}
+
+// only returns the rows whose key is in one of two others.
+func (t *tables) only(a, b *tables) *tables {
+	return &tables{
+		interfaces:  pick(t.interfaces, a.interfaces, b.interfaces),
+		flows:       pick(t.flows, a.flows, b.flows),
+		attachments: pick(t.attachments, a.attachments, b.attachments),
+		addresses:   pick(t.addresses, a.addresses, b.addresses),
+		subnets:     pick(t.subnets, a.subnets, b.subnets),
+		ranges:      pick(t.ranges, a.ranges, b.ranges),
+		vpcs:        pick(t.vpcs, a.vpcs, b.vpcs),
+		nodes:       pick(t.nodes, a.nodes, b.nodes),
+		closed:      pick(t.closed, a.closed, b.closed),
+		services:    pick(t.services, a.services, b.services),
+		backends:    pick(t.backends, a.backends, b.backends),
+		targets:     pick(t.targets, a.targets, b.targets),
+		namespaces:  pick(t.namespaces, a.namespaces, b.namespaces),
+	}
+}
+
+func pick[K comparable, V any](from map[K]V, keys ...map[K]V) map[K]V {
+	found := map[K]V{}
+	for _, list := range keys {
+		for k := range list {
+			if v, ok := from[k]; ok {
+				found[k] = v
+			}
+		}
+	}
+	return found
+}
+
+// swap replaces rows by others.
+func (t *tables) swap(old, now *tables) {
+	exchange(t.interfaces, old.interfaces, now.interfaces)
+	exchange(t.flows, old.flows, now.flows)
+	exchange(t.attachments, old.attachments, now.attachments)
+	exchange(t.addresses, old.addresses, now.addresses)
+	exchange(t.subnets, old.subnets, now.subnets)
+	exchange(t.ranges, old.ranges, now.ranges)
+	exchange(t.vpcs, old.vpcs, now.vpcs)
+	exchange(t.nodes, old.nodes, now.nodes)
+	exchange(t.closed, old.closed, now.closed)
+	exchange(t.services, old.services, now.services)
+	exchange(t.backends, old.backends, now.backends)
+	exchange(t.targets, old.targets, now.targets)
+	exchange(t.namespaces, old.namespaces, now.namespaces)
+}
+
+func exchange[K comparable, V any](in, old, now map[K]V) {
+	for k := range old {
+		delete(in, k)
+	}
+	maps.Copy(in, now)
 }
 
 // row is an address as the maps hold it.
@@ -151,7 +206,7 @@ func (t *tables) addVPC(v VPC) {
 // addServices writes the services and, for each virtual address, the row that
 // marks it as one.
 func (t *tables) addServices(services []Service, have *tables) {
-	next := have.nextServiceID()
+	next := max(have.nextServiceID(), t.nextServiceID())
 	for _, s := range services {
 		key := aliothServiceKey{Vni: s.VNI, Vip: rawAddr(s.VIP), Port: networkOrder(s.Port), Proto: s.Proto}
 		backends := rawBackends(s.Backends)
@@ -299,7 +354,7 @@ func comparePrefixes(a, b netip.Prefix) int {
 // sort brings every list into the order of its keys.
 func (s *State) sort() {
 	slices.SortFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
-	slices.SortFunc(s.Addresses, compareAddresses)
+	slices.SortFunc(s.Addresses, func(a, b Address) int { return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.IP.Compare(b.IP)) })
 	slices.SortFunc(s.Subnets, func(a, b Subnet) int {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
 	})

@@ -16,7 +16,7 @@ const maxVNI = 1<<24 - 1
 // mappedRange holds the IPv4-mapped addresses, as which maps hold IPv4.
 var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
 
-// checker collects what the parts of a State have to agree on.
+// checker collects what rows have to agree on.
 type checker struct {
 	vpcs       map[uint32]bool
 	interfaces map[int]Interface
@@ -50,19 +50,38 @@ type (
 	cookieKey uint64
 )
 
-// validate returns an error wrapping ErrInvalidState that names the first
-// contradiction.
-func (s State) validate() error {
-	c := &checker{vpcs: map[uint32]bool{}, interfaces: map[int]Interface{}, seen: map[any]bool{}}
+func newChecker() *checker {
+	return &checker{vpcs: map[uint32]bool{}, interfaces: map[int]Interface{}, seen: map[any]bool{}}
+}
+
+// check returns the first contradiction in the part of a VNI.
+func (s *State) check(vni uint32) error {
+	c := newChecker()
 	checks := []func(*checker) error{
 		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes,
 		s.checkClosed, s.checkServices, s.checkTargets,
-		s.checkNamespaces,
 	}
 	for _, check := range checks {
 		if err := check(c); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidState, err)
+			return err
 		}
+	}
+	return s.checkOwner(vni)
+}
+
+// checkOwner refuses rows that belong into another part.
+func (s *State) checkOwner(vni uint32) error {
+	foreign := func(other uint32) bool { return other != vni }
+	if slices.ContainsFunc(s.VPCs, func(v VPC) bool { return foreign(v.VNI) }) ||
+		slices.ContainsFunc(s.Interfaces, func(i Interface) bool { return foreign(i.VNI) }) ||
+		slices.ContainsFunc(s.Addresses, func(a Address) bool { return foreign(a.VNI) }) ||
+		slices.ContainsFunc(s.Subnets, func(n Subnet) bool { return foreign(n.VNI) }) ||
+		slices.ContainsFunc(s.Closed, func(c ClosedPrefix) bool { return foreign(c.VNI) }) ||
+		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
+		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
+	}
+	if vni != 0 && len(s.Nodes)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces) > 0 {
+		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil
 }
@@ -105,7 +124,7 @@ func checkPrefix(p netip.Prefix) error {
 	return nil
 }
 
-func (s State) checkVPCs(c *checker) error {
+func (s *State) checkVPCs(c *checker) error {
 	for _, v := range s.VPCs {
 		if v.VNI == 0 || v.VNI > maxVNI {
 			return fmt.Errorf("VNI %d of a VPC is not in 1 to %d", v.VNI, maxVNI)
@@ -126,13 +145,10 @@ func (s State) checkVPCs(c *checker) error {
 	return nil
 }
 
-func (s State) checkInterfaces(c *checker) error {
+func (s *State) checkInterfaces(c *checker) error {
 	for _, i := range s.Interfaces {
 		if i.Ifindex <= 0 || i.Ifindex > math.MaxInt32 {
 			return fmt.Errorf("interface has device index %d", i.Ifindex)
-		}
-		if err := c.once(interfaceKey(i.Ifindex), "interface %d", i.Ifindex); err != nil {
-			return err
 		}
 		if err := i.check(c); err != nil {
 			return fmt.Errorf("interface %d: %w", i.Ifindex, err)
@@ -170,14 +186,27 @@ func (i Interface) check(c *checker) error {
 		if int(familyIndex(shadow.Unmap())) != family || !have[family] || i.Node {
 			return fmt.Errorf("shadow %s does not belong to an address of the interface", shadow)
 		}
-		if err := c.once(shadowKey(shadow.Unmap()), "shadow %s", shadow.Unmap()); err != nil {
+	}
+	return nil
+}
+
+// checkUnique refuses what another interface has, whatever its VPC is.
+func (i Interface) checkUnique(c *checker) error {
+	if err := c.once(interfaceKey(i.Ifindex), "interface %d", i.Ifindex); err != nil {
+		return err
+	}
+	for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
+		if !shadow.IsValid() {
+			continue
+		}
+		if err := c.once(shadowKey(shadow.Unmap()), "interface %d: shadow %s", i.Ifindex, shadow.Unmap()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s State) checkAddresses(c *checker) error {
+func (s *State) checkAddresses(c *checker) error {
 	for _, a := range s.Addresses {
 		if err := checkIP("address", a.IP); err != nil {
 			return err
@@ -211,7 +240,7 @@ func (a Address) checkKind(c *checker) error {
 	return nil
 }
 
-func (s State) checkSubnets(c *checker) error {
+func (s *State) checkSubnets(c *checker) error {
 	for _, n := range s.Subnets {
 		if err := checkPrefix(n.Prefix); err != nil {
 			return fmt.Errorf("subnet of VNI %d: %w", n.VNI, err)
@@ -226,7 +255,7 @@ func (s State) checkSubnets(c *checker) error {
 	return nil
 }
 
-func (s State) checkNodes(c *checker) error {
+func (s *State) checkNodes(c *checker) error {
 	for _, ip := range s.Nodes {
 		if err := checkIP("node", ip); err != nil {
 			return err
@@ -238,7 +267,7 @@ func (s State) checkNodes(c *checker) error {
 	return nil
 }
 
-func (s State) checkClosed(c *checker) error {
+func (s *State) checkClosed(c *checker) error {
 	for _, p := range s.Closed {
 		if err := checkPrefix(p.Prefix); err != nil && !s.shields(p) {
 			return fmt.Errorf("closed prefix: %w", err)
@@ -263,14 +292,14 @@ func (s State) checkClosed(c *checker) error {
 
 // shields says that a range of IPv6 contains the IPv4-mapped range and does no
 // harm there: an entry of the same VNI for all of IPv4 is longer.
-func (s State) shields(p ClosedPrefix) bool {
+func (s *State) shields(p ClosedPrefix) bool {
 	wide := p.Prefix.Addr().Is6() && p.Prefix == p.Prefix.Masked() && p.Prefix.Contains(mappedRange.Addr())
 	return wide && slices.ContainsFunc(s.Closed, func(q ClosedPrefix) bool {
 		return q.VNI == p.VNI && q.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	})
 }
 
-func (s State) checkServices(c *checker) error {
+func (s *State) checkServices(c *checker) error {
 	for _, v := range s.Services {
 		if err := v.check(); err != nil {
 			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
@@ -304,7 +333,7 @@ func (v Service) check() error {
 	return nil
 }
 
-func (s State) checkTargets(c *checker) error {
+func (s *State) checkTargets(c *checker) error {
 	for _, p := range s.Probes {
 		if err := checkTarget(p.IP, p.Shadow); err != nil {
 			return err
