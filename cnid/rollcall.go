@@ -176,9 +176,7 @@ func (r *rollCall) assert(ctx context.Context) error {
 	}
 	var errs []error
 	for _, rec := range r.journal.Records() {
-		if lives(rec) {
-			errs = append(errs, r.assertRecord(ctx, rec, there))
-		}
+		errs = append(errs, r.assertRecord(ctx, rec, there))
 	}
 	return errors.Join(errs...)
 }
@@ -193,7 +191,7 @@ func (r *rollCall) assertRecord(ctx context.Context, rec journal.Record, there m
 			missing = append(missing, address)
 		}
 	}
-	if len(missing) == 0 {
+	if len(missing) == 0 || !lives(rec) {
 		return nil
 	}
 	var vpc v1alpha1.VPC

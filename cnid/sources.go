@@ -203,17 +203,28 @@ func comparePart(a, b part) int { return strings.Compare(a.String(), b.String())
 // synced says whether everything that this node needs had been read at some
 // time; the channel is closed when that may have changed.
 func (s *sources) synced() (bool, <-chan struct{}) {
+	s.mu.Lock()
+	complete, changed := s.complete, s.changed
+	s.mu.Unlock()
+	if complete {
+		return true, changed
+	}
 	var needed map[part]bool
 	s.store.View(func(tx store.ReadTx) { needed = s.needed(tx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.complete {
-		s.complete = len(s.base) > 0 && allSynced(s.base)
-		for p := range needed {
-			s.complete = s.complete && s.parts[p] != nil && allSynced(s.parts[p])
+	s.complete = s.complete || len(s.base) > 0 && allSynced(s.base) && s.followed(needed)
+	return s.complete, s.changed
+}
+
+// followed says whether all of these parts have been read; called with mu held.
+func (s *sources) followed(needed map[part]bool) bool {
+	for p := range needed {
+		if s.parts[p] == nil || !allSynced(s.parts[p]) {
+			return false
 		}
 	}
-	return s.complete, s.changed
+	return true
 }
 
 // vpcSynced says whether everything of a VPC has been read.

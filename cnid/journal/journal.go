@@ -51,6 +51,8 @@ type Journal struct {
 	writing sync.Mutex
 	mu      sync.RWMutex
 	content content
+	// sorted is what Records returns; nil when it has to be made anew.
+	sorted []Record
 	// failure is why the file could not be written, since failing; nil when it
 	// could.
 	failure error
@@ -173,11 +175,15 @@ func (j *Journal) Get(key Key) (Record, error) {
 	return rec, nil
 }
 
-// Records returns all records, the oldest first.
+// Records returns all records, the oldest first. The list is everybody's, and
+// must not be changed. While nothing changes it is the same one.
 func (j *Journal) Records() []Record {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return bySeq(maps.Values(j.content.records))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.sorted == nil {
+		j.sorted = slices.Clip(bySeq(maps.Values(j.content.records)))
+	}
+	return j.sorted
 }
 
 // Releases returns the release queue, the oldest attachment first.
@@ -360,4 +366,5 @@ func (j *Journal) apply(f func(*content)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f(&j.content)
+	j.sorted = nil
 }

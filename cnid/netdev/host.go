@@ -82,6 +82,9 @@ func (h *Host) Apply(s State) error {
 // from the state that was applied last is changed. Where more than pods does,
 // or the last time failed, it is Apply.
 func (h *Host) Update(s State) error {
+	if reflect.DeepEqual(h.applied, s) {
+		return nil
+	}
 	last := h.applied
 	last.Pods = s.Pods
 	if !reflect.DeepEqual(last, s) {

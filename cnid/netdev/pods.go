@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,13 +26,18 @@ func (h *Host) applyPods(pods, last []Pod) error {
 	for _, link := range links {
 		byIndex[link.Attrs().Index] = link
 	}
+	lastMTU := map[int]int{}
+	for _, pod := range last {
+		lastMTU[pod.Ifindex] = pod.MTU
+	}
 	var failures []error
 	for _, pod := range pods {
 		link := byIndex[pod.Ifindex]
 		if link == nil {
 			continue
 		}
-		h.settled = slices.ContainsFunc(last, func(p Pod) bool { return p.Ifindex == pod.Ifindex && p.MTU == pod.MTU })
+		mtu, known := lastMTU[pod.Ifindex]
+		h.settled = known && mtu == pod.MTU
 		err := h.applyPod(link, pod)
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			failures = append(failures, onDevice(pod.Ifindex, err))

@@ -47,14 +47,18 @@ func wantedRoutes(s State, node int) []route {
 // diffRoutes returns what to add, and what of our own to delete. A route that
 // is to be replaced is only added: it takes the place of the old one.
 func diffRoutes(have, want []route) (add, remove []route) {
+	there, wanted := map[route]bool{}, map[netip.Prefix]bool{}
+	for _, r := range have {
+		there[r] = true
+	}
 	for _, r := range want {
-		if !slices.Contains(have, r) {
+		wanted[r.dst] = true
+		if !there[r] {
 			add = append(add, r)
 		}
 	}
 	for _, r := range have {
-		wanted := slices.ContainsFunc(want, func(w route) bool { return w.dst == r.dst })
-		if !wanted {
+		if !wanted[r.dst] {
 			remove = append(remove, r)
 		}
 	}
