@@ -4,7 +4,7 @@
 // Package cnid is the node daemon. Run assembles it from its parts:
 //
 //	API --sources--> store --+
-//	                         +--> plan.Build --> netdev, netfilter, datapath
+//	                         +--> plan.Planner --> netdev, netfilter, datapath
 //	shim --cniserver--> journal
 //
 // The syncer computes what the node has to hold whenever store or journal

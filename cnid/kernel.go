@@ -190,7 +190,7 @@ func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
 	if thorough {
 		k.path.Recheck()
 	}
-	programs := k.path.Apply(want.Datapath)
+	programs := k.path.ApplyParts(want.Datapath)
 	k.metrics.since(stepDatapath, began)
 	failed := map[int]error{}
 	return failed, errors.Join(apart(devices, failed), apart(programs, failed))

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,8 +147,8 @@ func lives(rec journal.Record) bool {
 	if rec.Phase != journal.PhaseDone {
 		return false
 	}
-	link, err := net.InterfaceByName(rec.HostIfName)
-	return err == nil && link.Index == rec.Device.HostIfindex
+	link, err := netlink.LinkByName(rec.HostIfName)
+	return err == nil && link.Attrs().Index == rec.Device.HostIfindex
 }
 
 // assert creates the Addresses that sandboxes of this node hold and the API

@@ -57,10 +57,12 @@ type syncer struct {
 	// observe is told what passes found; nil tells nobody.
 	observe observer
 
-	// planning is held while a pass decides what to program, and guards vnis:
-	// those that the kernel has and those that the pass is about to add.
+	// planning is held while a pass decides what to program, and guards planner
+	// and vnis: those that the kernel has and those that the pass is about to add.
 	planning sync.Mutex
 	vnis     map[uint32]bool
+	planner  plan.Planner
+	existing existing
 	// told are the reasons that lost was told, by device.
 	told map[int]string
 
@@ -189,7 +191,7 @@ func (s *syncer) ours() ours {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
-	return ours{records: slices.DeleteFunc(s.journal.Records(), leaves), devices: s.devices}
+	return ours{records: slices.DeleteFunc(slices.Clone(s.journal.Records()), leaves), devices: s.devices}
 }
 
 // takeHint says whether recheck was called since the last time.
@@ -356,13 +358,10 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	// complete, so a complete record's device is among them.
 	began = time.Now()
 	input := plan.Input{Config: s.cfg, Records: s.journal.Records(), NodePeer: s.kernel.indexes.NodePeer}
-	var names []string
-	for _, rec := range input.Records {
-		names = append(names, rec.HostIfName)
-	}
-	if input.Devices, o.err = s.kernel.host.Existing(names); o.err != nil {
+	if o.err = s.existing.look(s.kernel.host, input.Records, thorough); o.err != nil {
 		return o
 	}
+	input.Devices = s.existing.devices
 	o.missing = missing(input.Records, input.Devices)
 	var want plan.Wanted
 	want, o.revision = s.plan(input)
@@ -370,6 +369,9 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	o.lost = want.Lost
 	if o.failed, o.err = s.kernel.apply(want, thorough); o.err == nil {
 		s.holds(want)
+	}
+	if o.failure() != nil {
+		s.existing = existing{} // one of them may have gone
 	}
 	return o
 }
@@ -380,11 +382,9 @@ func (s *syncer) plan(input plan.Input) (want plan.Wanted, revision uint64) {
 	defer s.planning.Unlock()
 	s.store.View(func(tx store.ReadTx) {
 		revision = tx.Revision()
-		want = plan.Build(tx, input)
+		want = s.planner.Plan(tx, input)
 	})
-	for _, vpc := range want.Datapath.VPCs {
-		s.vnis[vpc.VNI] = true
-	}
+	maps.Copy(s.vnis, vnisOf(want))
 	return want, revision
 }
 
@@ -392,10 +392,16 @@ func (s *syncer) plan(input plan.Input) (want plan.Wanted, revision uint64) {
 func (s *syncer) holds(want plan.Wanted) {
 	s.planning.Lock()
 	defer s.planning.Unlock()
-	s.vnis = map[uint32]bool{}
-	for _, vpc := range want.Datapath.VPCs {
-		s.vnis[vpc.VNI] = true
+	s.vnis = vnisOf(want)
+}
+
+func vnisOf(want plan.Wanted) map[uint32]bool {
+	vnis := map[uint32]bool{}
+	for vni := range want.Datapath {
+		vnis[vni] = true
 	}
+	delete(vnis, 0) // what belongs to no VPC
+	return vnis
 }
 
 // held returns every VNI that the node programs, has an attachment of, or may

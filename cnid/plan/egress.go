@@ -12,15 +12,15 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// closed adds what egress must not reach. Where two entries have one prefix,
+// closed adds what no VPC's egress must reach. Where two entries have one prefix,
 // the first class wins.
-func (b *builder) closed() {
+func (b *nodeBuilder) closed() {
 	seen := map[netip.Prefix]bool{}
 	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
 		for _, prefix := range prefixes {
 			if !seen[prefix] {
 				seen[prefix] = true
-				b.want.Datapath.Closed = append(b.want.Datapath.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
+				b.part.Closed = append(b.part.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
 			}
 		}
 	}
@@ -44,16 +44,13 @@ func (b *builder) closed() {
 	for _, ip := range b.in.Metadata {
 		add(datapath.ClosedMetadata, single(ip))
 	}
-	for _, vni := range slices.Sorted(maps.Keys(b.vpcs)) {
-		b.want.Datapath.Closed = append(b.want.Datapath.Closed, b.lists(vni, b.vpcs[vni].row)...)
-	}
 }
 
-// lists are the entries of one VPC's own lists. The datapath goes by the longest
+// closedLists are the entries of one VPC's own lists. The datapath goes by the longest
 // prefix, and a denied range wins however short it is: so what is allowed inside
 // of one is left out. There is an entry for all of IPv4 beside one for all of
 // IPv6, because to the datapath IPv4 is a part of it.
-func (b *builder) lists(vni uint32, vpc *store.VPC) []datapath.ClosedPrefix {
+func closedLists(vpc *store.VPC, metadata []netip.Addr) []datapath.ClosedPrefix {
 	if !vpc.EgressMasquerade || len(vpc.EgressDeny)+len(vpc.EgressAllow) == 0 {
 		return nil
 	}
@@ -66,7 +63,7 @@ func (b *builder) lists(vni uint32, vpc *store.VPC) []datapath.ClosedPrefix {
 	}
 	for _, prefix := range vpc.EgressAllow {
 		classes[prefix] = datapath.OpenListed
-		if prefix.IsSingleIP() && slices.Contains(b.in.Metadata, prefix.Addr()) {
+		if prefix.IsSingleIP() && slices.Contains(metadata, prefix.Addr()) {
 			classes[prefix] = datapath.OpenMetadata
 		}
 	}
@@ -76,7 +73,7 @@ func (b *builder) lists(vni uint32, vpc *store.VPC) []datapath.ClosedPrefix {
 	}
 	var list []datapath.ClosedPrefix
 	for prefix, class := range classes {
-		list = append(list, datapath.ClosedPrefix{VNI: vni, Prefix: prefix, Class: class})
+		list = append(list, datapath.ClosedPrefix{VNI: vpc.VNI, Prefix: prefix, Class: class})
 	}
 	return list
 }

@@ -77,7 +77,7 @@ func HostPorts(pod *store.Pod) []journal.HostPort {
 }
 
 // hostPorts are those of all pods, of two that clash the older's.
-func (b *builder) hostPorts() []netfilter.HostPort {
+func (b *nodeBuilder) hostPorts() []netfilter.HostPort {
 	var list []netfilter.HostPort
 	for at, rec := range b.live {
 		for _, port := range rec.HostPorts {

@@ -4,25 +4,20 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
-	"github.com/alioth-net/alioth/store"
 )
 
 // namespaces adds the network namespaces of the attachments here, whatever kind
 // they are of, and the node's own.
-func (b *builder) namespaces() {
+func (b *nodeBuilder) namespaces() {
 	found := map[uint64]*datapath.Namespace{}
-	inOrder := slices.SortedFunc(slices.Values(b.live), func(a, b journal.Record) int { return cmp.Compare(a.Seq, b.Seq) })
-	for _, rec := range inOrder {
+	for _, rec := range b.live {
 		cookie := rec.Device.NetnsCookie
 		if cookie == 0 {
 			continue
 		}
-		shared := b.opensAll(b.vpcs[rec.VNI].row)
+		shared := b.vpcs[rec.VPC].here.opensAll
 		n, known := found[cookie]
 		if !known {
 			n = &datapath.Namespace{Cookie: cookie, Shared: shared}
@@ -35,7 +30,7 @@ func (b *builder) namespaces() {
 		n.Memberships = append(n.Memberships, membershipOf(rec))
 	}
 	for _, n := range found {
-		b.want.Datapath.Namespaces = append(b.want.Datapath.Namespaces, *n)
+		b.part.Namespaces = append(b.part.Namespaces, *n)
 	}
 	b.nodeNamespace()
 }
@@ -48,22 +43,16 @@ func membershipOf(rec journal.Record) datapath.Membership {
 	return m
 }
 
-// opensAll says that a pod of the VPC may send to the backends of every shared
-// service by itself: they are in its VPC, or where its egress leads without any
-// exception.
-func (b *builder) opensAll(vpc *store.VPC) bool {
-	return vpc.Name == b.in.DefaultVPC && vpc.EgressMasquerade && len(vpc.EgressAllow) == 0 && len(vpc.EgressDeny) == 0
-}
-
 // nodeNamespace adds the node's own network namespace, with its interface in the
 // default VPC, if it has that.
-func (b *builder) nodeNamespace() {
-	if b.in.NetnsCookie == 0 {
+func (b *nodeBuilder) nodeNamespace() {
+	home := b.vpcs[b.in.DefaultVPC]
+	if b.in.NetnsCookie == 0 || home == nil || home.part == nil {
 		return
 	}
-	for _, i := range b.want.Datapath.Interfaces {
+	for _, i := range home.part.Interfaces {
 		if i.Node {
-			b.want.Datapath.Namespaces = append(b.want.Datapath.Namespaces, datapath.Namespace{
+			b.part.Namespaces = append(b.part.Namespaces, datapath.Namespace{
 				Cookie: b.in.NetnsCookie, Shared: true,
 				Memberships: []datapath.Membership{{VNI: i.VNI, Addrs: i.Addrs, Ifindex: i.Ifindex}},
 			})

@@ -7,14 +7,15 @@
 // no API, and the same input gives the same output, sorted.
 //
 // A node holds state for the VPCs that have an attachment on it, and for the
-// default VPC once the node has an address of its own there.
+// default VPC once the node has an address of its own there. Each VPC is planned
+// by itself, from its own rows and the nodes' (vpc.go); what belongs to no VPC
+// alone comes after, from what they all have here (node.go). A Planner keeps both
+// until something that they are made of changes.
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -74,7 +75,8 @@ type Config struct {
 // Input is what a plan is made of, beside the store.
 type Input struct {
 	Config
-	// Records are all records of the journal, the oldest first.
+	// Records are all records of the journal, the oldest first. To a Planner the
+	// same slice has the same content.
 	Records []journal.Record
 	// Devices are the indexes of the host ends that exist, by name. A record
 	// whose device has gone is left out until it is undone.
@@ -85,7 +87,7 @@ type Input struct {
 
 // Wanted is what the node has to hold.
 type Wanted struct {
-	Datapath datapath.State
+	Datapath datapath.Parts
 	Devices  netdev.State
 	Filter   netfilter.State
 	// Lost are the attachments that are left out of it all. Without an interface
@@ -100,51 +102,10 @@ type Lost struct {
 	Reason string
 }
 
-// Build computes what the node has to hold.
+// Build computes what the node has to hold, from nothing.
 func Build(tx store.ReadTx, in Input) Wanted {
-	b := &builder{
-		tx: tx, in: in, self: store.GetNode(tx, in.Node), reserved: ReservedAddresses(tx, in.Config),
-		vpcs: map[uint32]*localVPC{},
-	}
-	b.chooseLive()
-	b.attachments()
-	b.nodeInterface()
-	b.addVPCs()
-	b.nodes()
-	b.closed()
-	b.services()
-	b.namespaces()
-	b.probes()
-	b.filter()
-	return b.sorted()
-}
-
-// localVPC is a VPC that is present on this node.
-type localVPC struct {
-	row *store.VPC
-	// ranges are the subnets of the attachments here.
-	ranges []netip.Prefix
-}
-
-// builder collects the parts; its methods are called once each.
-type builder struct {
-	tx   store.ReadTx
-	in   Input
-	self *store.Node
-	// reserved are what ReservedAddresses returns.
-	reserved []netip.Addr
-	// live are the records to be programmed, in the order in which they came.
-	live []journal.Record
-	// vpcs by VNI.
-	vpcs map[uint32]*localVPC
-	want Wanted
-	// addresses by VNI and IP, so that an address is programmed once.
-	addresses map[addressKey]datapath.Address
-}
-
-type addressKey struct {
-	vni uint32
-	ip  netip.Addr
+	var p Planner
+	return p.Plan(tx, in)
 }
 
 // Programmed is what the datapath has of an attachment: its interface, and its
@@ -181,27 +142,6 @@ func localAddress(ip netip.Addr, iface datapath.Interface) datapath.Address {
 	return datapath.Address{VNI: iface.VNI, IP: ip, Kind: datapath.Local, Ifindex: iface.Ifindex, MAC: iface.MAC}
 }
 
-// attachments adds the interfaces and local addresses of the journal's
-// records. The journal, not the store, says what is here.
-func (b *builder) attachments() {
-	b.addresses = map[addressKey]datapath.Address{}
-	for _, rec := range b.live {
-		vpc := b.present(store.GetVPC(b.tx, rec.VPC))
-		for _, prefix := range rec.Addrs {
-			vpc.ranges = append(vpc.ranges, prefix.Masked())
-		}
-		one := Programmed(rec)
-		for _, row := range one.Addresses {
-			b.addresses[addressKey{row.VNI, row.IP}] = row
-		}
-		b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, one.Interfaces...)
-		b.want.Devices.Pods = append(b.want.Devices.Pods, netdev.Pod{
-			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
-			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: onLoopback(rec),
-		})
-	}
-}
-
 func shadowsOf(rec journal.Record) []netip.Addr {
 	var list []netip.Addr
 	for _, shadow := range []netip.Addr{rec.Shadow4, rec.Shadow6} {
@@ -210,100 +150,4 @@ func shadowsOf(rec journal.Record) []netip.Addr {
 		}
 	}
 	return list
-}
-
-// nodeInterface adds the node's own interface in the default VPC, if the VPC
-// is ready and has given it an address.
-func (b *builder) nodeInterface() {
-	for _, shadow := range b.in.Shadows {
-		b.want.Devices.Shadows = append(b.want.Devices.Shadows, journal.NodeShadow(shadow))
-	}
-	vpc := store.GetVPC(b.tx, b.in.DefaultVPC)
-	if vpc == nil || vpc.VNI == 0 {
-		return
-	}
-	iface := datapath.Interface{Ifindex: b.in.NodePeer, VNI: vpc.VNI, Node: true}
-	var gateways []netip.Addr
-	for _, row := range OwnAddresses(b.tx, b.in.Node, b.in.DefaultVPC) {
-		mac, err := journal.ParseMAC(row.MAC)
-		if err != nil || slices.Contains(b.reserved, row.IP) {
-			continue // the schema allows no other MAC; the IP is in use
-		}
-		iface.MAC, iface.Addrs = datapath.MAC(mac), append(iface.Addrs, row.IP)
-		if subnet := store.GetSubnet(b.tx, row.Subnet); subnet != nil {
-			gateways = append(gateways, gatewayFor(subnet, row.IP))
-		}
-	}
-	iface.Gateway4, iface.Gateway6 = onePerFamily(gateways)
-	if len(iface.Addrs) == 0 {
-		return
-	}
-	b.present(vpc)
-	for _, ip := range iface.Addrs {
-		b.addresses[addressKey{vpc.VNI, ip}] = localAddress(ip, iface)
-	}
-	b.want.Datapath.Interfaces = append(b.want.Datapath.Interfaces, iface)
-	b.want.Devices.Node = netdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: b.harmless(vpc.Prefixes)}
-}
-
-// gatewayFor returns the subnet's gateway of an address's family, or the zero
-// value.
-func gatewayFor(subnet *store.Subnet, ip netip.Addr) netip.Addr {
-	at := slices.IndexFunc(subnet.Gateways, func(gateway netip.Addr) bool { return gateway.Is4() == ip.Is4() })
-	if at < 0 {
-		return netip.Addr{}
-	}
-	return subnet.Gateways[at]
-}
-
-// OwnAddresses returns the Addresses that a node holds for itself in the
-// default VPC, at most one per family, IPv4 first.
-func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
-	var own []*store.Address
-	for _, row := range store.AddressesByNode(tx, node) {
-		mine := row.Holder.Kind == store.HolderNode && row.Holder.Name == node && row.VPC == defaultVPC && !row.Deleting
-		if mine {
-			own = append(own, row)
-		}
-	}
-	slices.SortFunc(own, func(a, b *store.Address) int {
-		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
-	})
-	var list []*store.Address
-	for _, is4 := range []bool{true, false} {
-		at := slices.IndexFunc(own, func(row *store.Address) bool { return row.IP.Is4() == is4 })
-		if at >= 0 {
-			list = append(list, own[at])
-		}
-	}
-	return list
-}
-
-// harmless leaves out the prefixes that contain an address which the node must
-// reach, or be reached under, by its real meaning. To route or guard one of
-// those would cut the node off from the API server, and so from its repair. The
-// operator says so on the VPC, in which it then hands out nothing.
-func (b *builder) harmless(prefixes []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return slices.ContainsFunc(b.reserved, p.Contains) })
-}
-
-func (b *builder) filter() {
-	b.want.Filter = netfilter.State{
-		Shadows:       b.in.Shadows,
-		TunnelPort:    b.in.TunnelPort,
-		PodDevices:    netdev.PodDevices,
-		NodeDevice:    netdev.NodeDevice,
-		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
-		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
-		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
-	}
-	if self := store.GetNode(b.tx, b.in.Node); self != nil {
-		b.want.Filter.Pods = self.Pods
-	}
-	for _, shadow := range b.in.Shadows {
-		b.want.Filter.NodeShadows = append(b.want.Filter.NodeShadows, journal.NodeShadow(shadow))
-	}
-	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
-		b.want.Filter.DefaultVPC = b.harmless(vpc.Prefixes)
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -97,15 +98,26 @@ func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	w.devices[rec.HostIfName] = rec.Device.HostIfindex
 }
 
-func (w *world) build(change ...func(*Config)) Wanted {
+// whole is a Wanted whose parts are together.
+type whole struct {
+	Datapath datapath.State
+	Devices  netdev.State
+	Filter   netfilter.State
+	Lost     []Lost
+}
+
+func together(w Wanted) whole { return whole{w.Datapath.State(), w.Devices, w.Filter, w.Lost} }
+
+func (w *world) input(change ...func(*Config)) Input {
 	cfg := testConfig()
 	for _, c := range change {
 		c(&cfg)
 	}
-	var wanted Wanted
-	w.store.View(func(tx store.ReadTx) {
-		wanted = Build(tx, Input{Config: cfg, Records: w.records, Devices: w.devices, NodePeer: 7})
-	})
+	return Input{Config: cfg, Records: w.records, Devices: w.devices, NodePeer: 7}
+}
+
+func (w *world) build(change ...func(*Config)) (wanted whole) {
+	w.store.View(func(tx store.ReadTx) { wanted = together(Build(tx, w.input(change...))) })
 	return wanted
 }
 

@@ -17,7 +17,7 @@ import (
 // probes adds the addresses whose connects by the kubelet go to a shadow. One
 // address stands for one pod only: the oldest that has probes or hooks. The
 // others were refused, see ProbeConflict.
-func (b *builder) probes() {
+func (b *nodeBuilder) probes() {
 	taken := map[netip.Addr]bool{}
 	unprobed := unprobedAddresses(b.tx, b.in.Config)
 	for _, rec := range b.live {
@@ -34,12 +34,12 @@ func (b *builder) probes() {
 				continue
 			}
 			taken[ip] = true
-			b.want.Datapath.Probes = append(b.want.Datapath.Probes, datapath.ProbeTarget{IP: ip, Shadow: shadow})
+			b.part.Probes = append(b.part.Probes, datapath.ProbeTarget{IP: ip, Shadow: shadow})
 			if slices.Contains(b.reserved, ip) {
 				continue // a hook carries no mark of the kubelet's, so any connect of the node's would be taken for it
 			}
 			for _, port := range pod.HookPorts {
-				b.want.Datapath.Hooks = append(b.want.Datapath.Hooks, datapath.HookTarget{IP: ip, Port: port, Shadow: shadow})
+				b.part.Hooks = append(b.part.Hooks, datapath.HookTarget{IP: ip, Port: port, Shadow: shadow})
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // services adds the virtual addresses of the shared services, with those of
 // their ready endpoints that have the family of the address.
-func (b *builder) services() {
+func (b *nodeBuilder) services() {
 	for _, ref := range SharedServices(b.tx, b.in.Config) {
 		row := store.GetService(b.tx, ref.Namespace, ref.Name)
 		if row == nil || row.Network != "" { // one of a VPC has backends there
@@ -25,7 +25,7 @@ func (b *builder) services() {
 		for _, vip := range row.ClusterIPs {
 			for _, port := range row.Ports {
 				if proto := protocol(port.Protocol); proto != 0 {
-					b.want.Datapath.Services = append(b.want.Datapath.Services, datapath.Service{
+					b.part.Services = append(b.part.Services, datapath.Service{
 						VIP: vip, Port: port.Port, Proto: proto, Backends: b.backends(ref, port, vip.Is4()),
 					})
 				}
@@ -58,7 +58,7 @@ func protocol(name string) uint8 {
 }
 
 // backends are sorted and occur once, so that all nodes list them alike.
-func (b *builder) backends(ref ServiceRef, port store.ServicePort, is4 bool) []datapath.Backend {
+func (b *nodeBuilder) backends(ref ServiceRef, port store.ServicePort, is4 bool) []datapath.Backend {
 	var list []datapath.Backend
 	for _, slice := range store.EndpointSlicesByService(b.tx, ref.Namespace, ref.Name) {
 		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {

@@ -38,7 +38,7 @@ func released(name, uid string) func(store.Tx) error {
 }
 
 // inAnyOrder builds with the records in both orders, which must not differ.
-func (w *world) inAnyOrder(t *testing.T) Wanted {
+func (w *world) inAnyOrder(t *testing.T) whole {
 	t.Helper()
 	got := w.build()
 	slices.Reverse(w.records)
@@ -120,7 +120,7 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 }
 
 // expectNothingOf fails the test if anything leads to a device or its shadow.
-func expectNothingOf(t *testing.T, got Wanted, ifindex int, shadow netip.Addr) {
+func expectNothingOf(t *testing.T, got whole, ifindex int, shadow netip.Addr) {
 	t.Helper()
 	for _, row := range got.Datapath.Addresses {
 		if row.Ifindex == ifindex {

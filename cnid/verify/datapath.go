@@ -34,7 +34,7 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 	for name, link := range devices {
 		in.Devices[name] = link.Index
 	}
-	want := plan.Build(c.tx, in).Datapath
+	want := plan.Build(c.tx, in).Datapath.State()
 	c.rows(node, rowsOf(want), rowsOf(d.Datapath))
 	for _, i := range want.Interfaces {
 		for _, filter := range datapath.FiltersOf(i) {

@@ -162,7 +162,7 @@ func (w *world) program(t *testing.T, name string) {
 		devices[link.Name] = link.Index
 	}
 	w.store(t).View(func(tx store.ReadTx) {
-		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath
+		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath.State()
 	})
 	d.Hooks = datapath.Hooks{Links: datapath.LinkNames(true)}
 	for _, i := range d.Datapath.Interfaces {

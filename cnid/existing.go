@@ -1,0 +1,34 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+)
+
+// existing are the devices of records, by name. One that is deleted by hand is
+// noticed by the watcher, which asks for a thorough pass: so only that and other
+// records are a reason to look again, for as long as passes succeed.
+type existing struct {
+	devices map[string]int
+	records []journal.Record
+}
+
+func (e *existing) look(host *netdev.Host, records []journal.Record, thorough bool) error {
+	same := len(e.records) == len(records) && (len(records) == 0 || &e.records[0] == &records[0])
+	if e.devices != nil && same && !thorough {
+		return nil
+	}
+	names := make([]string, 0, len(records))
+	for _, rec := range records {
+		names = append(names, rec.HostIfName)
+	}
+	devices, err := host.Existing(names)
+	if err != nil {
+		return err
+	}
+	e.devices, e.records = devices, records
+	return nil
+}

@@ -1,0 +1,154 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// nodePlan is what a node has to hold beside its VPCs. It is never changed:
+// another one takes its place.
+type nodePlan struct {
+	part    *datapath.State
+	devices netdev.State
+	filter  netfilter.State
+	lost    []Lost
+}
+
+// nodeBuilder plans what belongs to no VPC alone; its methods are called once
+// each.
+type nodeBuilder struct {
+	tx store.ReadTx
+	in Input
+	// reserved are what ReservedAddresses returns.
+	reserved []netip.Addr
+	// vpcs by name.
+	vpcs map[string]*vpcPlan
+	// live are the records to be programmed, the oldest first.
+	live []journal.Record
+	part datapath.State
+}
+
+// planNode plans it from what the VPCs have here, from the rows of the default
+// VPC, and from those of nodes, pods and services.
+func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
+	b := &nodeBuilder{tx: tx, in: in, reserved: ReservedAddresses(tx, in.Config), vpcs: vpcs}
+	var lost []Lost
+	for _, v := range vpcs {
+		b.live = append(b.live, v.here.live...)
+		lost = append(lost, v.here.lost...)
+	}
+	slices.SortFunc(b.live, func(a, b journal.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(lost, func(a, b Lost) int {
+		return cmp.Compare(a.Record.Device.HostIfindex, b.Record.Device.HostIfindex)
+	})
+	b.nodes()
+	b.closed()
+	b.services()
+	b.namespaces()
+	b.probes()
+	b.sort()
+	return &nodePlan{part: &b.part, devices: b.devices(), filter: b.filter(), lost: lost}
+}
+
+// nodes adds the addresses from which tunnel packets are accepted. This node's
+// own are not among them: nobody else may send under them.
+func (b *nodeBuilder) nodes() {
+	var own, others []netip.Addr
+	for _, row := range store.ListNodes(b.tx) {
+		if row.Name == b.in.Node {
+			own = append(own, row.Addresses...)
+			continue
+		}
+		others = append(others, row.Addresses...)
+	}
+	b.part.Nodes = unique(slices.DeleteFunc(others, func(ip netip.Addr) bool { return slices.Contains(own, ip) }))
+}
+
+// unique returns a sorted copy without duplicates.
+func unique[T interface {
+	comparable
+	Compare(T) int
+}](list []T) []T {
+	sorted := slices.SortedFunc(slices.Values(list), T.Compare)
+	return slices.Compact(sorted)
+}
+
+// devices are the host ends of the pods, and what of the default VPC the node
+// has an interface in.
+func (b *nodeBuilder) devices() netdev.State {
+	var s netdev.State
+	for _, shadow := range b.in.Shadows {
+		s.Shadows = append(s.Shadows, journal.NodeShadow(shadow))
+	}
+	if home := b.vpcs[b.in.DefaultVPC]; home != nil {
+		s.Node = home.here.node
+	}
+	for _, rec := range b.live {
+		s.Pods = append(s.Pods, netdev.Pod{
+			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
+			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: onLoopback(rec),
+		})
+	}
+	slices.SortFunc(s.Pods, func(a, b netdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	return s
+}
+
+func (b *nodeBuilder) filter() netfilter.State {
+	s := netfilter.State{
+		Shadows:       b.in.Shadows,
+		TunnelPort:    b.in.TunnelPort,
+		PodDevices:    netdev.PodDevices,
+		NodeDevice:    netdev.NodeDevice,
+		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
+		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
+		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
+	}
+	if self := store.GetNode(b.tx, b.in.Node); self != nil {
+		s.Pods = self.Pods
+	}
+	for _, shadow := range b.in.Shadows {
+		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))
+	}
+	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
+		s.DefaultVPC = harmless(vpc.Prefixes, b.reserved)
+	}
+	return s
+}
+
+// sort brings every list into the order of its keys, each key once.
+func (b *nodeBuilder) sort() {
+	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(b.part.Services, compareServices)
+	b.part.Services = slices.CompactFunc(b.part.Services, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
+	slices.SortFunc(b.part.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int {
+		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+	})
+	slices.SortFunc(b.part.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
+}
+
+func compareServices(a, b datapath.Service) int {
+	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}
+
+// parts are the node's own and those of the VPCs that are present.
+func parts(node *datapath.State, vpcs map[string]*vpcPlan) datapath.Parts {
+	all := datapath.Parts{0: node}
+	for v := range maps.Values(vpcs) {
+		if v.part != nil {
+			all[v.here.vni] = v.part
+		}
+	}
+	return all
+}

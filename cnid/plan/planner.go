@@ -1,0 +1,175 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Planner plans one node again and again. It keeps what it has planned, and plans
+// anew only the VPCs of which a row or a record has changed: what it returns is the
+// same as that of Build, part by part, and of a part that is the same the pointer
+// is. The zero value has planned nothing yet. Its method must not be called at the
+// same time.
+type Planner struct {
+	// in and revision are what the last plan was made of.
+	in       Input
+	revision uint64
+	// attached are the records that a plan goes by, by VPC.
+	attached map[string][]journal.Record
+	vpcs     map[string]*vpcPlan
+	node     *nodePlan
+	want     Wanted
+}
+
+// Plan computes what the node has to hold. The result must not be changed.
+func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
+	stale := p.compare(tx, in)
+	p.in, p.revision = in, tx.Revision()
+	changed := p.planVPCs(tx, &stale)
+	if p.node == nil || stale.node {
+		changed = p.planNode(tx) || changed
+	}
+	if changed {
+		p.want = Wanted{Datapath: parts(p.node.part, p.vpcs), Devices: p.node.devices, Filter: p.node.filter, Lost: p.node.lost}
+	}
+	return p.want
+}
+
+// planVPCs plans the VPCs that are stale, and says whether one is another then.
+// What they have here makes the node's own plan stale.
+func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
+	if p.vpcs == nil {
+		p.vpcs = map[string]*vpcPlan{}
+	}
+	for name := range stale.vpcs {
+		last, known := p.vpcs[name]
+		if p.attached[name] == nil && name != p.in.DefaultVPC {
+			delete(p.vpcs, name)
+			changed, stale.node = changed || known, stale.node || known
+			continue
+		}
+		now := planVPC(tx, p.in, name, p.attached[name])
+		if known && reflect.DeepEqual(last.part, now.part) {
+			now.part = last.part
+		}
+		changed = changed || !known || now.part != last.part
+		stale.node = stale.node || !known || !reflect.DeepEqual(last.here, now.here)
+		p.vpcs[name] = now
+	}
+	return changed
+}
+
+// planNode plans the rest of the node, and says whether it is another then.
+func (p *Planner) planNode(tx store.ReadTx) (changed bool) {
+	last := p.node
+	p.node = planNode(tx, p.in, p.vpcs)
+	if last == nil {
+		return true
+	}
+	if reflect.DeepEqual(last, p.node) {
+		p.node = last
+		return false
+	}
+	if reflect.DeepEqual(last.part, p.node.part) {
+		p.node.part = last.part
+	}
+	return true
+}
+
+// stale is what has to be planned anew.
+type stale struct {
+	vpcs map[string]bool
+	// node is what belongs to no VPC alone.
+	node bool
+}
+
+// compare finds what the last plan says no longer.
+func (p *Planner) compare(tx store.ReadTx, in Input) stale {
+	s := stale{vpcs: map[string]bool{}}
+	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {
+		last := p.attached
+		p.attached = in.attached()
+		s.records(last, p.attached)
+	}
+	changes, ok := store.ChangesSince(tx, p.revision)
+	if p.node == nil || !ok || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
+		s.everything(p, in)
+		return s
+	}
+	for _, c := range changes {
+		if s.row(c.Old, in) || s.row(c.New, in) {
+			s.everything(p, in)
+			return s
+		}
+	}
+	return s
+}
+
+// sameList says whether two slices are one.
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// records marks the VPCs in which others are attached.
+func (s *stale) records(last, now map[string][]journal.Record) {
+	for name := range last {
+		s.vpcs[name] = s.vpcs[name] || now[name] == nil
+	}
+	for name, list := range now {
+		s.vpcs[name] = s.vpcs[name] || !reflect.DeepEqual(last[name], list)
+	}
+	maps.DeleteFunc(s.vpcs, func(_ string, stale bool) bool { return !stale })
+}
+
+func (s *stale) everything(p *Planner, in Input) {
+	s.node = true
+	s.vpcs[p.in.DefaultVPC], s.vpcs[in.DefaultVPC] = true, true
+	for name := range p.attached {
+		s.vpcs[name] = true
+	}
+}
+
+// row marks what a row is a part of; all says that this is everything. It is the
+// one place that knows of which rows which plan is made.
+func (s *stale) row(row any, in Input) (all bool) {
+	switch row := row.(type) {
+	case nil:
+	case *store.VPC:
+		s.vpcs[row.Name] = true
+		s.node = s.node || row.Name == in.DefaultVPC
+	case *store.Subnet:
+		s.vpcs[row.VPC] = true
+	case *store.Address:
+		s.vpcs[row.VPC] = true
+	case *store.Pod, *store.Service, *store.SharedService:
+		s.node = true
+	case *store.EndpointSlice: // perhaps the API server's, which are reserved
+		s.vpcs[in.DefaultVPC], s.node = true, true
+	case *store.RollCall:
+	default: // a Node, to which any address may lead
+		return true
+	}
+	return false
+}
+
+// attached are the records to be programmed, unless they are lost, by VPC and the
+// oldest first.
+func (in Input) attached() map[string][]journal.Record {
+	found := map[string][]journal.Record{}
+	for _, rec := range in.Records {
+		index, ok := in.Devices[rec.HostIfName]
+		if ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex {
+			found[rec.VPC] = append(found[rec.VPC], rec)
+		}
+	}
+	for _, list := range found {
+		slices.SortFunc(list, func(a, b journal.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
+	return found
+}

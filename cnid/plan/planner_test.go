@@ -1,0 +1,259 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
+	w.store.View(func(tx store.ReadTx) { wanted = p.Plan(tx, w.input(change...)) })
+	return wanted
+}
+
+// TestAPlannerPlansLikeBuild makes random changes, and compares after each few of
+// them. So that they meet, there are few of everything.
+func TestAPlannerPlansLikeBuild(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
+			planner, last, before := &Planner{}, Wanted{}, whole{}
+			for step := range 400 {
+				for range 1 + r.IntN(3) {
+					r.change(t)
+				}
+				now := r.plan(planner, r.adapt)
+				if want, got := r.build(r.adapt), together(now); !reflect.DeepEqual(want, got) {
+					t.Fatalf("step %d: the plan (-anew +kept):\n%s", step, cmp.Diff(want, got, byValue))
+				}
+				if step > 0 && !reflect.DeepEqual(before, together(last)) {
+					t.Fatalf("step %d changed the plan of the step before it", step)
+				}
+				last, before = now, together(now)
+			}
+		})
+	}
+}
+
+// randomWorld is a world in which anything may happen.
+type randomWorld struct {
+	*world
+	*rand.Rand
+	metadata []netip.Addr
+	seq      uint64
+}
+
+func (r *randomWorld) adapt(cfg *Config) { cfg.Metadata = r.metadata }
+
+func (r *randomWorld) of(list ...string) string { return list[r.IntN(len(list))] }
+
+func (r *randomWorld) vpcName() string { return r.of("default", "blue", "red", "green") }
+
+func (r *randomWorld) ip() string { return fmt.Sprintf("10.10.1.%d", 1+r.IntN(6)) }
+
+func (r *randomWorld) meta(name string) store.Meta {
+	return store.Meta{UID: name, Created: time.Unix(int64(r.IntN(3)), 0)}
+}
+
+func (r *randomWorld) change(t *testing.T) {
+	t.Helper()
+	switch r.IntN(12) {
+	case 0, 1, 2:
+		r.records = slices.Clone(r.records) // a Planner goes by the slice
+		r.changeRecords()
+	case 3:
+		r.devices = maps.Clone(r.devices)
+		if rec := r.anyRecord(); rec != nil && r.IntN(2) == 0 {
+			delete(r.devices, rec.HostIfName)
+		} else if rec != nil {
+			r.devices[rec.HostIfName] = rec.Device.HostIfindex
+		}
+	case 4:
+		if r.IntN(10) == 0 {
+			r.metadata = ips(r.ip())
+		}
+	default:
+		err := r.store.Update(func(tx store.Tx) error { return r.changeRow(tx) })
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *randomWorld) anyRecord() *journal.Record {
+	if len(r.records) == 0 {
+		return nil
+	}
+	return &r.records[r.IntN(len(r.records))]
+}
+
+func (r *randomWorld) changeRecords() {
+	rec := r.anyRecord()
+	switch {
+	case rec == nil || len(r.records) < 6 && r.IntN(2) == 0:
+		r.attachAny()
+	case r.IntN(3) == 0:
+		gone := rec.Seq
+		r.records = slices.DeleteFunc(r.records, func(rec journal.Record) bool { return rec.Seq == gone })
+	case r.IntN(2) == 0:
+		rec.Phase = []journal.Phase{journal.PhaseIntended, journal.PhaseDone, journal.PhaseLeaving}[r.IntN(3)]
+	default:
+		rec.MTU = 1400 + r.IntN(3)
+	}
+}
+
+// attachAny attaches one pod of few.
+func (r *randomWorld) attachAny() {
+	r.seq++
+	number := int(200 + r.seq)
+	vpc := r.vpcName()
+	rec := journal.Record{
+		Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))},
+		HostIfName: fmt.Sprintf("alv-%d", number), VPC: vpc, VNI: vnis[vpc][r.IntN(2)], Addrs: prefixes(r.ip() + "/24"),
+		MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Shadow4: netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}),
+		Seq: 100 + r.seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
+	}
+	if r.IntN(3) == 0 {
+		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: uint16(80 + r.IntN(2)), Port: 80}}
+	}
+	r.records = append(r.records, rec)
+	r.devices = maps.Clone(r.devices)
+	r.devices[rec.HostIfName] = number
+}
+
+// vnis are those that a VPC has at one time or another; blue and red may change
+// theirs for each other's.
+var vnis = map[string][2]uint32{"default": {1, 1}, "blue": {20, 30}, "red": {30, 20}, "green": {40, 41}}
+
+func (r *randomWorld) changeRow(tx store.Tx) error {
+	remove := r.IntN(4) == 0
+	switch r.IntN(9) {
+	case 0:
+		return r.changeVPC(tx, remove)
+	case 1:
+		name := r.of("s1", "s2", "s3")
+		if remove {
+			store.DeleteSubnet(tx, name, name)
+			return nil
+		}
+		return store.PutSubnet(tx, &store.Subnet{
+			Meta: r.meta(name), Name: name, VPC: r.vpcName(), Prefixes: prefixes(r.of("10.10.1.0/24", "10.10.2.0/24")),
+			Gateways: ips(r.ip()), Ready: r.IntN(2) == 0,
+		})
+	case 2, 3, 4:
+		return r.changeAddress(tx, remove)
+	case 5:
+		name := r.of("node1", "node2", "node3")
+		if remove {
+			store.DeleteNode(tx, name, name)
+			return nil
+		}
+		addrs := ips(r.of("192.0.2.1", "192.0.2.2", "2001:db8::3", "10.10.1.3"))
+		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: name}, Name: name, Addresses: addrs, AllAddresses: addrs, Pods: uint32(r.IntN(2))})
+	case 6:
+		uid := r.of("p0", "p1", "p2", "b1", "r1")
+		if remove {
+			store.DeletePod(tx, uid)
+			return nil
+		}
+		return pod(uid, r.IntN(2) == 0, uint16(r.IntN(2)))(tx)
+	default:
+		return r.changeService(tx, remove)
+	}
+}
+
+func (r *randomWorld) changeVPC(tx store.Tx, remove bool) error {
+	name := r.vpcName()
+	if remove {
+		store.DeleteVPC(tx, name, name)
+		return nil
+	}
+	row := &store.VPC{
+		Meta: store.Meta{UID: name}, Name: name, VNI: vnis[name][r.IntN(2)], Ready: true,
+		Prefixes: prefixes(r.of("10.10.0.0/16", "10.244.0.0/16", "192.0.2.0/24")), EgressMasquerade: r.IntN(2) == 0,
+	}
+	if r.IntN(2) == 0 {
+		row.EgressAllow = prefixes(r.of("203.0.113.0/24", "10.10.1.3/32"))
+	}
+	return store.PutVPC(tx, row)
+}
+
+func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
+	vpc, ip := r.vpcName(), r.ip()
+	name := vpc + "." + ip
+	if remove {
+		store.DeleteAddress(tx, name, name)
+		return nil
+	}
+	holder := store.Holder{Kind: store.HolderPod, Name: "p", UID: r.of("p0", "p1", "p2", "b1")}
+	node := r.of("node1", "node2", "node3")
+	if r.IntN(4) == 0 {
+		holder = store.Holder{Kind: store.HolderNode, Name: node, UID: node}
+	}
+	return store.PutAddress(tx, &store.Address{
+		Meta: r.meta(name), Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
+		Node: node, Holder: holder,
+	})
+}
+
+func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
+	namespace, name := "default", "kubernetes"
+	if r.IntN(2) == 0 {
+		namespace, name = "kube-system", r.of("kube-dns", "other")
+	}
+	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443}}
+	switch r.IntN(3) {
+	case 0:
+		if remove {
+			store.DeleteService(tx, namespace, name, name)
+			return nil
+		}
+		return service(namespace, name, []string{r.of("10.96.0.1", "10.96.0.2")}, ports...)(tx)
+	case 1:
+		if remove {
+			store.DeleteSharedService(tx, name, name)
+			return nil
+		}
+		return store.PutSharedService(tx, &store.SharedService{Meta: store.Meta{UID: name}, Name: name, ServiceNamespace: namespace, ServiceName: name})
+	}
+	if remove {
+		store.DeleteEndpointSlice(tx, namespace, name, name)
+		return nil
+	}
+	return slice(namespace, name, name, ports, ready(r.ip()))(tx)
+}
+
+func TestAPlannerKeepsThePartsOfVPCsThatNothingHappensTo(t *testing.T) {
+	w := tenants(t)
+	p := &Planner{}
+	first := w.plan(p)
+	if again := w.plan(p); !reflect.DeepEqual(first.Datapath, again.Datapath) || first.Datapath[20] != again.Datapath[20] {
+		t.Error("without a change the plan is another one")
+	}
+	w.put(t, address("blue", "10.10.1.12", "node2", store.HolderPod, "b3"))
+	second := w.plan(p)
+	for vni, changes := range map[uint32]bool{0: false, 1: false, 20: true, 30: false} {
+		if first.Datapath[vni] == nil || (first.Datapath[vni] != second.Datapath[vni]) != changes {
+			t.Errorf("the part of VNI %d is another one: want %v", vni, changes)
+		}
+	}
+	w.put(t, node("node2", "2001:db8::2", "192.0.2.3"))
+	third := w.plan(p)
+	if third.Datapath[20] == second.Datapath[20] || third.Datapath[0] == second.Datapath[0] {
+		t.Error("a node has another address, and what leads there stays")
+	}
+}

@@ -1,0 +1,276 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// vpcPlan is what a node has to hold of one VPC. It is never changed: another
+// one takes its place.
+type vpcPlan struct {
+	// part of the datapath; nil: the VPC is not present on this node.
+	part *datapath.State
+	here here
+}
+
+// here is what the rest of the node has to know of a VPC.
+type here struct {
+	vni uint32
+	// live are the records to be programmed, lost those that must not be.
+	live []journal.Record
+	lost []Lost
+	// opensAll says that a pod of the VPC may send to the backends of every shared
+	// service by itself: they are in its VPC, or where its egress leads without any
+	// exception.
+	opensAll bool
+	// node is the node's own interface, in the default VPC alone.
+	node netdev.NodeInterface
+}
+
+// vpcBuilder plans one VPC; its methods are called once each.
+type vpcBuilder struct {
+	tx   store.ReadTx
+	in   Input
+	self *store.Node
+	row  *store.VPC
+	part datapath.State
+	here here
+	// ranges are the subnets of the attachments here.
+	ranges []netip.Prefix
+	// addresses by IP, so that an address is programmed once.
+	addresses map[netip.Addr]datapath.Address
+}
+
+// planVPC plans the VPC of a name from the records that are attached in it, the
+// oldest first. It reads the VPC's own rows and those of the nodes; for the default
+// VPC those of the API server's Service as well.
+func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) *vpcPlan {
+	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]datapath.Address{}}
+	b.chooseLive(attached)
+	if b.row == nil || b.row.VNI == 0 {
+		return &vpcPlan{here: b.here}
+	}
+	b.here.vni, b.here.opensAll = b.row.VNI, b.opensAll()
+	b.attachments()
+	if name == in.DefaultVPC {
+		b.nodeInterface()
+	}
+	if len(b.part.Interfaces) == 0 {
+		return &vpcPlan{here: b.here}
+	}
+	b.part.VPCs = []datapath.VPC{{
+		VNI: b.row.VNI, Prefixes: b.row.Prefixes,
+		EgressMasquerade: b.row.EgressMasquerade, Default: name == in.DefaultVPC,
+	}}
+	b.subnets()
+	b.remotes()
+	b.part.Closed = closedLists(b.row, in.Metadata)
+	b.sort()
+	return &vpcPlan{part: &b.part, here: b.here}
+}
+
+// chooseLive finds the records to be programmed.
+func (b *vpcBuilder) chooseLive(attached []journal.Record) {
+	for _, rec := range attached {
+		if reason := WhyLost(b.tx, rec); reason != "" {
+			b.here.lost = append(b.here.lost, Lost{Record: rec, Reason: reason})
+			continue
+		}
+		b.here.live = append(b.here.live, rec)
+	}
+}
+
+// WhyLost says why an attachment's addresses are its own no longer, or "". A
+// journal can disagree with the API after the API was restored from an older
+// backup, or after claims were taken away by hand; then the API wins, because
+// it is what everybody else goes by (docs/design/010). An Address that is
+// merely missing is no loss: the daemon asserts it.
+func WhyLost(tx store.ReadTx, rec journal.Record) string {
+	vpc := store.GetVPC(tx, rec.VPC)
+	switch {
+	case vpc == nil:
+		return fmt.Sprintf("VPC %s does not exist any more", rec.VPC)
+	case vpc.VNI != rec.VNI:
+		return fmt.Sprintf("VPC %s has the VNI %d now, and the pod was attached with %d", rec.VPC, vpc.VNI, rec.VNI)
+	}
+	for _, prefix := range rec.Addrs {
+		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
+		if row != nil && row.Holder.UID != rec.Pod.UID {
+			return fmt.Sprintf("%s of VPC %s belongs to %s %s now", row.IP, rec.VPC, strings.ToLower(string(row.Holder.Kind)),
+				strings.TrimPrefix(row.Holder.Namespace+"/"+row.Holder.Name, "/"))
+		}
+	}
+	return ""
+}
+
+// attachments adds the interfaces and local addresses of the journal's
+// records. The journal, not the store, says what is here.
+func (b *vpcBuilder) attachments() {
+	for _, rec := range b.here.live {
+		for _, prefix := range rec.Addrs {
+			b.ranges = append(b.ranges, prefix.Masked())
+		}
+		one := Programmed(rec)
+		for _, row := range one.Addresses {
+			b.addresses[row.IP] = row
+		}
+		b.part.Interfaces = append(b.part.Interfaces, one.Interfaces...)
+	}
+}
+
+// nodeInterface adds the node's own interface, if the VPC has given it an
+// address.
+func (b *vpcBuilder) nodeInterface() {
+	iface := datapath.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
+	reserved := ReservedAddresses(b.tx, b.in.Config)
+	var gateways []netip.Addr
+	for _, row := range OwnAddresses(b.tx, b.in.Node, b.row.Name) {
+		mac, err := journal.ParseMAC(row.MAC)
+		if err != nil || slices.Contains(reserved, row.IP) {
+			continue // the schema allows no other MAC; the IP is in use
+		}
+		iface.MAC, iface.Addrs = datapath.MAC(mac), append(iface.Addrs, row.IP)
+		if subnet := store.GetSubnet(b.tx, row.Subnet); subnet != nil && subnet.VPC == b.row.Name {
+			gateways = append(gateways, gatewayFor(subnet, row.IP))
+		}
+	}
+	iface.Gateway4, iface.Gateway6 = onePerFamily(gateways)
+	if len(iface.Addrs) == 0 {
+		return
+	}
+	for _, ip := range iface.Addrs {
+		b.addresses[ip] = localAddress(ip, iface)
+	}
+	b.part.Interfaces = append(b.part.Interfaces, iface)
+	b.here.node = netdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.row.Prefixes, reserved)}
+}
+
+// gatewayFor returns the subnet's gateway of an address's family, or the zero
+// value.
+func gatewayFor(subnet *store.Subnet, ip netip.Addr) netip.Addr {
+	at := slices.IndexFunc(subnet.Gateways, func(gateway netip.Addr) bool { return gateway.Is4() == ip.Is4() })
+	if at < 0 {
+		return netip.Addr{}
+	}
+	return subnet.Gateways[at]
+}
+
+// OwnAddresses returns the Addresses that a node holds for itself in the
+// default VPC, at most one per family, IPv4 first.
+func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
+	var own []*store.Address
+	for _, row := range store.AddressesByNode(tx, node) {
+		mine := row.Holder.Kind == store.HolderNode && row.Holder.Name == node && row.VPC == defaultVPC && !row.Deleting
+		if mine {
+			own = append(own, row)
+		}
+	}
+	slices.SortFunc(own, func(a, b *store.Address) int {
+		return cmp.Or(a.Created.Compare(b.Created), a.IP.Compare(b.IP))
+	})
+	var list []*store.Address
+	for _, is4 := range []bool{true, false} {
+		at := slices.IndexFunc(own, func(row *store.Address) bool { return row.IP.Is4() == is4 })
+		if at >= 0 {
+			list = append(list, own[at])
+		}
+	}
+	return list
+}
+
+// harmless leaves out the prefixes that contain an address which the node must
+// reach, or be reached under, by its real meaning. To route or guard one of
+// those would cut the node off from the API server, and so from its repair. The
+// operator says so on the VPC, in which it then hands out nothing.
+func harmless(prefixes []netip.Prefix, reserved []netip.Addr) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return slices.ContainsFunc(reserved, p.Contains) })
+}
+
+// subnets adds the ranges and gateways of the VPC's subnets. Of two that
+// conflict, the older wins, as in the operator.
+func (b *vpcBuilder) subnets() {
+	seen := map[netip.Prefix]bool{}
+	for _, row := range store.SubnetsByVPC(b.tx, b.row.Name) {
+		if !row.Ready && !b.inUse(row) {
+			continue
+		}
+		for _, prefix := range row.Prefixes {
+			if !seen[prefix] {
+				seen[prefix] = true
+				b.part.Subnets = append(b.part.Subnets, datapath.Subnet{VNI: b.row.VNI, Prefix: prefix})
+			}
+		}
+		for _, gateway := range row.Gateways {
+			if _, taken := b.addresses[gateway]; !taken {
+				b.addresses[gateway] = datapath.Address{VNI: b.row.VNI, IP: gateway, Kind: datapath.Gateway}
+			}
+		}
+	}
+}
+
+// inUse says whether a pod here got its address from the subnet while it was
+// ready.
+func (b *vpcBuilder) inUse(row *store.Subnet) bool {
+	return slices.ContainsFunc(row.Prefixes, func(p netip.Prefix) bool { return slices.Contains(b.ranges, p) })
+}
+
+// remotes adds the addresses that other nodes hold.
+func (b *vpcBuilder) remotes() {
+	for _, row := range store.AddressesByVPC(b.tx, b.row.Name) {
+		if _, taken := b.addresses[row.IP]; taken || row.Node == b.in.Node {
+			continue
+		}
+		mac, err := journal.ParseMAC(row.MAC)
+		if err != nil {
+			continue // the schema allows nothing else
+		}
+		node, ok := TunnelAddress(b.self, store.GetNode(b.tx, row.Node))
+		if !ok {
+			continue // its Node row will come, and with it another plan
+		}
+		b.addresses[row.IP] = datapath.Address{VNI: b.row.VNI, IP: row.IP, Kind: datapath.Remote, Node: node, MAC: datapath.MAC(mac)}
+	}
+}
+
+// TunnelAddress returns the underlay address under which self reaches peer:
+// the first InternalIP of a family that self has as well, IPv4 before IPv6. A
+// self of nil has both families.
+func TunnelAddress(self, peer *store.Node) (netip.Addr, bool) {
+	if peer == nil {
+		return netip.Addr{}, false
+	}
+	for _, is4 := range []bool{true, false} {
+		family := func(ip netip.Addr) bool { return ip.Is4() == is4 }
+		if self != nil && !slices.ContainsFunc(self.Addresses, family) {
+			continue
+		}
+		if at := slices.IndexFunc(peer.Addresses, family); at >= 0 {
+			return peer.Addresses[at], true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func (b *vpcBuilder) opensAll() bool {
+	return b.row.Name == b.in.DefaultVPC && b.row.EgressMasquerade && len(b.row.EgressAllow) == 0 && len(b.row.EgressDeny) == 0
+}
+
+// sort brings every list into the order of its keys.
+func (b *vpcBuilder) sort() {
+	b.part.Addresses = slices.SortedFunc(maps.Values(b.addresses), func(a, b datapath.Address) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Interfaces, func(a, b datapath.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	slices.SortFunc(b.part.Subnets, func(a, b datapath.Subnet) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
+}
