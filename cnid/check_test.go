@@ -90,7 +90,7 @@ func (c *checked) assemble(t *testing.T) error {
 	}
 	t.Cleanup(host.Close)
 	metrics := newSyncMetrics(prometheus.NewRegistry())
-	k := &kernel{cfg: c.cfg, host: host, metrics: metrics, log: log}
+	k := newKernel(c.cfg, host, metrics, log)
 	t.Cleanup(k.close)
 	attacher, err := pair.New(pair.Veth, datapath.VirtualMAC[:])
 	if err != nil {

@@ -9,13 +9,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/trace"
-	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
 // walk traces a packet over the lab's nodes.
@@ -90,86 +88,5 @@ func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
 		if _, err := l.tryWalk(t, "node1", q); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
-	}
-}
-
-func TestDropsAreToldWithNames(t *testing.T) {
-	l := newLab(t)
-	l.start(t)
-	node := l.nodes[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	// A first packet before anybody asks, and one while somebody does.
-	sent := map[string]bool{}
-	send := func(to string) {
-		if !sent[to] {
-			sent[to] = true
-			if conn, _, err := dialFrom(t, l.pods["b1"].NetNS, netip.MustParseAddr(to)); err == nil {
-				conn.Close()
-				t.Errorf("%s was reached", to)
-			}
-		}
-	}
-	send("10.10.1.99")
-	found := errors.New("found")
-	var last nodestatus.Drop
-	err := nodestatus.FetchDrops(ctx, node.cfg.socket(), true, func(drop nodestatus.Drop) error {
-		switch drop.Reason {
-		case "no_endpoint":
-			last = drop
-			send("203.0.113.1")
-		case "egress_closed":
-			return found
-		}
-		return nil
-	})
-	if !errors.Is(err, found) {
-		t.Fatalf("got %v", err)
-	}
-	text := last.String()
-	for _, want := range []string{"node1 VPC blue from pod ns/b1: TCP 10.10.1.10:", " (ns/b1) > 10.10.1.99:80 dropped: nobody", "[no_endpoint]; check"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q lacks %q", text, want)
-		}
-	}
-	if age := time.Since(last.Time); age < 0 || age > time.Minute {
-		t.Errorf("the drop is %s old", age)
-	}
-	metrics := node.get(t, "/metrics")
-	if want := `alioth_datapath_vpc_dropped_packets_total{direction="from_pod",reason="no_endpoint",vpc="blue"}`; !strings.Contains(metrics, want) {
-		t.Errorf("metrics lack %s", want)
-	}
-}
-
-func TestNobodysAddressIsNoMissingOne(t *testing.T) {
-	nobody := func(netip.Addr) string { return "" }
-	got := ends(datapath.Tuple{Dst: netip.MustParseAddr("ff02::16")}, nobody).String()
-	if want := ":: > ff02::16"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestASlowReaderOfDropsIsToldWhatItMissed(t *testing.T) {
-	log := newDropLog("node1", names{}, nil)
-	for i := range keptDrops + 10 {
-		log.add(nodestatus.Drop{VNI: uint32(i)})
-		if i == 4 {
-			if drops, next, _ := log.since(0); len(drops) != 5 || next != 5 || drops[0].Missed != 0 {
-				t.Errorf("%d drops, next %d, missed %d", len(drops), next, drops[0].Missed)
-			}
-		}
-	}
-	drops, next, changed := log.since(5)
-	if len(drops) != keptDrops || next != keptDrops+10 || drops[0].Missed != 5 || drops[0].VNI != 10 {
-		t.Errorf("%d drops from %d, next %d, missed %d", len(drops), drops[0].VNI, next, drops[0].Missed)
-	}
-	if drops, _, _ := log.since(next); len(drops) != 0 {
-		t.Errorf("%d drops after the last", len(drops))
-	}
-	log.add(nodestatus.Drop{})
-	select {
-	case <-changed:
-	default:
-		t.Error("nobody is told of a drop")
 	}
 }

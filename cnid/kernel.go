@@ -47,10 +47,15 @@ type kernel struct {
 	mu     sync.Mutex
 	path   *datapath.Datapath
 	opened datapath.Config
-	// drops reads the events of path; each is handed to readers, in place of one
-	// that nobody has taken.
-	drops   *datapath.DropReader
-	readers chan *datapath.DropReader
+	// What path tells of single packets.
+	drops, flows *events
+}
+
+func newKernel(cfg Config, host *netdev.Host, metrics *syncMetrics, log *slog.Logger) *kernel {
+	return &kernel{
+		cfg: cfg, host: host, metrics: metrics, log: log,
+		drops: newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
+	}
 }
 
 // errNoUnderlay says that the Node object has no address to tunnel with yet.
@@ -139,28 +144,7 @@ func (k *kernel) open(cfg datapath.Config) error {
 		err = k.path.Close()
 	}
 	k.path, k.opened = path, cfg
-	return errors.Join(err, k.readDrops())
-}
-
-// readDrops makes a reader of the open datapath's drops.
-func (k *kernel) readDrops() error {
-	drops, err := k.path.Drops()
-	if err != nil {
-		return err
-	}
-	if k.drops != nil {
-		err = k.drops.Close()
-	}
-	k.drops = drops
-	select {
-	case <-k.readers:
-	default:
-	}
-	select {
-	case k.readers <- drops:
-	default: // nobody is interested
-	}
-	return err
+	return errors.Join(err, k.drops.readFrom(path), k.flows.readFrom(path))
 }
 
 // apply makes true what is wanted: the packet filter before what it guards,
@@ -202,10 +186,10 @@ func (k *kernel) close() {
 	if k.path == nil {
 		return
 	}
-	if err := errors.Join(k.drops.Close(), k.path.Close()); err != nil {
+	if err := errors.Join(k.drops.close(), k.flows.close(), k.path.Close()); err != nil {
 		k.log.Warn("can't close the datapath", "error", err)
 	}
-	k.path, k.drops = nil, nil
+	k.path = nil
 }
 
 // check looks for a part of the datapath.
@@ -259,6 +243,20 @@ func (k *kernel) try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (da
 		return datapath.Outcome{}, errNotOpen
 	}
 	return ask(k.path)
+}
+
+// tellFlows lets the programs tell which flows pass, for a time.
+func (k *kernel) tellFlows(duration time.Duration) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return errNotOpen
+	}
+	now, err := datapath.MonotonicNow()
+	if err != nil {
+		return err
+	}
+	return k.path.TellFlows(now + duration)
 }
 
 // tunnelSource is the address under which this node sends tunnel packets.

@@ -65,7 +65,7 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 			return err
 		}
 		defer host.Close()
-		k := &kernel{cfg: m.cfg, host: host, metrics: newSyncMetrics(prometheus.NewRegistry()), log: log}
+		k := newKernel(m.cfg, host, newSyncMetrics(prometheus.NewRegistry()), log)
 		defer k.close()
 		pass := func() error {
 			if err := k.prepare([]netip.Addr{netip.MustParseAddr("192.0.2.1")}, true); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime"
 	"time"
@@ -173,7 +174,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	metrics := newSyncMetrics(registry)
 	return &node{
 		cfg: cfg, plan: planned, log: log, store: s, journal: j,
-		kernel: &kernel{cfg: cfg, host: host, metrics: metrics, log: log, readers: make(chan *datapath.DropReader, 1)}, registry: registry,
+		kernel: newKernel(cfg, host, metrics, log), registry: registry,
 		departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
@@ -220,6 +221,13 @@ func (n *node) assemble(c control) error {
 
 func (n *node) names() names { return names{store: n.store, journal: n.journal} }
 
+func (n *node) packetWords() packetWords {
+	return packetWords{
+		names: n.names(), nodeName: n.cfg.NodeName, defaultVPC: n.cfg.DefaultVPC,
+		nodeShadows: []netip.Addr{journal.NodeShadow(n.cfg.shadow(true)), journal.NodeShadow(n.cfg.shadow(false))},
+	}
+}
+
 func (n *node) hops() hops {
 	return hops{
 		node: n.cfg.NodeName, names: n.names(), kernel: n.kernel,
@@ -242,15 +250,18 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	mux.Handle(cniapi.PathV1, n.server.Handler())
 	mux.Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status { return n.syncer.status() }))
 	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(n.dump))
-	drops := newDropLog(n.cfg.NodeName, n.names(), n.log)
+	drops := newPacketLog(n.packetWords(), nil, n.log)
+	flows := newPacketLog(n.packetWords(), n.kernel.tellFlows, n.log)
 	mux.Handle(nodestatus.DropsPath, drops)
+	mux.Handle(nodestatus.FlowsPath, flows)
 	mux.Handle(nodestatus.HopPath, nodestatus.HopHandler(n.hops().answer))
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
 	background(ctx, group, n.syncer.run, n.kernel.sweep, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
-		func(ctx context.Context) { drops.run(ctx, n.kernel.readers) })
+		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
+		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
 	return nil
 }
 

@@ -49,8 +49,8 @@ func run(t *testing.T, arguments ...string) (string, error) {
 	return out.String(), err
 }
 
-func drop(vpc, pod, to string) nodestatus.Drop {
-	return nodestatus.Drop{
+func drop(vpc, pod, to string) nodestatus.Packet {
+	return nodestatus.Packet{
 		Time: time.Date(2026, 5, 1, 12, 3, 4, 0, time.Local), Node: "node1", VPC: vpc, Pod: pod, Direction: "from_pod",
 		Reason: "no_endpoint", Means: "nobody has it", Remedy: "look for it", Proto: "TCP",
 		Came: &nodestatus.Ends{
@@ -64,7 +64,7 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 	socket := daemon(t, nodestatus.DropsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		last := drop("red", "shop/c", "")
 		last.Missed = 7
-		for _, d := range []nodestatus.Drop{drop("blue", "shop/a", ""), drop("blue", "shop/b", "shop/a"), last} {
+		for _, d := range []nodestatus.Packet{drop("blue", "shop/a", ""), drop("blue", "shop/b", "shop/a"), last} {
 			if err := json.NewEncoder(w).Encode(d); err != nil {
 				t.Error(err)
 			}
@@ -88,9 +88,51 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 		t.Errorf("a line is\n%s, want\n%s", got, want)
 	}
 	text, err := run(t, "drops", "--local", "--socket", socket, "-o", "json", "--vpc", "red")
-	var read nodestatus.Drop
+	var read nodestatus.Packet
 	if err != nil || json.Unmarshal([]byte(text), &read) != nil || read.Pod != "shop/c" {
 		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+func TestFlowsAreListenedForAndPrinted(t *testing.T) {
+	flow := drop("blue", "shop/a", "shop/b")
+	flow.Passed, flow.Reason, flow.Means, flow.Remedy = true, "forwarded_remote", "sent to another node", ""
+	flow.Outer = &nodestatus.Ends{
+		Src: nodestatus.End{IP: netip.MustParseAddr("192.0.2.1"), Name: "node1"}, Dst: nodestatus.End{IP: netip.MustParseAddr("192.0.2.2"), Name: "node2"},
+	}
+	var asked nodestatus.Watch
+	socket := daemon(t, nodestatus.FlowsPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = nodestatus.ReadWatch(r.URL.Query())
+		last := drop("red", "shop/c", "")
+		last.Passed, last.Missed = true, 7
+		for _, p := range []nodestatus.Packet{flow, last} {
+			if err := json.NewEncoder(w).Encode(p); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	line := "12:03:04.000 node1 VPC blue from pod shop/a: TCP 10.10.1.10:1000 (shop/a) > 10.10.1.99:80 (shop/b) " +
+		"in the tunnel 192.0.2.1 (node1) > 192.0.2.2 (node2) passed: sent to another node [forwarded_remote]\n"
+	missed := "(7 flows of node node1 came too fast and are not shown)\n"
+	for arguments, listens := range map[string]nodestatus.Watch{
+		"--vpc=blue":                 {For: 5 * time.Second},
+		"--pod=shop/b --for=0":       {},
+		"--pod=shop/a --for=1m":      {For: time.Minute},
+		"--pod=shop/a --follow":      {Follow: true, For: 5 * time.Second},
+		"--vpc=blue --pod=shop/a -f": {Follow: true, For: 5 * time.Second},
+	} {
+		got, err := run(t, append([]string{"flows", "--local", "--socket", socket}, strings.Fields(arguments)...)...)
+		if err != nil || got != line+missed || asked != listens {
+			t.Errorf("%s: asked %+v; %v\n%swant\n%s", arguments, asked, err, got, line+missed)
+		}
+	}
+	text, err := run(t, "flows", "--local", "--socket", socket, "-o", "json", "--vpc", "blue")
+	var read nodestatus.Packet
+	if err != nil || json.Unmarshal([]byte(text), &read) != nil || !read.Passed || read.Outer.Dst.Name != "node2" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if _, err := run(t, "flows", "--local", "--socket", socket, "--for=-1s"); err == nil || !strings.Contains(err.Error(), "--for") {
+		t.Errorf("a time before now: %v", err)
 	}
 }
 
@@ -128,6 +170,7 @@ func TestATraceIsAskedAsPeopleWriteIt(t *testing.T) {
 		{"trace", "shop/a", "10.1.2.3", "--kubeconfig", "/nowhere"},
 		{"trace", "shop/a", "10.1.2.3", "-o", "yaml"},
 		{"drops", "--kubeconfig", "/nowhere"},
+		{"flows", "--kubeconfig", "/nowhere"},
 		{"map", "dump", "--node", "node1", "--kubeconfig", "/nowhere"},
 	} {
 		if out, err := run(t, arguments...); err == nil || exitStatus(err) != 2 {

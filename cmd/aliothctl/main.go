@@ -35,16 +35,16 @@ func exitStatus(err error) int {
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "aliothctl",
-		Short: "Look into Alioth: attachments, counters, maps, lost packets, and whether all of it agrees",
+		Short: "Look into Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
 		Long: `Look into Alioth.
 
-drops, trace, verify and release work from anywhere with a kubeconfig.
+drops, flows, trace, verify and release work from anywhere with a kubeconfig.
 
 status, dump and map speak of one node: with --node through the API server, without
 it of the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), traceCommand(), hopCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), hopCommand())
 	return root
 }

@@ -152,22 +152,6 @@ const (
 	aliothDirectionDIRECTION_LEN         aliothDirection = 5
 )
 
-type aliothDropEvent struct {
-	_         structs.HostLayout
-	Time      uint64
-	Came      aliothTuple
-	Went      aliothTuple
-	OuterSrc  aliothAddr
-	OuterDst  aliothAddr
-	Vni       uint32
-	Ifindex   uint32
-	Reason    aliothReason
-	Direction aliothDirection
-	Mark      aliothMark
-	Proto     uint8
-	Pad       [3]uint8
-}
-
 type aliothDropGateKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -203,6 +187,32 @@ type aliothFirstFragment struct {
 	}
 	Shown aliothAddr
 	Mark  aliothMark
+}
+
+type aliothFlow struct {
+	_         structs.HostLayout
+	Came      aliothTuple
+	Vni       uint32
+	Ifindex   uint32
+	Reason    aliothReason
+	Direction aliothDirection
+	Proto     uint8
+	Pad       [3]uint8
+}
+
+type aliothFlowNotes struct {
+	_     structs.HostLayout
+	Flow  aliothFlow
+	Share aliothFlowShare
+	Event aliothPacketEvent
+	To    aliothAddressKey
+	_     [4]byte
+}
+
+type aliothFlowShare struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Vni     uint32
 }
 
 type aliothFollowKey struct {
@@ -264,6 +274,22 @@ type aliothNetnsFlag uint32
 const (
 	aliothNetnsFlagNETNS_SHARED aliothNetnsFlag = 1
 )
+
+type aliothPacketEvent struct {
+	_         structs.HostLayout
+	Time      uint64
+	Came      aliothTuple
+	Went      aliothTuple
+	OuterSrc  aliothAddr
+	OuterDst  aliothAddr
+	Vni       uint32
+	Ifindex   uint32
+	Reason    aliothReason
+	Direction aliothDirection
+	Mark      aliothMark
+	Proto     uint8
+	Pad       [3]uint8
+}
 
 type aliothPrefixKey struct {
 	_         structs.HostLayout
@@ -397,6 +423,10 @@ const (
 	aliothMapAliothDropCounters  = "alioth_drop_counters"
 	aliothMapAliothDropGate      = "alioth_drop_gate"
 	aliothMapAliothDrops         = "alioth_drops"
+	aliothMapAliothFlowGate      = "alioth_flow_gate"
+	aliothMapAliothFlowNotes     = "alioth_flow_notes"
+	aliothMapAliothFlowShare     = "alioth_flow_share"
+	aliothMapAliothFlows         = "alioth_flows"
 	aliothMapAliothFragments     = "alioth_fragments"
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
@@ -417,6 +447,7 @@ const (
 	aliothProgAliothFromUnderlay = "alioth_from_underlay"
 	aliothProgAliothToPod        = "alioth_to_pod"
 	aliothVarAliothConfig        = "alioth_config"
+	aliothVarAliothFlowsUntil    = "alioth_flows_until"
 )
 
 // loadAlioth returns the embedded CollectionSpec for alioth.
@@ -484,6 +515,10 @@ type aliothMapSpecs struct {
 	AliothDropCounters *ebpf.MapSpec `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.MapSpec `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.MapSpec `ebpf:"alioth_drops"`
+	AliothFlowGate     *ebpf.MapSpec `ebpf:"alioth_flow_gate"`
+	AliothFlowNotes    *ebpf.MapSpec `ebpf:"alioth_flow_notes"`
+	AliothFlowShare    *ebpf.MapSpec `ebpf:"alioth_flow_share"`
+	AliothFlows        *ebpf.MapSpec `ebpf:"alioth_flows"`
 	AliothFragments    *ebpf.MapSpec `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
@@ -502,7 +537,8 @@ type aliothMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type aliothVariableSpecs struct {
-	AliothConfig *ebpf.VariableSpec `ebpf:"alioth_config"`
+	AliothConfig     *ebpf.VariableSpec `ebpf:"alioth_config"`
+	AliothFlowsUntil *ebpf.VariableSpec `ebpf:"alioth_flows_until"`
 }
 
 // aliothObjects contains all objects after they have been loaded into the kernel.
@@ -535,6 +571,10 @@ type aliothMaps struct {
 	AliothDropCounters *ebpf.Map `ebpf:"alioth_drop_counters"`
 	AliothDropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
 	AliothDrops        *ebpf.Map `ebpf:"alioth_drops"`
+	AliothFlowGate     *ebpf.Map `ebpf:"alioth_flow_gate"`
+	AliothFlowNotes    *ebpf.Map `ebpf:"alioth_flow_notes"`
+	AliothFlowShare    *ebpf.Map `ebpf:"alioth_flow_share"`
+	AliothFlows        *ebpf.Map `ebpf:"alioth_flows"`
 	AliothFragments    *ebpf.Map `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
@@ -561,6 +601,10 @@ func (m *aliothMaps) Close() error {
 		m.AliothDropCounters,
 		m.AliothDropGate,
 		m.AliothDrops,
+		m.AliothFlowGate,
+		m.AliothFlowNotes,
+		m.AliothFlowShare,
+		m.AliothFlows,
 		m.AliothFragments,
 		m.AliothIcmpGate,
 		m.AliothInterfaces,
@@ -580,7 +624,8 @@ func (m *aliothMaps) Close() error {
 //
 // It can be passed to loadAliothObjects or ebpf.CollectionSpec.LoadAndAssign.
 type aliothVariables struct {
-	AliothConfig *ebpf.Variable `ebpf:"alioth_config"`
+	AliothConfig     *ebpf.Variable `ebpf:"alioth_config"`
+	AliothFlowsUntil *ebpf.Variable `ebpf:"alioth_flows_until"`
 }
 
 // aliothPrograms contains all programs after they have been loaded into the kernel.

@@ -62,6 +62,7 @@
 //	alioth_counters      reason x direction, per CPU
 //	alioth_drop_counters {ifindex, VNI, reason, direction}, per CPU
 //	alioth_drops         sampled drop events
+//	alioth_flows         sampled flows, while somebody asks
 //	alioth_layout        version of all of these
 //
 // A destination is looked up as address, then subnet, then VPC. Today a miss in

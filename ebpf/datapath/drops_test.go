@@ -163,7 +163,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 }
 
 // oneDrop runs a packet that is dropped and returns its event.
-func oneDrop(t *testing.T, drops *DropReader, run func()) Drop {
+func oneDrop(t *testing.T, drops *EventReader, run func()) Event {
 	t.Helper()
 	run()
 	drops.ring.SetDeadline(time.Now().Add(patience))
@@ -198,31 +198,31 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 		program *ebpf.Program
 		device  int
 		in      []byte
-		want    Drop
+		want    Event
 	}{
-		"from a pod, TCP": {w.objects.AliothFromPod, w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), Drop{
+		"from a pod, TCP": {w.objects.AliothFromPod, w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), Event{
 			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: protoTCP,
 			Came: Tuple{ip("10.0.1.10"), ip("10.0.1.99"), 1000, 80},
 		}},
 		"from a pod, a later fragment": {w.objects.AliothFromPod, w.podB, later.with(func(f *frame) {
 			f.EthSrc, f.Src = macB, ip("10.0.1.11")
-		}).bytes(), Drop{
+		}).bytes(), Event{
 			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: protoUDP,
 			Came: Tuple{Src: ip("10.0.1.11"), Dst: ip("10.0.1.98")},
 		}},
-		"from the stack to a shadow that is another's": {w.objects.AliothToPod, w.twin, answer("169.254.64.99", udp{Sport: 53, Dport: 9}).bytes(), Drop{
+		"from the stack to a shadow that is another's": {w.objects.AliothToPod, w.twin, answer("169.254.64.99", udp{Sport: 53, Dport: 9}).bytes(), Event{
 			VNI: vniBlue, Reason: reason("not_shadow"), Direction: ToPod, Proto: protoUDP,
 			Came: Tuple{ip("10.8.1.10"), ip("169.254.64.99"), 53, 9},
 		}},
-		"popped on the underlay": {w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, popped(vniRed, inner("10.0.1.20", "10.0.1.99")), Drop{
+		"popped on the underlay": {w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, popped(vniRed, inner("10.0.1.20", "10.0.1.99")), Event{
 			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromTunnel, Proto: protoUDP,
 			Came: Tuple{ip("10.0.1.20"), ip("10.0.1.99"), 7, 8}, OuterSrc: ip("192.0.2.2"), OuterDst: ip("192.0.2.1"),
 		}},
-		"by the tunnel's device, over IPv6": {tunnelled(t, w, vniRed, ip("2001:db8::2")), w.podA, inner("10.0.1.11", "10.0.1.10").bytes(), Drop{
+		"by the tunnel's device, over IPv6": {tunnelled(t, w, vniRed, ip("2001:db8::2")), w.podA, inner("10.0.1.11", "10.0.1.10").bytes(), Event{
 			VNI: vniRed, Reason: reason("spoofed_local"), Direction: FromTunnel, Proto: protoUDP,
 			Came: Tuple{ip("10.0.1.11"), ip("10.0.1.10"), 7, 8}, OuterSrc: ip("2001:db8::2"),
 		}},
-		"of a VPC that is not here": {tunnelled(t, w, 999, ip("192.0.2.2")), w.podA, inner("10.0.1.20", "10.0.1.10").bytes(), Drop{
+		"of a VPC that is not here": {tunnelled(t, w, 999, ip("192.0.2.2")), w.podA, inner("10.0.1.20", "10.0.1.10").bytes(), Event{
 			VNI: 999, Reason: reason("unknown_vni"), Direction: FromTunnel,
 			OuterSrc: ip("192.0.2.2"), OuterDst: netip.IPv4Unspecified(),
 		}},
@@ -239,14 +239,14 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 }
 
 func TestATranslatedPacketHasBothItsEnds(t *testing.T) {
-	event := aliothDropEvent{Proto: protoTCP, Reason: aliothReasonDROP_REWRITE_FAILED}
+	event := aliothPacketEvent{Proto: protoTCP, Reason: aliothReasonDROP_REWRITE_FAILED}
 	event.Came = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.96.0.10")), Sport: networkOrder(1000), Dport: networkOrder(53)}
 	event.Went = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.8.1.10")), Sport: networkOrder(1000), Dport: networkOrder(5353)}
 	var sample bytes.Buffer
 	if err := binary.Write(&sample, binary.NativeEndian, event); err != nil {
 		t.Fatal(err)
 	}
-	drop, err := decodeDrop(sample.Bytes())
+	drop, err := decodeEvent(sample.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestATranslatedPacketHasBothItsEnds(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if _, err := decodeDrop(sample.Bytes()[:100]); err == nil {
+	if _, err := decodeEvent(sample.Bytes()[:100]); err == nil {
 		t.Error("half an event is none")
 	}
 }

@@ -328,7 +328,7 @@ func TestDropsAreReported(t *testing.T) {
 			continue // the kernel's own chatter
 		}
 		drop.Time = 0
-		want := Drop{
+		want := Event{
 			Ifindex: red[10].ifindex, VNI: labVNI1, Reason: drop.Reason, Direction: FromPod,
 			Came:  Tuple{Src: red[10].addrs[0], Dst: ip(nodeShadowV4), Sport: 1000, Dport: 22},
 			Proto: protoTCP,

@@ -34,6 +34,9 @@ const fragmentsMap = "alioth_fragments"
 // dropCountersMap counts drops by whose they are.
 const dropCountersMap = "alioth_drop_counters"
 
+// flowNotesMap is room that a program needs for a moment.
+const flowNotesMap = "alioth_flow_notes"
+
 // waysMap remembers for a moment what the host's routes said.
 const waysMap = "alioth_ways"
 
@@ -41,6 +44,7 @@ const waysMap = "alioth_ways"
 // When their layout has changed they are replaced alone.
 var observing = []string{
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
+	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap,
 }
 
 // adoption is what a pin directory offers to a new set of programs.
@@ -216,6 +220,10 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_icmp_gate":   o.AliothIcmpGate,
 		waysMap:              o.AliothWays,
 		"alioth_drops":       o.AliothDrops,
+		"alioth_flows":       o.AliothFlows,
+		"alioth_flow_gate":   o.AliothFlowGate,
+		flowNotesMap:         o.AliothFlowNotes,
+		"alioth_flow_share":  o.AliothFlowShare,
 		fragmentsMap:         o.AliothFragments,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,

@@ -15,6 +15,7 @@ const (
 	Replied         = Reason(aliothReasonREPLIED)
 	RepliedTooBig   = Reason(aliothReasonREPLIED_TOO_BIG)
 	ToStack         = Reason(aliothReasonTO_STACK)
+	FromStack       = Reason(aliothReasonFROM_STACK)
 )
 
 // reasonNames has a name for every reason, in terms of metrics and of people.

@@ -82,6 +82,32 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 
+// Means says in words what has become of the packet: of one that went on, where to.
+func (e Event) Means() string {
+	switch {
+	case e.Reason.Drop():
+		return e.Reason.Means()
+	case e.Reason == ToStack:
+		return leftFor[e.PacketMark&MarkMask]
+	}
+	return wentOn[e.Reason]
+}
+
+// wentOn has words for those reasons of packets that go on of which Flows tells.
+var wentOn = map[Reason]string{
+	ForwardedLocal:  "delivered on this node",
+	ForwardedRemote: "sent to another node",
+	FromStack:       "let into the VPC from the node",
+}
+
+// leftFor has words for where a packet goes that left its VPC, by its mark.
+var leftFor = map[uint32]string{
+	MarkShared: "let out to a shared service",
+	MarkEgress: "let out to the outside",
+	MarkNode:   "let out to the outside or a node",
+	0:          "handed to the node, which it answers",
+}
+
 // Means says in words what has happened to a dropped packet; "" for a reason
 // that is no drop.
 func (r Reason) Means() string { return r.explanation().means }

@@ -5,8 +5,8 @@
 #ifndef ALIOTH_COUNT_H
 #define ALIOTH_COUNT_H
 
-#include "maps.h"
-#include "parse.h"
+#include "describe.h"
+#include "flow.h"
 
 /* One event per interface and reason in this time. */
 #define DROP_EVENT_INTERVAL_NS 1000000000ULL
@@ -50,61 +50,11 @@ static __noinline int count_drop(struct __sk_buff *skb, const struct packet *pkt
 	return 0;
 }
 
-/* describe_ends reads the ports too, which forwarding inside a VPC does not need. */
-static __always_inline void describe_ends(struct __sk_buff *skb, struct tuple *ends, const struct packet *pkt)
-{
-	bool ports = pkt->proto == IPPROTO_TCP || pkt->proto == IPPROTO_UDP;
-	__be16 at_l4[2];
-
-	ends->src = pkt->src;
-	ends->dst = pkt->dst;
-	ends->sport = pkt->sport;
-	ends->dport = pkt->dport;
-	if (ends->sport || !ports || !pkt->l4 || pkt->later || pkt->outer)
-		return;
-	if (bpf_skb_load_bytes(skb, pkt->l4, at_l4, sizeof(at_l4)))
-		return;
-	ends->sport = at_l4[0];
-	ends->dport = at_l4[1];
-}
-
-/* describe_tunnel adds which node sent the packet to which address. Without a
- * tunnel key, it was popped on the device of the tunnel's IPv4 address.
- */
-static __always_inline void describe_tunnel(struct __sk_buff *skb, struct drop_event *event, const struct addr *node)
-{
-	struct bpf_tunnel_key key = {};
-
-	event->outer_src = *node;
-	if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0))
-		addr_from_v4(&event->outer_dst, bpf_htonl(key.local_ipv4));
-	else if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6))
-		__builtin_memcpy(event->outer_dst.b, key.local_ipv6, 16);
-	else if (!addr_is_zero(node))
-		addr_from_config(&event->outer_dst, &alioth_config.tunnel_source[FAMILY_V4]);
-}
-
-/* describe_drop fills an event. It is a function of its own because drops are
- * rare, and because its type then carries the event's layout to the Go side.
- */
-static __noinline void describe_drop(struct __sk_buff *skb, const struct packet *pkt, struct drop_event *event,
+/* describe_drop is a function of its own because drops are rare. */
+static __noinline void describe_drop(struct __sk_buff *skb, const struct packet *pkt, struct packet_event *event,
 				     enum reason reason, const struct addr *node)
 {
-	__builtin_memset(event, 0, sizeof(*event));
-	event->time = bpf_ktime_get_ns();
-	describe_ends(skb, &event->came, pkt);
-	if (pkt->translated) {
-		event->went = event->came;
-		event->came = pkt->came;
-	}
-	if (node)
-		describe_tunnel(skb, event, node);
-	event->vni = pkt->vni;
-	event->ifindex = skb->ifindex;
-	event->reason = reason;
-	event->direction = pkt->direction;
-	event->mark = skb->mark;
-	event->proto = pkt->proto;
+	describe_packet(skb, pkt, event, reason, node);
 }
 
 static __always_inline void report_drop(struct __sk_buff *skb, const struct packet *pkt, enum reason reason,
@@ -113,7 +63,7 @@ static __always_inline void report_drop(struct __sk_buff *skb, const struct pack
 	struct drop_gate_key key = { .ifindex = skb->ifindex, .reason = reason };
 	__u64 now = bpf_ktime_get_ns();
 	__u64 *last = bpf_map_lookup_elem(&alioth_drop_gate, &key);
-	struct drop_event *event;
+	struct packet_event *event;
 
 	if (last && now - *last < DROP_EVENT_INTERVAL_NS)
 		return;
@@ -126,7 +76,8 @@ static __always_inline void report_drop(struct __sk_buff *skb, const struct pack
 }
 
 /* finish turns the reason into what the hook returns, and counts it. Whatever
- * is said of a drop beyond its reason is said on the way of drops only. node has
+ * is said of a drop beyond its reason is said on the way of drops only, and of
+ * what passes only while somebody asks. node has
  * sent a packet that came from the tunnel, and is NULL for others.
  */
 static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enum reason reason,
@@ -136,11 +87,14 @@ static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enu
 	switch (reason) {
 	case FORWARDED_LOCAL:
 	case FORWARDED_REMOTE:
+		tell_flow(skb, pkt, reason, node);
+		return pkt->action;
 	case REPLIED:
 	case REPLIED_TOO_BIG:
 		return pkt->action;
 	case TO_STACK:
 	case FROM_STACK:
+		tell_flow(skb, pkt, reason, node);
 		return TC_ACT_OK;
 	default:
 		count_drop(skb, pkt, reason);

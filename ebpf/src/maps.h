@@ -202,6 +202,50 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_drop_gate SEC(".maps");
 
+/* Until when somebody wants to know which flows pass, in ns of the monotonic
+ * clock; 0: nobody does. Written by user space, and set to 0 by the programs.
+ */
+volatile __u64 alioth_flows_until;
+
+/* A sample of what passes, for people. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} alioth_flows SEC(".maps");
+
+/* When a flow was last told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct flow);
+	__type(value, __u64);
+	__uint(max_entries, 16384);
+} alioth_flow_gate SEC(".maps");
+
+/* Until when an interface has used up what may be told of its flows, in ns of the
+ * monotonic clock.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct flow_share);
+	__type(value, __u64);
+	__uint(max_entries, MAX_INTERFACES);
+} alioth_flow_share SEC(".maps");
+
+/* Room for what describes a flow, which the stack does not have. */
+struct flow_notes {
+	struct flow flow;
+	struct flow_share share;
+	struct packet_event event;
+	struct address_key to;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_notes);
+	__uint(max_entries, 1);
+} alioth_flow_notes SEC(".maps");
+
 /* What the host's routes told of the way to a node's IPv4 address, for outer
  * packets of up to mtu bytes.
  */

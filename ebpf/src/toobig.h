@@ -11,6 +11,7 @@
 #include "checksum.h"
 #include "embedded.h"
 #include "outer.h"
+#include "share.h"
 
 #define ICMP_FRAGMENTATION_NEEDED 4
 #define ICMPV6_PACKET_TOO_BIG 2
@@ -66,19 +67,10 @@ static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *
 	return pkt->whole;
 }
 
-/* may_tell bounds how often an interface is told, by the time until which it
- * has used up what it may.
- */
+/* may_tell bounds how often an interface is told. */
 static __always_inline bool may_tell(__u32 ifindex)
 {
-	__u64 *until = bpf_map_lookup_elem(&alioth_icmp_gate, &ifindex);
-	__u64 now = bpf_ktime_get_ns(), next = until && *until > now ? *until : now;
-
-	if (next - now > ICMP_BURST_NS)
-		return false;
-	next += ICMP_INTERVAL_NS;
-	bpf_map_update_elem(&alioth_icmp_gate, &ifindex, &next, BPF_ANY);
-	return true;
+	return take_share(&alioth_icmp_gate, &ifindex, bpf_ktime_get_ns(), ICMP_INTERVAL_NS, ICMP_BURST_NS);
 }
 
 /* sum_quote adds up len bytes of the IP packet. */

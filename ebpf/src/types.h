@@ -360,12 +360,12 @@ struct tuple {
 	__be16 dport;
 };
 
-/* One dropped packet, as far as it had been parsed. */
-struct drop_event {
+/* One packet of a sample, as far as it had been parsed. */
+struct packet_event {
 	__u64 time; /* ns, monotonic clock */
 	struct tuple came; /* as the packet came to the program */
 	struct tuple went; /* as it was translated at the shadow door; zero: it was not */
-	struct addr outer_src; /* of a packet from the tunnel, otherwise zero */
+	struct addr outer_src; /* the nodes of a packet that came or goes through the tunnel, otherwise zero */
 	struct addr outer_dst;
 	__u32 vni; /* as on the wire, when it came from the tunnel */
 	__u32 ifindex;
@@ -374,6 +374,23 @@ struct drop_event {
 	enum mark mark;
 	__u8 proto;
 	__u8 pad[3];
+};
+
+/* What passes at one place between two ends, to the same end. */
+struct flow {
+	struct tuple came;
+	__u32 vni;
+	__u32 ifindex;
+	enum reason reason;
+	enum direction direction;
+	__u8 proto;
+	__u8 pad[3];
+};
+
+/* Whose flows share what may be told. Of what comes from the tunnel, all of a VPC do. */
+struct flow_share {
+	__u32 ifindex;
+	__u32 vni;
 };
 
 #endif

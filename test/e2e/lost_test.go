@@ -113,7 +113,9 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 			}
 			if !connected {
 				e.expectDrop(t, program, c.from, c.to, hops[len(hops)-1].Reason)
+				return
 			}
+			e.expectFlow(t, program, c.from, c.to, hops[0].Reason)
 		})
 	}
 	t.Run("status and maps of a node name the pod", func(t *testing.T) {
@@ -143,7 +145,7 @@ func (e *env) expectDrop(t *testing.T, program string, from *corev1.Pod, to neti
 	err := scene.Until(within(t, answerTime), "the drop to be shown", func(context.Context) (bool, string, error) {
 		text, _ := e.ctl(t, program, "drops", "--pod", pod, "-o", "json")
 		shown := false
-		err := nodestatus.DecodeDrops(strings.NewReader(text), func(drop nodestatus.Drop) error {
+		err := nodestatus.DecodePackets(strings.NewReader(text), func(drop nodestatus.Packet) error {
 			shown = shown || drop.Reason == reason && drop.Pod == pod && drop.VPC == from.Namespace && drop.Node == from.Spec.NodeName &&
 				drop.Came != nil && drop.Came.Dst.IP == to.Addr() && drop.Came.Dst.Port == to.Port()
 			return nil
@@ -152,5 +154,35 @@ func (e *env) expectDrop(t *testing.T, program string, from *corev1.Pod, to neti
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// expectFlow makes a flow pass again and again until it is shown.
+func (e *env) expectFlow(t *testing.T, program string, from *corev1.Pod, to netip.AddrPort, reason string) {
+	t.Helper()
+	pod, target := from.Namespace+"/"+from.Name, scene.TargetPort("connect", to.Addr(), to.Port())
+	ctx, stop := context.WithCancel(within(t, patience))
+	var unable error
+	passing := make(chan struct{})
+	go func() {
+		defer close(passing)
+		for ctx.Err() == nil && unable == nil {
+			_, unable = e.Ask(ctx, from, answerTime, target)
+		}
+	}()
+	err := scene.Until(ctx, "the flow to be shown", func(context.Context) (bool, string, error) {
+		text, _ := e.ctl(t, program, "flows", "--pod", pod, "--for", "2s", "-o", "json")
+		shown := false
+		err := nodestatus.DecodePackets(strings.NewReader(text), func(flow nodestatus.Packet) error {
+			shown = shown || flow.Reason == reason && flow.Pod == pod && flow.VPC == from.Namespace && flow.Node == from.Spec.NodeName &&
+				flow.Came != nil && flow.Came.Dst.IP == to.Addr() && flow.Came.Dst.Port == to.Port()
+			return nil
+		})
+		return shown, text, err
+	})
+	stop()
+	<-passing
+	if err != nil {
+		t.Error(err, unable)
 	}
 }

@@ -59,7 +59,7 @@ var hooksAndHelpers = strings.Join([]string{
 	"FiltersOfOthers", "InThePlace", "FilterOfTheNode", "ChangedByHand", "RemovedPins",
 	"Probe", "MappedAddress", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
 	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
-	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "SegmentsThatDoNotFit",
+	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "AFlowIsToldWith", "SegmentsThatDoNotFit",
 	"ArrivesOverIPv6", "DatagramsInFragments", "TheWayToANode", "OneSourcePort",
 }, "|")
 

@@ -1,0 +1,209 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+)
+
+// packetFilter says which packets are asked for; an empty field is every one.
+type packetFilter struct{ vpc, pod string }
+
+// wants tells whether a packet is asked for. A pod is meant wherever it is named:
+// at whose interface the packet was, and as either end.
+func (f packetFilter) wants(p nodestatus.Packet) bool {
+	if f.vpc != "" && f.vpc != p.VPC {
+		return false
+	}
+	named := []string{p.Pod}
+	for _, ends := range []*nodestatus.Ends{p.Came, p.Went} {
+		if ends != nil {
+			named = append(named, ends.Src.Name, ends.Dst.Name)
+		}
+	}
+	return f.pod == "" || slices.Contains(named, f.pod)
+}
+
+// sample is one of the samples of packets that daemons keep: a command of its own.
+type sample struct {
+	name, path           string
+	short, long, example string
+	// listens: its packets are told only while somebody listens, by default for
+	// so long.
+	listens time.Duration
+}
+
+const reachedByAPI = `
+
+The nodes are asked through the API server. It takes the right to list pods, and
+to create pods/exec, in Alioth's namespace.`
+
+func dropsCommand() *cobra.Command {
+	return packetsCommand(sample{
+		name: "drops", path: nodestatus.DropsPath,
+		short: "Show dropped packets: when, where, whose, why, and what to do",
+		long: `Show the latest dropped packets of all nodes: when, where, of which VPC and pod,
+from where to where, why, and what can be done about it. With --follow, go on
+with those to come.
+
+It is a sample: of each interface and reason, one packet in a second. Metrics and
+'aliothctl status' count all of them.` + reachedByAPI,
+		example: `  aliothctl drops --vpc blue --follow
+  aliothctl drops --pod shop/cart-7d9f -o json`,
+	})
+}
+
+func flowsCommand() *cobra.Command {
+	return packetsCommand(sample{
+		name: "flows", path: nodestatus.FlowsPath, listens: 5 * time.Second,
+		short: "Show which flows pass: of which VPC and pods, from where to where, by which nodes",
+		long: `Show which flows pass, of all nodes: when, of which VPC and pods, from where to
+where, as what the shadow door let them go on, between which nodes, and where to.
+It listens for a few seconds (--for), or with --follow until it is stopped; flows
+that were told to somebody before are shown first.
+
+It is a sample: one packet of each flow in ten seconds, as each node on the way
+sees it, and of one interface 20 flows in a second, 100 at once. Packets are looked
+at in this way only while somebody listens.` + reachedByAPI,
+		example: `  aliothctl flows --vpc blue --follow
+  aliothctl flows --pod shop/cart-7d9f --for 30s -o json`,
+	})
+}
+
+func packetsCommand(s sample) *cobra.Command {
+	var node string
+	var local bool
+	watch := nodestatus.Watch{For: s.listens}
+	out := &packetPrinter{of: s, format: asText}
+	reach, socket := defaultAccess(), cniapi.DefaultSocket
+	cmd := &cobra.Command{
+		Use: s.name, Short: s.short, Long: s.long, Example: s.example, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch.For < 0 {
+				return fmt.Errorf("--for %s: want 0 or more", watch.For)
+			}
+			out.out = cmd.OutOrStdout()
+			if local {
+				return nodestatus.FetchPackets(cmd.Context(), socket, s.path, watch, out.print)
+			}
+			c, err := reach.open()
+			if err != nil {
+				return err
+			}
+			daemons, err := c.daemons(cmd.Context(), node)
+			if err != nil {
+				return err
+			}
+			return c.packets(cmd.Context(), daemons, watch, out)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&out.filter.vpc, "vpc", "", "only those of this VPC")
+	flags.StringVar(&out.filter.pod, "pod", "", "only those from, to or at this pod, as NAMESPACE/NAME")
+	flags.StringVar(&node, "node", "", "ask this node alone")
+	flags.BoolVarP(&watch.Follow, "follow", "f", false, "go on with the "+s.name+" to come")
+	if s.listens > 0 {
+		flags.DurationVar(&watch.For, "for", s.listens, "without --follow, listen for this time; with 0, show only what was told before")
+	}
+	flags.BoolVar(&local, "local", false, "ask the daemon of the node on which this runs, without the API server")
+	flags.StringVar(&socket, "socket", socket, "socket of that daemon")
+	reach.addFlags(cmd)
+	addFormat(cmd, &out.format)
+	complete(cmd, &reach.kubeconfig)
+	return cmd
+}
+
+// packetPrinter prints packets of several nodes.
+type packetPrinter struct {
+	of     sample
+	filter packetFilter
+	format string
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (p *packetPrinter) print(packet nodestatus.Packet) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if packet.Missed > 0 && p.format == asText {
+		fmt.Fprintf(p.out, "(%d %s of node %s came too fast and are not shown)\n", packet.Missed, p.of.name, packet.Node)
+	}
+	if !p.filter.wants(packet) {
+		return nil
+	}
+	if p.format == asJSON {
+		return json.NewEncoder(p.out).Encode(packet)
+	}
+	_, err := fmt.Fprintln(p.out, packet)
+	return err
+}
+
+// packets asks daemons at the same time. A node that does not answer keeps no other
+// from it. Where they end, the packets of all nodes come in the order of time.
+func (c *cluster) packets(ctx context.Context, daemons map[string]*corev1.Pod, watch nodestatus.Watch, out *packetPrinter) error {
+	var (
+		mu     sync.Mutex
+		sorted []nodestatus.Packet
+		errs   []error
+		group  sync.WaitGroup
+	)
+	each := out.print
+	if !watch.Follow {
+		each = func(packet nodestatus.Packet) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sorted = append(sorted, packet)
+			return nil
+		}
+	}
+	for node, pod := range daemons {
+		group.Go(func() {
+			if err := c.packetsOf(ctx, pod, out.of, watch, each); err != nil && ctx.Err() == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("node %s: %w", node, err))
+			}
+		})
+	}
+	group.Wait()
+	slices.SortStableFunc(sorted, func(a, b nodestatus.Packet) int { return a.Time.Compare(b.Time) })
+	for _, packet := range sorted {
+		if err := out.print(packet); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// packetsOf reads what one daemon tells.
+func (c *cluster) packetsOf(ctx context.Context, pod *corev1.Pod, of sample, watch nodestatus.Watch, each func(nodestatus.Packet) error) error {
+	read, write := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := nodestatus.DecodePackets(read, each)
+		read.CloseWithError(err)
+		done <- err
+	}()
+	command := []string{"aliothctl", of.name, "--local", "--output=json", fmt.Sprintf("--follow=%t", watch.Follow)}
+	if of.listens > 0 {
+		command = append(command, "--for="+watch.For.String())
+	}
+	err := c.exec.Run(ctx, pod, write, command...)
+	write.Close()
+	return errors.Join(err, <-done)
+}

@@ -1,0 +1,176 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DropsPath and FlowsPath are where the daemon's socket answers a GET with the
+// latest Packets that were dropped, and that went on, one JSON object a line. What
+// Watch.query asks for, it adds.
+const (
+	DropsPath = "/drops/v1"
+	FlowsPath = "/flows/v1"
+)
+
+// Packet is one packet of a sample, with what is known of it. Fields may be added.
+type Packet struct {
+	Time time.Time `json:"time"`
+	Node string    `json:"node"`
+	// VPC is the name; empty when there was none to tell, or none that is here.
+	VPC string `json:"vpc,omitempty"`
+	// VNI of a packet from the tunnel is what the packet says.
+	VNI uint32 `json:"vni,omitempty"`
+	// Pod, in the form namespace/name, is at whose interface it was; Device is the
+	// device on the node.
+	Pod    string `json:"pod,omitempty"`
+	Device string `json:"device,omitempty"`
+	// Direction and Reason are named as in metrics.
+	Direction string `json:"direction"`
+	Reason    string `json:"reason"`
+	Means     string `json:"means"`
+	Remedy    string `json:"remedy,omitempty"`
+	// Passed: it went on, and was not dropped.
+	Passed bool `json:"passed,omitempty"`
+	// Proto is the protocol by its name at IANA, or its number. Of IPv6 it may be
+	// that of the first extension header.
+	Proto string `json:"proto,omitempty"`
+	// Came is the packet as it came, Went what the shadow door made of it, if it
+	// did, and Outer between which nodes it goes through the tunnel.
+	Came  *Ends `json:"came,omitempty"`
+	Went  *Ends `json:"went,omitempty"`
+	Outer *Ends `json:"outer,omitempty"`
+	// Missed is how many earlier ones a reader has missed that was too slow.
+	Missed uint64 `json:"missed,omitempty"`
+}
+
+// Ends are the two ends of a packet.
+type Ends struct {
+	Src End `json:"src"`
+	Dst End `json:"dst"`
+}
+
+// End is one end of a packet, with the name of who has the address: a pod in the
+// form namespace/name, or a node.
+type End struct {
+	IP   netip.Addr `json:"ip"`
+	Port uint16     `json:"port,omitempty"`
+	Name string     `json:"name,omitempty"`
+}
+
+// String returns the address, with its port if it has one, and who has it.
+func (e End) String() string {
+	text := e.IP.String()
+	if e.Port != 0 {
+		text = netip.AddrPortFrom(e.IP, e.Port).String()
+	}
+	if e.Name != "" {
+		text += " (" + e.Name + ")"
+	}
+	return text
+}
+
+func (e Ends) String() string { return fmt.Sprintf("%s > %s", e.Src, e.Dst) }
+
+// String tells of the packet in one line.
+func (p Packet) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", p.Time.Format("15:04:05.000"), p.Node)
+	if p.VPC != "" {
+		b.WriteString(" VPC " + p.VPC)
+	}
+	fmt.Fprintf(&b, " %s", strings.ReplaceAll(p.Direction, "_", " "))
+	if p.Pod != "" {
+		b.WriteString(" " + p.Pod)
+	}
+	b.WriteString(":")
+	if p.Came != nil {
+		fmt.Fprintf(&b, " %s %s", p.Proto, p.Came)
+	}
+	if p.Went != nil {
+		fmt.Fprintf(&b, " translated to %s", p.Went)
+	}
+	if p.Outer != nil {
+		fmt.Fprintf(&b, " in the tunnel %s", p.Outer)
+	}
+	fate := "dropped"
+	if p.Passed {
+		fate = "passed"
+	}
+	fmt.Fprintf(&b, " %s: %s [%s]", fate, p.Means, p.Reason)
+	if p.Remedy != "" {
+		b.WriteString("; " + p.Remedy)
+	}
+	return b.String()
+}
+
+// protocols have names in Packet.Proto.
+var protocols = map[uint8]string{0: "HOPOPT", 1: "ICMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 132: "SCTP"}
+
+// Protocol names an IP protocol.
+func Protocol(number uint8) string {
+	if name, ok := protocols[number]; ok {
+		return name
+	}
+	return "protocol " + strconv.Itoa(int(number))
+}
+
+// Watch says for how long packets to come are waited for.
+type Watch struct {
+	// Follow: as long as they are read.
+	Follow bool
+	// For this time otherwise.
+	For time.Duration
+}
+
+// ReadWatch reads the query of a request for packets; what it does not understand
+// asks for nothing.
+func ReadWatch(query url.Values) (w Watch) {
+	w.Follow, _ = strconv.ParseBool(query.Get("follow"))
+	w.For, _ = time.ParseDuration(query.Get("for"))
+	return w
+}
+
+func (w Watch) query() string {
+	return url.Values{"follow": {strconv.FormatBool(w.Follow)}, "for": {w.For.String()}}.Encode()
+}
+
+// FetchPackets asks the daemon behind a socket for its latest packets of a path,
+// and hands them on one by one, then those to come as far as w says and ctx lasts.
+func FetchPackets(ctx context.Context, socket, path string, w Watch, each func(Packet) error) error {
+	response, err := ask(ctx, socket, http.MethodGet, path+"?"+w.query(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return DecodePackets(response.Body, each)
+}
+
+// DecodePackets reads packets, one JSON object a line, to the end.
+func DecodePackets(from io.Reader, each func(Packet) error) error {
+	for decoder := json.NewDecoder(from); ; {
+		var packet Packet
+		err := decoder.Decode(&packet)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read packets: %w", err)
+		}
+		if err := each(packet); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,148 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// keptPackets is how many of the latest are kept for who asks later.
+const keptPackets = 1024
+
+// packetLog keeps the latest packets of one sample. It is the only reader of the
+// programs' events on the node, and serves any number of people.
+type packetLog struct {
+	words packetWords
+	log   *slog.Logger
+	// ask asks the programs for events, for a time; nil: they tell unasked.
+	ask func(time.Duration) error
+
+	mu sync.Mutex
+	// kept is a ring in which packet number i is at i modulo its length.
+	kept [keptPackets]nodestatus.Packet
+	// count is how many there were.
+	count uint64
+	// changed is closed, and replaced, with the next packet.
+	changed chan struct{}
+}
+
+func newPacketLog(words packetWords, ask func(time.Duration) error, log *slog.Logger) *packetLog {
+	return &packetLog{words: words, ask: ask, log: log, changed: make(chan struct{})}
+}
+
+// run reads events from one reader after the other until ctx ends. A reader is
+// closed by who made it.
+func (l *packetLog) run(ctx context.Context, readers <-chan *datapath.EventReader) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case reader := <-readers:
+			l.read(ctx, reader)
+		}
+	}
+}
+
+func (l *packetLog) read(ctx context.Context, reader *datapath.EventReader) {
+	stop := context.AfterFunc(ctx, func() { reader.Close() })
+	defer stop()
+	for {
+		event, err := reader.Read()
+		switch {
+		case errors.Is(err, datapath.ErrClosed):
+			return
+		case err != nil:
+			l.log.Debug("can't read an event", "error", err)
+		default:
+			l.add(l.words.tell(event))
+		}
+	}
+}
+
+func (l *packetLog) add(packet nodestatus.Packet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept[l.count%keptPackets] = packet
+	l.count++
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// since returns the packets from number first on, the number of the one after
+// them, and a channel that is closed with the next.
+func (l *packetLog) since(first uint64) (packets []nodestatus.Packet, next uint64, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	oldest := l.count - min(l.count, keptPackets)
+	missed := oldest - min(oldest, first)
+	for i := max(first, oldest); i < l.count; i++ {
+		packets = append(packets, l.kept[i%keptPackets])
+	}
+	if first > 0 && len(packets) > 0 {
+		packets[0].Missed = missed
+	}
+	return packets, l.count, l.changed
+}
+
+// ServeHTTP writes the latest packets and, as far as asked to, those to come.
+func (l *packetLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	watch := nodestatus.ReadWatch(r.URL.Query())
+	ctx := r.Context()
+	if !watch.Follow {
+		short, stop := context.WithTimeout(ctx, watch.For)
+		defer stop()
+		ctx = short
+	}
+	var again <-chan time.Time
+	if l.ask != nil && ctx.Err() == nil {
+		l.renew()
+		ticker := time.NewTicker(askEvery)
+		defer ticker.Stop()
+		again = ticker.C
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out, encoder := http.NewResponseController(w), json.NewEncoder(w)
+	for next := uint64(0); ; {
+		ended := ctx.Err() != nil
+		var packets []nodestatus.Packet
+		var changed <-chan struct{}
+		packets, next, changed = l.since(next)
+		for _, packet := range packets {
+			if err := encoder.Encode(packet); err != nil {
+				return
+			}
+		}
+		if err := out.Flush(); err != nil || ended {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-again: // not while somebody does not read
+			l.renew()
+		}
+	}
+}
+
+// The programs are asked anew each second, and for a bit longer: a datapath that
+// is replaced has to be told, and one whose daemon is gone has to stop.
+const (
+	askEvery = time.Second
+	askFor   = 3 * askEvery
+)
+
+func (l *packetLog) renew() {
+	if err := l.ask(askFor); err != nil {
+		l.log.Debug("can't ask the programs for packets", "error", err)
+	}
+}

@@ -1,0 +1,105 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+)
+
+// packetWords tells of packets with names in place of numbers.
+type packetWords struct {
+	names
+	nodeName, defaultVPC string
+	// nodeShadows are the addresses under which the node speaks to shadows.
+	nodeShadows []netip.Addr
+}
+
+func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
+	packet := nodestatus.Packet{
+		Time: wallTime(e.Time), Node: w.nodeName, VPC: w.vpc(e.VNI), VNI: e.VNI, Passed: !e.Reason.Drop(),
+		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(),
+		Device: fmt.Sprintf("device %d", e.Ifindex),
+	}
+	rec, ok := w.device(e.Ifindex)
+	if ok {
+		packet.Pod, packet.Device = rec.Pod.String(), rec.HostIfName
+	}
+	came, went := w.inside(packet.VPC), w.outside(rec)
+	if e.Direction == datapath.ToPod {
+		came, went = went, came
+	}
+	if e.Came.Src.IsValid() || e.Came.Dst.IsValid() {
+		packet.Proto = nodestatus.Protocol(e.Proto)
+		packet.Came = ends(e.Came, came)
+	}
+	if e.Went != (datapath.Tuple{}) {
+		packet.Went = ends(e.Went, went)
+	}
+	if e.OuterSrc.IsValid() || e.OuterDst.IsValid() {
+		packet.Outer = ends(datapath.Tuple{Src: e.OuterSrc, Dst: e.OuterDst}, w.node)
+	}
+	return packet
+}
+
+// inside names who has an address as a VPC sees it.
+func (w packetWords) inside(vpc string) func(netip.Addr) string {
+	return func(ip netip.Addr) string {
+		if name := w.holder(vpc, ip); name != "" {
+			return name
+		}
+		if name := w.service(ip); name != "" {
+			return "service " + name
+		}
+		return ""
+	}
+}
+
+// outside names who has an address as the node sees it, on the other side of an
+// interface's shadow door.
+func (w packetWords) outside(rec journal.Record) func(netip.Addr) string {
+	return func(ip netip.Addr) string {
+		switch {
+		case !ip.IsValid():
+			return ""
+		case ip == rec.Shadow4 || ip == rec.Shadow6:
+			return rec.Pod.String()
+		case slices.Contains(w.nodeShadows, ip):
+			return "node " + w.nodeName
+		}
+		if name := w.holder(w.defaultVPC, ip); name != "" {
+			return name
+		}
+		if name := w.node(ip); name != "" {
+			return "node " + name
+		}
+		return ""
+	}
+}
+
+func ends(t datapath.Tuple, name func(netip.Addr) string) *nodestatus.Ends {
+	// Both are read at once, so this one is no address that is missing.
+	if !t.Src.IsValid() && t.Dst.Is6() {
+		t.Src = netip.IPv6Unspecified()
+	}
+	return &nodestatus.Ends{
+		Src: nodestatus.End{IP: t.Src, Port: t.Sport, Name: name(t.Src)},
+		Dst: nodestatus.End{IP: t.Dst, Port: t.Dport, Name: name(t.Dst)},
+	}
+}
+
+// wallTime converts a time of the programs' clock.
+func wallTime(at time.Duration) time.Time {
+	now, err := datapath.MonotonicNow()
+	if err != nil {
+		return time.Now()
+	}
+	return time.Now().Add(at - now)
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Which flows pass, told while somebody asks. What has been dropped is no flow:
+ * so nobody is told here under an address that is not theirs.
+ */
+#ifndef ALIOTH_FLOW_H
+#define ALIOTH_FLOW_H
+
+#include "deliver.h"
+#include "describe.h"
+#include "share.h"
+
+/* One event per flow in this time. */
+#define FLOW_EVENT_INTERVAL_NS 10000000000ULL
+
+/* An interface is told of with 20 events a second, and up to 100 at once. */
+#define FLOW_SHARE_INTERVAL_NS 50000000ULL
+#define FLOW_SHARE_BURST_NS (100 * FLOW_SHARE_INTERVAL_NS)
+
+/* describe_way adds between which nodes a packet goes into the tunnel. */
+static __always_inline void describe_way(struct flow_notes *notes, const struct packet *pkt)
+{
+	struct address *to;
+
+	notes->to.vni = pkt->vni;
+	notes->to.ip = pkt->dst;
+	to = bpf_map_lookup_elem(&alioth_addresses, &notes->to);
+	if (!to)
+		return;
+	notes->event.outer_dst = to->node;
+	if (is_mapped(&to->node))
+		addr_from_config(&notes->event.outer_src, &alioth_config.tunnel_source[FAMILY_V4]);
+	else
+		addr_from_config(&notes->event.outer_src, &alioth_config.tunnel_source[FAMILY_V6]);
+}
+
+/* note_flow fills what tells one flow from others. */
+static __always_inline void note_flow(struct __sk_buff *skb, struct flow *flow, const struct packet *pkt,
+				      enum reason reason)
+{
+	if (pkt->translated)
+		flow->came = pkt->came;
+	else
+		describe_ends(skb, &flow->came, pkt);
+	flow->vni = pkt->vni;
+	flow->ifindex = skb->ifindex;
+	flow->reason = reason;
+	flow->direction = pkt->direction;
+	flow->proto = pkt->proto;
+}
+
+/* report_flow tells of a packet, if its flow has not been told of lately. It must
+ * not be called by a program within itself: there is one set of notes per CPU.
+ */
+static __noinline int report_flow(struct __sk_buff *skb, const struct packet *pkt, enum reason reason,
+				  const struct addr *node)
+{
+	__u64 now = bpf_ktime_get_ns(), *last;
+	struct flow_notes *notes;
+	__u32 zero = 0;
+
+	/* Who has asked is gone. */
+	if (now > alioth_flows_until) {
+		alioth_flows_until = 0;
+		return 0;
+	}
+	notes = bpf_map_lookup_elem(&alioth_flow_notes, &zero);
+	if (!notes || !pkt)
+		return 0;
+	note_flow(skb, &notes->flow, pkt, reason);
+	last = bpf_map_lookup_elem(&alioth_flow_gate, &notes->flow);
+	if (last && now - *last < FLOW_EVENT_INTERVAL_NS)
+		return 0;
+	notes->share.ifindex = skb->ifindex;
+	notes->share.vni = pkt->vni;
+	if (!take_share(&alioth_flow_share, &notes->share, now, FLOW_SHARE_INTERVAL_NS, FLOW_SHARE_BURST_NS))
+		return 0;
+	describe_packet(skb, pkt, &notes->event, reason, node);
+	if (reason == FORWARDED_REMOTE)
+		describe_way(notes, pkt);
+	if (!bpf_ringbuf_output(&alioth_flows, &notes->event, sizeof(notes->event), 0))
+		bpf_map_update_elem(&alioth_flow_gate, &notes->flow, &now, BPF_ANY);
+	return 0;
+}
+
+/* tell_flow is all that a packet pays for while nobody asks. The second part of a
+ * tunnel packet, and the first, had been told of before it was fragmented.
+ */
+static __always_inline void tell_flow(struct __sk_buff *skb, const struct packet *pkt, enum reason reason,
+				      const struct addr *node)
+{
+	if (alioth_flows_until && pkt->direction != DIRECTION_TO_TUNNEL)
+		report_flow(skb, pkt, reason, node);
+}
+
+#endif
