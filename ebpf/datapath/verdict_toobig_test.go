@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -130,6 +131,49 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 		if end.GSOSegs != 0 {
 			t.Errorf("the error is to be cut into %d segments", end.GSOSegs)
 		}
+	}
+}
+
+// What is longer than the way carried asks the routes anew, and so tells of a way
+// that has become narrower, for all that comes after it.
+func TestAWayThatBecameNarrowerIsForgotten(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	short, fits := long("10.0.1.20", 1300, func(f *frame) { f.Whole = false }), long("10.0.1.20", 1250, unchanged)
+	pushed := func(in []byte) bool {
+		_, out, _ := run(t, w.objects.AliothFromPod, w.podA, in)
+		return len(out) == len(in)+50
+	}
+	// As if it had been asked a moment ago, however long this takes.
+	believe := func() {
+		var node uint32
+		var way aliothKnownWay
+		rows := w.objects.AliothWays.Iterate()
+		if !rows.Next(&node, &way) {
+			t.Fatal("no way is remembered")
+		}
+		way.Until = math.MaxUint64
+		must(t, w.objects.AliothWays.Put(node, way))
+	}
+	if !pushed(short) {
+		t.Fatal("the packet does not fit the way before")
+	}
+	believe()
+	setMTU(t, w.cfg.UnderlayIfindex, 1300)
+	if !pushed(short) {
+		t.Error("the way is not remembered at all")
+	}
+	if pushed(long("10.0.1.20", 1500, unchanged)) {
+		t.Error("a packet goes on that fits no way")
+	}
+	if pushed(short) {
+		t.Error("a packet goes where it does not fit any more")
+	}
+	if !pushed(fits) {
+		t.Error("what fits the narrower way does not go there")
+	}
+	believe()
+	if pushed(short) || !pushed(fits) {
+		t.Error("the narrower way is not remembered")
 	}
 }
 

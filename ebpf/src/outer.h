@@ -116,6 +116,15 @@ static __always_inline void note_way(__be32 node, const struct bpf_fib_lookup *r
 	bpf_map_update_elem(&alioth_ways, &node, &known, BPF_ANY);
 }
 
+/* forget_way ends what note_way has kept, if the way has become narrower since. */
+static __always_inline void forget_way(__be32 node, __u32 mtu)
+{
+	struct known_way *known = bpf_map_lookup_elem(&alioth_ways, &node);
+
+	if (known && known->mtu > mtu)
+		known->until = 0;
+}
+
 /* ask_routes asks the host's routes for the way of an outer packet of len bytes. */
 static __always_inline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
 				       struct way *way)
@@ -138,8 +147,11 @@ static __always_inline void ask_routes(struct __sk_buff *skb, const struct addr 
 	if (!route.ifindex)
 		return;
 	found = bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH);
-	if (found == BPF_FIB_LKUP_RET_FRAG_NEEDED)
+	if (found == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
 		way->limit = route.mtu_result - INNER_OFFSET - outer_header(family);
+		if (family == FAMILY_V4)
+			forget_way(addr_v4(node), route.mtu_result);
+	}
 	if (found != BPF_FIB_LKUP_RET_SUCCESS || family != FAMILY_V4 || route.family != AF_INET)
 		return;
 	way->device = route.ifindex;
