@@ -37,7 +37,8 @@ type kernel struct {
 	over6   int
 	indexes netdev.Indexes
 	filter  netfilter.State
-	// pods is how many pods the node takes; 0: it has not said.
+	// pods is how many pods the node takes, 0: it has not said. Programs, packet
+	// filter and metrics have it from here.
 	pods atomic.Uint32
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []repair
@@ -151,6 +152,7 @@ func (k *kernel) open(cfg datapath.Config) error {
 // the programs last. What failed for single devices comes apart from what
 // concerns the node as a whole.
 func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
+	want.Filter.Pods = k.pods.Load()
 	if known := reflect.DeepEqual(want.Filter, k.filter); thorough || !known {
 		began := time.Now()
 		replaced, err := netfilter.Apply(want.Filter)

@@ -114,9 +114,6 @@ func (b *nodeBuilder) filter() netfilter.State {
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
 	}
-	if self := store.GetNode(b.tx, b.in.Node); self != nil {
-		s.Pods = self.Pods
-	}
 	for _, shadow := range b.in.Shadows {
 		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))
 	}
