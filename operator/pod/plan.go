@@ -42,7 +42,7 @@ const (
 	// more, or not alone.
 	restore
 	// retell it its addresses: a sandbox of it lives with others than it was
-	// told.
+	// told, or it was told none.
 	retell
 )
 
@@ -61,20 +61,57 @@ func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
 		return recheck(tx, pod, list)
 	}
 	nic, err := annotations.ParseNIC(pod.NIC)
+	if row := asserted(store.AddressesByHolder(tx, pod.UID)); row != nil {
+		return adopt(tx, pod, row, nic.Name, defaultVPC)
+	}
 	if err != nil {
 		return refused(v1alpha1.NICInvalidReason, fmt.Sprintf("annotation %s: %v", arktosv1.NICAnnotation, err))
 	}
-	member := tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
-	target, refusal := tenancy.Resolve(tx, member, defaultVPC)
+	target, refusal := tenancy.Resolve(tx, memberOf(pod), defaultVPC)
 	if refusal != nil {
 		return refused(refusal.Reason, refusal.Message)
 	}
 	w := wish{request: requestOf(pod, target.VPC.Name), network: target.NetworkKey()}
 	w.request.Subnet, w.request.IPs = nic.Subnet, nic.IPs
-	if nic.Name != v1alpha1.PodAttachment {
-		w.altName = nic.Name
-	}
+	w.altName = altName(nic.Name)
 	return decision{verb: assign, wish: w}
+}
+
+// adopt tells a pod what it lives with although it was told nothing: its API
+// object was restored from a backup, or its addresses lost. Its VPC stays until
+// it goes, whatever its Network says by now, as with every running pod.
+func adopt(tx store.ReadTx, pod *store.Pod, row *store.Address, name, defaultVPC string) decision {
+	target, _ := tenancy.Resolve(tx, memberOf(pod), defaultVPC)
+	w := wish{request: requestOf(pod, row.VPC), network: target.NetworkKey(), altName: altName(name)}
+	w.request.Attachment = row.Attachment
+	return inUse(w, row)
+}
+
+// inUse asks for the addresses of a sandbox, one of which is the row.
+func inUse(w wish, row *store.Address) decision {
+	w.request.VPC, w.request.Subnet, w.request.IPs, w.prefer = row.VPC, row.Subnet, row.Set, row.Set
+	return decision{verb: retell, wish: w}
+}
+
+// asserted returns one of the addresses that a daemon has a sandbox with, nil
+// where there is none.
+func asserted(rows []*store.Address) *store.Address {
+	if i := slices.IndexFunc(rows, func(row *store.Address) bool { return row.Asserted }); i >= 0 {
+		return rows[i]
+	}
+	return nil
+}
+
+func memberOf(pod *store.Pod) tenancy.Member {
+	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
+}
+
+// altName is the further name of an interface, "" where it asks for none.
+func altName(name string) string {
+	if name == v1alpha1.PodAttachment {
+		return ""
+	}
+	return name
 }
 
 func refused(reason, message string) decision {
@@ -102,9 +139,8 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 		w := wish{request: requestOf(pod, attachment.VPC), prefer: ips, network: attachment.Network, altName: attachment.AltName}
 		w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
 		others := untold(tx, pod, attachment)
-		if i := slices.IndexFunc(others, func(row *store.Address) bool { return row.Asserted }); i >= 0 {
-			w.request.VPC, w.request.Subnet, w.request.IPs, w.prefer = others[i].VPC, others[i].Subnet, others[i].Set, others[i].Set
-			return decision{verb: retell, wish: w}
+		if row := asserted(others); row != nil {
+			return inUse(w, row)
 		}
 		if missing || len(others) > 0 {
 			return decision{verb: restore, wish: w}

@@ -153,6 +153,32 @@ func TestLostAddressesAreClaimedAgainAsTheyWere(t *testing.T) {
 	}
 }
 
+func TestAPodThatRunsKeepsItsVPCAlthoughItWasToldNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name, label, nic, wantNet, altName string
+	}{
+		{name: "its Network has another VPC by now", label: "moved", wantNet: "a/moved"},
+		{name: "its Network is gone", label: "gone"},
+		{name: "its Network is the same", label: "n", nic: `{"name": "net0"}`, wantNet: "a/n", altName: "net0"},
+		{name: "what it asks for can't be read any more", label: "n", nic: `{`, wantNet: "a/n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := operatortest.Pod("blue", "a", "p", tc.label, tc.nic)
+			row := operatortest.Address("v", "s1", "10.0.1.9", pod)
+			row.Asserted = true
+			rows := append(world(), operatortest.Network("blue", "a", "moved", "default", 0), pod, row)
+			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+				d := decide(tx, pod, "default")
+				r := d.wish.request
+				if d.verb != retell || r.VPC != "v" || r.Subnet != "s1" || r.Attachment != row.Attachment ||
+					!slices.Equal(r.IPs, row.Set) || d.wish.network != tc.wantNet || d.wish.altName != tc.altName {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
 func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
 	subnet := operatortest.Subnet("s1", "v", "net1", 0, "fd00:0:0:1::/64", "10.0.1.0/24")
 	pod := operatortest.Pod("blue", "a", "p", "n", "")
