@@ -162,9 +162,11 @@ func (h hops) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (n
 			VNI: a.vni, From: h.kernel.tunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
 		}}
 	case datapath.Replied:
-		hop.Does = "answered in place by the gateway"
+		hop.Does = "answered in place"
 	case datapath.RepliedTooBig:
 		hop.Dropped, hop.Does = true, "too big for the way: the sender is told by ICMP to send smaller packets"
+	case datapath.RepliedRefused:
+		hop.Dropped, hop.Does = true, "the service has no ready backend: the sender is refused at once"
 	case datapath.ToStack:
 		return h.throughDoor(hop, a, q), nil
 	default:

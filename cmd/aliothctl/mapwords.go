@@ -119,7 +119,7 @@ func (w words) writeNodes(out io.Writer) {
 }
 
 func (w words) writeServices(out io.Writer) {
-	fmt.Fprintf(out, "\nServices that every VPC reaches\nSERVICE\tBACKENDS\n")
+	fmt.Fprintf(out, "\nServices\nIN\tSERVICE\tBACKENDS\tKEEPS CLIENTS FOR\n")
 	for _, service := range w.Services {
 		var backends []string
 		for _, backend := range service.Backends {
@@ -128,7 +128,15 @@ func (w words) writeServices(out io.Writer) {
 		if len(backends) == 0 {
 			backends = []string{"none is ready"}
 		}
-		fmt.Fprintf(out, "%s %s\t%s\n", nodestatus.Protocol(service.Proto), netip.AddrPortFrom(service.VIP, service.Port), strings.Join(backends, ","))
+		where, affinity := "every VPC", "-"
+		if service.VNI != 0 {
+			where = w.vpc(service.VNI)
+		}
+		if service.Affinity > 0 {
+			affinity = service.Affinity.String()
+		}
+		fmt.Fprintf(out, "%s\t%s %s\t%s\t%s\n", where, nodestatus.Protocol(service.Proto), netip.AddrPortFrom(service.VIP, service.Port),
+			strings.Join(backends, ","), affinity)
 	}
 }
 

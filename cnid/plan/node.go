@@ -126,13 +126,19 @@ func (b *nodeBuilder) filter() netfilter.State {
 // sort brings every list into the order of its keys, each key once.
 func (b *nodeBuilder) sort() {
 	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
-	slices.SortFunc(b.part.Services, compareServices)
-	b.part.Services = slices.CompactFunc(b.part.Services, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
+	b.part.Services = sortServices(b.part.Services)
 	slices.SortFunc(b.part.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int {
 		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
 	})
 	slices.SortFunc(b.part.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
+}
+
+// sortServices orders services by their keys. Two of one key can't be, but while one
+// takes the address of another that is gone.
+func sortServices(list []datapath.Service) []datapath.Service {
+	slices.SortStableFunc(list, compareServices)
+	return slices.CompactFunc(list, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
 }
 
 func compareServices(a, b datapath.Service) int {

@@ -105,7 +105,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		return s
 	}
 	for _, c := range changes {
-		if s.row(c.Old, in) || s.row(c.New, in) {
+		if s.row(tx, c.Old, in) || s.row(tx, c.New, in) {
 			s.everything(p, in)
 			return s
 		}
@@ -137,7 +137,7 @@ func (s *stale) everything(p *Planner, in Input) {
 
 // row marks what a row is a part of; all says that this is everything. It is the
 // one place that knows of which rows which plan is made.
-func (s *stale) row(row any, in Input) (all bool) {
+func (s *stale) row(tx store.ReadTx, row any, in Input) (all bool) {
 	switch row := row.(type) {
 	case nil:
 	case *store.VPC:
@@ -147,15 +147,42 @@ func (s *stale) row(row any, in Input) (all bool) {
 		s.vpcs[row.VPC] = true
 	case *store.Address:
 		s.vpcs[row.VPC] = true
-	case *store.Pod, *store.Service, *store.SharedService:
+	case *store.Pod:
 		s.node = true
+	case *store.Service:
+		s.node = true
+		s.members(tx, row.Namespace, in)
+	case *store.SharedService:
+		s.node = true
+		s.members(tx, row.ServiceNamespace, in)
 	case *store.EndpointSlice: // perhaps the API server's, which are reserved
 		s.vpcs[in.DefaultVPC], s.node = true, true
+		s.members(tx, row.Namespace, in)
+	case *store.Namespace:
+		s.tenant(tx, row.Tenant, in)
+	case *store.Network:
+		s.vpcs[row.VPC] = true
+		s.tenant(tx, row.Tenant, in)
 	case *store.RollCall:
 	default: // a Node, to which any address may lead
 		return true
 	}
 	return false
+}
+
+// members marks the VPCs to which what is in a namespace may belong.
+func (s *stale) members(tx store.ReadTx, namespace string, in Input) {
+	if ns := store.GetNamespace(tx, namespace); ns != nil { // otherwise to none
+		s.tenant(tx, ns.Tenant, in)
+	}
+}
+
+// tenant marks the VPCs to which what a tenant has may belong.
+func (s *stale) tenant(tx store.ReadTx, tenant string, in Input) {
+	s.vpcs[in.DefaultVPC] = true
+	for _, net := range store.NetworksByTenant(tx, tenant) {
+		s.vpcs[net.VPC] = true
+	}
 }
 
 // attached are the records to be programmed, unless they are lost, by VPC and the

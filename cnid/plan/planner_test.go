@@ -141,7 +141,9 @@ var vnis = map[string][2]uint32{"default": {1, 1}, "blue": {20, 30}, "red": {30,
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(9) {
+	switch r.IntN(12) {
+	case 9, 10:
+		return r.changeNetwork(tx, remove)
 	case 0:
 		return r.changeVPC(tx, remove)
 	case 1:
@@ -185,6 +187,7 @@ func (r *randomWorld) changeVPC(tx store.Tx, remove bool) error {
 	row := &store.VPC{
 		Meta: store.Meta{UID: name}, Name: name, VNI: vnis[name][r.IntN(2)], Ready: true,
 		Prefixes: prefixes(r.of("10.10.0.0/16", "10.244.0.0/16", "192.0.2.0/24")), EgressMasquerade: r.IntN(2) == 0,
+		AllowedTenants: [][]string{nil, {"t1"}, {"t1", "t2"}, {"*"}}[r.IntN(4)],
 	}
 	if r.IntN(2) == 0 {
 		row.EgressAllow = prefixes(r.of("203.0.113.0/24", "10.10.1.3/32"))
@@ -210,10 +213,32 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 	})
 }
 
+// changeNetwork changes a Network or a namespace.
+func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
+	namespace, name := r.of("default", "kube-system", "shop"), r.of("default", "shop")
+	if r.IntN(3) == 0 {
+		if remove {
+			store.DeleteNamespace(tx, namespace, namespace)
+			return nil
+		}
+		return store.PutNamespace(tx, &store.Namespace{Meta: store.Meta{UID: namespace}, Name: namespace, Tenant: r.of("t1", "t2")})
+	}
+	if remove {
+		store.DeleteNetwork(tx, namespace, name, namespace+name)
+		return nil
+	}
+	return store.PutNetwork(tx, &store.Network{
+		Meta: r.meta(namespace + name), Namespace: namespace, Name: name, Tenant: r.of("t1", "t2"), Type: r.of("vpc", "vpc", "flat"), VPC: r.vpcName(),
+	})
+}
+
 func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 	namespace, name := "default", "kubernetes"
-	if r.IntN(2) == 0 {
+	switch r.IntN(3) {
+	case 0:
 		namespace, name = "kube-system", r.of("kube-dns", "other")
+	case 1:
+		namespace, name = "shop", r.of("kube-dns", "other")
 	}
 	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443}}
 	switch r.IntN(3) {
@@ -222,7 +247,10 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 			store.DeleteService(tx, namespace, name, name)
 			return nil
 		}
-		return service(namespace, name, []string{r.of("10.96.0.1", "10.96.0.2")}, ports...)(tx)
+		return store.PutService(tx, &store.Service{
+			Meta: r.meta(name), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
+			ClusterIPs: ips(r.of("10.96.0.1", "10.96.0.2")), NodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour,
+		})
 	case 1:
 		if remove {
 			store.DeleteSharedService(tx, name, name)

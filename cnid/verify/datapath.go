@@ -111,7 +111,7 @@ func rowsOf(s datapath.State) map[string]string {
 		// A copy that is not nil, so that none at all has one text.
 		backends := append([]datapath.Backend{}, service.Backends...)
 		slices.SortFunc(backends, func(a, b datapath.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-		put(backends, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
+		put([]any{backends, service.Affinity}, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
 	}
 	for _, n := range s.Namespaces {
 		n.Memberships = slices.Clone(n.Memberships)

@@ -42,6 +42,20 @@ const (
 	aliothAddressKindADDRESS_KIND_LEN aliothAddressKind = 4
 )
 
+type aliothAffinity struct {
+	_          structs.HostLayout
+	LastOpened uint64
+	Backend    aliothBackend
+	Pad        uint32
+}
+
+type aliothAffinityKey struct {
+	_       structs.HostLayout
+	Service aliothServiceKey
+	Vni     uint32
+	Client  aliothAddr
+}
+
 type aliothBackend struct {
 	_    structs.HostLayout
 	Ip   aliothAddr
@@ -53,6 +67,12 @@ type aliothBackendKey struct {
 	_       structs.HostLayout
 	Service uint32
 	Slot    uint32
+}
+
+type aliothChoice struct {
+	_        structs.HostLayout
+	Entries  uint32
+	Affinity uint32
 }
 
 type aliothClosed struct {
@@ -236,7 +256,8 @@ type aliothInterface struct {
 type aliothInterfaceFlag uint32
 
 const (
-	aliothInterfaceFlagINTERFACE_NODE aliothInterfaceFlag = 1
+	aliothInterfaceFlagINTERFACE_NODE     aliothInterfaceFlag = 1
+	aliothInterfaceFlagINTERFACE_SERVICES aliothInterfaceFlag = 2
 )
 
 type aliothKnownWay struct {
@@ -246,6 +267,17 @@ type aliothKnownWay struct {
 	Mtu    uint32
 	Next   uint32
 	Pad    uint32
+}
+
+type aliothMaglev struct {
+	_    structs.HostLayout
+	Slot [128]uint16
+}
+
+type aliothMaglevKey struct {
+	_       structs.HostLayout
+	Service uint32
+	Part    uint32
 }
 
 type aliothMark uint32
@@ -306,64 +338,65 @@ const (
 	aliothReasonFORWARDED_REMOTE         aliothReason = 2
 	aliothReasonREPLIED                  aliothReason = 3
 	aliothReasonREPLIED_TOO_BIG          aliothReason = 4
-	aliothReasonTO_STACK                 aliothReason = 5
-	aliothReasonFROM_STACK               aliothReason = 6
-	aliothReasonPROBE_REWRITTEN          aliothReason = 7
-	aliothReasonHOOK_REWRITTEN           aliothReason = 8
-	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 9
-	aliothReasonDROP_VLAN                aliothReason = 10
-	aliothReasonDROP_ETHERTYPE           aliothReason = 11
-	aliothReasonDROP_BAD_HEADER          aliothReason = 12
-	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 13
-	aliothReasonDROP_SPOOFED_MAC         aliothReason = 14
-	aliothReasonDROP_SPOOFED_IP          aliothReason = 15
-	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 16
-	aliothReasonDROP_ARP_OWN             aliothReason = 17
-	aliothReasonDROP_ARP_OTHER           aliothReason = 18
-	aliothReasonDROP_ND_OWN              aliothReason = 19
-	aliothReasonDROP_ND_OTHER            aliothReason = 20
-	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 21
-	aliothReasonDROP_MLD                 aliothReason = 22
-	aliothReasonDROP_MULTICAST           aliothReason = 23
-	aliothReasonDROP_BROADCAST           aliothReason = 24
-	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 25
-	aliothReasonDROP_NO_ENDPOINT         aliothReason = 26
-	aliothReasonDROP_NO_SUBNET           aliothReason = 27
-	aliothReasonDROP_NO_INTERFACE        aliothReason = 28
-	aliothReasonDROP_VNI_MISMATCH        aliothReason = 29
-	aliothReasonDROP_NOT_HERE            aliothReason = 30
-	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 31
-	aliothReasonDROP_TOO_BIG             aliothReason = 32
-	aliothReasonDROP_NO_SHADOW           aliothReason = 33
-	aliothReasonDROP_NOT_SHADOW          aliothReason = 34
-	aliothReasonDROP_DOOR_CLOSED         aliothReason = 35
-	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 36
-	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 37
-	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 38
-	aliothReasonDROP_SERVICE_PORT        aliothReason = 39
-	aliothReasonDROP_SERVICE_ICMP        aliothReason = 40
-	aliothReasonDROP_NO_BACKEND          aliothReason = 41
-	aliothReasonDROP_NO_CONNECTION       aliothReason = 42
-	aliothReasonDROP_CONN_LIMIT          aliothReason = 43
-	aliothReasonDROP_CONN_FULL           aliothReason = 44
-	aliothReasonDROP_CONN_CONFLICT       aliothReason = 45
-	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 46
-	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 47
-	aliothReasonDROP_EGRESS_NODE         aliothReason = 48
-	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 49
-	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 50
-	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 51
-	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 52
-	aliothReasonDROP_EGRESS_DENIED       aliothReason = 53
-	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 54
-	aliothReasonDROP_EGRESS_METADATA     aliothReason = 55
-	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 56
-	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 57
-	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 58
-	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 59
-	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 60
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 61
-	aliothReasonREASON_LEN               aliothReason = 62
+	aliothReasonREPLIED_REFUSED          aliothReason = 5
+	aliothReasonTO_STACK                 aliothReason = 6
+	aliothReasonFROM_STACK               aliothReason = 7
+	aliothReasonPROBE_REWRITTEN          aliothReason = 8
+	aliothReasonHOOK_REWRITTEN           aliothReason = 9
+	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 10
+	aliothReasonDROP_VLAN                aliothReason = 11
+	aliothReasonDROP_ETHERTYPE           aliothReason = 12
+	aliothReasonDROP_BAD_HEADER          aliothReason = 13
+	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 14
+	aliothReasonDROP_SPOOFED_MAC         aliothReason = 15
+	aliothReasonDROP_SPOOFED_IP          aliothReason = 16
+	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 17
+	aliothReasonDROP_ARP_OWN             aliothReason = 18
+	aliothReasonDROP_ARP_OTHER           aliothReason = 19
+	aliothReasonDROP_ND_OWN              aliothReason = 20
+	aliothReasonDROP_ND_OTHER            aliothReason = 21
+	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 22
+	aliothReasonDROP_MLD                 aliothReason = 23
+	aliothReasonDROP_MULTICAST           aliothReason = 24
+	aliothReasonDROP_BROADCAST           aliothReason = 25
+	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 26
+	aliothReasonDROP_NO_ENDPOINT         aliothReason = 27
+	aliothReasonDROP_NO_SUBNET           aliothReason = 28
+	aliothReasonDROP_NO_INTERFACE        aliothReason = 29
+	aliothReasonDROP_VNI_MISMATCH        aliothReason = 30
+	aliothReasonDROP_NOT_HERE            aliothReason = 31
+	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 32
+	aliothReasonDROP_TOO_BIG             aliothReason = 33
+	aliothReasonDROP_NO_SHADOW           aliothReason = 34
+	aliothReasonDROP_NOT_SHADOW          aliothReason = 35
+	aliothReasonDROP_DOOR_CLOSED         aliothReason = 36
+	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 37
+	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 38
+	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 39
+	aliothReasonDROP_SERVICE_PORT        aliothReason = 40
+	aliothReasonDROP_SERVICE_ICMP        aliothReason = 41
+	aliothReasonDROP_NO_BACKEND          aliothReason = 42
+	aliothReasonDROP_NO_CONNECTION       aliothReason = 43
+	aliothReasonDROP_CONN_LIMIT          aliothReason = 44
+	aliothReasonDROP_CONN_FULL           aliothReason = 45
+	aliothReasonDROP_CONN_CONFLICT       aliothReason = 46
+	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 47
+	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 48
+	aliothReasonDROP_EGRESS_NODE         aliothReason = 49
+	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 50
+	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 51
+	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 52
+	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 53
+	aliothReasonDROP_EGRESS_DENIED       aliothReason = 54
+	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 55
+	aliothReasonDROP_EGRESS_METADATA     aliothReason = 56
+	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 57
+	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 58
+	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 59
+	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 60
+	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 61
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 62
+	aliothReasonREASON_LEN               aliothReason = 63
 )
 
 type aliothService struct {
@@ -409,12 +442,37 @@ const (
 	aliothVpcFlagVPC_DEFAULT aliothVpcFlag = 2
 )
 
+type aliothWork struct {
+	_        structs.HostLayout
+	Forward  aliothConnKey
+	Reverse  aliothConnKey
+	Value    aliothConn
+	Client   aliothAffinityKey
+	_        [4]byte
+	Affinity aliothAffinity
+	Backend  aliothBackend
+	Quote    struct {
+		_     structs.HostLayout
+		Src   aliothAddr
+		Dst   aliothAddr
+		L3    uint32
+		L4    uint32
+		Sport uint16
+		Dport uint16
+		Proto uint8
+		_     [3]byte
+	}
+	_ [4]byte
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	aliothMapAliothAddresses     = "alioth_addresses"
+	aliothMapAliothAffinities    = "alioth_affinities"
 	aliothMapAliothBackends      = "alioth_backends"
+	aliothMapAliothChoices       = "alioth_choices"
 	aliothMapAliothClosed        = "alioth_closed"
 	aliothMapAliothConnEnded     = "alioth_conn_ended"
 	aliothMapAliothConnOpened    = "alioth_conn_opened"
@@ -431,6 +489,7 @@ const (
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
 	aliothMapAliothLayout        = "alioth_layout"
+	aliothMapAliothMaglev        = "alioth_maglev"
 	aliothMapAliothNetns         = "alioth_netns"
 	aliothMapAliothNodes         = "alioth_nodes"
 	aliothMapAliothServices      = "alioth_services"
@@ -439,6 +498,7 @@ const (
 	aliothMapAliothVpcRanges     = "alioth_vpc_ranges"
 	aliothMapAliothVpcs          = "alioth_vpcs"
 	aliothMapAliothWays          = "alioth_ways"
+	aliothMapWork                = "work"
 	aliothProgAliothConnect4     = "alioth_connect4"
 	aliothProgAliothConnect6     = "alioth_connect6"
 	aliothProgAliothFragment     = "alioth_fragment"
@@ -506,7 +566,9 @@ type aliothProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type aliothMapSpecs struct {
 	AliothAddresses    *ebpf.MapSpec `ebpf:"alioth_addresses"`
+	AliothAffinities   *ebpf.MapSpec `ebpf:"alioth_affinities"`
 	AliothBackends     *ebpf.MapSpec `ebpf:"alioth_backends"`
+	AliothChoices      *ebpf.MapSpec `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.MapSpec `ebpf:"alioth_closed"`
 	AliothConnEnded    *ebpf.MapSpec `ebpf:"alioth_conn_ended"`
 	AliothConnOpened   *ebpf.MapSpec `ebpf:"alioth_conn_opened"`
@@ -523,6 +585,7 @@ type aliothMapSpecs struct {
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
+	AliothMaglev       *ebpf.MapSpec `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
@@ -531,6 +594,7 @@ type aliothMapSpecs struct {
 	AliothVpcRanges    *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.MapSpec `ebpf:"alioth_vpcs"`
 	AliothWays         *ebpf.MapSpec `ebpf:"alioth_ways"`
+	Work               *ebpf.MapSpec `ebpf:"work"`
 }
 
 // aliothVariableSpecs contains global variables before they are loaded into the kernel.
@@ -562,7 +626,9 @@ func (o *aliothObjects) Close() error {
 // It can be passed to loadAliothObjects or ebpf.CollectionSpec.LoadAndAssign.
 type aliothMaps struct {
 	AliothAddresses    *ebpf.Map `ebpf:"alioth_addresses"`
+	AliothAffinities   *ebpf.Map `ebpf:"alioth_affinities"`
 	AliothBackends     *ebpf.Map `ebpf:"alioth_backends"`
+	AliothChoices      *ebpf.Map `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.Map `ebpf:"alioth_closed"`
 	AliothConnEnded    *ebpf.Map `ebpf:"alioth_conn_ended"`
 	AliothConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
@@ -579,6 +645,7 @@ type aliothMaps struct {
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
+	AliothMaglev       *ebpf.Map `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
@@ -587,12 +654,15 @@ type aliothMaps struct {
 	AliothVpcRanges    *ebpf.Map `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.Map `ebpf:"alioth_vpcs"`
 	AliothWays         *ebpf.Map `ebpf:"alioth_ways"`
+	Work               *ebpf.Map `ebpf:"work"`
 }
 
 func (m *aliothMaps) Close() error {
 	return _AliothClose(
 		m.AliothAddresses,
+		m.AliothAffinities,
 		m.AliothBackends,
+		m.AliothChoices,
 		m.AliothClosed,
 		m.AliothConnEnded,
 		m.AliothConnOpened,
@@ -609,6 +679,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothIcmpGate,
 		m.AliothInterfaces,
 		m.AliothLayout,
+		m.AliothMaglev,
 		m.AliothNetns,
 		m.AliothNodes,
 		m.AliothServices,
@@ -617,6 +688,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothVpcRanges,
 		m.AliothVpcs,
 		m.AliothWays,
+		m.Work,
 	)
 }
 

@@ -75,7 +75,7 @@ type Config struct {
 	// NetnsCookie is the cookie of the node's network namespace. Default: that
 	// of the namespace in which Open is called.
 	NetnsCookie uint64
-	// ConnectionsPerInterface bounds the flows to shared services that one
+	// ConnectionsPerInterface bounds the flows to services that one
 	// interface may hold. Default DefaultConnectionsPerInterface.
 	ConnectionsPerInterface uint32
 	// Connections is the size of the node's table of flows to shared

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long a flow to a shared service is remembered without a packet. The
+// How long a flow to a service is remembered without a packet. The
 // programs note packets with a resolution of one second.
 const (
 	idleEstablished = 2*time.Hour + 4*time.Minute // TCP, RFC 5382 REQ-5
 	idleOpening     = time.Minute                 // TCP that nobody answered
-	idleClosing     = 30 * time.Second            // TCP closed from both sides, or reset
+	idleClosing     = 10 * time.Second            // TCP closed from both sides, or reset
 	idleDatagram    = 30 * time.Second            // UDP
 	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
 )
@@ -111,7 +111,7 @@ func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 	return flows
 }
 
-// SweepConnections forgets the flows to shared services that have ended or
+// SweepConnections forgets the flows to services that have ended or
 // have been silent for too long at now (of MonotonicNow), and sets straight
 // how many flows each interface holds. It returns the number of flows
 // forgotten. Call it every few seconds.
@@ -186,9 +186,13 @@ func (d *Datapath) pruneFlows(want *tables) error {
 
 // serves tells whether a flow still has somebody at its other end.
 func (t *tables) serves(f *flow) bool {
-	service, ok := t.services[aliothServiceKey{
-		Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto,
-	}]
+	// A VPC's own service comes first, as in the programs.
+	key := aliothServiceKey{Vni: f.forward.Vni, Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
+	service, ok := t.services[key]
+	if !ok {
+		key.Vni = 0
+		service, ok = t.services[key]
+	}
 	if !ok {
 		return false
 	}

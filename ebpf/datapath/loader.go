@@ -28,6 +28,9 @@ const layoutMap = "alioth_layout"
 // connectionsMap is the table whose size is configurable.
 const connectionsMap = "alioth_connections"
 
+// affinitiesMap remembers which backends clients stay with.
+const affinitiesMap = "alioth_affinities"
+
 // fragmentsMap has the first fragments that later ones follow.
 const fragmentsMap = "alioth_fragments"
 
@@ -209,7 +212,9 @@ func pinOver(m *ebpf.Map, path string) error {
 func byName(o *aliothObjects) map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		"alioth_addresses":   o.AliothAddresses,
+		affinitiesMap:        o.AliothAffinities,
 		"alioth_backends":    o.AliothBackends,
+		"alioth_choices":     o.AliothChoices,
 		"alioth_closed":      o.AliothClosed,
 		"alioth_conn_ended":  o.AliothConnEnded,
 		"alioth_conn_opened": o.AliothConnOpened,
@@ -227,6 +232,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		fragmentsMap:         o.AliothFragments,
 		"alioth_interfaces":  o.AliothInterfaces,
 		layoutMap:            o.AliothLayout,
+		"alioth_maglev":      o.AliothMaglev,
 		"alioth_netns":       o.AliothNetns,
 		"alioth_nodes":       o.AliothNodes,
 		"alioth_services":    o.AliothServices,

@@ -24,6 +24,8 @@ const (
 	tableClosed      table = "closed"
 	tableServices    table = "services"
 	tableBackends    table = "backends"
+	tableChoices     table = "choices"
+	tableMaglev      table = "maglev"
 	tableTargets     table = "targets"
 	tableNamespaces  table = "netns"
 )
@@ -92,8 +94,8 @@ func sortByKey(ops []operation) {
 //   - Restrictions are written before what they restrict: closed prefixes and
 //     the VPC's ranges before a VPC's egress is opened, and they are removed
 //     only after it is closed.
-//   - A service's backends are written under a fresh id before the service
-//     points to it, and the old ones removed after. A service that goes is
+//   - A service's backends, and how to choose among them, are written under a
+//     fresh id before the service points to it, and the old ones removed after. A service that goes is
 //     removed before its backends.
 //   - An interface's row and its share of flows exist before programs are
 //     attached to it, and its programs are attached before its address leads
@@ -112,6 +114,8 @@ func makePlan(have, want *tables) []operation {
 	subnets := diff(tableSubnets, have.subnets, want.subnets)
 	vpcs := diff(tableVPCs, have.vpcs, want.vpcs)
 	backends := diff(tableBackends, have.backends, want.backends)
+	choices := diff(tableChoices, have.choices, want.choices)
+	maglev := diff(tableMaglev, have.maglev, want.maglev)
 	services := diff(tableServices, have.services, want.services)
 	interfaces := diff(tableInterfaces, have.interfaces, want.interfaces)
 	flows := diff(tableFlows, have.flows, want.flows)
@@ -119,7 +123,8 @@ func makePlan(have, want *tables) []operation {
 	return slices.Concat(
 		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes,
 		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts,
-		backends.puts, services.puts, services.deletes, backends.deletes,
+		backends.puts, maglev.puts, choices.puts, services.puts,
+		services.deletes, choices.deletes, maglev.deletes, backends.deletes,
 		interfaces.puts, flows.puts, attachments.puts,
 		addresses.puts, targets.puts, namespaces.puts,
 		flows.deletes, interfaces.deletes,

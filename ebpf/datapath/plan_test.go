@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -75,13 +76,24 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 		{name: "to the same", have: smallState(), want: smallState()},
 		{
 			name: "a service's backends change", have: smallState(),
-			want:  withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
-			steps: []string{"put backends", "put backends", "put services", "delete backends"},
+			want: withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
+			steps: []string{
+				"put backends", "put backends", "put maglev", "put maglev", "put choices", "put services", "delete backends",
+			},
 		},
 		{
 			name: "a service's backends are listed in another order",
 			have: withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
 			want: withBackends(smallState(), Backend{ip("192.0.2.2"), 6443}, Backend{ip("192.0.2.3"), 6443}),
+		},
+		{
+			name: "a service's clients keep their backend from now on", have: smallState(),
+			want: func() State {
+				s := smallState()
+				s.Services[0].Affinity = time.Hour
+				return s
+			}(),
+			steps: []string{"put choices"},
 		},
 		{
 			name: "a service loses all backends", have: smallState(), want: withBackends(smallState()),
@@ -194,7 +206,12 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 			s.Closed = append(s.Closed, ClosedPrefix{5, px("::/0"), ClosedDenied})
 		}, "IPv4-mapped range"},
 		{"a closed prefix of no VPC", func(s *State) { s.Closed[0].VNI = 6 }, "no VPC of this state"},
-		{"a VPC's own service", func(s *State) { s.Services[0].VNI = 5 }, "every VPC shares"},
+		{"a service of no VPC", func(s *State) { s.Services[0].VNI = 6 }, "no VPC of this state"},
+		{"an affinity of parts of a second", func(s *State) { s.Services[0].Affinity = time.Millisecond }, "whole seconds"},
+		{"an affinity of days", func(s *State) { s.Services[0].Affinity = 25 * time.Hour }, "24h0m0s"},
+		{"more backends than there may be", func(s *State) {
+			s.Services[0].Backends = slices.Repeat(s.Services[0].Backends, MaxBackends+1)
+		}, "1001 backends"},
 		{"a service of another protocol", func(s *State) { s.Services[0].Proto = 132 }, "not TCP or UDP"},
 		{"a service without port", func(s *State) { s.Services[0].Port = 0 }, "port is missing"},
 		{"a backend of another family", func(s *State) { s.Services[0].Backends[0].IP = ip("fd00::1") }, "another family"},

@@ -94,6 +94,8 @@ func (r *Reader) tables() (*tables, error) {
 		readMap(r.maps["alioth_closed"], t.closed),
 		readMap(r.maps["alioth_services"], t.services),
 		readMap(r.maps["alioth_backends"], t.backends),
+		readMap(r.maps["alioth_choices"], t.choices),
+		readMap(r.maps["alioth_maglev"], t.maglev),
 		readMap(r.maps["alioth_targets"], t.targets),
 		readMap(r.maps["alioth_netns"], t.namespaces),
 	)

@@ -14,6 +14,7 @@ const (
 	ForwardedRemote = Reason(aliothReasonFORWARDED_REMOTE)
 	Replied         = Reason(aliothReasonREPLIED)
 	RepliedTooBig   = Reason(aliothReasonREPLIED_TOO_BIG)
+	RepliedRefused  = Reason(aliothReasonREPLIED_REFUSED)
 	ToStack         = Reason(aliothReasonTO_STACK)
 	FromStack       = Reason(aliothReasonFROM_STACK)
 )
@@ -27,6 +28,7 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonFORWARDED_REMOTE: "forwarded_remote", // into the tunnel
 	aliothReasonREPLIED:          "replied",          // answered in place: ARP, ND, a gateway's echo
 	aliothReasonREPLIED_TOO_BIG:  "replied_too_big",  // did not fit the way; the sender was told by ICMP
+	aliothReasonREPLIED_REFUSED:  "replied_refused",  // to a service of its VPC that has no backend; the sender was told at once
 	aliothReasonTO_STACK:         "to_stack",         // through the shadow door, to the host's stack
 	aliothReasonFROM_STACK:       "from_stack",       // through the shadow door, to the pod
 	aliothReasonPROBE_REWRITTEN:  "probe_rewritten",  // a connect of the kubelet's, to a shadow
@@ -72,9 +74,9 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_DOOR_FRAGMENT: "door_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
 	aliothReasonDROP_DOOR_OPTIONS:  "door_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
 
-	// Shared services.
+	// Services.
 	aliothReasonDROP_SERVICE_PORT:  "service_port", // no such port at this service's address
-	aliothReasonDROP_SERVICE_ICMP:  "service_icmp",
+	aliothReasonDROP_SERVICE_ICMP:  "service_icmp", // to a shared one, or no echo request
 	aliothReasonDROP_NO_BACKEND:    "no_backend",
 	aliothReasonDROP_NO_CONNECTION: "no_connection", // TCP, but no flow and no opening
 	aliothReasonDROP_CONN_LIMIT:    "conn_limit",    // the interface holds its share of flows

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 )
 
 // State is everything the datapath of one node has to hold. It is
@@ -192,13 +193,19 @@ type Backend struct {
 }
 
 // Service is a virtual address with its backends. VNI 0 means a service that
-// every VPC reaches through the shadow door.
+// every VPC reaches through the shadow door; the backends of any other belong to
+// its VPC.
 type Service struct {
-	VNI      uint32
-	VIP      netip.Addr
-	Port     uint16
-	Proto    uint8 // IPPROTO_TCP (6) or IPPROTO_UDP (17)
+	VNI   uint32
+	VIP   netip.Addr
+	Port  uint16
+	Proto uint8 // IPPROTO_TCP (6) or IPPROTO_UDP (17)
+	// Backends are MaxBackends at most, each once. Without any, a sender in the
+	// service's own VPC is refused at once.
 	Backends []Backend
+	// Affinity is for how long after its last new flow a client's new flows go to
+	// the same backend, in whole seconds; 0: anywhere.
+	Affinity time.Duration
 }
 
 // ProbeTarget is a pod address that the kubelet probes. A TCP connect of the

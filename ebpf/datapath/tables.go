@@ -47,8 +47,12 @@ type tables struct {
 	closed      map[aliothPrefixKey]aliothClosed
 	services    map[aliothServiceKey]aliothService
 	backends    map[aliothBackendKey]aliothBackend
+	choices     map[uint32]aliothChoice
+	maglev      map[aliothMaglevKey]aliothMaglev
 	targets     map[aliothTargetKey]aliothAddr
 	namespaces  map[uint64]aliothNetns
+	// nextID is the id of the next service without one, once there was any.
+	nextID uint32
 }
 
 func newTables() *tables {
@@ -64,6 +68,8 @@ func newTables() *tables {
 		closed:      map[aliothPrefixKey]aliothClosed{},
 		services:    map[aliothServiceKey]aliothService{},
 		backends:    map[aliothBackendKey]aliothBackend{},
+		choices:     map[uint32]aliothChoice{},
+		maglev:      map[aliothMaglevKey]aliothMaglev{},
 		targets:     map[aliothTargetKey]aliothAddr{},
 		namespaces:  map[uint64]aliothNetns{},
 	}
@@ -72,7 +78,7 @@ func newTables() *tables {
 // add adds the rows of a valid part of a State, see Parts.compile.
 func (t *tables) add(s *State, have *tables) {
 	for _, i := range s.Interfaces {
-		t.addInterface(i)
+		t.addInterface(i, len(s.Services) > 0)
 	}
 	for _, a := range s.Addresses {
 		key, row := a.row()
@@ -118,6 +124,8 @@ func (t *tables) only(a, b *tables) *tables {
 		closed:      pick(t.closed, a.closed, b.closed),
 		services:    pick(t.services, a.services, b.services),
 		backends:    pick(t.backends, a.backends, b.backends),
+		choices:     pick(t.choices, a.choices, b.choices),
+		maglev:      pick(t.maglev, a.maglev, b.maglev),
 		targets:     pick(t.targets, a.targets, b.targets),
 		namespaces:  pick(t.namespaces, a.namespaces, b.namespaces),
 	}
@@ -148,6 +156,8 @@ func (t *tables) swap(old, now *tables) {
 	exchange(t.closed, old.closed, now.closed)
 	exchange(t.services, old.services, now.services)
 	exchange(t.backends, old.backends, now.backends)
+	exchange(t.choices, old.choices, now.choices)
+	exchange(t.maglev, old.maglev, now.maglev)
 	exchange(t.targets, old.targets, now.targets)
 	exchange(t.namespaces, old.namespaces, now.namespaces)
 }
@@ -169,8 +179,12 @@ func (a Address) row() (aliothAddressKey, aliothAddress) {
 	}
 }
 
-func (t *tables) addInterface(i Interface) {
+// addInterface adds an interface; served says whether its VPC has services.
+func (t *tables) addInterface(i Interface, served bool) {
 	row := aliothInterface{Vni: i.VNI, Mac: i.MAC}
+	if served {
+		row.Flags |= aliothInterfaceFlagINTERFACE_SERVICES
+	}
 	for _, ip := range i.Addrs {
 		row.Ip[familyIndex(ip.Unmap())] = rawAddr(ip)
 	}
@@ -181,7 +195,7 @@ func (t *tables) addInterface(i Interface) {
 	ifindex := uint32(i.Ifindex)
 	t.attachments[attachment{ifindex, programFromPod}] = none{}
 	if i.Node {
-		row.Flags = aliothInterfaceFlagINTERFACE_NODE
+		row.Flags |= aliothInterfaceFlagINTERFACE_NODE
 	} else {
 		t.attachments[attachment{ifindex, programToPod}] = none{}
 	}
@@ -201,62 +215,6 @@ func (t *tables) addVPC(v VPC) {
 	for _, p := range v.Prefixes {
 		t.ranges[rawPrefix(v.VNI, p)] = 0
 	}
-}
-
-// addServices writes the services and, for each virtual address, the row that
-// marks it as one.
-func (t *tables) addServices(services []Service, have *tables) {
-	next := max(have.nextServiceID(), t.nextServiceID())
-	for _, s := range services {
-		key := aliothServiceKey{Vni: s.VNI, Vip: rawAddr(s.VIP), Port: networkOrder(s.Port), Proto: s.Proto}
-		backends := rawBackends(s.Backends)
-		row, ok := have.services[key]
-		if !ok || !slices.Equal(backends, have.backendsOf(row)) {
-			row = aliothService{Id: next, Backends: uint32(len(backends))}
-			next++
-		}
-		t.services[key] = row
-		t.services[aliothServiceKey{Vni: s.VNI, Vip: key.Vip}] = aliothService{}
-		for slot, b := range backends {
-			t.backends[aliothBackendKey{Service: row.Id, Slot: uint32(slot)}] = b
-		}
-	}
-}
-
-// rawBackends returns the rows of a service in an order that does not depend
-// on the order in which they were listed. The programs search them by it.
-func rawBackends(backends []Backend) []aliothBackend {
-	sorted := slices.SortedFunc(slices.Values(backends), compareBackends)
-	rows := make([]aliothBackend, 0, len(sorted))
-	for _, b := range sorted {
-		rows = append(rows, aliothBackend{Ip: rawAddr(b.IP), Port: networkOrder(b.Port)})
-	}
-	return rows
-}
-
-func compareBackends(a, b Backend) int {
-	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
-}
-
-// nextServiceID returns an id above all in use. Ids run through 2^32 values
-// before they would repeat.
-func (t *tables) nextServiceID() uint32 {
-	next := uint32(1)
-	for _, row := range t.services {
-		next = max(next, row.Id+1)
-	}
-	for key := range t.backends {
-		next = max(next, key.Service+1)
-	}
-	return next
-}
-
-func (t *tables) backendsOf(s aliothService) []aliothBackend {
-	rows := make([]aliothBackend, 0, s.Backends)
-	for slot := range s.Backends {
-		rows = append(rows, t.backends[aliothBackendKey{Service: s.Id, Slot: slot}])
-	}
-	return rows
 }
 
 // state turns rows back into the State that they come from, in one canonical
@@ -337,14 +295,6 @@ func (t *tables) cookedVPC(vni uint32, row aliothVpc) VPC {
 	}
 	slices.SortFunc(v.Prefixes, comparePrefixes)
 	return v
-}
-
-func (t *tables) cookedService(key aliothServiceKey, row aliothService) Service {
-	s := Service{VNI: key.Vni, VIP: cookedAddr(key.Vip), Port: networkOrder(key.Port), Proto: key.Proto}
-	for _, b := range t.backendsOf(row) {
-		s.Backends = append(s.Backends, Backend{IP: cookedAddr(b.Ip), Port: networkOrder(b.Port)})
-	}
-	return s
 }
 
 func comparePrefixes(a, b netip.Prefix) int {

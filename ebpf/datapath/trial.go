@@ -20,7 +20,7 @@ import (
 // its own that says whether somebody asks, and nobody does.
 var written = []string{
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", connectionsMap,
-	"alioth_conn_opened", waysMap, fragmentsMap,
+	"alioth_conn_opened", waysMap, fragmentsMap, affinitiesMap,
 }
 
 // trial is the programs themselves, to be asked what they would do with a
@@ -43,6 +43,7 @@ type trial struct {
 	ICMPGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	Ways         *ebpf.Map `ebpf:"alioth_ways"`
 	Fragments    *ebpf.Map `ebpf:"alioth_fragments"`
+	Affinities   *ebpf.Map `ebpf:"alioth_affinities"`
 }
 
 // Outcome is what a program would do with a packet.
@@ -121,7 +122,7 @@ func (d *Datapath) try(ask func(*trial) (Outcome, error)) (Outcome, error) {
 // forget makes a trial that has been asked before like a new one, but for how
 // much it has counted and reported.
 func (t *trial) forget() error {
-	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate, t.Ways} {
+	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate, t.Ways, t.Affinities} {
 		if err := empty(m); err != nil {
 			return fmt.Errorf("forget what the last trial has left: %w", err)
 		}
@@ -162,6 +163,7 @@ func (d *Datapath) newTrial() (*trial, error) {
 	spec.Maps["alioth_drop_gate"].MaxEntries = 1
 	spec.Maps[connectionsMap].MaxEntries = 2
 	spec.Maps[fragmentsMap].MaxEntries = 1
+	spec.Maps[affinitiesMap].MaxEntries = 1
 	t := &trial{}
 	if err := spec.LoadAndAssign(t, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		return nil, fmt.Errorf("load programs for a trial: %w", err)
@@ -172,7 +174,7 @@ func (d *Datapath) newTrial() (*trial, error) {
 func (t *trial) close() {
 	for _, held := range []io.Closer{
 		t.FromPod, t.FromTunnel, t.Counters, t.DropCounters, t.Drops, t.DropGate, t.Connections, t.ConnOpened, t.ICMPGate,
-		t.Ways, t.Fragments,
+		t.Ways, t.Fragments, t.Affinities,
 	} {
 		held.Close()
 	}

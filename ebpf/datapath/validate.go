@@ -8,7 +8,11 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"time"
 )
+
+// maxAffinity is the longest that the Kubernetes API allows.
+const maxAffinity = 24 * time.Hour
 
 // maxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
 const maxVNI = 1<<24 - 1
@@ -301,7 +305,7 @@ func (s *State) shields(p ClosedPrefix) bool {
 
 func (s *State) checkServices(c *checker) error {
 	for _, v := range s.Services {
-		if err := v.check(); err != nil {
+		if err := v.check(c); err != nil {
 			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
 		}
 		key := portKey{v.VNI, v.VIP.Unmap(), v.Proto, v.Port}
@@ -312,15 +316,23 @@ func (s *State) checkServices(c *checker) error {
 	return nil
 }
 
-func (v Service) check() error {
+func (v Service) check(c *checker) error {
 	if v.VNI != 0 {
-		return fmt.Errorf("VNI %d: only services that every VPC shares (VNI 0) go through the door", v.VNI)
+		if err := c.present("it", v.VNI); err != nil {
+			return err
+		}
 	}
 	if err := checkIP("virtual address", v.VIP); err != nil {
 		return err
 	}
 	if v.Port == 0 || (v.Proto != protoTCP && v.Proto != protoUDP) {
 		return fmt.Errorf("protocol %d is not TCP or UDP, or the port is missing", v.Proto)
+	}
+	if v.Affinity < 0 || v.Affinity%time.Second != 0 || v.Affinity > maxAffinity {
+		return fmt.Errorf("affinity %s is not whole seconds up to %s", v.Affinity, maxAffinity)
+	}
+	if len(v.Backends) > MaxBackends {
+		return fmt.Errorf("%d backends are more than %d", len(v.Backends), MaxBackends)
 	}
 	for _, b := range v.Backends {
 		if err := checkIP("backend", b.IP); err != nil {

@@ -10,6 +10,7 @@
 #include "egress.h"
 #include "outer_fragment.h"
 #include "neighbour.h"
+#include "scaled.h"
 #include "service.h"
 #include "socket.h"
 
@@ -45,11 +46,15 @@ static __always_inline enum reason control(struct __sk_buff *skb, struct packet 
 	return reason ? reason : flooded(pkt);
 }
 
-/* missed decides about a destination that the address table does not know. */
-static __always_inline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+/* missed decides about a destination that the address table does not know. It is
+ * a function of its own for its stack frame.
+ */
+__noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	enum reason reason;
 
+	if (!pkt || !from)
+		return DROP_REWRITE_FAILED;
 	if (in_ranges(&alioth_subnets, pkt->vni, &pkt->dst))
 		return DROP_NO_ENDPOINT;
 	if (in_ranges(&alioth_vpc_ranges, pkt->vni, &pkt->dst))
@@ -97,6 +102,15 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		return reason;
 	if (!addr_equal(&pkt->src, own_ip(from, pkt->family)) || addr_is_zero(&pkt->src))
 		return DROP_SPOOFED_IP;
+	if (from->flags & INTERFACE_SERVICES) {
+		reason = to_scaled(skb, pkt, from);
+		if (reason == REPLIED)
+			return echo_here(skb, pkt, from);
+		if (reason == DROP_NO_BACKEND)
+			return refuse(skb, pkt, from);
+		if (reason)
+			return reason;
+	}
 	to = lookup_address(pkt->vni, &pkt->dst);
 	if (!to)
 		return missed(skb, pkt, from);
@@ -104,67 +118,7 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		return deliver_local(skb, pkt, to->ifindex);
 	if (to->kind == ADDRESS_REMOTE)
 		return deliver_remote(skb, pkt, from, to);
-	return echo_gateway(skb, pkt, from);
-}
-
-/* reveal_service gives an answer of a backend the source that the pod had
- * asked.
- */
-static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod)
-{
-	struct conn *conn = from_backend(pkt, pod, &pkt->src, pkt->dport, pkt->sport, pkt->proto);
-	struct addr vip;
-
-	if (!conn)
-		return 0;
-	conn_touch(conn, pkt);
-	vip = conn->addr;
-	if (pkt->fragment)
-		remember_first(skb, pkt, &pkt->src, &vip, 0);
-	if (set_port(skb, pkt, SIDE_SRC, conn->port))
-		return -1;
-	return set_addr(skb, pkt, SIDE_SRC, &vip);
-}
-
-/* reveal_after_first does so with a later fragment, if it did with the first. */
-static __always_inline int reveal_after_first(struct __sk_buff *skb, struct packet *pkt)
-{
-	struct first_fragment *first = find_first(skb, pkt, &pkt->src);
-	struct addr vip;
-
-	if (!first)
-		return 0;
-	vip = first->shown;
-	return set_addr(skb, pkt, SIDE_SRC, &vip);
-}
-
-/* reveal_quote translates an error about one of the pod's packets: the pod's
- * own address, and a service's when the packet went to its backend.
- */
-static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pkt, const struct addr *shadow,
-					const struct addr *pod)
-{
-	struct quote q = {};
-	struct conn *conn;
-	struct addr vip;
-	__be16 port;
-	bool by_backend;
-
-	if (read_quote(skb, pkt, &q) || !addr_equal(&q.src, shadow))
-		return 0;
-	if (quote_addr(skb, pkt, &q, SIDE_SRC, pod))
-		return -1;
-	if (!q.l4)
-		return 0;
-	conn = from_backend(pkt, pod, &q.dst, q.sport, q.dport, q.proto);
-	if (!conn)
-		return 0;
-	vip = conn->addr;
-	port = conn->port;
-	by_backend = addr_equal(&pkt->src, &q.dst);
-	if (quote_port(skb, pkt, &q, SIDE_DST, port) || quote_addr(skb, pkt, &q, SIDE_DST, &vip))
-		return -1;
-	return by_backend ? set_addr(skb, pkt, SIDE_SRC, &vip) : 0;
+	return echo_here(skb, pkt, from);
 }
 
 static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *pkt)
@@ -192,18 +146,9 @@ static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *
 	reason = walk_extensions(skb, pkt);
 	if (reason)
 		return reason;
-	if (pkt->later) {
-		if (reveal_after_first(skb, pkt))
-			return DROP_REWRITE_FAILED;
-	} else {
-		reason = parse_l4(skb, pkt);
-		if (reason)
-			return reason;
-		if (is_icmp_error(pkt) && reveal_quote(skb, pkt, shadow, ip))
-			return DROP_REWRITE_FAILED;
-		if (pkt->sport && reveal_service(skb, pkt, ip))
-			return DROP_REWRITE_FAILED;
-	}
+	reason = reveal(skb, pkt, ip);
+	if (reason)
+		return reason;
 	if (set_addr(skb, pkt, SIDE_DST, ip) || set_macs(skb, to->mac, virtual_mac))
 		return DROP_REWRITE_FAILED;
 	return FROM_STACK;
@@ -290,7 +235,7 @@ int alioth_from_pod(struct __sk_buff *skb)
 {
 	struct packet pkt;
 
-	see(&pkt, DIRECTION_FROM_POD);
+	see(skb, &pkt, DIRECTION_FROM_POD);
 	return finish(skb, &pkt, from_pod(skb, &pkt), 0);
 }
 
@@ -299,7 +244,7 @@ int alioth_to_pod(struct __sk_buff *skb)
 {
 	struct packet pkt;
 
-	see(&pkt, DIRECTION_TO_POD);
+	see(skb, &pkt, DIRECTION_TO_POD);
 	return finish(skb, &pkt, to_pod(skb, &pkt), 0);
 }
 
@@ -309,7 +254,7 @@ int alioth_from_tunnel(struct __sk_buff *skb)
 	struct addr node = {};
 	struct packet pkt;
 
-	see(&pkt, DIRECTION_FROM_TUNNEL);
+	see(skb, &pkt, DIRECTION_FROM_TUNNEL);
 	return finish(skb, &pkt, from_tunnel(skb, &pkt, &node), &node);
 }
 
@@ -322,7 +267,7 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	struct packet pkt;
 	struct addr node;
 
-	see(&pkt, DIRECTION_FROM_TUNNEL);
+	see(skb, &pkt, DIRECTION_FROM_TUNNEL);
 	if (!pop_outer(skb, &pkt, &node))
 		return TCX_NEXT;
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
@@ -333,7 +278,7 @@ int alioth_fragment(struct __sk_buff *skb)
 {
 	struct packet pkt;
 
-	see(&pkt, DIRECTION_TO_TUNNEL);
+	see(skb, &pkt, DIRECTION_TO_TUNNEL);
 	return finish(skb, &pkt, fragmented(skb, &pkt), 0);
 }
 

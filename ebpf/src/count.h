@@ -91,6 +91,7 @@ static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enu
 		return pkt->action;
 	case REPLIED:
 	case REPLIED_TOO_BIG:
+	case REPLIED_REFUSED:
 		return pkt->action;
 	case TO_STACK:
 	case FROM_STACK:

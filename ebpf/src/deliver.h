@@ -36,6 +36,18 @@ static __always_inline bool in_ranges(void *ranges, __u32 vni, const struct addr
 	return bpf_map_lookup_elem(ranges, &key);
 }
 
+/* Of service.h: what answers for a service gets the service's address back. */
+__noinline enum reason reveal(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod);
+
+/* reveal_inside does so for an interface whose VPC has services. */
+static __always_inline enum reason reveal_inside(struct __sk_buff *skb, struct packet *pkt, __u32 ifindex)
+{
+	pkt->ifindex = ifindex;
+	if (walk_extensions(skb, pkt)) /* inside a VPC anything is delivered */
+		return UNDECIDED;
+	return reveal(skb, pkt, &pkt->dst) == DROP_REWRITE_FAILED ? DROP_REWRITE_FAILED : UNDECIDED;
+}
+
 /* deliver_local hands the packet to an interface of this node. The VNI of the
  * packet never decides alone: the interface must belong to it.
  */
@@ -47,6 +59,8 @@ static __always_inline enum reason deliver_local(struct __sk_buff *skb, struct p
 		return DROP_NO_INTERFACE;
 	if (target->vni != pkt->vni)
 		return DROP_VNI_MISMATCH;
+	if (target->flags & INTERFACE_SERVICES && reveal_inside(skb, pkt, ifindex))
+		return DROP_REWRITE_FAILED;
 	if (set_macs(skb, target->mac, virtual_mac))
 		return DROP_REWRITE_FAILED;
 	unmark(skb);
@@ -140,11 +154,10 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 	return DROP_REWRITE_FAILED;
 }
 
-/* echo_gateway answers an echo request to a gateway in place. Swapping the two
+/* echo_here answers an echo request to a gateway or a service in place. Swapping the two
  * addresses changes no checksum; the type does.
  */
-static __always_inline enum reason echo_gateway(struct __sk_buff *skb, struct packet *pkt,
-						const struct interface *from)
+static __always_inline enum reason echo_here(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	bool v4 = pkt->family == FAMILY_V4;
 	__u8 request = v4 ? 8 : 128, reply = v4 ? 0 : 129, proto = v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;

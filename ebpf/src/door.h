@@ -10,6 +10,7 @@
 #include "deliver.h"
 #include "embedded.h"
 #include "follow.h"
+#include "work.h"
 
 static __always_inline const struct addr *own_ip(const struct interface *i, enum family family)
 {
@@ -36,11 +37,11 @@ static __always_inline bool is_node_shadow(const struct packet *pkt)
 static __always_inline int quote_own(struct __sk_buff *skb, struct packet *pkt, const struct addr *ip,
 				     const struct addr *shadow)
 {
-	struct quote q = {};
+	struct work *w = take_work();
 
-	if (read_quote(skb, pkt, &q) || !addr_equal(&q.dst, ip))
+	if (!w || read_quote(skb, pkt, &w->quote) || !addr_equal(&w->quote.dst, ip))
 		return 0;
-	return quote_addr(skb, pkt, &q, SIDE_DST, shadow);
+	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow);
 }
 
 /* leave hands the packet to the node's stack under the interface's shadow. */
@@ -67,14 +68,14 @@ static __always_inline enum reason leave_after_first(struct __sk_buff *skb, stru
 						     const struct interface *from)
 {
 	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
-	struct addr to;
+	struct work *w = take_work();
 	__u32 mark;
 
-	if (!first)
+	if (!first || !w)
 		return DROP_DOOR_FRAGMENT;
-	to = first->shown;
+	w->backend.ip = first->shown;
 	mark = first->mark;
-	if (!addr_equal(&to, &pkt->dst) && set_addr(skb, pkt, SIDE_DST, &to))
+	if (!addr_equal(&w->backend.ip, &pkt->dst) && set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
 		return DROP_REWRITE_FAILED;
 	return leave(skb, pkt, from, mark);
 }

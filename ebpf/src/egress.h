@@ -35,13 +35,6 @@ static __always_inline enum reason closed_reason(const struct closed *closed)
 	}
 }
 
-static __always_inline struct closed *lookup_closed(__u32 vni, const struct addr *dst)
-{
-	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *dst };
-
-	return bpf_map_lookup_elem(&alioth_closed, &key);
-}
-
 /* closed_to_all judges by what is closed to every VPC but those that have an
  * exception: the default VPC for nodes, and a VPC of which own says so for cloud
  * metadata.
@@ -58,15 +51,19 @@ static __always_inline enum reason closed_to_all(const struct closed *all, const
 
 static __always_inline enum reason closed_destination(const struct packet *pkt, enum vpc_flag flags)
 {
-	struct closed *all = lookup_closed(ANY_VNI, &pkt->dst), *own = lookup_closed(pkt->vni, &pkt->dst);
-	enum reason reason = closed_to_all(all, own, flags);
+	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = ANY_VNI, .ip = pkt->dst };
+	struct closed *all = bpf_map_lookup_elem(&alioth_closed, &key), *own;
+	enum reason reason;
 
+	key.vni = pkt->vni;
+	own = bpf_map_lookup_elem(&alioth_closed, &key);
+	reason = closed_to_all(all, own, flags);
 	if (reason)
 		return reason;
 	if (own && own->class != OPEN_LISTED && own->class != OPEN_METADATA)
 		return closed_reason(own);
 	/* Known nodes are closed even if nobody listed them. */
-	if (!(flags & VPC_DEFAULT) && bpf_map_lookup_elem(&alioth_nodes, &pkt->dst))
+	if (!(flags & VPC_DEFAULT) && bpf_map_lookup_elem(&alioth_nodes, &key.ip))
 		return DROP_EGRESS_NODE;
 	return UNDECIDED;
 }
@@ -88,7 +85,8 @@ static __always_inline enum reason closed_transport(struct __sk_buff *skb, struc
 static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
 					      const struct interface *from)
 {
-	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
+	__u32 vni = pkt->vni; /* before Linux 6.2 a key is on the stack or in a map */
+	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &vni);
 	enum reason reason;
 
 	if (!vpc || !(vpc->flags & VPC_EGRESS))

@@ -2,7 +2,7 @@
 /* Copyright The Alioth Authors. */
 
 /* A fragment without a transport header follows the first of its datagram through
- * the shadow door. What became of that is remembered per interface, direction and
+ * the shadow door, or to and from a service. What became of that is remembered per interface, direction and
  * a few bits of the datagram's id: so an interface has FOLLOWED datagrams on their
  * way at once, a share of the room for 128 interfaces. A later fragment whose
  * first is not remembered is refused.
@@ -50,21 +50,29 @@ static __always_inline bool same_datagram(const struct datagram *a, const struct
 	return a->vni == b->vni && a->id == b->id && a->proto == b->proto && addr_equal(&a->peer, &b->peer);
 }
 
+/* follow_slot names where the first fragment of a datagram is remembered. */
+static __always_inline void follow_slot(struct follow_key *key, struct __sk_buff *skb, const struct packet *pkt,
+					__u32 id)
+{
+	key->ifindex = pkt->ifindex;
+	key->direction = pkt->ifindex == skb->ifindex ? pkt->direction : DIRECTION_TO_POD;
+	key->slot = id % FOLLOWED;
+}
+
 /* remember_first keeps for the fragments to come what has become of the first of
  * them: peer is the address of its other end as it came, shown as it leaves.
  */
 static __noinline int remember_first(struct __sk_buff *skb, const struct packet *pkt, const struct addr *peer,
 				     const struct addr *shown, __u32 mark)
 {
-	struct follow_key key = { .ifindex = skb->ifindex };
 	struct first_fragment first = {};
+	struct follow_key key = {};
 	__u32 id;
 
 	if (!pkt || !peer || !shown)
 		return 0;
 	id = fragment_id(skb, pkt);
-	key.direction = pkt->direction;
-	key.slot = id % FOLLOWED;
+	follow_slot(&key, skb, pkt, id);
 	describe_datagram(&first.of, pkt, peer, id);
 	first.until = bpf_ktime_get_ns() + FOLLOW_NS;
 	first.shown = *shown;
@@ -78,10 +86,12 @@ static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, 
 							 const struct addr *peer)
 {
 	__u32 id = fragment_id(skb, pkt);
-	struct follow_key key = { .ifindex = skb->ifindex, .direction = pkt->direction, .slot = id % FOLLOWED };
-	struct first_fragment *first = bpf_map_lookup_elem(&alioth_fragments, &key);
+	struct first_fragment *first;
+	struct follow_key key = {};
 	struct datagram of = {};
 
+	follow_slot(&key, skb, pkt, id);
+	first = bpf_map_lookup_elem(&alioth_fragments, &key);
 	describe_datagram(&of, pkt, peer, id);
 	if (!first || first->until < bpf_ktime_get_ns() || !same_datagram(&first->of, &of))
 		return 0;

@@ -92,7 +92,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_closed SEC(".maps");
 
-/* Virtual addresses; VNI 0 for those that every VPC shares. */
+/* Virtual addresses of a VPC; VNI 0 for those that every VPC shares. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct service_key);
@@ -112,7 +112,30 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_backends SEC(".maps");
 
-/* Flows to services through the shadow door, two entries each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct choice);
+	__uint(max_entries, MAX_SERVICES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_choices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct maglev_key);
+	__type(value, struct maglev);
+	__uint(max_entries, MAX_MAGLEV_PARTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_maglev SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct affinity_key);
+	__type(value, struct affinity);
+	__uint(max_entries, MAX_AFFINITIES);
+} alioth_affinities SEC(".maps");
+
+/* Flows to services, two entries each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct conn_key);

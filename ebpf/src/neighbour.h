@@ -135,10 +135,10 @@ static __always_inline enum reason check_solicitation(const struct packet *pkt, 
 	return UNDECIDED;
 }
 
+/* What is in front of the answer's message. */
 struct nd_answer {
 	struct ethhdr eth;
 	struct ipv6hdr ip;
-	struct nd_message na;
 } __attribute__((packed));
 
 /* advertise replaces the packet by the answer to its solicitation. */
@@ -177,20 +177,23 @@ static __always_inline int advertise(struct __sk_buff *skb, const struct packet 
 	__builtin_memcpy(answer.eth.h_source, virtual_mac, 6);
 	__builtin_memcpy(answer.ip.saddr, target, 16);
 	__builtin_memcpy(answer.ip.daddr, &pkt->src, 16);
-	__builtin_memcpy(&answer.na, &na, sizeof(na));
-	if (skb->len != sizeof(answer) && bpf_skb_change_tail(skb, sizeof(answer), 0))
+	if (skb->len != sizeof(answer) + sizeof(na) && bpf_skb_change_tail(skb, sizeof(answer) + sizeof(na), 0))
 		return -1;
-	return bpf_skb_store_bytes(skb, 0, &answer, sizeof(answer), 0) ? -1 : 0;
+	if (bpf_skb_store_bytes(skb, 0, &answer, sizeof(answer), 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, sizeof(answer), &na, sizeof(na), 0) ? -1 : 0;
 }
 
-static __always_inline enum reason answer_solicitation(struct __sk_buff *skb, struct packet *pkt,
-						       const struct interface *from)
+/* answer_solicitation has a stack frame of its own, which is large. */
+__noinline enum reason answer_solicitation(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	struct nd_message ns = {};
 	enum reason reason;
 	struct addr target;
 	__u8 hop_limit;
 
+	if (!pkt || !from)
+		return DROP_REWRITE_FAILED;
 	if (bpf_skb_load_bytes(skb, ETH_HLEN + 7, &hop_limit, 1) ||
 	    bpf_skb_load_bytes(skb, pkt->l4, &ns, ND_SOLICITATION_LEN))
 		return DROP_BAD_HEADER;

@@ -126,8 +126,8 @@ static __always_inline void forget_way(__be32 node, __u32 mtu)
 }
 
 /* ask_routes asks the host's routes for the way of an outer packet of len bytes. */
-static __always_inline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
-				       struct way *way)
+static __noinline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
+				  struct way *way)
 {
 	struct bpf_fib_lookup route = { .l4_protocol = IPPROTO_UDP, .tot_len = len };
 	struct addr source;

@@ -54,6 +54,7 @@ struct packet {
 	__u32 l4; /* offset of the transport header, once walked */
 	__u32 fragment_header; /* offset of that of IPv6, of a fragment, once walked */
 	__u32 vni;
+	__u32 ifindex; /* of the interface whose flow it is of: of the program's device, or the receiver's */
 	enum family family;
 	enum direction direction;
 	int action; /* of a forwarded packet, from the redirect helper */
@@ -74,10 +75,11 @@ struct packet {
 };
 
 /* see starts a packet's record. */
-static __always_inline void see(struct packet *pkt, enum direction direction)
+static __always_inline void see(struct __sk_buff *skb, struct packet *pkt, enum direction direction)
 {
 	__builtin_memset(pkt, 0, offsetof(struct packet, came));
 	pkt->direction = direction;
+	pkt->ifindex = skb->ifindex;
 }
 
 static __always_inline bool addr_equal(const struct addr *a, const struct addr *b)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Services that every VPC shares. The backend is picked with a flow's first
- * packet and remembered; the source leaves under the interface's shadow, which
- * keeps the flows of overlapping VPCs apart.
+/* Services. The backend is picked with a flow's first packet and remembered.
+ * Those of a VPC have their backends in it: the packet goes on inside the VPC,
+ * and what answers gets the service's address back where it is delivered. Those
+ * that every VPC shares are behind the shadow door: the source leaves under the
+ * interface's shadow, which keeps the flows of overlapping VPCs apart.
  */
 #ifndef ALIOTH_SERVICE_H
 #define ALIOTH_SERVICE_H
@@ -12,13 +14,14 @@
 
 #define SHARED_VNI 0
 #define CONN_RENEW_NS 1000000000ULL
+#define NS_PER_S 1000000000ULL
 #define EEXIST 17
 /* Enough to search MAX_BACKENDS slots by halves. */
 #define BACKEND_STEPS 19
 
-static __always_inline struct service *lookup_service(const struct packet *pkt, __be16 port, __u8 proto)
+static __always_inline struct service *lookup_service(const struct packet *pkt, __u32 table, __be16 port, __u8 proto)
 {
-	struct service_key key = { .vni = SHARED_VNI, .vip = pkt->dst, .port = port, .proto = proto };
+	struct service_key key = { .vni = table, .vip = pkt->dst, .port = port, .proto = proto };
 
 	return bpf_map_lookup_elem(&alioth_services, &key);
 }
@@ -86,89 +89,62 @@ enum insertion {
  * another service is a flow in use (one port of the pod towards one backend by
  * way of two services), and two flows can't share it.
  */
-static __always_inline enum insertion conn_insert(const struct conn_key *forward, const struct conn_key *reverse,
-						  const struct backend *backend, __u32 ifindex)
+static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
 {
-	struct conn value = { .last_seen = bpf_ktime_get_ns(), .ifindex = ifindex };
-	struct conn *old = bpf_map_lookup_elem(&alioth_connections, reverse);
+	struct conn *old = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 	long err;
 
-	if (old && (!addr_equal(&old->addr, &forward->peer) || old->port != forward->peer_port))
+	if (old && (!addr_equal(&old->addr, &w->forward.peer) || old->port != w->forward.peer_port))
 		return CONFLICT;
-	value.addr = backend->ip;
-	value.port = backend->port;
-	err = bpf_map_update_elem(&alioth_connections, forward, &value, BPF_NOEXIST);
+	__builtin_memset(&w->value, 0, sizeof(w->value));
+	w->value.last_seen = bpf_ktime_get_ns();
+	w->value.ifindex = ifindex;
+	w->value.addr = w->backend.ip;
+	w->value.port = w->backend.port;
+	err = bpf_map_update_elem(&alioth_connections, &w->forward, &w->value, BPF_NOEXIST);
 	if (err)
 		return err == -EEXIST ? OTHER_WAS_FASTER : TABLE_FULL;
-	value.addr = forward->peer;
-	value.port = forward->peer_port;
-	if (!bpf_map_update_elem(&alioth_connections, reverse, &value, BPF_ANY))
+	w->value.addr = w->forward.peer;
+	w->value.port = w->forward.peer_port;
+	if (!bpf_map_update_elem(&alioth_connections, &w->reverse, &w->value, BPF_ANY))
 		return INSERTED;
-	bpf_map_delete_elem(&alioth_connections, forward);
+	bpf_map_delete_elem(&alioth_connections, &w->forward);
 	return TABLE_FULL;
 }
 
-/* conn_reverse makes the key under which the answers of a backend are found. */
-static __always_inline void conn_reverse(struct conn_key *reverse, const struct conn_key *forward,
-					 const struct addr *ip, __be16 port)
+/* conn_reverse makes the key under which the answers of the backend are found. */
+static __always_inline void conn_reverse(struct work *w)
 {
-	*reverse = *forward;
-	reverse->direction = CONN_REVERSE;
-	reverse->peer = *ip;
-	reverse->peer_port = port;
+	w->reverse = w->forward;
+	w->reverse.direction = CONN_REVERSE;
+	w->reverse.peer = w->backend.ip;
+	w->reverse.peer_port = w->backend.port;
 }
 
 /* conn_remember reserves and inserts a flow to the backend. When another CPU
  * has just opened the same flow, its backend counts.
  */
-static __always_inline enum reason conn_remember(const struct conn_key *key, struct backend *backend, __u32 ifindex)
+static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
 {
 	enum reason reason = conn_reserve(ifindex);
-	struct conn_key reverse;
 	enum insertion result;
 	struct conn *conn;
 
 	if (reason)
 		return reason;
-	conn_reverse(&reverse, key, &backend->ip, backend->port);
-	result = conn_insert(key, &reverse, backend, ifindex);
+	conn_reverse(w);
+	result = conn_insert(w, ifindex);
 	if (result == INSERTED)
 		return UNDECIDED;
 	conn_release(ifindex);
 	if (result == CONFLICT)
 		return DROP_CONN_CONFLICT;
-	conn = bpf_map_lookup_elem(&alioth_connections, key);
+	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
 	if (result == TABLE_FULL || !conn)
 		return DROP_CONN_FULL;
-	backend->ip = conn->addr;
-	backend->port = conn->port;
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
 	return UNDECIDED;
-}
-
-/* conn_open picks a backend for a new flow. */
-static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
-					     const struct service *service, const struct conn_key *key,
-					     struct backend *picked)
-{
-	struct backend_key slot = { .service = service->id };
-	struct backend *backend;
-
-	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
-		return DROP_NO_CONNECTION;
-	if (!service->backends)
-		return DROP_NO_BACKEND;
-	slot.slot = bpf_get_hash_recalc(skb) % service->backends;
-	backend = bpf_map_lookup_elem(&alioth_backends, &slot);
-	if (!backend)
-		return DROP_NO_BACKEND;
-	*picked = *backend;
-	return conn_remember(key, picked, skb->ifindex);
-}
-
-/* A TCP segment that asks for a new connection. */
-static __always_inline bool is_opening(const struct packet *pkt)
-{
-	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
 /* backend_before tells whether one backend comes before another in the order of
@@ -212,15 +188,111 @@ static __noinline bool is_backend(const struct service *service, const struct ba
 	return false;
 }
 
+/* maglev_slot looks a flow up in the service's table (Eisenbud et al., Maglev,
+ * NSDI 2016, section 3.4), which changes little when a backend comes or goes.
+ */
+static __always_inline __u32 maglev_slot(const struct service *service, const struct choice *choice, __u32 hash)
+{
+	struct maglev_key key = { .service = service->id };
+	struct maglev *part;
+	__u32 entry;
+
+	if (!choice || !choice->entries) /* of one backend, or of maps that were filled by an earlier version */
+		return hash % service->backends;
+	entry = hash % choice->entries;
+	key.part = entry / MAGLEV_PART;
+	part = bpf_map_lookup_elem(&alioth_maglev, &key);
+	return part ? part->slot[entry % MAGLEV_PART] : 0;
+}
+
+/* kept_backend tells whether the client has affinity to a backend that is one
+ * still, and takes it.
+ */
+static __always_inline bool kept_backend(struct work *w, const struct service *service, const struct choice *choice)
+{
+	struct affinity *kept = bpf_map_lookup_elem(&alioth_affinities, &w->client);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!kept || now - kept->last_opened > choice->affinity * NS_PER_S)
+		return false;
+	w->backend = kept->backend;
+	if (!is_backend(service, &w->backend))
+		return false;
+	kept->last_opened = now;
+	return true;
+}
+
+static __always_inline void keep_backend(struct work *w)
+{
+	w->affinity.last_opened = bpf_ktime_get_ns();
+	w->affinity.backend = w->backend;
+	w->affinity.pad = 0;
+	bpf_map_update_elem(&alioth_affinities, &w->client, &w->affinity, BPF_ANY);
+}
+
+/* name_client makes the key of the client's affinity. */
+static __always_inline void name_client(struct work *w, const struct packet *pkt, __u32 table)
+{
+	w->client.service.vni = table;
+	w->client.service.vip = pkt->dst;
+	w->client.service.port = pkt->dport;
+	w->client.service.proto = pkt->proto;
+	w->client.service.pad = 0;
+	w->client.vni = pkt->vni;
+	w->client.client = pkt->src;
+}
+
+/* pick finds a backend for a new flow. */
+static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt, const struct service *service,
+				 __u32 table, struct work *w)
+{
+	struct backend_key slot = { .service = service->id };
+	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &slot.service);
+	struct backend *backend;
+
+	if (!service->backends)
+		return false;
+	if (choice && choice->affinity) {
+		name_client(w, pkt, table);
+		if (kept_backend(w, service, choice))
+			return true;
+	}
+	slot.slot = maglev_slot(service, choice, bpf_get_hash_recalc(skb));
+	backend = bpf_map_lookup_elem(&alioth_backends, &slot);
+	if (!backend)
+		return false;
+	w->backend = *backend;
+	if (choice && choice->affinity)
+		keep_backend(w);
+	return true;
+}
+
+/* conn_open picks a backend for a new flow. */
+static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
+					     const struct service *service, __u32 table, struct work *w)
+{
+	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
+		return DROP_NO_CONNECTION;
+	if (!pick(skb, pkt, service, table, w))
+		return DROP_NO_BACKEND;
+	return conn_remember(w, skb->ifindex);
+}
+
+/* A TCP segment that asks for a new connection. */
+static __always_inline bool is_opening(const struct packet *pkt)
+{
+	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+}
+
 /* conn_forget ends a flow, the forward entry first: as long as it is there,
  * packets go out whose answers need the other. Who deletes it gives back the
  * interface's share.
  */
-static __always_inline void conn_forget(const struct conn_key *key, const struct conn_key *reverse, __u32 ifindex)
+static __always_inline void conn_forget(const struct work *w, __u32 ifindex)
 {
-	if (!bpf_map_delete_elem(&alioth_connections, key))
+	if (!bpf_map_delete_elem(&alioth_connections, &w->forward))
 		conn_release(ifindex);
-	bpf_map_delete_elem(&alioth_connections, reverse);
+	bpf_map_delete_elem(&alioth_connections, &w->reverse);
 }
 
 /* conn_reopen looks after a flow whose ports a TCP opening uses once more. Its
@@ -228,19 +300,19 @@ static __always_inline void conn_forget(const struct conn_key *key, const struct
  * be somebody else's by now. Otherwise the flow is forgotten, for a new one to
  * take its place.
  */
-static __always_inline struct conn *conn_reopen(struct conn *conn, const struct conn_key *key,
-						const struct service *service)
+static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *w, const struct service *service)
 {
-	struct backend backend = { .ip = conn->addr, .port = conn->port };
-	struct conn_key reverse;
 	struct conn *answers;
 
-	conn_reverse(&reverse, key, &backend.ip, backend.port);
-	if (!is_backend(service, &backend)) {
-		conn_forget(key, &reverse, conn->ifindex);
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	w->backend.pad = 0;
+	conn_reverse(w);
+	if (!is_backend(service, &w->backend)) {
+		conn_forget(w, conn->ifindex);
 		return 0;
 	}
-	answers = bpf_map_lookup_elem(&alioth_connections, &reverse);
+	answers = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 	if (answers && (conn->flags | answers->flags) & (CONN_FIN | CONN_RST)) {
 		conn->flags = 0;
 		answers->flags = 0;
@@ -248,39 +320,53 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, const struct 
 	return conn;
 }
 
-/* to_service sends a packet to the backend of its flow. */
-static __always_inline enum reason to_service(struct __sk_buff *skb, struct packet *pkt,
-					      const struct interface *from, const struct service *service)
+/* conn_key makes the key of a flow between a pod and a peer of the packet's VPC. */
+static __always_inline void conn_key(struct conn_key *key, const struct packet *pkt, enum conn_direction direction,
+				     const struct addr *pod, __be16 pod_port, const struct addr *peer, __be16 peer_port,
+				     __u8 proto)
 {
-	struct conn_key key = {
-		.vni = pkt->vni,
-		.pod = pkt->src,
-		.peer = pkt->dst,
-		.pod_port = pkt->sport,
-		.peer_port = pkt->dport,
-		.direction = CONN_FORWARD,
-		.proto = pkt->proto,
-	};
-	struct conn *conn = bpf_map_lookup_elem(&alioth_connections, &key);
-	struct backend backend = {};
-	enum reason reason;
+	__builtin_memset(key, 0, sizeof(*key));
+	key->vni = pkt->vni;
+	key->pod = *pod;
+	key->peer = *peer;
+	key->pod_port = pod_port;
+	key->peer_port = peer_port;
+	key->direction = direction;
+	key->proto = proto;
+}
 
-	if (addr_is_zero(own_shadow(from, pkt->family)))
-		return DROP_NO_SHADOW;
+/* to_backend sends a packet for a service to the backend of its flow. table is
+ * the VNI of the service. UNDECIDED: the packet's destination is the backend.
+ * The packet must have been parsed.
+ */
+__noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
+{
+	struct work *w = take_work();
+	struct service *service;
+	enum reason reason;
+	struct conn *conn;
+
+	if (!pkt || !w)
+		return DROP_REWRITE_FAILED;
+	service = lookup_service(pkt, table, pkt->dport, pkt->proto);
+	if (!service)
+		return DROP_SERVICE_PORT;
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, pkt->sport, &pkt->dst, pkt->dport, pkt->proto);
+	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
 	if (conn && is_opening(pkt))
-		conn = conn_reopen(conn, &key, service);
+		conn = conn_reopen(conn, w, service);
 	if (conn) {
 		conn_touch(conn, pkt);
-		backend.ip = conn->addr;
-		backend.port = conn->port;
+		w->backend.ip = conn->addr;
+		w->backend.port = conn->port;
 	} else {
-		reason = conn_open(skb, pkt, service, &key, &backend);
+		reason = conn_open(skb, pkt, service, table, w);
 		if (reason)
 			return reason;
 	}
-	if (set_addr(skb, pkt, SIDE_DST, &backend.ip) || set_port(skb, pkt, SIDE_DST, backend.port))
+	if (set_addr(skb, pkt, SIDE_DST, &w->backend.ip) || set_port(skb, pkt, SIDE_DST, w->backend.port))
 		return DROP_REWRITE_FAILED;
-	return leave(skb, pkt, from, MARK_SHARED);
+	return UNDECIDED;
 }
 
 /* shared_service handles what goes to a shared virtual address, and leaves
@@ -289,10 +375,9 @@ static __always_inline enum reason to_service(struct __sk_buff *skb, struct pack
 static __always_inline enum reason shared_service(struct __sk_buff *skb, struct packet *pkt,
 						  const struct interface *from)
 {
-	struct service *service;
 	enum reason reason;
 
-	if (!lookup_service(pkt, 0, 0))
+	if (!lookup_service(pkt, SHARED_VNI, 0, 0))
 		return UNDECIDED;
 	reason = parse_l4(skb, pkt);
 	if (reason)
@@ -301,30 +386,111 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 		return DROP_DOOR_FRAGMENT;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return DROP_SERVICE_ICMP;
-	service = lookup_service(pkt, pkt->dport, pkt->proto);
-	if (!service)
-		return DROP_SERVICE_PORT;
-	return to_service(skb, pkt, from, service);
+	if (addr_is_zero(own_shadow(from, pkt->family)))
+		return DROP_NO_SHADOW;
+	reason = to_backend(skb, pkt, SHARED_VNI);
+	return reason ? reason : leave(skb, pkt, from, MARK_SHARED);
 }
 
 /* from_backend finds the service's address behind which a peer of the pod is
  * hidden; NULL when the peer is not a backend of one of the pod's flows.
  */
-static __always_inline struct conn *from_backend(const struct packet *pkt, const struct addr *pod,
-						 const struct addr *peer, __be16 pod_port, __be16 peer_port,
-						 __u8 proto)
+static __always_inline struct conn *from_backend(struct work *w, const struct packet *pkt, const struct addr *pod,
+						 __be16 pod_port, const struct addr *peer, __be16 peer_port, __u8 proto)
 {
-	struct conn_key key = {
-		.vni = pkt->vni,
-		.pod = *pod,
-		.peer = *peer,
-		.pod_port = pod_port,
-		.peer_port = peer_port,
-		.direction = CONN_REVERSE,
-		.proto = proto,
-	};
+	conn_key(&w->reverse, pkt, CONN_REVERSE, pod, pod_port, peer, peer_port, proto);
+	return bpf_map_lookup_elem(&alioth_connections, &w->reverse);
+}
 
-	return bpf_map_lookup_elem(&alioth_connections, &key);
+/* is_stale tells whether an answer to a connection's opening meets the entry of
+ * an earlier flow that has ended: one to the service would have opened it anew,
+ * so the pod has used the port again towards the backend itself.
+ */
+static __always_inline bool is_stale(const struct conn *conn, const struct packet *pkt)
+{
+	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == (TCP_SYN | TCP_ACK) &&
+	       conn->flags & (CONN_FIN | CONN_RST);
+}
+
+/* reveal_service gives an answer of a backend the source that the pod had
+ * asked.
+ */
+static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, struct work *w,
+					  const struct addr *pod)
+{
+	struct conn *conn = from_backend(w, pkt, pod, pkt->dport, &pkt->src, pkt->sport, pkt->proto);
+
+	if (!conn || is_stale(conn, pkt))
+		return 0;
+	conn_touch(conn, pkt);
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	if (pkt->fragment)
+		remember_first(skb, pkt, &pkt->src, &w->backend.ip, 0);
+	if (set_port(skb, pkt, SIDE_SRC, w->backend.port))
+		return -1;
+	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
+}
+
+/* reveal_after_first does so with a later fragment, if it did with the first. */
+static __always_inline int reveal_after_first(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	struct first_fragment *first = find_first(skb, pkt, &pkt->src);
+
+	if (!first)
+		return 0;
+	w->backend.ip = first->shown;
+	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
+}
+
+/* reveal_quote translates an error about one of the pod's packets: the pod's
+ * own address, and a service's when the packet went to its backend.
+ */
+static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pkt, struct work *w,
+					const struct addr *pod)
+{
+	struct quote *q = &w->quote;
+	struct conn *conn;
+	bool by_backend;
+
+	if (read_quote(skb, pkt, q) || !addr_equal(&q->src, &pkt->dst))
+		return 0;
+	if (!addr_equal(pod, &pkt->dst) && quote_addr(skb, pkt, q, SIDE_SRC, pod))
+		return -1;
+	if (!q->l4)
+		return 0;
+	conn = from_backend(w, pkt, pod, q->sport, &q->dst, q->dport, q->proto);
+	if (!conn)
+		return 0;
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	by_backend = addr_equal(&pkt->src, &q->dst);
+	if (quote_port(skb, pkt, q, SIDE_DST, w->backend.port) || quote_addr(skb, pkt, q, SIDE_DST, &w->backend.ip))
+		return -1;
+	return by_backend ? set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) : 0;
+}
+
+/* reveal gives a packet to a pod, whose address it has under another name at the
+ * shadow door, the ends that the pod knows. Any result but UNDECIDED and
+ * DROP_REWRITE_FAILED says that the packet could not be read, and is as it came.
+ */
+__noinline enum reason reveal(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod)
+{
+	struct work *w = take_work();
+	enum reason reason;
+
+	if (!pkt || !pod || !w)
+		return DROP_REWRITE_FAILED;
+	if (pkt->later)
+		return reveal_after_first(skb, pkt, w) ? DROP_REWRITE_FAILED : UNDECIDED;
+	reason = parse_l4(skb, pkt);
+	if (reason)
+		return reason;
+	if (is_icmp_error(pkt) && reveal_quote(skb, pkt, w, pod))
+		return DROP_REWRITE_FAILED;
+	if (pkt->sport && reveal_service(skb, pkt, w, pod))
+		return DROP_REWRITE_FAILED;
+	return UNDECIDED;
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Packets that don't fit the way to another node. The sender is told by ICMP, as
- * a router would (RFC 1191, RFC 8201), where nobody may fragment the packet.
- * Otherwise the tunnel's device fragments the outer one.
+/* ICMP errors, and whom they are for: packets that don't fit the way to another
+ * node. The sender is told, as a router would (RFC 1191, RFC 8201), where nobody
+ * may fragment the packet. Otherwise the tunnel's device fragments the outer one.
  */
 #ifndef ALIOTH_TOOBIG_H
 #define ALIOTH_TOOBIG_H
@@ -97,8 +97,16 @@ static __noinline __u32 sum_quote(struct __sk_buff *skb, __u32 len)
 	return sum;
 }
 
+/* What an error says. */
+struct complaint {
+	__u8 type;
+	__u8 code;
+	__u16 quote; /* bytes of the packet that are quoted */
+	__u32 mtu; /* 0: it has none */
+};
+
 static __always_inline int write_error_v4(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
-					  __u32 mtu, __u32 quote)
+					  const struct complaint *c)
 {
 	struct error_v4 e = {
 		.eth.h_proto = bpf_htons(ETH_P_IP),
@@ -106,21 +114,21 @@ static __always_inline int write_error_v4(struct __sk_buff *skb, const struct pa
 			.version = 4,
 			.ihl = sizeof(e.ip) / 4,
 			.tos = TOS_NETWORK_CONTROL,
-			.tot_len = bpf_htons(sizeof(e.ip) + sizeof(e.icmp) + quote),
+			.tot_len = bpf_htons(sizeof(e.ip) + sizeof(e.icmp) + c->quote),
 			.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
 			.ttl = ICMP_TTL,
 			.protocol = IPPROTO_ICMP,
 			.saddr = addr_v4(&from->gateway[FAMILY_V4]),
 			.daddr = addr_v4(&pkt->src),
 		},
-		.icmp = { .type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED, .mtu = bpf_htonl(mtu) },
+		.icmp = { .type = c->type, .code = c->code, .mtu = bpf_htonl(c->mtu) },
 	};
 	struct icmp_error icmp = e.icmp;
 	struct iphdr ip = e.ip;
 
 	e.ip.check = ipv4_check(&ip);
 	e.icmp.check = fold_checksum(
-		(__u64)bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum_quote(skb, quote)) & 0xffffffff);
+		(__u64)bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum_quote(skb, c->quote)) & 0xffffffff);
 	__builtin_memcpy(e.eth.h_dest, from->mac, 6);
 	__builtin_memcpy(e.eth.h_source, virtual_mac, 6);
 	if (bpf_skb_adjust_room(skb, sizeof(e.ip) + sizeof(e.icmp), BPF_ADJ_ROOM_MAC, 0))
@@ -129,26 +137,26 @@ static __always_inline int write_error_v4(struct __sk_buff *skb, const struct pa
 }
 
 static __always_inline int write_error_v6(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
-					  __u32 mtu, __u32 quote)
+					  const struct complaint *c)
 {
 	struct error_v6 e = {
 		.eth.h_proto = bpf_htons(ETH_P_IPV6),
 		.ip = {
 			.version = 6,
-			.payload_len = bpf_htons(sizeof(e.icmp) + quote),
+			.payload_len = bpf_htons(sizeof(e.icmp) + c->quote),
 			.nexthdr = IPPROTO_ICMPV6,
 			.hop_limit = ICMP_TTL,
 		},
-		.icmp = { .type = ICMPV6_PACKET_TOO_BIG, .mtu = bpf_htonl(mtu) },
+		.icmp = { .type = c->type, .code = c->code, .mtu = bpf_htonl(c->mtu) },
 	};
 	struct pseudo_header pseudo = {
 		.src = from->gateway[FAMILY_V6],
 		.dst = pkt->src,
-		.len = bpf_htonl(sizeof(e.icmp) + quote),
+		.len = bpf_htonl(sizeof(e.icmp) + c->quote),
 		.proto = bpf_htonl(IPPROTO_ICMPV6),
 	};
 	struct icmp_error icmp = e.icmp;
-	__u32 sum = sum_quote(skb, quote);
+	__u32 sum = sum_quote(skb, c->quote);
 
 	sum = bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), sum);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum);
@@ -175,30 +183,67 @@ static __always_inline bool about_error(struct __sk_buff *skb, struct packet *pk
 	return parse_l4(skb, pkt) || is_icmp_error(pkt);
 }
 
-/* tell_too_big turns the packet into the ICMP error that tells its sender how
- * many bytes fit.
+enum telling { TOLD, NOT_TOLD, HALF_TOLD };
+
+/* tell turns the packet into an ICMP error for its sender, if it may be told.
+ * HALF_TOLD leaves a packet that can only be dropped.
  */
+__noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+			     const struct complaint *said)
+{
+	struct complaint c;
+	bool v4;
+	__u32 quote, most;
+
+	if (!pkt || !from || !said)
+		return NOT_TOLD;
+	v4 = pkt->family == FAMILY_V4;
+	quote = skb->len - ETH_HLEN;
+	most = v4 ? QUOTE_MAX_V4 : QUOTE_MAX_V6;
+	if (quote > most)
+		quote = most;
+	if (about_error(skb, pkt) || addr_is_zero(v4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6]) ||
+	    !may_tell(skb->ifindex))
+		return NOT_TOLD;
+	/* Also makes one packet of what was to be cut into segments. */
+	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
+		return NOT_TOLD;
+	c = *said;
+	c.quote = quote;
+	if (v4 ? write_error_v4(skb, pkt, from, &c) : write_error_v6(skb, pkt, from, &c))
+		return HALF_TOLD;
+	pkt->action = to_interface(skb, skb->ifindex, from->flags);
+	return TOLD;
+}
+
+/* tell_too_big tells the packet's sender how many bytes fit. */
 static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 						__u32 mtu)
 {
-	bool v4 = pkt->family == FAMILY_V4;
-	__u32 quote = skb->len - ETH_HLEN, most = v4 ? QUOTE_MAX_V4 : QUOTE_MAX_V6;
+	struct complaint c = { .type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED };
 
-	if (quote > most)
-		quote = most;
-	if (!v4 && mtu < IPV6_MIN_MTU)
-		mtu = IPV6_MIN_MTU;
+	if (pkt->family == FAMILY_V6) {
+		c.type = ICMPV6_PACKET_TOO_BIG;
+		c.code = 0;
+		if (mtu < IPV6_MIN_MTU)
+			mtu = IPV6_MIN_MTU;
+	}
+	c.mtu = mtu;
 	/* To be told what it keeps to already would help no sender. */
-	if (inner_len(skb, pkt) <= ETH_HLEN + mtu || about_error(skb, pkt) ||
-	    addr_is_zero(v4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6]) || !may_tell(skb->ifindex))
+	if (inner_len(skb, pkt) <= ETH_HLEN + mtu)
 		return DROP_TOO_BIG;
-	/* Also makes one packet of what was to be cut into segments. */
-	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
-		return DROP_TOO_BIG;
-	if (v4 ? write_error_v4(skb, pkt, from, mtu, quote) : write_error_v6(skb, pkt, from, mtu, quote))
+	/* It knows what it sent, and not what became of that on the way. */
+	if (pkt->translated &&
+	    (set_port(skb, pkt, SIDE_DST, pkt->came.dport) || set_addr(skb, pkt, SIDE_DST, &pkt->came.dst)))
 		return DROP_REWRITE_FAILED;
-	pkt->action = to_interface(skb, skb->ifindex, from->flags);
-	return REPLIED_TOO_BIG;
+	switch (tell(skb, pkt, from, &c)) {
+	case TOLD:
+		return REPLIED_TOO_BIG;
+	case HALF_TOLD:
+		return DROP_REWRITE_FAILED;
+	default:
+		return DROP_TOO_BIG;
+	}
 }
 
 #endif

@@ -20,6 +20,8 @@
 #define MAX_CLOSED 65536
 #define MAX_SERVICES 65536
 #define MAX_BACKENDS 262144
+#define MAX_MAGLEV_PARTS 262144
+#define MAX_AFFINITIES 32768
 #define MAX_CONNECTIONS 524288
 #define MAX_PROBES 65536
 #define MAX_NETNS 8192
@@ -57,6 +59,7 @@ enum reason {
 	FORWARDED_REMOTE,
 	REPLIED,
 	REPLIED_TOO_BIG,
+	REPLIED_REFUSED,
 	TO_STACK,
 	FROM_STACK,
 	PROBE_REWRITTEN,
@@ -155,6 +158,8 @@ struct config {
 enum interface_flag {
 	/* The node's own interface: no door, and no peer to redirect to. */
 	INTERFACE_NODE = 1 << 0,
+	/* Its VPC has services. Without it nobody looks for them. */
+	INTERFACE_SERVICES = 1 << 1,
 };
 
 struct interface {
@@ -263,6 +268,27 @@ struct service {
 	__u32 backends; /* slots 0 to backends-1 under this id */
 };
 
+/* How a new flow finds its backend, by the id of the service. A map of its own:
+ * struct service stays as it is, and with it the flows of a node through an
+ * upgrade.
+ */
+struct choice {
+	__u32 entries; /* of the lookup table; 0: there is one backend at most */
+	__u32 affinity; /* s for which a client keeps its backend; 0: none */
+};
+
+/* A lookup table of Maglev in parts: entry e is in part e / MAGLEV_PART. */
+#define MAGLEV_PART 128
+
+struct maglev_key {
+	__u32 service;
+	__u32 part;
+};
+
+struct maglev {
+	__u16 slot[MAGLEV_PART];
+};
+
 struct backend_key {
 	__u32 service;
 	__u32 slot;
@@ -272,6 +298,19 @@ struct backend {
 	struct addr ip;
 	__be16 port;
 	__u16 pad;
+};
+
+/* Where a client's flows to a service go for as long as it has affinity. */
+struct affinity_key {
+	struct service_key service;
+	__u32 vni; /* of the client */
+	struct addr client;
+};
+
+struct affinity {
+	__u64 last_opened; /* ns, monotonic clock */
+	struct backend backend;
+	__u32 pad;
 };
 
 enum conn_direction {

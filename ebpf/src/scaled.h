@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The packet door: scaled endpoints, which are services in the sender's own VPC.
+ * It decides before the destination is looked up, so that everything decided
+ * after goes by the backend.
+ */
+#ifndef ALIOTH_SCALED_H
+#define ALIOTH_SCALED_H
+
+#include "service.h"
+
+#define ICMP_PORT_UNREACHABLE 3
+#define ICMPV6_UNREACHABLE 1
+#define ICMPV6_PORT_UNREACHABLE 4
+#define ICMP_ECHO 8
+#define ICMPV6_ECHO 128
+
+struct tcp_header {
+	__be16 source;
+	__be16 dest;
+	__be32 seq;
+	__be32 ack;
+	__u8 length; /* in words of 4 bytes, in the upper half */
+	__u8 flags;
+	__be16 window;
+	__u16 check;
+	__u16 urgent;
+};
+
+struct reset_v4 {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct tcp_header tcp;
+} __attribute__((packed));
+
+struct reset_v6 {
+	struct ethhdr eth;
+	struct ipv6hdr ip;
+	struct tcp_header tcp;
+} __attribute__((packed));
+
+/* reset_header makes what refuses an opening (RFC 9293 section 3.10.7.1). */
+static __always_inline int reset_header(struct __sk_buff *skb, const struct packet *pkt, struct tcp_header *tcp)
+{
+	struct pseudo_header pseudo = {
+		.src = pkt->dst,
+		.dst = pkt->src,
+		.len = bpf_htonl(sizeof(*tcp)),
+		.proto = bpf_htonl(IPPROTO_TCP),
+	};
+	__be32 seq;
+
+	if (bpf_skb_load_bytes(skb, pkt->l4 + 4, &seq, sizeof(seq)))
+		return -1;
+	tcp->source = pkt->dport;
+	tcp->dest = pkt->sport;
+	tcp->ack = bpf_htonl(bpf_ntohl(seq) + 1);
+	tcp->length = sizeof(*tcp) / 4 << 4;
+	tcp->flags = TCP_RST | TCP_ACK;
+	/* The mapped form of IPv4 adds the same to the sum twice, once too often. */
+	if (pkt->family == FAMILY_V4) {
+		__builtin_memset(pseudo.src.b, 0, 12);
+		__builtin_memset(pseudo.dst.b, 0, 12);
+	}
+	tcp->check = fold_checksum(bpf_csum_diff(0, 0, (__be32 *)tcp, sizeof(*tcp),
+						 bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0)));
+	return 0;
+}
+
+static __always_inline int write_reset_v4(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+					  const struct tcp_header *tcp)
+{
+	struct reset_v4 r = {
+		.eth.h_proto = bpf_htons(ETH_P_IP),
+		.ip = {
+			.version = 4,
+			.ihl = sizeof(r.ip) / 4,
+			.tot_len = bpf_htons(sizeof(r.ip) + sizeof(r.tcp)),
+			.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
+			.ttl = ICMP_TTL,
+			.protocol = IPPROTO_TCP,
+			.saddr = addr_v4(&pkt->dst),
+			.daddr = addr_v4(&pkt->src),
+		},
+		.tcp = *tcp,
+	};
+	struct iphdr ip = r.ip;
+
+	r.ip.check = ipv4_check(&ip);
+	__builtin_memcpy(r.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(r.eth.h_source, virtual_mac, 6);
+	if (skb->len != sizeof(r) && bpf_skb_change_tail(skb, sizeof(r), 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, &r, sizeof(r), 0) ? -1 : 0;
+}
+
+static __always_inline int write_reset_v6(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+					  const struct tcp_header *tcp)
+{
+	struct reset_v6 r = {
+		.eth.h_proto = bpf_htons(ETH_P_IPV6),
+		.ip = {
+			.version = 6,
+			.payload_len = bpf_htons(sizeof(r.tcp)),
+			.nexthdr = IPPROTO_TCP,
+			.hop_limit = ICMP_TTL,
+		},
+		.tcp = *tcp,
+	};
+
+	__builtin_memcpy(r.ip.saddr, pkt->dst.b, 16);
+	__builtin_memcpy(r.ip.daddr, pkt->src.b, 16);
+	__builtin_memcpy(r.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(r.eth.h_source, virtual_mac, 6);
+	if (skb->len != sizeof(r) && bpf_skb_change_tail(skb, sizeof(r), 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, &r, sizeof(r), 0) ? -1 : 0;
+}
+
+/* reset turns a TCP opening into the answer that refuses it. */
+__noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	struct tcp_header tcp = {};
+
+	if (!pkt || !from || !may_tell(skb->ifindex) || reset_header(skb, pkt, &tcp))
+		return NOT_TOLD;
+	if (pkt->family == FAMILY_V4 ? write_reset_v4(skb, pkt, from, &tcp) : write_reset_v6(skb, pkt, from, &tcp))
+		return HALF_TOLD;
+	pkt->action = to_interface(skb, skb->ifindex, from->flags);
+	return TOLD;
+}
+
+/* refuse tells the sender at once that there is nobody, as a host would: it need
+ * not wait until it gives up.
+ */
+static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	struct complaint c = { .type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE };
+	enum telling told;
+
+	if (pkt->family == FAMILY_V6) {
+		c.type = ICMPV6_UNREACHABLE;
+		c.code = ICMPV6_PORT_UNREACHABLE;
+	}
+	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell(skb, pkt, from, &c);
+	if (told == NOT_TOLD)
+		return DROP_NO_BACKEND;
+	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
+}
+
+/* error_to_backend sends an error about an answer of a service's to the backend
+ * that gave it.
+ */
+static __always_inline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	struct quote *q = &w->quote;
+	struct conn *conn;
+
+	if (read_quote(skb, pkt, q) || !q->l4 || !addr_equal(&q->src, &pkt->dst))
+		return DROP_NO_CONNECTION;
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto);
+	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
+	if (!conn)
+		return DROP_NO_CONNECTION;
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	if (quote_port(skb, pkt, q, SIDE_SRC, w->backend.port) || quote_addr(skb, pkt, q, SIDE_SRC, &w->backend.ip) ||
+	    set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
+		return DROP_REWRITE_FAILED;
+	return UNDECIDED;
+}
+
+/* after_first sends a later fragment where the first of its datagram went. */
+static __always_inline enum reason after_first(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
+
+	if (!first)
+		return DROP_DOOR_FRAGMENT;
+	w->backend.ip = first->shown;
+	return set_addr(skb, pkt, SIDE_DST, &w->backend.ip) ? DROP_REWRITE_FAILED : UNDECIDED;
+}
+
+/* control_of_scaled handles ICMP to a virtual address: echo is answered. */
+static __always_inline enum reason control_of_scaled(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	if (pkt->icmp_type == (pkt->family == FAMILY_V4 ? ICMP_ECHO : ICMPV6_ECHO))
+		return REPLIED;
+	return is_icmp_error(pkt) ? error_to_backend(skb, pkt, w) : DROP_SERVICE_ICMP;
+}
+
+/* back_to_self gives what a pod answers to itself the ends that it knows: it
+ * asked a service, and the service asked it in the gateway's name.
+ */
+static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	struct conn *conn;
+
+	if (walk_extensions(skb, pkt) || pkt->later || parse_l4(skb, pkt) || !pkt->sport)
+		return UNDECIDED;
+	conn = from_backend(w, pkt, &pkt->src, pkt->dport, &pkt->src, pkt->sport, pkt->proto);
+	if (!conn)
+		return UNDECIDED;
+	conn_touch(conn, pkt);
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	w->quote.src = pkt->src;
+	if (set_port(skb, pkt, SIDE_SRC, w->backend.port) || set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) ||
+	    set_addr(skb, pkt, SIDE_DST, &w->quote.src))
+		return DROP_REWRITE_FAILED;
+	return UNDECIDED;
+}
+
+/* to_address sends what goes to a virtual address to its backend. */
+static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+{
+	enum reason reason = walk_extensions(skb, pkt);
+
+	if (reason)
+		return reason;
+	if (pkt->later)
+		return after_first(skb, pkt, w);
+	reason = parse_l4(skb, pkt);
+	if (reason)
+		return reason;
+	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
+		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt, w);
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a fragment to come could write over the flags */
+		return DROP_DOOR_FRAGMENT;
+	reason = to_backend(skb, pkt, pkt->vni);
+	if (!reason && pkt->fragment)
+		remember_first(skb, pkt, &pkt->came.dst, &pkt->dst, 0);
+	return reason;
+}
+
+/* to_scaled handles what goes to a virtual address of the packet's own VPC.
+ * UNDECIDED: it goes on to its destination, which may be another one now.
+ * REPLIED: its echo request is to be answered. DROP_NO_BACKEND: refuse() it.
+ */
+__noinline enum reason to_scaled(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	const struct addr *gateway;
+	struct work *w = take_work();
+	enum reason reason;
+
+	if (!pkt || !from || !w)
+		return DROP_REWRITE_FAILED;
+	gateway = pkt->family == FAMILY_V4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6];
+	if (!lookup_service(pkt, pkt->vni, 0, 0))
+		return addr_equal(&pkt->dst, gateway) ? back_to_self(skb, pkt, w) : UNDECIDED;
+	reason = to_address(skb, pkt, w);
+	if (reason || !addr_equal(&pkt->dst, &pkt->src))
+		return reason;
+	/* The pod has reached itself. From its own address it would take nothing. */
+	if (addr_is_zero(gateway))
+		return DROP_NO_BACKEND;
+	return set_addr(skb, pkt, SIDE_SRC, gateway) ? DROP_REWRITE_FAILED : UNDECIDED;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* Room to work in. Linux 6.1 gives a program and the functions that it is in 512
+ * bytes of stack together.
+ */
+#ifndef ALIOTH_WORK_H
+#define ALIOTH_WORK_H
+
+#include "embedded.h"
+#include "maps.h"
+
+/* What is worked out about one packet. Programs of a CPU run one after the other. */
+struct work {
+	struct conn_key forward;
+	struct conn_key reverse;
+	struct conn value;
+	struct affinity_key client;
+	struct affinity affinity;
+	struct backend backend;
+	struct quote quote;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct work);
+	__uint(max_entries, 1);
+} work SEC(".maps");
+
+/* take_work never returns NULL, which the verifier does not know. */
+static __always_inline struct work *take_work(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&work, &only);
+}
+
+#endif
