@@ -24,27 +24,20 @@ import (
 // longer needs to follow, whatever happened.
 const reviewParts = 30 * time.Second
 
-// part of the API that comes and goes: a VPC, or a Service that is shared.
-type part struct{ vpc, namespace, service string }
+// part of the API that comes and goes: a VPC.
+type part struct{ vpc string }
 
 func (p part) scopes() []reflector.Scope {
-	if p.vpc != "" {
-		return []reflector.Scope{reflector.VPCNamed(p.vpc), reflector.SubnetsOfVPC(p.vpc), reflector.AddressesOfVPC(p.vpc)}
-	}
-	return []reflector.Scope{reflector.ServiceNamed(p.namespace, p.service), reflector.EndpointSlicesOf(p.namespace, p.service)}
+	return []reflector.Scope{reflector.VPCNamed(p.vpc), reflector.SubnetsOfVPC(p.vpc), reflector.AddressesOfVPC(p.vpc)}
 }
 
 // String says what it is, for the log.
-func (p part) String() string {
-	if p.vpc != "" {
-		return "VPC " + p.vpc
-	}
-	return "Service " + p.namespace + "/" + p.service
-}
+func (p part) String() string { return "VPC " + p.vpc }
 
 // sources keeps the store like the part of the API that this node needs: its
-// pods and Addresses, all Nodes, the shared Services, and every VPC that has an
-// Address or an attachment here.
+// pods and Addresses, every VPC that has an Address or an attachment here, and all
+// Nodes and Services: of these, a watch for each that is needed would cost the API
+// server more than one for all (docs/design/090).
 type sources struct {
 	cfg     plan.Config
 	set     *reflector.Set
@@ -71,7 +64,11 @@ func newSources(cfg plan.Config, set *reflector.Set, s *store.Store, j *journal.
 
 // start begins to follow what is needed always, until ctx ends.
 func (s *sources) start(ctx context.Context) error {
-	scopes := []reflector.Scope{reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(), reflector.SharedServices()}
+	scopes := []reflector.Scope{
+		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(), reflector.SharedServices(),
+		// Which VPC a Service belongs to follows from all four.
+		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
+	}
 	base, err := s.follow(ctx, scopes)
 	if err != nil {
 		return err
@@ -133,8 +130,7 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs that this node has something of, and the Services that
-// are shared.
+// needed are the VPCs that this node has something of.
 func (s *sources) needed(tx store.ReadTx) map[part]bool {
 	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
 	for _, rec := range s.journal.Records() {
@@ -142,9 +138,6 @@ func (s *sources) needed(tx store.ReadTx) map[part]bool {
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
 		parts[part{vpc: row.VPC}] = true
-	}
-	for _, ref := range append(plan.SharedServices(tx, s.cfg), s.cfg.APIServer) {
-		parts[part{namespace: ref.Namespace, service: ref.Name}] = true
 	}
 	return parts
 }

@@ -8,8 +8,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -65,18 +67,27 @@ func SharedServices() Scope {
 	return Scope{Object: &v1alpha1.SharedService{}}
 }
 
-// ServiceNamed is the scope of one Service.
-func ServiceNamed(namespace, name string) Scope {
-	return Scope{
-		Object: &corev1.Service{}, Namespace: namespace,
-		Fields: fields.OneTermEqualSelector("metadata.name", name),
-	}
+// Namespaces is the scope of all Namespaces.
+func Namespaces() Scope {
+	return Scope{Object: &corev1.Namespace{}}
 }
 
-// EndpointSlicesOf is the scope of the EndpointSlices of one Service.
-func EndpointSlicesOf(namespace, service string) Scope {
-	return Scope{
-		Object: &discoveryv1.EndpointSlice{}, Namespace: namespace,
-		Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}),
+// Networks is the scope of all Networks.
+func Networks() Scope {
+	return Scope{Object: &arktosv1.Network{}}
+}
+
+// Services is the scope of all Services.
+func Services() Scope {
+	return Scope{Object: &corev1.Service{}}
+}
+
+// ServedEndpointSlices is the scope of the EndpointSlices of all Services that are
+// not headless: those have a virtual address.
+func ServedEndpointSlices() Scope {
+	headless, err := labels.NewRequirement(corev1.IsHeadlessService, selection.DoesNotExist, nil)
+	if err != nil {
+		panic(err) // the label's name is a constant
 	}
+	return Scope{Object: &discoveryv1.EndpointSlice{}, Labels: labels.NewSelector().Add(*headless)}
 }

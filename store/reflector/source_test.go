@@ -137,7 +137,7 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 	for _, scope := range []reflector.Scope{
 		reflector.PodsOnNode("node-1"), reflector.AddressesOnNode("node-1"), reflector.AddressesOfVPC("blue"),
 		reflector.SubnetsOfVPC("blue"), reflector.VPCNamed("blue"), reflector.Nodes(),
-		reflector.ServiceNamed("default", "kubernetes"), reflector.EndpointSlicesOf("default", "kubernetes"),
+		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
 	} {
 		start(t, set, scope)
 	}

@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
@@ -21,19 +22,22 @@ import (
 // objects fills the store with everything that a plan for a node is made of.
 func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, error) {
 	var (
-		pods      corev1.PodList
-		nodes     corev1.NodeList
-		services  corev1.ServiceList
-		slices    discoveryv1.EndpointSliceList
-		vpcs      v1alpha1.VPCList
-		subnets   v1alpha1.SubnetList
-		addresses v1alpha1.AddressList
-		claims    v1alpha1.VNIClaimList
-		calls     v1alpha1.RollCallList
+		pods       corev1.PodList
+		nodes      corev1.NodeList
+		namespaces corev1.NamespaceList
+		services   corev1.ServiceList
+		slices     discoveryv1.EndpointSliceList
+		vpcs       v1alpha1.VPCList
+		subnets    v1alpha1.SubnetList
+		networks   arktosv1.NetworkList
+		shared     v1alpha1.SharedServiceList
+		addresses  v1alpha1.AddressList
+		claims     v1alpha1.VNIClaimList
+		calls      v1alpha1.RollCallList
 	)
 	// Addresses before pods: a pod that is made meanwhile lacks its addresses
 	// rather than the other way round, which would look like a leak.
-	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &nodes, &services, &slices, &pods} {
+	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &nodes, &namespaces, &networks, &shared, &services, &slices, &pods} {
 		if err := c.api.List(ctx, list); err != nil {
 			return verify.Input{}, fmt.Errorf("list objects: %w", err)
 		}
@@ -46,6 +50,9 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		put(tx, &in, subnets.Items, reflector.Subnet, store.PutSubnet)
 		put(tx, &in, addresses.Items, reflector.Address, store.PutAddress)
 		put(tx, &in, nodes.Items, reflector.Node, store.PutNode)
+		put(tx, &in, namespaces.Items, reflector.Namespace, store.PutNamespace)
+		put(tx, &in, networks.Items, reflector.Network, store.PutNetwork)
+		put(tx, &in, shared.Items, reflector.SharedService, store.PutSharedService)
 		put(tx, &in, services.Items, reflector.Service, store.PutService)
 		put(tx, &in, slices.Items, reflector.EndpointSlice, store.PutEndpointSlice)
 		put(tx, &in, pods.Items, reflector.Pod, store.PutPod)
