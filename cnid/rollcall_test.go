@@ -245,7 +245,10 @@ func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := script{VPCs: []store.VPC{vpcRow("green", 40, "10.40.0.0/16"), vpcRow("pending", 0, "10.50.0.0/16")}}
+	rows := script{VPCs: []store.VPC{
+		vpcRow("green", 40, "10.40.0.0/16"), vpcRow("pending", 0, "10.50.0.0/16"), vpcRow("elsewhere", 60, "10.60.0.0/16"),
+	}}
+	s.follows = func() []string { return []string{"green", "pending", "not yet there"} }
 	if err := s.store.Update(rows.fill); err != nil {
 		t.Fatal(err)
 	}

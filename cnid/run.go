@@ -53,14 +53,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	n.api = config
 	set := reflector.NewSet(n.store, api, log)
-	sources := newSources(n.plan, set, n.store, n.journal, log)
+	sources := newSources(n.plan, api, set, n.store, n.journal, log)
 	reporter := newNodeReporter(&reporter{node: cfg.NodeName, api: api, log: log}, n.store)
 	// Of a journal that lacks something too much would be released.
 	complete := func() bool { return sources.baseSynced() && n.syncer.adopted.Load() }
 	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, complete, log)
 	releaser.held = n.departures.holds
 	err = n.assemble(control{
-		synced: sources.synced, vpcSynced: sources.vpcSynced,
+		synced: sources.synced, vpcSynced: sources.vpcSynced, vpcs: sources.vpcs,
 		warn: reporter.refused, lost: reporter.lost, releaser: releaser, report: reporter,
 	})
 	if err != nil {
@@ -96,6 +96,7 @@ func background(ctx context.Context, group *errgroup.Group, functions ...func(co
 type control struct {
 	synced    func() (bool, <-chan struct{})
 	vpcSynced func(vpc string) (bool, <-chan struct{})
+	vpcs      func() []string
 	warn      func(pod journal.Pod, reason, message string)
 	lost      func(plan.Lost)
 	releaser  cniserver.Releaser
@@ -205,7 +206,7 @@ func (n *node) assemble(c control) error {
 		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
-	n.syncer.adopt, n.lost = n.adopt, c.lost
+	n.syncer.adopt, n.syncer.follows, n.lost = n.adopt, c.vpcs, c.lost
 	n.departures.begin(c.releaser)
 	n.syncer.probed = func() []journal.Record {
 		records, _ := n.departures.records()

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -28,18 +30,20 @@ const reviewParts = 30 * time.Second
 type part struct{ vpc string }
 
 func (p part) scopes() []reflector.Scope {
-	return []reflector.Scope{reflector.VPCNamed(p.vpc), reflector.SubnetsOfVPC(p.vpc), reflector.AddressesOfVPC(p.vpc)}
+	return []reflector.Scope{reflector.AddressesOfVPC(p.vpc)}
 }
 
 // String says what it is, for the log.
 func (p part) String() string { return "VPC " + p.vpc }
 
 // sources keeps the store like the part of the API that this node needs: its
-// pods and Addresses, every VPC that has an Address or an attachment here, and all
-// Nodes and Services: of these, a watch for each that is needed would cost the API
-// server more than one for all (docs/design/090).
+// pods and Addresses, the Addresses of every VPC that has an Address or an
+// attachment here, and all Nodes, VPCs, Subnets and Services: of these, a watch for
+// each that is needed would cost the API server and the node more than one for all
+// (docs/design/062, 090).
 type sources struct {
 	cfg     plan.Config
+	api     client.Reader
 	set     *reflector.Set
 	store   *store.Store
 	journal *journal.Journal
@@ -48,24 +52,36 @@ type sources struct {
 	mu sync.Mutex
 	// base are followed always, parts come and go.
 	base  []*reflector.Source
-	parts map[part][]*reflector.Source
+	parts map[part]*followed
 	// complete is true once everything needed had been read.
 	complete bool
 	// changed is closed, and replaced, when a source has synced.
 	changed chan struct{}
 }
 
-func newSources(cfg plan.Config, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
+// followed is a part that is followed.
+type followed struct {
+	sources []*reflector.Source
+	// confirmed says that the VPC's row is not from before the part was followed.
+	confirmed bool
+	// cancel ends what confirms it.
+	cancel context.CancelFunc
+}
+
+func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
+
+func newSources(cfg plan.Config, api client.Reader, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
 	return &sources{
-		cfg: cfg, set: set, store: s, journal: j, log: log,
-		parts: map[part][]*reflector.Source{}, changed: make(chan struct{}),
+		cfg: cfg, api: api, set: set, store: s, journal: j, log: log,
+		parts: map[part]*followed{}, changed: make(chan struct{}),
 	}
 }
 
 // start begins to follow what is needed always, until ctx ends.
 func (s *sources) start(ctx context.Context) error {
 	scopes := []reflector.Scope{
-		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(), reflector.SharedServices(),
+		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(),
+		reflector.VPCs(), reflector.Subnets(), reflector.SharedServices(),
 		// Which VPC a Service belongs to follows from all four.
 		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
 	}
@@ -156,39 +172,117 @@ func (s *sources) follows(parts map[part]bool) bool {
 	return true
 }
 
-// adjust stops outside of the lock, because stopping waits for the source.
+// adjust stops what is needed no more, and begins to follow what is.
 func (s *sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
 	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
 	s.mu.Unlock()
 	for _, p := range following {
-		if needed[p] {
-			continue
+		if !needed[p] {
+			s.stop(p)
 		}
-		s.mu.Lock()
-		stopping := s.parts[p]
-		delete(s.parts, p)
-		s.mu.Unlock()
-		for _, source := range stopping {
-			source.Stop()
-		}
-		s.log.Info("no longer following a part of the API", "part", p.String())
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(needed), comparePart) {
 		if slices.Contains(following, p) {
 			continue
 		}
-		list, err := s.follow(ctx, p.scopes())
-		if err != nil {
+		if err := s.add(ctx, p); err != nil {
 			s.log.Error("can't follow a part of the API", "part", p.String(), "error", err)
 			continue
 		}
-		s.mu.Lock()
-		s.parts[p] = list
-		s.mu.Unlock()
-		s.broadcast()
 		s.log.Info("following a part of the API", "part", p.String())
 	}
+}
+
+// stop waits outside of the lock, because stopping waits for the source.
+func (s *sources) stop(p part) {
+	s.mu.Lock()
+	stopping := s.parts[p]
+	delete(s.parts, p)
+	s.mu.Unlock()
+	stopping.cancel()
+	for _, source := range stopping.sources {
+		source.Stop()
+	}
+	s.log.Info("no longer following a part of the API", "part", p.String())
+}
+
+// add begins to follow a part. Until everything has been read for the first time
+// the node has told nobody what it holds, and it tells of what it follows then. A
+// VPC that comes later may have gone since, and its VNI be another's, while its row
+// is still here: so that has to be confirmed.
+func (s *sources) add(ctx context.Context, p part) error {
+	list, err := s.follow(ctx, p.scopes())
+	if err != nil {
+		return err
+	}
+	f := &followed{sources: list}
+	ctx, f.cancel = context.WithCancel(ctx)
+	s.mu.Lock()
+	f.confirmed = !s.complete
+	s.parts[p] = f
+	confirmed := f.confirmed
+	s.mu.Unlock()
+	s.broadcast()
+	if !confirmed {
+		go s.confirm(ctx, p.vpc, f)
+	}
+	return nil
+}
+
+// confirm returns once the row of a VPC has been seen to be as the API has the
+// object, or ctx ends.
+func (s *sources) confirm(ctx context.Context, vpc string, f *followed) {
+	for !s.agrees(ctx, vpc) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(confirmAgain):
+		}
+	}
+	s.mu.Lock()
+	f.confirmed = true
+	s.mu.Unlock()
+	s.broadcast()
+}
+
+// confirmAgain is how long lies between two attempts to confirm a VPC, each of
+// which waits as long for its row.
+const confirmAgain = time.Second
+
+// agrees asks the API server for a VPC, and says whether its row comes to have the
+// same VNI.
+func (s *sources) agrees(ctx context.Context, vpc string) bool {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	var object v1alpha1.VPC
+	if err := s.api.Get(ctx, client.ObjectKey{Name: vpc}, &object); client.IgnoreNotFound(err) != nil {
+		s.log.Warn("can't read a VPC; trying again", "vpc", vpc, "error", err)
+		return false
+	}
+	soon, cancel := context.WithTimeout(ctx, confirmAgain)
+	defer cancel()
+	err := s.store.Wait(soon, func(tx store.ReadTx, _ *store.WatchSet) bool {
+		row := store.GetVPC(tx, vpc)
+		if row == nil {
+			return object.UID == ""
+		}
+		return row.UID == string(object.UID) && row.VNI == uint32(object.Status.VNI)
+	})
+	return err == nil
+}
+
+// vpcs are the names of the VPCs of which this node may come to program something.
+func (s *sources) vpcs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for p := range s.parts {
+		if p.vpc != "" {
+			names = append(names, p.vpc)
+		}
+	}
+	return names
 }
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
@@ -213,7 +307,7 @@ func (s *sources) synced() (bool, <-chan struct{}) {
 // followed says whether all of these parts have been read; called with mu held.
 func (s *sources) followed(needed map[part]bool) bool {
 	for p := range needed {
-		if s.parts[p] == nil || !allSynced(s.parts[p]) {
+		if f := s.parts[p]; f == nil || !f.synced() {
 			return false
 		}
 	}
@@ -224,8 +318,8 @@ func (s *sources) followed(needed map[part]bool) bool {
 func (s *sources) vpcSynced(vpc string) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.parts[part{vpc: vpc}]
-	return list != nil && allSynced(list), s.changed
+	f := s.parts[part{vpc: vpc}]
+	return f != nil && f.synced() && allSynced(s.base), s.changed
 }
 
 // baseSynced says whether the node's own pods and Addresses have been read.

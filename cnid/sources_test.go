@@ -4,13 +4,17 @@
 package cnid
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -32,11 +36,11 @@ func TestNobodyWaitsForASourceThatWasStoppedBeforeItSynced(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	set := reflector.NewSet(rows, api, log)
-	source, err := set.Start(t.Context(), reflector.VPCNamed("blue"))
+	source, err := set.Start(t.Context(), reflector.VPCs())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSources(plan.Config{}, set, rows, nil, log)
+	s := newSources(plan.Config{}, api, set, rows, nil, log)
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
@@ -46,5 +50,72 @@ func TestNobodyWaitsForASourceThatWasStoppedBeforeItSynced(t *testing.T) {
 	<-returned
 	if source.HasSynced() {
 		t.Error("the source synced with nothing")
+	}
+}
+
+// TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and
+// come again with another VNI, of which the node has the old row still.
+func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.NewWithWatch(server.Config(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}}}
+	if err := api.Create(t.Context(), vpc); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete(context.Background(), vpc); err != nil {
+			t.Error(err)
+		}
+	})
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(uid string, vni uint32) {
+		err := rows.Update(func(tx store.Tx) error {
+			return store.PutVPC(tx, &store.VPC{Meta: store.Meta{UID: uid}, Name: vpc.Name, VNI: vni})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("before", 20)
+	log := slog.New(slog.DiscardHandler)
+	s := newSources(plan.Config{}, api, reflector.NewSet(rows, api, log), rows, nil, log)
+	s.complete = true // the node may have answered a roll call
+	if err := s.add(t.Context(), part{vpc: vpc.Name}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{vpc.Name}, s.vpcs()); diff != "" {
+		t.Errorf("VPCs that the node tells of (-want +got):\n%s", diff)
+	}
+	<-s.parts[part{vpc: vpc.Name}].sources[0].Synced()
+	if s.agrees(t.Context(), vpc.Name) {
+		t.Error("the old row is taken for the new one")
+	}
+	if synced, _ := s.vpcSynced(vpc.Name); synced {
+		t.Error("the VPC counts as read with its old row")
+	}
+	put(string(vpc.UID), 0)
+	for {
+		synced, changed := s.vpcSynced(vpc.Name)
+		if synced {
+			break
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatal("the VPC never counts as read")
+		}
+	}
+	s.stop(part{vpc: vpc.Name})
+	if names := s.vpcs(); len(names) > 0 {
+		t.Errorf("the node still tells of %v", names)
 	}
 }

@@ -45,6 +45,9 @@ type syncer struct {
 	adopt   func(context.Context) (int, error)
 	adopted atomic.Bool
 	unknown bool
+	// follows are the names of the VPCs of which a pass may come to program
+	// something.
+	follows func() []string
 	// lost tells people about an attachment that has lost its addresses.
 	lost    func(plan.Lost)
 	metrics *syncMetrics
@@ -414,8 +417,10 @@ func (s *syncer) held() []uint32 {
 		all[rec.VNI] = true
 	}
 	s.store.View(func(tx store.ReadTx) {
-		for _, vpc := range store.ListVPCs(tx) {
-			all[vpc.VNI] = true
+		for _, name := range s.follows() {
+			if vpc := store.GetVPC(tx, name); vpc != nil {
+				all[vpc.VNI] = true
+			}
 		}
 	})
 	delete(all, 0) // of a VPC that has none yet

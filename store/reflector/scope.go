@@ -42,14 +42,14 @@ func AddressesOfVPC(vpc string) Scope {
 	return Scope{Object: &v1alpha1.Address{}, Fields: fields.OneTermEqualSelector("spec.vpc", vpc)}
 }
 
-// SubnetsOfVPC is the scope of all Subnets of a VPC.
-func SubnetsOfVPC(vpc string) Scope {
-	return Scope{Object: &v1alpha1.Subnet{}, Fields: fields.OneTermEqualSelector("spec.vpc", vpc)}
+// VPCs is the scope of all VPCs.
+func VPCs() Scope {
+	return Scope{Object: &v1alpha1.VPC{}}
 }
 
-// VPCNamed is the scope of one VPC.
-func VPCNamed(name string) Scope {
-	return Scope{Object: &v1alpha1.VPC{}, Fields: fields.OneTermEqualSelector("metadata.name", name)}
+// Subnets is the scope of all Subnets.
+func Subnets() Scope {
+	return Scope{Object: &v1alpha1.Subnet{}}
 }
 
 // RollCallNamed is the scope of one RollCall.

@@ -136,7 +136,7 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 	set := reflector.NewSet(s, c, slog.New(slog.DiscardHandler))
 	for _, scope := range []reflector.Scope{
 		reflector.PodsOnNode("node-1"), reflector.AddressesOnNode("node-1"), reflector.AddressesOfVPC("blue"),
-		reflector.SubnetsOfVPC("blue"), reflector.VPCNamed("blue"), reflector.Nodes(),
+		reflector.Subnets(), reflector.VPCs(), reflector.Nodes(),
 		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
 	} {
 		start(t, set, scope)
