@@ -17,8 +17,7 @@ type existing struct {
 }
 
 func (e *existing) look(host *netdev.Host, records []journal.Record, thorough bool) error {
-	same := len(e.records) == len(records) && (len(records) == 0 || &e.records[0] == &records[0])
-	if e.devices != nil && same && !thorough {
+	if e.devices != nil && sameRecords(e.records, records) && !thorough {
 		return nil
 	}
 	names := make([]string, 0, len(records))

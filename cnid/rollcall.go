@@ -44,6 +44,9 @@ type rollCall struct {
 	synced func() (bool, <-chan struct{})
 	syncer *syncer
 	log    *slog.Logger
+	// missing is what look has found at its last glance.
+	glance  glance
+	missing bool
 }
 
 // reply is what a node says.
@@ -127,10 +130,21 @@ func (r *rollCall) look(tx store.ReadTx) task {
 		return now
 	}
 	now.nodeUID = self.UID
-	now.missing = !self.OutOfService && slices.ContainsFunc(r.journal.Records(), func(rec journal.Record) bool {
-		return lacksAddress(tx, rec) && lives(rec)
-	})
+	if records := r.journal.Records(); r.glance.again(tx, records, loses) || r.missing {
+		r.missing = slices.ContainsFunc(records, func(rec journal.Record) bool {
+			return lacksAddress(tx, rec) && lives(rec)
+		})
+	}
+	now.missing = r.missing && !self.OutOfService
 	return now
+}
+
+// loses says whether by a change the API may lack an Address of a sandbox: when
+// one has gone, and when a VPC is again what it was.
+func loses(c store.Change) bool {
+	_, vpc := c.New.(*store.VPC)
+	_, address := c.Old.(*store.Address)
+	return vpc || address
 }
 
 // lacksAddress says whether the store lacks an Address that the API should

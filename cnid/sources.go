@@ -57,6 +57,11 @@ type sources struct {
 	complete bool
 	// changed is closed, and replaced, when a source has synced.
 	changed chan struct{}
+
+	// looking guards what was found needed last.
+	looking sync.Mutex
+	glance  glance
+	last    map[part]bool
 }
 
 // followed is a part that is followed.
@@ -146,10 +151,30 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs that this node has something of.
+// needed are the VPCs that this node has something of. The map must not be
+// changed.
 func (s *sources) needed(tx store.ReadTx) map[part]bool {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if records := s.journal.Records(); s.glance.again(tx, records, s.needs) {
+		s.last = s.find(tx, records)
+	}
+	return s.last
+}
+
+// needs says whether a change may be to what is needed.
+func (s *sources) needs(c store.Change) bool {
+	for _, row := range []any{c.Old, c.New} {
+		if address, ok := row.(*store.Address); ok && address.Node == s.cfg.Node {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
-	for _, rec := range s.journal.Records() {
+	for _, rec := range records {
 		parts[part{vpc: rec.VPC}] = true
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
@@ -278,9 +303,7 @@ func (s *sources) vpcs() []string {
 	defer s.mu.Unlock()
 	var names []string
 	for p := range s.parts {
-		if p.vpc != "" {
-			names = append(names, p.vpc)
-		}
+		names = append(names, p.vpc)
 	}
 	return names
 }
