@@ -338,6 +338,24 @@ func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err erro
 	return count, seconds, nil
 }
 
+// rest waits until the daemon makes no more passes: what the first one has changed
+// makes it look again.
+func (s *scaleRig) rest(ctx context.Context) error {
+	const quiet = 3 * time.Second
+	for last := -1.0; ; {
+		count, _, err := s.passes(ctx)
+		if err != nil || count == last {
+			return err
+		}
+		last = count
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the daemon to rest: %w", context.Cause(ctx))
+		case <-time.After(quiet):
+		}
+	}
+}
+
 // change adds addresses one by one, and returns the mean time of a pass and the
 // median time from the API's answer to a row in the map.
 func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err error) {
@@ -346,6 +364,9 @@ func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err e
 		return 0, 0, err
 	}
 	defer reader.Close()
+	if err := s.rest(ctx); err != nil {
+		return 0, 0, err
+	}
 	countBefore, before, err := s.passes(ctx)
 	if err != nil {
 		return 0, 0, err
