@@ -181,7 +181,7 @@ func (j *Journal) Records() []Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.sorted == nil {
-		j.sorted = slices.Clip(bySeq(maps.Values(j.content.records)))
+		j.sorted = bySeq(j.content.records)
 	}
 	return j.sorted
 }
@@ -190,11 +190,13 @@ func (j *Journal) Records() []Record {
 func (j *Journal) Releases() []Record {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return bySeq(maps.Values(j.content.releases))
+	return bySeq(j.content.releases)
 }
 
-func bySeq(seq func(func(Record) bool)) []Record {
-	return slices.SortedFunc(seq, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+func bySeq[K comparable](records map[K]Record) []Record {
+	list := slices.AppendSeq(make([]Record, 0, len(records)), maps.Values(records))
+	slices.SortFunc(list, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list
 }
 
 // Begin stores rec with phase PhaseIntended, and returns it with shadow

@@ -58,7 +58,8 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 	b.namespaces()
 	b.probes()
 	b.sort()
-	return &nodePlan{part: &b.part, devices: b.devices(), filter: b.filter(), lost: lost}
+	part := b.part // a pointer into b would keep the whole snapshot of the store
+	return &nodePlan{part: &part, devices: b.devices(), filter: b.filter(), lost: lost}
 }
 
 // nodes adds the addresses from which tunnel packets are accepted. This node's

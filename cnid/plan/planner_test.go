@@ -10,9 +10,11 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -284,4 +286,24 @@ func TestAPlannerKeepsThePartsOfVPCsThatNothingHappensTo(t *testing.T) {
 	if third.Datapath[20] == second.Datapath[20] || third.Datapath[0] == second.Datapath[0] {
 		t.Error("a node has another address, and what leads there stays")
 	}
+}
+
+// TestAPlanKeepsNothingElseOfTheStore has a row replaced, and so many others that
+// the store forgets it.
+func TestAPlanKeepsNothingElseOfTheStore(t *testing.T) {
+	w := tenants(t)
+	row := &store.Pod{Meta: store.Meta{UID: "b1"}, Namespace: "ns", Name: "b1", Node: "node1"}
+	w.put(t, func(tx store.Tx) error { return store.PutPod(tx, row) })
+	kept := weak.Make(row)
+	row = nil
+	p := &Planner{}
+	w.plan(p)
+	for i := range 4000 {
+		w.put(t, pod("b1", i%2 == 0))
+	}
+	runtime.GC()
+	if kept.Value() != nil {
+		t.Error("the plan keeps a row that the store has no longer")
+	}
+	runtime.KeepAlive(p)
 }

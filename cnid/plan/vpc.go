@@ -80,7 +80,8 @@ func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) 
 	b.services()
 	b.part.Closed = closedLists(b.row, in.Metadata)
 	b.sort()
-	return &vpcPlan{part: &b.part, here: b.here}
+	part := b.part // a pointer into b would keep the whole snapshot of the store
+	return &vpcPlan{part: &part, here: b.here}
 }
 
 // chooseLive finds the records to be programmed.
@@ -271,7 +272,8 @@ func (b *vpcBuilder) opensAll() bool {
 
 // sort brings every list into the order of its keys.
 func (b *vpcBuilder) sort() {
-	b.part.Addresses = slices.SortedFunc(maps.Values(b.addresses), func(a, b datapath.Address) int { return a.IP.Compare(b.IP) })
+	b.part.Addresses = slices.AppendSeq(make([]datapath.Address, 0, len(b.addresses)), maps.Values(b.addresses))
+	slices.SortFunc(b.part.Addresses, func(a, b datapath.Address) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(b.part.Interfaces, func(a, b datapath.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	slices.SortFunc(b.part.Subnets, func(a, b datapath.Subnet) int { return a.Prefix.Compare(b.Prefix) })
 	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
