@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -109,6 +110,50 @@ func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T
 		if refused && !strings.Contains(notReady.Reason, "ns/first") {
 			t.Errorf("pod %d is not told whose the port is: %v", i+1, err)
 		}
+	}
+}
+
+// Who lost it at the last moment has no Warning yet: the runtime's next attempt
+// gives it.
+func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	d := newDecided()
+	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
+	d.fill(t, s.store)
+	var told []string
+	asked := &decisions{
+		cfg: s.cfg, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log,
+		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil }, mtu: func() (int, <-chan struct{}) { return 1450, nil },
+		problem: s.keptBy, listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		warn: func(pod journal.Pod, reason, message string) {
+			told = append(told, pod.String()+" "+reason+" "+message)
+		},
+	}
+	decision, err := asked.Await(t.Context(), thePod)
+	if err != nil || len(told) > 0 {
+		t.Fatalf("while the port is free: %v, told %q", err, told)
+	}
+	var later journal.Record
+	for _, pod := range []journal.Pod{{Namespace: "ns", Name: "first", UID: "first"}, thePod} {
+		later, err = s.journal.Begin(journal.Record{
+			Key: journal.Key{ContainerID: pod.Name, IfName: "eth0"}, Pod: pod, HostPorts: decision.HostPorts,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notReady *cniserver.NotReady
+	if err := s.Program(t.Context(), later); !errors.As(err, &notReady) {
+		t.Fatalf("the later is not refused: %v", err)
+	}
+	if err := s.journal.Retire(later.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := asked.Await(t.Context(), thePod); !errors.As(err, &notReady) {
+		t.Errorf("its next attempt: %v", err)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(told[0], "ns/first") {
+		t.Errorf("told %q", told)
 	}
 }
 
