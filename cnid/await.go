@@ -21,8 +21,9 @@ type decisions struct {
 	// vpcSynced says whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	vpcSynced func(vpc string) (bool, <-chan struct{})
-	// mtu for pods, likewise.
-	mtu func() (int, <-chan struct{})
+	// mtu for pods, likewise; problem is what keeps the node from being programmed.
+	mtu     func() (int, <-chan struct{})
+	problem func() string
 	// probed are the records of all that the kubelet may probe; the channel is
 	// closed when they may have become fewer.
 	probed func() ([]journal.Record, <-chan struct{})
@@ -47,7 +48,7 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		records, fewer := d.probed()
 		ws.Add(fewer)
 		last = decide(tx, question{
-			cfg: d.cfg, records: records, pod: pod, mtu: mtu, attached: d.attached(), listens: d.listens,
+			cfg: d.cfg, records: records, pod: pod, mtu: mtu, problem: d.problem(), attached: d.attached(), listens: d.listens,
 			synced: func(vpc string) bool {
 				synced, changed := d.vpcSynced(vpc)
 				ws.Add(changed)

@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,8 +22,10 @@ type question struct {
 	cfg     plan.Config
 	records []journal.Record
 	pod     journal.Pod
-	// mtu that the network carries for pods in bytes, 0 while the underlay is not known.
-	mtu int
+	// mtu that the network carries for pods in bytes, 0 before the node has been
+	// programmed, which problem keeps from happening; "" when nothing has failed.
+	mtu     int
+	problem string
 	// synced says whether everything of a VPC has been read.
 	synced func(vpc string) bool
 	// attached are the records of all that is attached here, and listens knows
@@ -149,7 +152,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	case vpc == nil || vpc.VNI == 0:
 		return wait("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
 	case q.mtu == 0:
-		return wait("node %s has no InternalIP that a device of this machine holds", q.cfg.Node)
+		return wait("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
 	}
 	mac, err := journal.ParseMAC(rows[0].MAC)
 	if err != nil {

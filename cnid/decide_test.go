@@ -32,6 +32,7 @@ type decided struct {
 	addresses []store.Address
 	records   []journal.Record
 	mtu       int
+	problem   string
 	unsynced  bool
 	// attached are the records of other pods, listening the node's own TCP port.
 	attached  []journal.Record
@@ -85,7 +86,7 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	var got answer
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, mtu: d.mtu,
+			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, mtu: d.mtu, problem: d.problem,
 			synced: func(string) bool { return !d.unsynced }, attached: d.attached,
 			listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
 				return protocol == 6 && port == d.listening, nil
@@ -147,7 +148,8 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 		{"a subnet that is not there", func(d *decided) { d.subnet.Name = "blue2" }, "subnet blue1"},
 		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
 		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
-		{"no underlay", func(d *decided) { d.mtu = 0 }, "no InternalIP"},
+		{"before the first pass", func(d *decided) { d.mtu = 0 }, "node1 is not programmed yet: alioth-cnid is about to"},
+		{"when passes fail", func(d *decided) { d.mtu, d.problem = 0, errNoUnderlay.Error() }, "node1 is not programmed yet: the Node object has no InternalIP"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -199,7 +201,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	decisions := &decisions{
 		cfg: plan.Config{Node: "node1"}, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		probed:    newDepartures(j).records, attached: j.Records,
+		probed:    newDepartures(j).records, attached: j.Records, problem: func() string { return "" },
 		mtu: func() (int, <-chan struct{}) {
 			once.Do(func() { close(looking) })
 			return 1450, nil

@@ -114,12 +114,19 @@ func echoes(ctx context.Context, conn net.Conn) error {
 }
 
 // comeAndGo attaches and detaches a pod until ctx ends, and leaves it attached.
-// As a container runtime would, it tries again what fails.
+// As a container runtime would, it tries again what fails: as long as daemons are
+// killed, for how quickly one has to be at work before it is depends on the
+// machine, and then for a minute.
 func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
 	untilDone := func(command string) error {
-		for began := time.Now(); ; {
+		for ended := (time.Time{}); ; {
 			err := l.cni(t, command, pod)
-			if err == nil || time.Since(began) > time.Minute {
+			switch {
+			case err == nil:
+				return nil
+			case ctx.Err() != nil && ended.IsZero():
+				ended = time.Now()
+			case ctx.Err() != nil && time.Since(ended) > time.Minute:
 				return err
 			}
 			// A sandbox whose network could not be made is removed.

@@ -201,7 +201,7 @@ func (n *node) assemble(c control) error {
 		Decisions: &decisions{
 			cfg: n.plan, store: n.store, probed: n.departures.records, vpcSynced: c.vpcSynced,
 			attached: n.journal.Records, listens: n.kernel.host.Listens,
-			mtu: n.syncer.podMTU, warn: c.warn, log: n.log,
+			mtu: n.syncer.podMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
 		},
 		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,

@@ -155,18 +155,25 @@ func (s *syncer) podMTU() (int, <-chan struct{}) {
 	return s.mtu, s.passed
 }
 
+// keptBy says what keeps the kernel from being programmed now, or "".
+func (s *syncer) keptBy() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.problem == nil {
+		return ""
+	}
+	return s.problem.Error()
+}
+
 // status is what people are told of this node.
 func (s *syncer) status() nodestatus.Status {
 	synced, _ := s.synced()
+	problem := s.keptBy()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := nodestatus.Status{
 		Node: s.cfg.Node, Synced: synced, Programmed: s.mtu != 0, PodMTU: s.mtu,
-		Attachments: s.journal.Records(), Releasing: s.journal.Releases(),
-	}
-	status.Warnings = s.warnings
-	if s.problem != nil {
-		status.Problem = s.problem.Error()
+		Attachments: s.journal.Records(), Releasing: s.journal.Releases(), Problem: problem, Warnings: s.warnings,
 	}
 	return status
 }
