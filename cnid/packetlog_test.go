@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
@@ -205,6 +206,46 @@ func TestFlowsAreAskedOfTheProgramsWhileSomebodyListens(t *testing.T) {
 	get(t.Context(), "for=1ms") // which ends by itself
 	if len(asked) == 0 {
 		t.Error("the programs were not asked for somebody who listens for a moment")
+	}
+}
+
+func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
+	s, d := newTestSyncer(t, alwaysSynced), newDecided()
+	d.fill(t, s.store)
+	key := journal.Key{ContainerID: "p1", IfName: "eth0"}
+	if _, err := s.journal.Begin(journal.Record{Key: key, Pod: thePod, VPC: "blue", VNI: 20, Addrs: d.said.Addresses}); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := s.journal.Complete(key, journal.Device{HostIfindex: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := packetWords{names: names{store: s.store, journal: s.journal}, nodeName: "node1", defaultVPC: "default"}
+	pod, vip := netip.MustParseAddr("10.10.1.10"), netip.MustParseAddr("10.96.0.10")
+	for name, c := range map[string]struct {
+		event      datapath.Event
+		came, went string
+	}{
+		"to a service of the VPC": {
+			datapath.Event{Reason: datapath.ForwardedLocal, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: pod, Dst: pod}},
+			"10.10.1.10 (ns/p1) > 10.96.0.10", "10.10.1.10 (ns/p1) > 10.10.1.10 (ns/p1)",
+		},
+		"to a service outside, behind which is an equal address": {
+			datapath.Event{Reason: datapath.ToStack, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: rec.Shadow4, Dst: pod}},
+			"10.10.1.10 (ns/p1) > 10.96.0.10", rec.Shadow4.String() + " (ns/p1) > 10.10.1.10",
+		},
+		"its answer": {
+			datapath.Event{
+				Reason: datapath.FromStack, Direction: datapath.ToPod,
+				Came: datapath.Tuple{Src: pod, Dst: rec.Shadow4}, Went: datapath.Tuple{Src: vip, Dst: pod},
+			},
+			"10.10.1.10 > " + rec.Shadow4.String() + " (ns/p1)", "10.96.0.10 > 10.10.1.10 (ns/p1)",
+		},
+	} {
+		c.event.Ifindex, c.event.VNI = 7, 20
+		if got := words.tell(c.event); got.Came.String() != c.came || got.Went.String() != c.went {
+			t.Errorf("%s: %s, then %s; want %s, then %s", name, got.Came, got.Went, c.came, c.went)
+		}
 	}
 }
 

@@ -32,10 +32,7 @@ func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
 	if ok {
 		packet.Pod, packet.Device = rec.Pod.String(), rec.HostIfName
 	}
-	came, went := w.inside(packet.VPC), w.outside(rec)
-	if e.Direction == datapath.ToPod {
-		came, went = went, came
-	}
+	came, went := w.sides(e, packet.VPC, rec)
 	if e.Came.Src.IsValid() || e.Came.Dst.IsValid() {
 		packet.Proto = nodestatus.Protocol(e.Proto)
 		packet.Came = ends(e.Came, came)
@@ -47,6 +44,19 @@ func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
 		packet.Outer = ends(datapath.Tuple{Src: e.OuterSrc, Dst: e.OuterDst}, w.node)
 	}
 	return packet
+}
+
+// sides returns who names a packet's ends as it came and as it went on. Beyond the
+// door it goes under the interface's shadow; to a service of its VPC it does not.
+func (w packetWords) sides(e datapath.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
+	inside, outside := w.inside(vpc), w.outside(rec)
+	switch {
+	case e.Direction == datapath.ToPod:
+		return outside, inside
+	case e.Went.Src.IsValid() && (e.Went.Src == rec.Shadow4 || e.Went.Src == rec.Shadow6):
+		return inside, outside
+	}
+	return inside, inside
 }
 
 // inside names who has an address as a VPC sees it.
