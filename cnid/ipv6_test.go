@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -142,5 +143,55 @@ func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
 	}
 	if found := l.differences(t); len(found) > 0 {
 		t.Errorf("afterwards: %v", found)
+	}
+}
+
+// The way to the other node is narrower than the network that the pods' MTU
+// follows.
+func TestIPv4ThatMayBeFragmentedArrivesByANarrowerWayOverIPv6(t *testing.T) {
+	l := newLab(t)
+	for _, m := range l.nodes {
+		m.script.Nodes = []store.Node{nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")}
+	}
+	l.start(t)
+	testnet.In(t, l.nodes[0].NetNS, onLink("eth0", func(link netlink.Link) error {
+		to := &net.IPNet{IP: net.ParseIP("2001:db8::2"), Mask: net.CIDRMask(128, 128)}
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: to, MTU: 1280, MTULock: true})
+	}))
+	from, to := l.pods["b1"], l.pods["b3"]
+	var receiver net.PacketConn
+	testnet.In(t, to.NetNS, func() (err error) {
+		receiver, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp4", ":7000")
+		return err
+	})
+	defer receiver.Close()
+	conn := from.mustDial(t, "udp4", 7001, netip.AddrPortFrom(to.ip(true), 7000))
+	raw, err := conn.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	sent, got := bytes.Repeat([]byte("alioth"), 230), make([]byte, 1<<16) // which the pod's interface takes in one packet
+	eventually(t, "a packet of 1408 bytes arrives", func() error {
+		if _, err := conn.Write(sent); err != nil {
+			return err
+		}
+		if err := receiver.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		n, _, err := receiver.ReadFrom(got)
+		if err == nil && !bytes.Equal(got[:n], sent) {
+			err = fmt.Errorf("%d bytes came that are not those that were sent", n)
+		}
+		return err
+	})
+	if n := l.nodes[0].packets(t, `direction="to_tunnel",reason="forwarded_remote"`); n < 2 {
+		t.Errorf("%d fragments were sent", n)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/safchain/ethtool"
 )
 
-// fragmentMTU is that of the pair for fragmenting, in bytes: as much as a packet
-// has there, with its outer headers.
-const fragmentMTU = 1500
+// fragmentMTU is that of the pair for fragmenting, in bytes: as much as there is.
+// What fits two fragments, the datapath knows.
+const fragmentMTU = 65535
 
 // offloads are what a device leaves to the one behind it, by the kernel's names.
 // Without them a packet leaves as one segment with its checksum.

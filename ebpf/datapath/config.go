@@ -60,9 +60,11 @@ type Config struct {
 	// drops uncounted what does not fit.
 	UnderlayIfindex6 int
 	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices that
-	// does nothing else, the first without offloads for what it sends. By it the
-	// programs fragment tunnel packets over IPv6 where the network carries less
-	// than IPv6 needs; with 0 they drop what would have to be fragmented.
+	// does nothing else, the first without offloads for what it sends, with the
+	// largest MTU that there is. By it the programs fragment tunnel packets over
+	// IPv6 where the network carries less than IPv6 needs, or less than an IPv4
+	// packet has that may be fragmented; with 0 they drop what would have to be
+	// fragmented, and tell the sender of the latter.
 	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16

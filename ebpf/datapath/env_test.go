@@ -169,6 +169,7 @@ func addFragmenter(t *testing.T) (ifindex, peer int) {
 		// Without one the kernel sends nothing by itself.
 		const noAddress = 1
 		must(t, netlink.LinkSetIP6AddrGenMode(l, noAddress))
+		must(t, netlink.LinkSetMTU(l, 65535))
 		must(t, netlink.LinkSetUp(l))
 		peer = l.Attrs().Index
 	}

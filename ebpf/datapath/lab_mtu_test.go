@@ -142,6 +142,40 @@ func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 	}
 }
 
+// What may be fragmented arrives where it does not fit, whether or not its sender
+// has learned of that.
+func TestIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T) {
+	l, red, _ := twoTenants(t)
+	for i := range l.nodes[0].state.Addresses {
+		if row := &l.nodes[0].state.Addresses[i]; row.Kind == Remote {
+			row.Node = l.nodes[1].underlay[1]
+		}
+	}
+	l.apply()
+	l.widen(red)
+	mayBeFragmented := func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT)
+	}
+	for _, mtu := range []int{1500, 1350, 1280} {
+		l.shrink(mtu)
+		twice := 2*((mtu-48)&^7) - 30
+		for _, way := range [][2]*labPod{{red[10], red[20]}, {red[20], red[10]}} {
+			for _, size := range []int{mtu - 70, mtu - 69, 1500, twice} {
+				dst := netip.AddrPortFrom(way[1].addrs[0], 9000)
+				if !datagramWith(t, way[0].ns, way[1].ns, dst, size-28, mayBeFragmented) {
+					t.Errorf("underlay of %d, to %s: a packet of %d bytes did not arrive", mtu, dst.Addr(), size)
+				}
+			}
+		}
+	}
+	for i, n := range l.nodes {
+		counted := counts(t, n.d)
+		if counted["to_tunnel/forwarded_remote"] == 0 || counted["to_tunnel/rewrite_failed"] != 0 || counted["from_pod/replied_too_big"] != 0 {
+			t.Errorf("node %d: counted %v", i+1, counted)
+		}
+	}
+}
+
 // expectTrain sends datagrams of one call, which stay together as long as no
 // device has to take them apart, in packets of 1280 bytes.
 func expectTrain(t *testing.T, name string, from, to *labPod, dst netip.AddrPort) {

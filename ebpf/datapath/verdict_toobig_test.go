@@ -84,7 +84,7 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		told("IPv6 over IPv4", long(far6, 1451, unchanged), 1450),
 		told("IPv4 over IPv6", long(over6, 1431, unchanged), 1430),
 		told("IPv6 over IPv6", long(far6over6, 1431, unchanged), 1430),
-		told("IPv4 over IPv6 that may be fragmented, which nobody can", long(over6, 1431, func(f *frame) { f.Whole = false }), 1430),
+		told("IPv4 over IPv6 that may be fragmented, but is more than two fragments", long(over6, 2867, func(f *frame) { f.Whole = false }), 1430),
 		carried("the longest IPv6 over IPv6", long(far6over6, 1430, unchanged)),
 		carried("IPv4 that may be fragmented", long(far4, 1451, func(f *frame) { f.Whole = false })),
 		told("with IPv4 options", long(far4, 1451, func(f *frame) { f.Options = []byte{1, 1, 1, 0} }), 1450),
@@ -103,6 +103,36 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		told("IPv6 of more than the least, on a narrow underlay", long(far6, 1281, unchanged), 1280),
 		carried("IPv6 of the least, on a narrow underlay", long(far6, 1280, unchanged)),
 	})
+}
+
+func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
+	w := newWorld(t, onUnderlay(t))
+	s := w.state()
+	s.Addresses = append(s.Addresses, Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+	must(t, w.Apply(s))
+	setMTU(t, w.cfg.UnderlayIfindex, 1500)
+	free := func(f *frame) { f.Whole = false }
+	for name, in := range map[string][]byte{
+		"one byte more than fits":       long("10.0.1.21", 1431, free),
+		"as much as two fragments have": long("10.0.1.21", 2866, free),
+		"a later fragment":              long("10.0.1.21", 1500, func(f *frame) { f.Whole, f.Fragment = false, &fragment{185, false} }),
+		"an ICMP error":                 long("10.0.1.21", 1500, func(f *frame) { f.Whole, f.L4 = false, icmp{Type: 3, Code: 1, Body: make([]byte, 1476)} }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			enter(t, w.ns)
+			before := counts(t, w.Datapath)
+			verdict, out, mark := run(t, w.objects.AliothFromPod, w.podA, in)
+			if verdict != actRedirect || mark != vniRed {
+				t.Errorf("verdict %d, mark %d; want %d, the VNI %d", verdict, mark, actRedirect, vniRed)
+			}
+			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.Datapath))); d != "" {
+				t.Errorf("counters (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(append(append(macR[:], macA[:]...), in[12:]...), out); d != "" {
+				t.Errorf("packet out (-want +got):\n%s", d)
+			}
+		})
+	}
 }
 
 func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {

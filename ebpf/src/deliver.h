@@ -110,12 +110,16 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 }
 
 /* must_arrive tells whether a packet that does not fit a way over IPv6 is one
- * that no sender can make smaller.
+ * that no sender can make smaller, or that may be fragmented, and is not too long
+ * for that.
  */
 static __always_inline bool must_arrive(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {
-	return way->over_v6 && pkt->family == FAMILY_V6 && alioth_config.fragment_ifindex &&
-	       inner_len(skb, pkt) <= ETH_HLEN + IPV6_MIN_MTU;
+	if (!way->over_v6 || !alioth_config.fragment_ifindex)
+		return false;
+	if (pkt->family == FAMILY_V6)
+		return inner_len(skb, pkt) <= ETH_HLEN + IPV6_MIN_MTU;
+	return !pkt->whole && first_length(inner_len(skb, pkt), way->limit);
 }
 
 /* to_fragmenter sends it to where it is fragmented, see outer_fragment.h. */

@@ -62,6 +62,10 @@ static __always_inline __u32 inner_len(struct __sk_buff *skb, const struct packe
 /* Bytes between the outer IP header and the inner one, both not counted. */
 #define INNER_OFFSET (8 + 8 + 14)
 
+/* An outer packet in two fragments, see outer_fragment.h. */
+#define FRAGMENT_HEADER 8
+#define FIRST_MAX 0xffff
+
 /* The way to a node, as far as the host's routes tell. */
 struct way {
 	__u32 device; /* 0: the tunnel's device finds it */
@@ -158,6 +162,17 @@ static __noinline void ask_routes(struct __sk_buff *skb, const struct addr *node
 	way->next.nh_family = AF_INET;
 	way->next.ipv4_nh = route.ipv4_dst;
 	note_way(addr_v4(node), &route);
+}
+
+/* first_length tells how many bytes the first of two fragments of an outer IPv6
+ * packet carries, for len bytes of an inner one where limit bytes fit; 0 when two
+ * do not do. All but the last are a multiple of 8 bytes long.
+ */
+static __always_inline __u32 first_length(__u32 len, __u32 limit)
+{
+	__u32 first = (limit + INNER_OFFSET - FRAGMENT_HEADER) & ~7;
+
+	return len + 8 + 8 > 2 * first || first > FIRST_MAX ? 0 : first;
 }
 
 /* find_way finds the way of a packet to a node. */

@@ -4,7 +4,8 @@
 /* Fragments of the tunnel's packets over IPv6. No device of the kernel fragments
  * there what comes from somebody else, and yet an IPv6 packet of up to
  * IPV6_MIN_MTU bytes has to arrive over a network that carries no more than that
- * itself. So from_pod sends such packets through a pair of devices without
+ * itself, and an IPv4 packet that may be fragmented over one that is narrower than
+ * the pod's. So from_pod sends such packets through a pair of devices without
  * offloads, behind which each is one segment with its checksum. There they get
  * their outer headers and leave in two fragments (RFC 2473 section 7.1, RFC 8200
  * section 4.5). A clone takes the same way once more to become the second, so
@@ -19,7 +20,7 @@
  * clone, the length of the first fragment's payload.
  */
 #define MARK_SECOND 0x80000000
-#define MARK_LENGTH 0xffff
+#define MARK_LENGTH FIRST_MAX
 
 struct fragment_header {
 	__u8 nexthdr;
@@ -115,21 +116,37 @@ static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struc
 	outer->inner.h_proto = pkt->ethertype;
 }
 
+/* make_room_v6 makes room for the outer headers. That a packet is of IPv6 now, the
+ * kernel is told, and the clone's receiver by the Ethernet header. Unlike a flag of
+ * bpf_skb_adjust_room, this leaves a packet that can be cut.
+ */
+static __always_inline int make_room_v6(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__s32 room = OUTER_V6_LEN;
+	__be16 proto = bpf_htons(ETH_P_IPV6);
+
+	if (pkt->family == FAMILY_V4) {
+		room -= sizeof(struct ipv6hdr) - sizeof(struct iphdr);
+		if (bpf_skb_change_proto(skb, proto, 0) ||
+		    bpf_skb_store_bytes(skb, ETH_HLEN - sizeof(proto), &proto, sizeof(proto), 0))
+			return -1;
+	}
+	return bpf_skb_adjust_room(skb, room, BPF_ADJ_ROOM_MAC, 0) ? -1 : 0;
+}
+
 /* first_fragment makes it of a whole packet, after a clone has gone to become the
  * second. limit is how many bytes of an inner packet would fit.
  */
 static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct packet *pkt, const struct address *to,
 						  __u32 limit)
 {
-	/* Every fragment but the last is a multiple of 8 bytes long. */
-	__u32 first = (limit + INNER_OFFSET - sizeof(struct fragment_header)) & ~7;
+	__u32 first = first_length(skb->len, limit);
 	struct outer_v6 outer = {};
 
-	if (skb->len + 8 + 8 > 2 * first || first > MARK_LENGTH)
+	if (!first)
 		return DROP_TOO_BIG;
 	describe_outer_v6(skb, pkt, to, &outer);
-	if (bpf_skb_adjust_room(skb, OUTER_V6_LEN, BPF_ADJ_ROOM_MAC, 0) ||
-	    bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_V6_LEN, 0))
+	if (make_room_v6(skb, pkt) || bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_V6_LEN, 0))
 		return DROP_REWRITE_FAILED;
 	skb->mark = MARK_SECOND | first;
 	if (bpf_clone_redirect(skb, alioth_config.fragment_ifindex, 0))
