@@ -6,6 +6,7 @@ package datapath
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,6 +30,7 @@ type rules struct {
 	state  State
 	places [kinds][]place
 	owner  map[int]Interface // by device
+	flows  *EventReader
 	last   []uint64
 	tried  uint64
 	seen   map[string]int
@@ -36,7 +38,9 @@ type rules struct {
 
 func newRules(t *testing.T) *rules {
 	t.Helper()
-	w := newWorld(t, onUnderlay(t))
+	// The programs see the frames that the test gives them, and no clone of one.
+	elsewhere := func(cfg *Config) { cfg.FragmentPeerIfindex = addPair(t, "elsewhere", "elsewhere-peer") }
+	w := newWorld(t, onUnderlay(t), elsewhere)
 	s := w.state()
 	// A MAC of its own for each interface tells to which one a frame goes.
 	for i := range s.Interfaces {
@@ -57,7 +61,7 @@ func newRules(t *testing.T) *rules {
 		t.Fatal(err)
 	}
 	setMTU(t, w.cfg.UnderlayIfindex, 1350)
-	r := &rules{w: w, state: s, owner: map[int]Interface{}, seen: map[string]int{}}
+	r := &rules{w: w, state: s, owner: map[int]Interface{}, flows: w.watchFlows(t), seen: map[string]int{}}
 	r.places[kindPod] = []place{{kind: kindPod, program: w.objects.AliothFromPod, device: 1}}
 	for _, i := range s.Interfaces {
 		r.owner[i.Ifindex] = i
@@ -79,6 +83,10 @@ func newRules(t *testing.T) *rules {
 		r.places[kindTunnel] = append(r.places[kindTunnel], place{kind: kindTunnel, program: p, device: w.cfg.VXLANIfindex, vni: key.vni})
 	}
 	r.places[kindUnderlay] = []place{{kind: kindUnderlay, program: w.objects.AliothFromUnderlay, device: w.cfg.UnderlayIfindex}}
+	for _, vni := range []uint32{vniRed, vniBlue, 999} {
+		p := place{kind: kindFragment, program: w.objects.AliothFragment, device: w.cfg.FragmentPeerIfindex, vni: vni}
+		r.places[kindFragment] = append(r.places[kindFragment], p)
+	}
 	r.last = r.counters(t)
 	return r
 }
@@ -170,7 +178,11 @@ func (r *rules) try(t *testing.T, at place, in []byte, ctx skbContext) {
 	if err == nil && !none {
 		r.tried++
 		r.seen[c.Direction.String()+"/"+c.Reason.String()]++
-		err = r.packet(at, c.Reason, view(in), view(out), end.Mark)
+		err = r.packet(at, c.Reason, view(in), view(out), ctx.Mark, end.Mark)
+	}
+	for _, told := range r.flows.told(t) {
+		err = errors.Join(err, r.told(at, c, told))
+		r.seen["told"]++
 	}
 	if err != nil {
 		t.Errorf("program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %s\nout: %s",
@@ -178,7 +190,23 @@ func (r *rules) try(t *testing.T, at place, in []byte, ctx skbContext) {
 	}
 }
 
-var directions = [kinds]Direction{FromPod, ToPod, FromTunnel, FromTunnel}
+// told: of a frame that went on, and under nobody's name but its sender's.
+func (r *rules) told(at place, c Counter, e Event) error {
+	owner := r.owner[at.device]
+	switch {
+	case e.Reason != c.Reason || e.Direction != c.Direction || e.Ifindex != at.device || e.Reason.Drop():
+		return fmt.Errorf("told as %s, %s on device %d", e.Direction, e.Reason, e.Ifindex)
+	case e.Direction == FromPod && (e.VNI != owner.VNI || !has(owner, e.Came.Src)):
+		return fmt.Errorf("told as one of %s in VNI %d", e.Came.Src, e.VNI)
+	case e.Direction == ToPod && (e.VNI != owner.VNI || !has(owner, e.Went.Dst)):
+		return fmt.Errorf("told as one to %s in VNI %d", e.Went.Dst, e.VNI)
+	case e.Direction == FromTunnel && !slices.Contains(r.state.Nodes, e.OuterSrc):
+		return fmt.Errorf("told as one from %s", e.OuterSrc)
+	}
+	return nil
+}
+
+var directions = [kinds]Direction{FromPod, ToPod, FromTunnel, FromTunnel, ToTunnel}
 
 // verdict checks that what is returned is what is counted, and what the program
 // may return at all.
@@ -203,6 +231,7 @@ func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
 	allowed := map[int][]string{
 		kindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "to_stack"},
 		kindStack: {"from_stack"}, kindTunnel: {"forwarded_local"}, kindUnderlay: {"forwarded_local"},
+		kindFragment: {"forwarded_remote"},
 	}
 	switch {
 	case verdict != want:
@@ -216,7 +245,10 @@ func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
 }
 
 // packet checks what came out.
-func (r *rules) packet(at place, reason Reason, in, out seen, mark uint32) error {
+func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint32) error {
+	if at.kind == kindFragment && reason == ForwardedRemote {
+		return r.fragment(at, in.all, out.all, before, mark)
+	}
 	switch reason.String() {
 	case "forwarded_local":
 		return r.local(at, in, out, mark)
@@ -230,6 +262,10 @@ func (r *rules) packet(at place, reason Reason, in, out seen, mark uint32) error
 		return r.entering(at, in, out)
 	case "rewrite_failed":
 		return nil
+	case "too_big":
+		if at.kind == kindFragment {
+			return nil // a fragment may find no way once it is made
+		}
 	}
 	if at.kind != kindUnderlay && !bytes.Equal(in.all, out.all) {
 		return fmt.Errorf("a dropped frame was written to")

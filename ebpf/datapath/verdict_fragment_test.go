@@ -3,7 +3,11 @@
 
 package datapath
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // datagramIn returns two fragments of a datagram.
 func datagramIn(f frame, l4 udp, id uint16) (first, later frame) {
@@ -67,4 +71,57 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 		answered("one of a datagram that no service has sent", w.podA, later.with(func(f *frame) { f.ID = 2 }),
 			func(f *frame) { f.Dst = ip("10.0.1.10") }),
 	})
+}
+
+func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
+	r := newRules(t) // whose underlay carries 1350 bytes
+	const first = 1296
+	at := r.places[kindFragment][0]
+	made := func(dst string, size int) []byte {
+		return long(dst, size, func(f *frame) { f.EthDst, f.Whole = macR, false })
+	}
+	clone := frame{
+		EthDst: macR, EthSrc: macA, Src: ip("2001:db8::1"), Dst: ip("2001:db8::2"),
+		Fragment: &fragment{0, true}, L4: raw{protoUDP, make([]byte, 1400)},
+	}.bytes()
+	for name, c := range map[string]struct {
+		in     []byte
+		mark   uint32
+		length int // of what comes out
+	}{
+		"IPv6":                          {made("fd10:0:0:1::20", 1281), vniRed, 14 + fragmentHeaders + first},
+		"IPv4":                          {made("10.0.1.21", 1281), vniRed, 14 + fragmentHeaders + first},
+		"as much as two fragments have": {made("10.0.1.21", 2*first-30), vniRed, 14 + fragmentHeaders + first},
+		"what fits":                     {made("10.0.1.21", 1280), vniRed, 14 + 1280},
+		"the clone of an outer packet":  {clone, markSecond | first, 14 + fragmentHeaders + 1400 - first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enter(t, r.w.ns)
+			before := counts(t, r.w.Datapath)
+			_, out, end := runContext(t, at.program, c.in, skbContext{Ifindex: uint32(at.device), Mark: c.mark})
+			if d := cmp.Diff(one("to_tunnel/forwarded_remote"), added(before, counts(t, r.w.Datapath))); d != "" {
+				t.Errorf("counters (-want +got):\n%s", d)
+			}
+			if err := r.fragment(at, c.in, out, c.mark, end.Mark); err != nil || len(out) != c.length {
+				t.Errorf("%v; %d bytes, want %d", err, len(out), c.length)
+			}
+		})
+	}
+	enter(t, r.w.ns)
+	for name, c := range map[string]struct {
+		in     []byte
+		mark   uint32
+		reason string
+	}{
+		"more than two fragments have":   {made("10.0.1.21", 2*first-29), vniRed, "too_big"},
+		"to an address that has gone":    {made("10.0.1.22", 1281), vniRed, "no_endpoint"},
+		"of a VPC that has gone":         {made("10.0.1.21", 1281), 999, "no_endpoint"},
+		"a clone with nothing left over": {clone, markSecond | 1400, "bad_header"},
+	} {
+		before := counts(t, r.w.Datapath)
+		verdict, _, _ := runMarked(t, at.program, at.device, c.in, c.mark)
+		if d := cmp.Diff(one("to_tunnel/"+c.reason), added(before, counts(t, r.w.Datapath))); d != "" || verdict != actShot {
+			t.Errorf("%s: verdict %d, counters (-want +got):\n%s", name, verdict, d)
+		}
+	}
 }

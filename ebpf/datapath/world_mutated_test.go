@@ -31,6 +31,7 @@ const (
 	kindStack
 	kindTunnel
 	kindUnderlay
+	kindFragment
 	kinds
 )
 
@@ -42,7 +43,9 @@ func kindOf(t *testing.T, p *ebpf.Program) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, name := range map[int]string{kindPod: "alioth_from_pod", kindStack: "alioth_to_pod", kindUnderlay: "alioth_from_und"} {
+	for kind, name := range map[int]string{
+		kindPod: "alioth_from_pod", kindStack: "alioth_to_pod", kindUnderlay: "alioth_from_und", kindFragment: "alioth_fragment",
+	} {
 		if strings.HasPrefix(info.Name, name) {
 			return kind
 		}
@@ -84,6 +87,7 @@ func tabled(t *testing.T) [kinds][][]byte {
 		kindStack:    {TestOnlyTheShadowIsReachedFromTheHostsStack},
 		kindTunnel:   {TestOnlyKnownNodesPutPacketsIntoAVPC},
 		kindUnderlay: {TestOuterHeadersArePoppedFromUsualPackets},
+		kindFragment: {TestWhatDoesNotFitOverIPv6IsMadeTwoFragments},
 	} {
 		if len(corpus.frames[kind]) > 0 {
 			continue
@@ -176,6 +180,15 @@ func (m *mutator) change(b []byte) []byte {
 	return b
 }
 
+// fragmentMark is what a packet between the two devices has: its VNI, or as a clone
+// the length of the first fragment.
+func (m *mutator) fragmentMark(vni uint32) uint32 {
+	if m.IntN(3) == 0 {
+		return markSecond | uint32(m.IntN(1600))
+	}
+	return vni
+}
+
 // honest gives a frame the sources that its interface may use: most others end
 // as spoofed.
 func honest(b []byte, owner Interface) []byte {
@@ -222,7 +235,11 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		}
 		for _, b := range frames {
 			for _, at := range r.places[kind] {
-				r.try(t, at, b, skbContext{})
+				ctx := skbContext{}
+				if kind == kindFragment {
+					ctx.Mark = at.vni
+				}
+				r.try(t, at, b, ctx)
 			}
 		}
 	}
@@ -234,7 +251,9 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		if owner, ok := r.owner[at.device]; ok && kind == kindPod && m.IntN(8) != 0 {
 			b = honest(b, owner)
 		}
-		if m.IntN(8) == 0 {
+		if kind == kindFragment {
+			ctx.Mark = m.fragmentMark(at.vni)
+		} else if m.IntN(8) == 0 {
 			ctx.Mark = []uint32{MarkShared, MarkEgress, MarkNode, 0x4000}[m.IntN(4)]
 		}
 		if m.IntN(16) == 0 {
