@@ -28,6 +28,7 @@ import (
 	"github.com/alioth-net/alioth/operator/node"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/rollcall"
+	"github.com/alioth-net/alioth/operator/service"
 	"github.com/alioth-net/alioth/operator/sharedservice"
 	"github.com/alioth-net/alioth/operator/subnet"
 	"github.com/alioth-net/alioth/operator/vpc"
@@ -103,6 +104,7 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
 		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
 		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
+		service.Register(to, fed, service.New(rows, env.events, cfg.DefaultVPC)),
 		sharedservice.Register(to, fed, &sharedservice.Reconciler{Client: writer("sharedservice"), Store: rows}),
 		node.Register(to, fed, &node.Reconciler{
 			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,

@@ -363,3 +363,21 @@ func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
 	})
 	r.announced(conflicts[0], v1alpha1.NameConflictReason)
 }
+
+func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
+	r := start(t)
+	r.network("unserved")
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "unserved", Name: "web", Labels: map[string]string{arktosv1.NetworkLabel: "nowhere"}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	r.create(service)
+	r.announced(service, v1alpha1.NetworkNotFoundReason)
+	r.create(newNetwork("unserved", "early", "unserved-nowhere"))
+	before := service.DeepCopy()
+	service.Labels[arktosv1.NetworkLabel] = "early"
+	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.announced(service, v1alpha1.NetworkNotReadyReason)
+}

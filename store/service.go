@@ -25,6 +25,11 @@ func ServicesByNetwork(tx ReadTx, namespace, label string) []*Service {
 	return services.list(tx, byNetwork, textKey(namespace, label))
 }
 
+// ServicesByNamespace returns the Services of a namespace by name.
+func ServicesByNamespace(tx ReadTx, namespace string) []*Service {
+	return services.list(tx, primary, textKey(namespace))
+}
+
 // ListServices returns all Services by namespace and name.
 func ListServices(tx ReadTx) []*Service {
 	return slices.Collect(services.all(tx))

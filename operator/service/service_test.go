@@ -1,0 +1,120 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func web(change func(*store.Service)) *store.Service {
+	row := &store.Service{
+		Meta: operatortest.Meta("uid-web", 0), Namespace: "blue", Name: "web", Network: "vpc-1", ClusterIPs: operatortest.Addrs("10.96.0.7"),
+	}
+	change(row)
+	return row
+}
+
+func rows(service *store.Service, more ...any) []any {
+	return append([]any{
+		&store.Namespace{Meta: operatortest.Meta("uid-blue", 0), Name: "blue", Tenant: "blue"},
+		&store.Namespace{Meta: operatortest.Meta("uid-red", 0), Name: "red", Tenant: "red"},
+		operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("blue-net1", "blue-vpc", "net1", 0, "10.0.1.0/24"),
+		operatortest.VPC("red-vpc", 2, []string{"red"}, "10.0.0.0/16"), operatortest.Subnet("red-net1", "red-vpc", "net1", 0, "10.0.1.0/24"),
+		service,
+	}, more...)
+}
+
+func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
+	unchanged := func(*store.Service) {}
+	flat := operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)
+	flat.Type = "flat"
+	for name, c := range map[string]struct {
+		rows            []any
+		reason, message string
+	}{
+		"served":                   {rows(web(unchanged), operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)), "", ""},
+		"no such Network":          {rows(web(unchanged)), v1alpha1.NetworkNotFoundReason, `no Network "vpc-1"`},
+		"another tenant's":         {rows(web(unchanged), operatortest.Network("red", "red", "vpc-1", "red-vpc", 1)), v1alpha1.NetworkNotFoundReason, `no Network "vpc-1"`},
+		"another tenant's VPC":     {rows(web(unchanged), operatortest.Network("blue", "blue", "vpc-1", "red-vpc", 1)), v1alpha1.NetworkNotReadyReason, "does not allow"},
+		"of another type":          {rows(web(unchanged), flat), v1alpha1.NetworkTypeReason, `"flat"`},
+		"headless":                 {rows(web(func(s *store.Service) { s.ClusterIPs = nil })), "", ""},
+		"on its way out":           {rows(web(func(s *store.Service) { s.Deleting = true })), "", ""},
+		"of nobody's namespace":    {rows(web(func(s *store.Service) { s.Namespace = "nowhere" })), "", ""},
+		"without a label, nor VPC": {rows(web(func(s *store.Service) { s.Network = "" })), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
+				got := decide(tx, store.ListServices(tx)[0], "default")
+				if (got == nil) != (c.reason == "") || got != nil && (got.Reason != c.reason || !strings.Contains(got.Message, c.message)) {
+					t.Errorf("got %+v, want %s: %s", got, c.reason, c.message)
+				}
+			})
+		})
+	}
+}
+
+func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	s := operatortest.New(t, rows(web(func(*store.Service) {}))...)
+	r := New(s, recorder, "default")
+	look := func() {
+		t.Helper()
+		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "web"}}
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(reasons ...string) {
+		t.Helper()
+		for _, reason := range reasons {
+			if len(recorder.Events) == 0 {
+				t.Fatalf("no event %s", reason)
+			}
+			if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+reason) {
+				t.Errorf("event %q, want %s", event, reason)
+			}
+		}
+		if len(recorder.Events) > 0 {
+			t.Errorf("a further event: %s", <-recorder.Events)
+		}
+	}
+	put := func(f func(store.Tx) error) {
+		t.Helper()
+		if err := s.Update(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	look()
+	expect(v1alpha1.NetworkNotFoundReason)
+	net := operatortest.Network("blue", "blue", "vpc-1", "red-vpc", 1)
+	put(func(tx store.Tx) error { return store.PutNetwork(tx, net) })
+	look()
+	expect(v1alpha1.NetworkNotReadyReason)
+	healed := *net
+	healed.VPC, healed.ResourceVersion = "blue-vpc", "2"
+	put(func(tx store.Tx) error { return store.PutNetwork(tx, &healed) })
+	look()
+	expect()
+	put(func(tx store.Tx) error {
+		store.DeleteNetwork(tx, "blue", "vpc-1", net.UID)
+		return nil
+	})
+	look()
+	expect(v1alpha1.NetworkNotFoundReason)
+	put(func(tx store.Tx) error {
+		return store.PutService(tx, web(func(s *store.Service) { s.UID = "another" }))
+	})
+	look()
+	expect(v1alpha1.NetworkNotFoundReason)
+}
