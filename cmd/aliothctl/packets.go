@@ -72,9 +72,9 @@ func flowsCommand() *cobra.Command {
 		name: "flows", path: nodestatus.FlowsPath, listens: 5 * time.Second,
 		short: "Show which flows pass: of which VPC and pods, from where to where, by which nodes",
 		long: `Show which flows pass, of all nodes: when, of which VPC and pods, from where to
-where, as what the shadow door let them go on, between which nodes, and where to.
-It listens for a few seconds (--for), or with --follow until it is stopped; flows
-that were told to somebody before are shown first.
+where, what a service or the shadow door made of them, between which nodes, and
+where to. It listens for a few seconds (--for), or with --follow until it is
+stopped; flows that were told to somebody before are shown first.
 
 It is a sample: one packet of each flow in ten seconds, as each node on the way
 sees it, and of one interface 20 flows in a second, 100 at once. Packets are looked

@@ -30,8 +30,8 @@ type Event struct {
 	VNI       uint32        // of a packet from the tunnel: as it says itself
 	Reason    Reason
 	Direction Direction
-	// Came are the packet's ends as it came to the program, Went what the
-	// shadow door had made of them; zero if it had done nothing.
+	// Came are the packet's ends as it came to the program, Went what a service
+	// or the shadow door had made of them; zero if they had done nothing.
 	Came, Went Tuple
 	// OuterSrc and OuterDst are the nodes' addresses of a packet that came
 	// through the tunnel or goes there.

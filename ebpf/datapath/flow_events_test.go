@@ -123,6 +123,26 @@ func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
 	}
 }
 
+func TestAFlowToAServiceOfItsVPCIsToldAsItCameAndAsItWent(t *testing.T) {
+	w := newScaledWorld(t, onUnderlay(t))
+	flows := w.watchFlows(t)
+	run(t, w.objects.AliothFromPod, w.podA, asks(vipB, udp{Sport: 1000, Dport: 53}).bytes()) // to another node
+	run(t, w.objects.AliothFromPod, w.podA, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagSYN}).bytes())
+	run(t, w.objects.AliothFromPod, w.podB, says(tcp{Sport: 8080, Dport: 1000, Flags: flagSYN | flagACK}).bytes())
+	a, b, vip := ip("10.0.1.10"), ip("10.0.1.11"), ip(vipB)
+	want := []Event{
+		{
+			VNI: vniRed, Ifindex: w.podA, Reason: ForwardedRemote, Proto: protoUDP, Came: Tuple{a, vip, 1000, 53}, Went: Tuple{a, ip("10.0.1.20"), 1000, 5353},
+			OuterSrc: ip("192.0.2.1"), OuterDst: ip("192.0.2.2"),
+		},
+		{VNI: vniRed, Ifindex: w.podA, Reason: ForwardedLocal, Proto: protoTCP, Came: Tuple{a, vip, 1000, 80}, Went: Tuple{a, b, 1000, 8080}},
+		{VNI: vniRed, Ifindex: w.podB, Reason: ForwardedLocal, Proto: protoTCP, Came: Tuple{b, a, 8080, 1000}, Went: Tuple{vip, a, 80, 1000}},
+	}
+	if d := cmp.Diff(want, flows.told(t), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+		t.Errorf("told (-want +got):\n%s", d)
+	}
+}
+
 func TestWhatDoesNotPassIsNoFlow(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	flows := w.watchFlows(t)

@@ -403,7 +403,7 @@ struct tuple {
 struct packet_event {
 	__u64 time; /* ns, monotonic clock */
 	struct tuple came; /* as the packet came to the program */
-	struct tuple went; /* as it was translated at the shadow door; zero: it was not */
+	struct tuple went; /* as it was translated, for a service or at the shadow door; zero: it was not */
 	struct addr outer_src; /* the nodes of a packet that came or goes through the tunnel, otherwise zero */
 	struct addr outer_dst;
 	__u32 vni; /* as on the wire, when it came from the tunnel */
