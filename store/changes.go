@@ -21,7 +21,7 @@ type Change struct {
 // remember that far back: then whoever kept something of those rows has to read
 // all of them anew.
 func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
-	return tx.base().changes.since(revision, tx.Revision())
+	return tx.base().store.changes.since(revision, tx.Revision())
 }
 
 // rememberedChanges is how many changes a store remembers at least. Few readers

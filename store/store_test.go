@@ -6,6 +6,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/alioth-net/alioth/store"
@@ -110,4 +111,34 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait returned %v, want the context's error", err)
 	}
+}
+
+func TestANodesStoreHasAddressesByEverythingButTheirSubnet(t *testing.T) {
+	s, err := store.NewForNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := &store.Address{
+		Meta: store.Meta{UID: "a"}, Name: "blue.10.0.0.1", VPC: "blue", Subnet: "blue1", IP: netip.MustParseAddr("10.0.0.1"),
+		Node: "node1", Holder: store.Holder{UID: "pod"},
+	}
+	update(t, s, func(tx store.Tx) error { return store.PutAddress(tx, row) })
+	s.View(func(tx store.ReadTx) {
+		for what, list := range map[string][]*store.Address{
+			"by VPC": store.AddressesByVPC(tx, "blue"), "by node": store.AddressesByNode(tx, "node1"), "by holder": store.AddressesByHolder(tx, "pod"),
+		} {
+			if len(list) != 1 || list[0] != row {
+				t.Errorf("%s: %v", what, list)
+			}
+		}
+		if v4, v6 := store.CountAddressesBySubnet(tx, "blue1"); v4 != 0 || v6 != 0 {
+			t.Errorf("%d and %d addresses are counted", v4, v6)
+		}
+	})
+	update(t, s, func(tx store.Tx) error { store.DeleteAddress(tx, row.Name, "a"); return nil })
+	s.View(func(tx store.ReadTx) {
+		if list := store.ListAddresses(tx); len(list) != 0 {
+			t.Errorf("left after it was deleted: %v", list)
+		}
+	})
 }

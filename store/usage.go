@@ -67,6 +67,9 @@ func dropCursors(tx Tx, subnet string) {
 }
 
 func countAddress(tx Tx, row *Address, delta int64) error {
+	if !tx.base().store.counts {
+		return nil
+	}
 	return changeUsage(tx, row.Subnet, func(u *usage) { u.count[familyIndex(row.IP.Is4())] += delta })
 }
 
