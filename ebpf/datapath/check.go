@@ -26,6 +26,12 @@ func (d *Datapath) Check(s State) error {
 	}
 	want := newTables()
 	want.add(&s, have)
+	for ifindex, row := range want.interfaces {
+		// Whether its VPC has services is not for a part of a State to say.
+		const served = aliothInterfaceFlagINTERFACE_SERVICES
+		row.Flags = row.Flags&^served | have.interfaces[ifindex].Flags&served
+		want.interfaces[ifindex] = row
+	}
 	for _, op := range makePlan(have, want) {
 		if op.Delete {
 			continue

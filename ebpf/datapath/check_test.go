@@ -1,0 +1,27 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is what CNI CHECK asks: it
+// knows one attachment, and nothing of the VPC.
+func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
+	w := newWorld(t)
+	one := State{Interfaces: w.state().Interfaces[:1], Addresses: w.state().Addresses[:2]}
+	must(t, w.Check(one))
+	s := w.state()
+	s.Services = append(s.Services, Service{
+		VNI: one.Interfaces[0].VNI, VIP: ip("10.0.200.1"), Port: 80, Proto: protoTCP, Backends: []Backend{{ip("10.0.1.11"), 8080}},
+	})
+	must(t, w.Apply(s))
+	must(t, w.Check(one))
+	one.Interfaces[0].MAC = macB
+	if err := w.Check(one); !errors.Is(err, ErrDiffers) {
+		t.Errorf("another MAC gives %v", err)
+	}
+}
