@@ -137,18 +137,6 @@ func (p *labPod) floodService(t *testing.T, vip netip.Addr, ports []uint16) {
 	}
 }
 
-// insists says something again while it gets no answer: on a busy machine the flood
-// fills the queue of the server's socket, which is not the datapath's.
-func insists(conn net.Conn, text string) error {
-	var err error
-	for range 20 {
-		if err = saysWithin(conn, text, time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-	}
-	return err
-}
-
 func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
 	vip, ports := netip.MustParseAddr("10.96.0.10"), []uint16{53, 54, 55, 56}
 	l := newOutsideLab(t, func(s *script) {

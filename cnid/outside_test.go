@@ -195,10 +195,8 @@ func (p *labPod) mustDial(t *testing.T, network string, from uint16, to netip.Ad
 }
 
 // says sends a text and wants it back.
-func says(conn net.Conn, text string) error { return saysWithin(conn, text, 20*time.Second) }
-
-func saysWithin(conn net.Conn, text string, atMost time.Duration) error {
-	if err := conn.SetDeadline(time.Now().Add(atMost)); err != nil {
+func says(conn net.Conn, text string) error {
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
