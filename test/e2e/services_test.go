@@ -1,0 +1,115 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// serviceOf is a Service of a namespace in front of the pods with a label.
+func serviceOf(namespace, name, app string) *corev1.Service {
+	service := unsharedService(namespace)
+	service.Name, service.Spec.Selector = name, map[string]string{"app": app}
+	return service
+}
+
+// vipTargets are all that a service answers.
+func vipTargets(service *corev1.Service) []string {
+	var targets []string
+	for _, ip := range service.Spec.ClusterIPs {
+		targets = append(targets, scene.Targets(scene.Protocols(), netip.MustParseAddr(ip))...)
+	}
+	return targets
+}
+
+// shop is a tenant with a server and two who ask it, one of them beside it.
+type shop struct {
+	*scene.Tenant
+	server, near, far *corev1.Pod
+	web, empty        *corev1.Service
+}
+
+func (e *env) shop(t *testing.T, name string) *shop {
+	t.Helper()
+	first, second := e.Nodes()
+	s := &shop{Tenant: e.Tenant(t, stage.Overlapping(name))}
+	s.web, s.empty = serviceOf(s.Namespace.Name, "web", "web"), serviceOf(s.Namespace.Name, "empty", "nobody")
+	e.Make(t, s.web, s.empty)
+	s.server = s.Pod("server", scene.OnNode(first), scene.WithLabel("app", "web"), scene.WithNIC(`{"ip": "10.10.1.20"}`))
+	s.near = s.Pod("near", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.21"}`))
+	s.far = s.Pod("far", scene.OnNode(second), scene.WithNIC(`{"ip": "10.10.1.22"}`))
+	e.Run(t, s.server, s.near, s.far)
+	for _, from := range []*corev1.Pod{s.near, s.far} {
+		e.awaitReach(t, from, true, scene.Target("tcp", netip.MustParseAddr(s.web.Spec.ClusterIP)))
+	}
+	return s
+}
+
+func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	one, other := e.shop(t, "shop-a"), e.shop(t, "shop-b")
+	for _, s := range []*shop{one, other} {
+		want := map[string]string{}
+		for _, target := range vipTargets(s.web) {
+			want[target] = scene.ServerName(s.Namespace.Name, s.server.Name)
+		}
+		for _, from := range []*corev1.Pod{s.near, s.far} {
+			t.Run(s.Name+" from "+from.Name, func(t *testing.T) { e.expectAnswers(t, from, want) })
+		}
+		t.Run(s.Name+" from the server itself", func(t *testing.T) {
+			results, err := e.Ask(within(t, patience), s.server, answerTime, vipTargets(s.web)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, result := range results {
+				if !result.OK {
+					t.Errorf("no answer from %s: %s", result.Target, result.Error)
+				}
+			}
+		})
+		t.Run(s.Name+" is refused where there is nobody", func(t *testing.T) {
+			for _, ip := range s.empty.Spec.ClusterIPs {
+				results, err := e.Ask(within(t, patience), s.far, silenceTime, scene.Targets([]string{"tcp", "udp"}, netip.MustParseAddr(ip))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, result := range results {
+					if result.OK || !strings.Contains(result.Error, "refused") {
+						t.Errorf("%s: answered: %v, error %q, want a refusal", result.Target, result.OK, result.Error)
+					}
+				}
+			}
+		})
+	}
+	t.Run("nobody reaches the other tenant's", func(t *testing.T) {
+		e.expectSilence(t, one.far, append(vipTargets(other.web), vipTargets(other.empty)...)...)
+		e.expectSilence(t, other.near, vipTargets(one.web)...)
+	})
+}
+
+func TestServicesOfTheDefaultVPCAreAnswered(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	namespace := e.plainNamespace(t)
+	service := serviceOf(namespace, "web", "web")
+	e.Make(t, service)
+	server := scene.Pod(namespace, "server", scene.OnNode(first), scene.WithLabel("app", "web"))
+	asker := scene.Pod(namespace, "asker", scene.OnNode(second))
+	e.Run(t, server, asker)
+	e.awaitReach(t, asker, true, scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP)))
+	want := map[string]string{}
+	for _, target := range vipTargets(service) {
+		want[target] = scene.ServerName(namespace, server.Name)
+	}
+	e.expectAnswers(t, asker, want)
+}
