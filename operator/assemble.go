@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -37,7 +38,7 @@ import (
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register API types: %w", err)
 		}
@@ -104,7 +105,7 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
 		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
 		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
-		service.Register(to, fed, service.New(rows, env.events, cfg.DefaultVPC)),
+		service.Register(to, fed, service.New(rows, env.events, service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices})),
 		sharedservice.Register(to, fed, &sharedservice.Reconciler{Client: writer("sharedservice"), Store: rows}),
 		node.Register(to, fed, &node.Reconciler{
 			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,

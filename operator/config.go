@@ -35,6 +35,9 @@ type Config struct {
 
 	// DefaultVPC is the name of the VPC that the nodes are part of.
 	DefaultVPC string
+	// SharedServices are those (namespace/name) that every VPC reaches, beside those
+	// that SharedService objects name.
+	SharedServices []string
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -306,6 +307,6 @@ func kindsOfAPI() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
 		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
-		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &arktosv1.Network{}, &corev1.Service{}, &corev1.Pod{},
+		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},
 	}
 }

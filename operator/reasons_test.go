@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,8 @@ var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason"}
 var elsewhere = map[string]string{
 	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide: over within a moment",
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
+	// Of a Service, which has no condition.
+	v1alpha1.EndpointsLeftOutReason: "TestAServiceThatIsServedNowhereIsWarned",
 }
 
 // declared reads the constants of package v1alpha1 that are reasons: values by
@@ -380,4 +383,14 @@ func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.announced(service, v1alpha1.NetworkNotReadyReason)
+	r.create(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "unserved", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
+	})
+	before = service.DeepCopy()
+	service.Labels[arktosv1.NetworkLabel] = "n"
+	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.announced(service, v1alpha1.EndpointsLeftOutReason)
 }

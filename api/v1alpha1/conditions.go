@@ -114,6 +114,10 @@ const (
 	InterfaceLostReason = "InterfaceLost"
 )
 
+// EndpointsLeftOutReason is that of the Warning event of a Service some of whose
+// endpoints get nothing: nobody holds their addresses in the Service's VPC.
+const EndpointsLeftOutReason = "EndpointsLeftOut"
+
 // NetworkHealthyCondition is the condition of a Node that says whether anything
 // keeps the node's network from working as it should and waits for a person.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"

@@ -55,6 +55,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the lease (environment: POD_NAMESPACE)")
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the VPC that the nodes are part of")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, which no VPC may use")
+	flags.StringSliceVar(&o.SharedServices, "shared-services", o.SharedServices, "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", o.shadowCIDRs, "ranges of shadow addresses, which no VPC may use")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization unless it is a loopback address; empty for none")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -94,6 +95,7 @@ func kinds() []kind {
 		kindOf(&v1alpha1.Address{}, addresses),
 		kindOf(&arktosv1.Network{}, inNamespace(reflector.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
 		kindOf(&corev1.Service{}, inNamespace(reflector.Service, store.GetService, store.PutService, store.DeleteService)),
+		kindOf(&discoveryv1.EndpointSlice{}, inNamespace(reflector.EndpointSlice, store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice)),
 		kindOf(&corev1.Pod{}, pods()),
 	}
 }

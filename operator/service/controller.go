@@ -1,7 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package service tells in events why a Service is served in no VPC.
+// Package service tells in events why a Service is served in no VPC, and which of
+// its endpoints get nothing.
 package service
 
 import (
@@ -25,12 +26,12 @@ const noteLimit = 1000
 
 // Reconciler carries out what decide says. Use New.
 type Reconciler struct {
-	store      *store.Store
-	events     events.EventRecorder
-	defaultVPC string
+	store  *store.Store
+	events events.EventRecorder
+	rules  Rules
 
 	mu sync.Mutex
-	// refused are the Services that are served nowhere, with what was said of them
+	// refused are the Services of which there was something to say, with what it was
 	// last. They are looked at again when something changes that may help. It needs
 	// no persistence: after a restart all are told once more.
 	refused map[types.NamespacedName]said
@@ -43,8 +44,8 @@ type said struct {
 }
 
 // New returns a reconciler.
-func New(s *store.Store, recorder events.EventRecorder, defaultVPC string) *Reconciler {
-	return &Reconciler{store: s, events: recorder, defaultVPC: defaultVPC, refused: map[types.NamespacedName]said{}}
+func New(s *store.Store, recorder events.EventRecorder, rules Rules) *Reconciler {
+	return &Reconciler{store: s, events: recorder, rules: rules, refused: map[types.NamespacedName]said{}}
 }
 
 // Register adds the controller.
@@ -58,7 +59,7 @@ func (r *Reconciler) Reconcile(_ context.Context, request ctrl.Request) (ctrl.Re
 	var refusal *tenancy.Refusal
 	r.store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
-			refusal = decide(tx, service, r.defaultVPC)
+			refusal = decide(tx, service, r.rules)
 		}
 	})
 	if r.news(request.NamespacedName, service, refusal) {

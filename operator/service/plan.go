@@ -4,22 +4,74 @@
 package service
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// decide says why a Service is served in no VPC, nil where it is. One without a
-// virtual address has nothing to be served, and one without a label in a namespace
-// that has no VPC is nobody's concern: it may never have been meant for one.
-func decide(tx store.ReadTx, service *store.Service, defaultVPC string) *tenancy.Refusal {
+// Rules are what does not change while an operator runs.
+type Rules struct {
+	// DefaultVPC is the name of the default VPC.
+	DefaultVPC string
+	// Shared are the Services (namespace/name) that every VPC reaches, beside those
+	// that SharedService objects name.
+	Shared []string
+}
+
+// addressesNamed is how many addresses a message names.
+const addressesNamed = 3
+
+// decide says why a Service is served in no VPC, or which endpoints get nothing; nil
+// where there is nothing to say. One without a virtual address has nothing to be
+// served, and one without a label in a namespace that has no VPC is nobody's
+// concern: it may never have been meant for one.
+func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	ns := store.GetNamespace(tx, service.Namespace)
 	if service.Deleting || len(service.ClusterIPs) == 0 || ns == nil {
 		return nil
 	}
-	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, defaultVPC)
-	if refusal != nil && refusal.Reason == v1alpha1.NoDefaultNetworkReason {
+	member := tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}
+	target, refusal := tenancy.Resolve(tx, member, rules.DefaultVPC)
+	switch {
+	case refusal != nil && refusal.Reason == v1alpha1.NoDefaultNetworkReason:
+		return nil
+	case refusal != nil:
+		return refusal
+	case shared(tx, service, rules):
+		return nil // its backends may be anywhere
+	}
+	out := scaled.LeftOut(tx, target.VPC.Name, service)
+	if len(out) == 0 {
 		return nil
 	}
-	return refusal
+	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
+		"EndpointSlices of the Service name %s, which nobody holds in VPC %q: connections go to pods of that VPC alone; correct the selector or the slices",
+		some(out), target.VPC.Name)}
+}
+
+func shared(tx store.ReadTx, service *store.Service, rules Rules) bool {
+	if service.Network != "" {
+		return false
+	}
+	return slices.Contains(rules.Shared, service.Namespace+"/"+service.Name) ||
+		slices.ContainsFunc(store.ListSharedServices(tx), func(s *store.SharedService) bool {
+			return s.ServiceNamespace == service.Namespace && s.ServiceName == service.Name
+		})
+}
+
+func some(ips []netip.Addr) string {
+	var names []string
+	for _, ip := range ips[:min(len(ips), addressesNamed)] {
+		names = append(names, ip.String())
+	}
+	if len(ips) > addressesNamed {
+		names = append(names, fmt.Sprintf("and %d more", len(ips)-addressesNamed))
+	}
+	return strings.Join(names, ", ")
 }

@@ -38,10 +38,29 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	unchanged := func(*store.Service) {}
 	flat := operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)
 	flat.Type = "flat"
+	network := operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)
+	unnamed := operatortest.Network("blue", "blue", "default", "blue-vpc", 1)
+	held := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.2", operatortest.Pod("blue", "blue", "a", "", ""))
+	theirs := operatortest.Address("red-vpc", "red-net1", "10.0.1.3", operatortest.Pod("red", "red", "a", "", ""))
+	slice := func(ready bool, ips ...string) *store.EndpointSlice {
+		return &store.EndpointSlice{
+			Meta: operatortest.Meta("uid-slice", 0), Namespace: "blue", Name: "web-1", Service: "web",
+			Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready}},
+		}
+	}
+	noLabel := func(s *store.Service) { s.Network = "" }
+	sharing := &store.SharedService{Meta: operatortest.Meta("uid-s", 0), Name: "web", ServiceNamespace: "blue", ServiceName: "web"}
 	for name, c := range map[string]struct {
 		rows            []any
 		reason, message string
 	}{
+		"its VPC's pods":           {rows(web(unchanged), network, held, slice(true, "10.0.1.2")), "", ""},
+		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which nobody holds in VPC "blue-vpc"`},
+		"many":                     {rows(web(unchanged), network, slice(true, "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")), v1alpha1.EndpointsLeftOutReason, "192.0.2.3, and 2 more"},
+		"not ready anyway":         {rows(web(unchanged), network, slice(false, "10.0.1.3")), "", ""},
+		"a shared one":             {rows(web(noLabel), unnamed, slice(true, "192.0.2.1"), sharing), "", ""},
+		"a known one":              {rows(web(func(s *store.Service) { s.Network, s.Name = "", "known" }), unnamed), "", ""},
+		"no more a shared one":     {rows(web(noLabel), unnamed, slice(true, "192.0.2.1")), v1alpha1.EndpointsLeftOutReason, "192.0.2.1"},
 		"served":                   {rows(web(unchanged), operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)), "", ""},
 		"no such Network":          {rows(web(unchanged)), v1alpha1.NetworkNotFoundReason, `no Network "vpc-1"`},
 		"another tenant's":         {rows(web(unchanged), operatortest.Network("red", "red", "vpc-1", "red-vpc", 1)), v1alpha1.NetworkNotFoundReason, `no Network "vpc-1"`},
@@ -54,7 +73,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
-				got := decide(tx, store.ListServices(tx)[0], "default")
+				got := decide(tx, store.ListServices(tx)[0], Rules{DefaultVPC: "default", Shared: []string{"blue/known"}})
 				if (got == nil) != (c.reason == "") || got != nil && (got.Reason != c.reason || !strings.Contains(got.Message, c.message)) {
 					t.Errorf("got %+v, want %s: %s", got, c.reason, c.message)
 				}
@@ -66,7 +85,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	s := operatortest.New(t, rows(web(func(*store.Service) {}))...)
-	r := New(s, recorder, "default")
+	r := New(s, recorder, Rules{DefaultVPC: "default"})
 	look := func() {
 		t.Helper()
 		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "web"}}

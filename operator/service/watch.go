@@ -21,6 +21,20 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.Service) []feed.Request {
 			return of([]*store.Service{feed.Either(old, now)})
 		}),
+		feed.On(func(_ store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
+			slice := feed.Either(old, now)
+			return []feed.Request{feed.Later(lookAfter, slice.Namespace, slice.Service)}
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
+			if old != nil && now != nil { // still somebody's
+				return nil
+			}
+			return r.again()
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.SharedService) []feed.Request {
+			shared := feed.Either(old, now)
+			return []feed.Request{feed.Later(lookAfter, shared.ServiceNamespace, shared.ServiceName)}
+		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Network) []feed.Request {
 			return ofTenant(tx, feed.Either(old, now).Tenant)
 		}),
@@ -54,8 +68,14 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	for _, net := range store.NetworksByVPC(tx, vpc) {
 		all = append(all, ofTenant(tx, net.Tenant)...)
 	}
+	return append(all, r.again()...)
+}
+
+// again asks for those of which there was something to say.
+func (r *Reconciler) again() []feed.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var all []feed.Request
 	for name := range r.refused {
 		all = append(all, feed.Later(lookAfter, name.Namespace, name.Name))
 	}

@@ -37,6 +37,7 @@ func programs() []program {
 			account: "alioth-operator",
 			everywhere: []string{
 				"addresses.alioth.dev: create delete get list watch",
+				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"namespaces: list watch",
 				"networks.arktos.futurewei.com/status: patch",
