@@ -253,7 +253,11 @@ func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
 }
 
 func TestADeviceThatStaysBehindIsShut(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testADeviceThatStaysBehindIsShut)
+}
+
+func testADeviceThatStaysBehindIsShut(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	s := n.state
 	s.Interfaces = s.Interfaces[1:]
@@ -314,7 +318,11 @@ func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
 // TestReplacingTheProgramsLosesNoPacket asks and answers in step, without ever
 // asking twice, while the datapath is reopened again and again.
 func TestReplacingTheProgramsLosesNoPacket(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testReplacingTheProgramsLosesNoPacket)
+}
+
+func testReplacingTheProgramsLosesNoPacket(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	dst := netip.AddrPortFrom(red[20].addrs[0], 9000)
 	server, client := udpPair(t, red[20].ns, red[10].ns, dst)

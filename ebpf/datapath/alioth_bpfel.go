@@ -258,6 +258,7 @@ type aliothInterfaceFlag uint32
 const (
 	aliothInterfaceFlagINTERFACE_NODE     aliothInterfaceFlag = 1
 	aliothInterfaceFlagINTERFACE_SERVICES aliothInterfaceFlag = 2
+	aliothInterfaceFlagINTERFACE_NETKIT   aliothInterfaceFlag = 4
 )
 
 type aliothKnownWay struct {
@@ -283,10 +284,11 @@ type aliothMaglevKey struct {
 type aliothMark uint32
 
 const (
-	aliothMarkMARK_MASK   aliothMark = 805306368
-	aliothMarkMARK_SHARED aliothMark = 268435456
-	aliothMarkMARK_EGRESS aliothMark = 536870912
-	aliothMarkMARK_NODE   aliothMark = 805306368
+	aliothMarkMARK_MASK      aliothMark = 805306368
+	aliothMarkMARK_SHARED    aliothMark = 268435456
+	aliothMarkMARK_EGRESS    aliothMark = 536870912
+	aliothMarkMARK_NODE      aliothMark = 805306368
+	aliothMarkMARK_DELIVERED aliothMark = 168889613
 )
 
 type aliothNetns struct {

@@ -264,7 +264,7 @@ func (d *Datapath) current() (have *tables, gone []uint32, err error) {
 			if row, known := d.have.interfaces[ifindex]; known {
 				gone = append(gone, row.Vni)
 			}
-			for _, p := range []program{programFromPod, programToPod} {
+			for _, p := range []program{programFromPod, programFromNetkit, programToPod} {
 				delete(d.have.attachments, attachment{ifindex, p})
 			}
 		}

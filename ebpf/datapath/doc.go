@@ -35,7 +35,9 @@
 //	 pod a
 //
 // [from_pod] (clsact ingress) and [to_pod] (clsact egress) sit on the host end
-// of every pod's veth, [from_pod] also on the far end of the node's own pair in
+// of every pod's veth; a netkit pair runs [from_pod] while the pod's end sends,
+// and then what goes to a pod of the same node leaves by that one's host end, past
+// [to_pod]. [from_pod] sits also on the far end of the node's own pair in
 // the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
 // [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
 // address, [fragment] (TCX ingress) behind a pair of devices that takes what is

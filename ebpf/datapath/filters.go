@@ -43,7 +43,8 @@ var places = map[program]filterPlace{
 // filters are the programs on pod interfaces, and on the node's devices where
 // the kernel has no TCX links: BPF filters of a clsact qdisc, which stay until
 // they or their device are removed. Unlike a TCX link, adding one does not wait
-// for a grace period of RCU.
+// for a grace period of RCU. On a netkit pair what the pod sends meets a program
+// of the pair instead, see netkit.go.
 type filters struct {
 	netlink  *netlink.Handle
 	vanished *vanished
@@ -61,7 +62,7 @@ type attachable struct {
 func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
 	f := &filters{programs: map[program]attachable{}, log: log}
 	for name, p := range map[program]*ebpf.Program{
-		programFromPod: objects.AliothFromPod, programToPod: objects.AliothToPod,
+		programFromPod: objects.AliothFromPod, programFromNetkit: objects.AliothFromPod, programToPod: objects.AliothToPod,
 		programFromTunnel: objects.AliothFromTunnel, programFromUnderlay: objects.AliothFromUnderlay,
 		programFragment: objects.AliothFragment,
 	} {
@@ -92,7 +93,12 @@ func (f *filters) close() {
 }
 
 // filterName is the name that tells our filters from those of others.
-func filterName(p program) string { return mapPrefix + string(p) }
+func filterName(p program) string {
+	if p == programFromNetkit {
+		p = programFromPod
+	}
+	return mapPrefix + string(p)
+}
 
 func clsact(ifindex int) netlink.Qdisc {
 	return &netlink.GenericQdisc{QdiscType: clsactKind, QdiscAttrs: netlink.QdiscAttrs{
@@ -113,6 +119,9 @@ func (f *filters) filter(a attachment) *netlink.BpfFilter {
 // ensure attaches a program to an interface, or makes it the current one of
 // the filter that is there. Somebody else's filter in its place is an error.
 func (f *filters) ensure(a attachment) error {
+	if a.Program == programFromNetkit {
+		return f.ensureNetkit(a)
+	}
 	// Of a qdisc that is there this changes nothing, unless it is not clsact:
 	// then it fails, where an addition would only say that there is one.
 	if err := f.netlink.QdiscReplace(clsact(int(a.Ifindex))); err != nil {
@@ -166,6 +175,9 @@ func (f *filters) settle(a attachment) (changed bool, err error) {
 // replace puts the current program into a filter in one step: no packet goes
 // without.
 func (f *filters) replace(a attachment) error {
+	if a.Program == programFromNetkit {
+		return f.ensureNetkit(a)
+	}
 	if err := f.netlink.FilterReplace(f.filter(a)); err != nil {
 		return fmt.Errorf("replace filter: %w", err)
 	}
@@ -221,6 +233,14 @@ func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
 					found[attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
 				}
 			}
+		}
+		// A pair of ours has a clsact qdisc for alioth_to_pod.
+		id, err := f.onNetkit(uint32(ifindex))
+		if err != nil {
+			return nil, err
+		}
+		if id != 0 {
+			found[attachment{uint32(ifindex), programFromNetkit}] = id
 		}
 	}
 	return found, nil
@@ -279,6 +299,15 @@ func ownProgram(f netlink.Filter, side uint32) (program, bool) {
 // remove takes our filters from every device of this namespace. A clsact qdisc
 // goes along with them unless somebody else has filters there.
 func (f *filters) remove() error {
+	pairs, err := f.netkitDevices()
+	if err != nil {
+		return err
+	}
+	for _, ifindex := range pairs {
+		if err := f.leaveNetkit(uint32(ifindex)); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("device %d: %w", ifindex, err)
+		}
+	}
 	devices, err := f.clsactDevices()
 	if err != nil {
 		return err

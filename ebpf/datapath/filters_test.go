@@ -325,7 +325,7 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 // TestReplacingAFilterLosesNoPacket asks and answers in step, without ever
 // asking twice, while filters are replaced all the time.
 func TestReplacingAFilterLosesNoPacket(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	l, red, _ := twoTenants(t, vethPair)
 	n := l.nodes[0]
 	server, client := udpPair(t, red[11].ns, red[10].ns, netip.AddrPortFrom(red[11].addrs[0], 9000))
 	stop := make(chan struct{})

@@ -26,7 +26,7 @@ type Hooks struct {
 	Links []string
 }
 
-// Filter is one program on one device.
+// Filter is one program on one device, in a filter or of a netkit pair.
 type Filter struct {
 	Ifindex int
 	Program string
@@ -34,9 +34,9 @@ type Filter struct {
 
 // FiltersOf returns the filters that an interface has to have.
 func FiltersOf(i Interface) []Filter {
-	filters := []Filter{{i.Ifindex, filterName(programFromPod)}}
-	if !i.Node {
-		filters = append(filters, Filter{i.Ifindex, filterName(programToPod)})
+	var filters []Filter
+	for _, p := range i.programs() {
+		filters = append(filters, Filter{i.Ifindex, filterName(p)})
 	}
 	return filters
 }

@@ -42,7 +42,11 @@ func echoes(t *testing.T, server, client *net.UDPConn, seen netip.Addr, size, ro
 
 // More datagrams than an interface may have on their way at once.
 func TestDatagramsInFragmentsGoOutAndComeBack(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testDatagramsInFragmentsGoOutAndComeBack)
+}
+
+func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.10"), 53)
 	n.state.Closed = l.closedRanges()

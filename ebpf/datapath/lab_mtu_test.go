@@ -41,7 +41,11 @@ func (l *lab) widen(pods map[int]*labPod) {
 // Node 1 reaches the other over IPv4, and is reached over IPv6. The pods have
 // interfaces of 9000 bytes all the time, as those of a network that has shrunk.
 func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testSendersKeepToWhatTheUnderlayCarries)
+}
+
+func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	l.widen(red)
 	for _, mtu := range underlays {
 		l.shrink(mtu)
@@ -106,7 +110,11 @@ func expectPathMTU(t *testing.T, name string, from *labPod, dst netip.Addr, want
 // Over a network that carries no more than IPv6 needs, there is no room for the
 // tunnel, and nobody may send less.
 func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testIPv6ArrivesOverIPv6ThatIsAsNarrow)
+}
+
+func testIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	for i := range l.nodes[0].state.Addresses {
 		if row := &l.nodes[0].state.Addresses[i]; row.Kind == Remote {
 			row.Node = l.nodes[1].underlay[1]
@@ -145,7 +153,11 @@ func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 // What may be fragmented arrives where it does not fit, whether or not its sender
 // has learned of that.
 func TestIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testIPv4ThatMayBeFragmentedArrivesOverIPv6)
+}
+
+func testIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	for i := range l.nodes[0].state.Addresses {
 		if row := &l.nodes[0].state.Addresses[i]; row.Kind == Remote {
 			row.Node = l.nodes[1].underlay[1]
@@ -201,7 +213,11 @@ func expectTrain(t *testing.T, name string, from, to *labPod, dst netip.AddrPort
 }
 
 func TestTheOuterPacketIsFragmentedWhereTheInnerMayNotBe(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testTheOuterPacketIsFragmentedWhereTheInnerMayNotBe)
+}
+
+func testTheOuterPacketIsFragmentedWhereTheInnerMayNotBe(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	l.shrink(1280)
 	for _, c := range []struct {
 		name string

@@ -19,8 +19,8 @@ import (
 // scaledTenants gives both tenants of a lab services at the same addresses: TCP port
 // 80 at vipB leads to pod 20 of each, on another node than its clients, and at
 // vipSelf to pod 10 itself; there is nobody behind vipNone.
-func scaledTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
-	l, red, blue = twoTenants(t)
+func scaledTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*labPod) {
+	l, red, blue = twoTenants(t, device)
 	for _, n := range l.nodes {
 		for _, vni := range []uint32{labVNI1, labVNI2} {
 			for family, vips := range [][3]string{{vipB, vipSelf, vipNone}, {vipB6, vipSelf6, vipNone6}} {
@@ -72,7 +72,11 @@ func talk(t *testing.T, client, server net.Conn) {
 }
 
 func TestTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
-	_, red, blue := scaledTenants(t)
+	onEveryDevice(t, testTenantsWithTheSameServicesAndFlowsNeverCross)
+}
+
+func testTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T, device podDevice) {
+	_, red, blue := scaledTenants(t, device)
 	for family, vip := range []string{vipB, vipB6} {
 		dst := netip.AddrPortFrom(ip(vip), 80)
 		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
@@ -98,7 +102,11 @@ func TestTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
 }
 
 func TestDatagramsReachAServiceAndBack(t *testing.T) {
-	_, red, _ := scaledTenants(t)
+	onEveryDevice(t, testDatagramsReachAServiceAndBack)
+}
+
+func testDatagramsReachAServiceAndBack(t *testing.T, device podDevice) {
+	_, red, _ := scaledTenants(t, device)
 	for family, vip := range []string{vipB, vipB6} {
 		var server, client *net.UDPConn
 		in(t, red[20].ns, func() {
@@ -134,7 +142,11 @@ func TestDatagramsReachAServiceAndBack(t *testing.T) {
 }
 
 func TestAPodReachesItselfByAServiceWithRealPackets(t *testing.T) {
-	_, red, _ := scaledTenants(t)
+	onEveryDevice(t, testAPodReachesItselfByAServiceWithRealPackets)
+}
+
+func testAPodReachesItselfByAServiceWithRealPackets(t *testing.T, device podDevice) {
+	_, red, _ := scaledTenants(t, device)
 	for family, vip := range []string{vipSelf, vipSelf6} {
 		own := listen(t, red[10].ns, netip.AddrPortFrom(red[10].addrs[family], 8080))
 		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0)
@@ -150,7 +162,11 @@ func TestAPodReachesItselfByAServiceWithRealPackets(t *testing.T) {
 }
 
 func TestNobodyBehindAServiceIsToldAtOnce(t *testing.T) {
-	_, red, _ := scaledTenants(t)
+	onEveryDevice(t, testNobodyBehindAServiceIsToldAtOnce)
+}
+
+func testNobodyBehindAServiceIsToldAtOnce(t *testing.T, device podDevice) {
+	_, red, _ := scaledTenants(t, device)
 	for _, vip := range []string{vipNone, vipNone6} {
 		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
 			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
@@ -173,7 +189,7 @@ func TestNobodyBehindAServiceIsToldAtOnce(t *testing.T) {
 }
 
 func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
-	_, red, _ := scaledTenants(t)
+	_, red, _ := scaledTenants(t, vethPair)
 	for _, vip := range []string{vipB, vipB6} {
 		in(t, red[10].ns, func() {
 			conn, err := net.Dial("udp", netip.AddrPortFrom(ip(vip), 53).String())
@@ -190,7 +206,7 @@ func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
 }
 
 func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
-	l, red, _ := scaledTenants(t)
+	l, red, _ := scaledTenants(t, vethPair)
 	dst := netip.AddrPortFrom(ip(vipB), 80)
 	old := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	fresh := listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], 8080))
@@ -217,7 +233,7 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 }
 
 func TestAServiceSurvivesTheDaemon(t *testing.T) {
-	l, red, _ := scaledTenants(t)
+	l, red, _ := scaledTenants(t, vethPair)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	dst := netip.AddrPortFrom(ip(vipB), 80)
 	conn, err := dial(t, red[10].ns, dst, 0)
@@ -242,7 +258,7 @@ func TestAServiceSurvivesTheDaemon(t *testing.T) {
 }
 
 func TestAnUpgradeToServicesInVPCsKeepsFlows(t *testing.T) {
-	l, red, _ := scaledTenants(t)
+	l, red, _ := scaledTenants(t, vethPair)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vipB), 80), 0)
 	must(t, err)

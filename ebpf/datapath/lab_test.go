@@ -27,6 +27,7 @@ import (
 // with pods, each a namespace too, on the nodes.
 type lab struct {
 	t       *testing.T
+	device  podDevice
 	nodes   [2]*labNode
 	outside netns.NsHandle
 }
@@ -117,6 +118,12 @@ func linkTo(t *testing.T, name string, mac MAC, other netns.NsHandle, peer strin
 	here = addLink(t, &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, HardwareAddr: mac[:]}, PeerName: peer, PeerNamespace: netlink.NsFd(other),
 	})
+	return here, bringUp(t, other, peer)
+}
+
+// bringUp sets a device of another namespace up and returns its index there.
+func bringUp(t *testing.T, other netns.NsHandle, peer string) (there int) {
+	t.Helper()
 	in(t, other, func() {
 		l, err := netlink.LinkByName(peer)
 		if err != nil {
@@ -127,7 +134,7 @@ func linkTo(t *testing.T, name string, mac MAC, other netns.NsHandle, peer strin
 		}
 		there = l.Attrs().Index
 	})
-	return here, there
+	return there
 }
 
 // addAddr adds an address that is usable at once.
@@ -262,7 +269,7 @@ func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
 	shadow4 := ip(fmt.Sprintf("169.254.64.%d", slot))
 	shadow6 := ip(fmt.Sprintf("fd00:a110::%x", slot))
 	in(t, n.ns, func() {
-		p.ifindex, p.peer = linkTo(t, "pod"+strconv.Itoa(slot), VirtualMAC, p.ns, "eth0", labMTU)
+		p.ifindex, p.peer = l.device.join(t, slot, p.ns)
 		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: ip(nodeShadowV4), shadow6: ip(nodeShadowV6)} {
 			addRoute(t, &netlink.Route{LinkIndex: p.ifindex, Dst: ipNet(host(shadow)), Src: source.AsSlice(), Scope: unix.RT_SCOPE_LINK})
 			addNeighbour(t, p.ifindex, shadow, mac)
@@ -271,7 +278,7 @@ func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
 	in(t, p.ns, func() { p.configure(t, mac) })
 	n.state.Interfaces = append(n.state.Interfaces, Interface{
 		Ifindex: p.ifindex, VNI: vni, Addrs: p.addrs, MAC: mac, Shadow4: shadow4, Shadow6: shadow6,
-		Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"),
+		Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"), Netkit: l.device.isNetkit(slot),
 	})
 	for i := range l.nodes {
 		for _, a := range p.addrs {

@@ -15,8 +15,9 @@ import (
 
 // twoTenants fills a lab with two VPCs of one range. Both have a pod .10 on
 // node 1 and a pod .20 on node 2; the first also has .11 on node 1.
-func twoTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
+func twoTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*labPod) {
 	l = newLab(t)
+	l.device = device
 	red = map[int]*labPod{
 		10: l.addPod(0, labVNI1, 10, MAC{2, 0, 10, 0, 1, 10}),
 		11: l.addPod(0, labVNI1, 11, MAC{2, 0, 10, 0, 1, 11}),
@@ -37,7 +38,11 @@ func twoTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
 }
 
 func TestPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T) {
-	_, red, blue := twoTenants(t)
+	onEveryDevice(t, testPodsOfAVPCTalkOnOneNodeAndAcrossNodes)
+}
+
+func testPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T, device podDevice) {
+	_, red, blue := twoTenants(t, device)
 	for _, pair := range []struct {
 		name     string
 		from, to *labPod
@@ -69,8 +74,10 @@ func TestPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t *testing.T) {
 	}
 }
 
-func TestErrorsCrossAVPC(t *testing.T) {
-	_, red, _ := twoTenants(t)
+func TestErrorsCrossAVPC(t *testing.T) { onEveryDevice(t, testErrorsCrossAVPC) }
+
+func testErrorsCrossAVPC(t *testing.T, device podDevice) {
+	_, red, _ := twoTenants(t, device)
 	for family := range 2 {
 		for _, to := range []*labPod{red[11], red[20]} {
 			refused := false
@@ -110,7 +117,11 @@ func sockaddr(addr netip.AddrPort) unix.Sockaddr {
 }
 
 func TestGatewaysAnswerAndTenantsStayApart(t *testing.T) {
-	l, red, blue := twoTenants(t)
+	onEveryDevice(t, testGatewaysAnswerAndTenantsStayApart)
+}
+
+func testGatewaysAnswerAndTenantsStayApart(t *testing.T, device podDevice) {
+	l, red, blue := twoTenants(t, device)
 	for _, p := range []*labPod{red[10], blue[20]} {
 		for _, gateway := range []string{"10.0.1.1", "fd10:0:0:1::1"} {
 			if !ping(t, p.ns, ip(gateway), 56, patience) {
@@ -145,8 +156,10 @@ func TestGatewaysAnswerAndTenantsStayApart(t *testing.T) {
 	}
 }
 
-func TestSegmentationStaysOffloaded(t *testing.T) {
-	l, red, _ := twoTenants(t)
+func TestSegmentationStaysOffloaded(t *testing.T) { onEveryDevice(t, testSegmentationStaysOffloaded) }
+
+func testSegmentationStaysOffloaded(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	for _, to := range []*labPod{red[11], red[20]} {
 		sender, receiver := counts(t, l.nodes[0].d), counts(t, l.nodes[1].d)
 		stream(t, red[10].ns, to.ns, red[10].addrs[0], to.addrs[0])
@@ -183,7 +196,11 @@ func (n *labNode) packetsOf(t *testing.T) (sent, received uint64) {
 
 // Node 1 reaches the other over IPv4, and is reached over IPv6.
 func TestOverIPv4TheTunnelsDeviceIsSpared(t *testing.T) {
-	l, red, _ := twoTenants(t)
+	onEveryDevice(t, testOverIPv4TheTunnelsDeviceIsSpared)
+}
+
+func testOverIPv4TheTunnelsDeviceIsSpared(t *testing.T, device podDevice) {
+	l, red, _ := twoTenants(t, device)
 	families := []int{0}
 	if popsIPv6(t) {
 		families = append(families, 1)
@@ -232,7 +249,11 @@ func (l *lab) joinVPC(node int, vni uint32, number int, mac MAC) (addrs []netip.
 }
 
 func TestANodeAndThePodsOfItsVPCReachEachOther(t *testing.T) {
-	l, red, blue := twoTenants(t)
+	onEveryDevice(t, testANodeAndThePodsOfItsVPCReachEachOther)
+}
+
+func testANodeAndThePodsOfItsVPCReachEachOther(t *testing.T, device podDevice) {
+	l, red, blue := twoTenants(t, device)
 	addrs := l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
 	l.apply()
 	n := l.nodes[0]

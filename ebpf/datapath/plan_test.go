@@ -179,6 +179,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		}, "second of its family"},
 		{"no MAC", func(s *State) { s.Interfaces[0].MAC = MAC{} }, "no address of one station"},
 		{"a group's MAC", func(s *State) { s.Interfaces[0].MAC = bcast }, "no address of one station"},
+		{"a netkit pair for the node", func(s *State) { s.Interfaces[0].Node, s.Interfaces[0].Netkit = true, true }, "no netkit pair"},
 		{"a shadow without address", func(s *State) { s.Interfaces[0].Shadow6 = ip(shadowA6) }, "does not belong"},
 		{"a shadow of the other family", func(s *State) { s.Interfaces[0].Shadow4 = ip(shadowA6) }, "does not belong"},
 		{"a shadow of the node's interface", func(s *State) { s.Interfaces[0].Node = true }, "does not belong"},

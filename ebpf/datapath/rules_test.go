@@ -21,6 +21,7 @@ type place struct {
 	program *ebpf.Program
 	device  int
 	vni     uint32 // behind the tunnel: of the key
+	sent    bool   // while the other end of a netkit pair sends them
 }
 
 // rules hold for every frame, whatever it is: they know the state, and nothing
@@ -66,6 +67,9 @@ func newRules(t *testing.T) *rules {
 	for _, i := range s.Interfaces {
 		r.owner[i.Ifindex] = i
 		r.places[kindPod] = append(r.places[kindPod], place{kind: kindPod, program: w.objects.AliothFromPod, device: i.Ifindex})
+		if !i.Node {
+			r.places[kindPod] = append(r.places[kindPod], place{kind: kindPod, program: w.objects.AliothFromPod, device: i.Ifindex, sent: true})
+		}
 		r.places[kindStack] = append(r.places[kindStack], place{kind: kindStack, program: w.objects.AliothToPod, device: i.Ifindex})
 	}
 	for _, key := range []struct {
@@ -170,6 +174,9 @@ func (r *rules) checkSum(t *testing.T) {
 func (r *rules) try(t *testing.T, at place, in []byte, ctx skbContext) {
 	t.Helper()
 	ctx.Ifindex = uint32(at.device)
+	if !at.sent {
+		ctx.IngressIfindex = ctx.Ifindex
+	}
 	verdict, out, end := runContext(t, at.program, in, ctx)
 	c, none, err := r.counted(t)
 	if err == nil {
@@ -255,7 +262,7 @@ func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint3
 	case "forwarded_remote":
 		return r.remote(at, in, out, mark)
 	case "replied", "replied_too_big":
-		return r.reply(at, in, out)
+		return r.reply(at, in, out, mark)
 	case "to_stack":
 		return r.leaving(at, in, out, mark)
 	case "from_stack":
@@ -296,7 +303,7 @@ func (r *rules) local(at place, in, out seen, mark uint32) error {
 		return fmt.Errorf("more than the Ethernet addresses is changed")
 	}
 	for _, i := range r.state.Interfaces {
-		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == VirtualMAC && mark&MarkMask == 0 {
+		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == VirtualMAC && at.delivers(mark, i.Node) {
 			return nil
 		}
 	}
@@ -308,7 +315,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	if !has(from, in.src) || in.ethSrc != from.MAC {
 		return fmt.Errorf("the source is not the pod's own")
 	}
-	if mark&MarkMask != 0 {
+	if mark&MarkMask != 0 || mark == uint32(aliothMarkMARK_DELIVERED) {
 		return fmt.Errorf("the frame keeps its mark")
 	}
 	inner := out
@@ -333,9 +340,21 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
 }
 
+// delivers tells whether a packet for an interface has the mark that it has to
+// have.
+func (at place) delivers(mark uint32, toNode bool) bool {
+	if at.sent && !toNode {
+		return mark == uint32(aliothMarkMARK_DELIVERED)
+	}
+	return mark&MarkMask == 0 && mark != uint32(aliothMarkMARK_DELIVERED)
+}
+
 // reply: back to the pod alone, and sound.
-func (r *rules) reply(at place, in, out seen) error {
+func (r *rules) reply(at place, in, out seen, mark uint32) error {
 	from := r.owner[at.device]
+	if at.sent && !at.delivers(mark, from.Node) {
+		return fmt.Errorf("the answer would not pass alioth_to_pod")
+	}
 	if in.ethSrc != from.MAC || out.ethDst != from.MAC || out.ethSrc != VirtualMAC {
 		return fmt.Errorf("the answer is not for the pod")
 	}

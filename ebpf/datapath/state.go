@@ -37,7 +37,7 @@ type MAC [6]byte
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
 // VirtualMAC is the Ethernet address that every pod sees for its gateway and
-// for all its neighbours. The host end of each pod's veth carries it too, so
+// for all its neighbours. The host end of each pod's pair carries it too, so
 // that a frame which a program passes to the host stack is addressed to the
 // host.
 var VirtualMAC = MAC{0x02, 0xa1, 0x07, 0x00, 0x00, 0x01}
@@ -46,7 +46,7 @@ var VirtualMAC = MAC{0x02, 0xa1, 0x07, 0x00, 0x00, 0x01}
 // in the default VPC.
 type Interface struct {
 	// Ifindex is the index, in the node's network namespace, of the device
-	// that gets the programs: the host end of a pod's veth, or for the node's
+	// that gets the programs: the host end of a pod's pair, or for the node's
 	// own interface the far end of its pair, which lies in the same namespace.
 	Ifindex int
 	// VNI is the VPC of the interface, 1 to 1<<24-1.
@@ -67,6 +67,9 @@ type Interface struct {
 	// egress instead of to a peer, and it is given no program for traffic of
 	// the host stack.
 	Node bool
+	// Netkit says that the device is the primary one of a netkit pair, and no
+	// veth.
+	Netkit bool
 }
 
 // AddressKind says where an address of a VPC is.

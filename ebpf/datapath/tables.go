@@ -16,6 +16,8 @@ type program string
 const (
 	programFromPod program = "from_pod"
 	programToPod   program = "to_pod"
+	// programFromNetkit is alioth_from_pod where a netkit pair runs it.
+	programFromNetkit program = "from_netkit"
 
 	// On one device of a node each, through links where there are any.
 	programFromTunnel   program = "from_tunnel"
@@ -193,14 +195,28 @@ func (t *tables) addInterface(i Interface, served bool) {
 	row.Gateway[aliothFamilyFAMILY_V4] = rawAddr(i.Gateway4)
 	row.Gateway[aliothFamilyFAMILY_V6] = rawAddr(i.Gateway6)
 	ifindex := uint32(i.Ifindex)
-	t.attachments[attachment{ifindex, programFromPod}] = none{}
-	if i.Node {
+	for _, p := range i.programs() {
+		t.attachments[attachment{ifindex, p}] = none{}
+	}
+	switch {
+	case i.Node:
 		row.Flags |= aliothInterfaceFlagINTERFACE_NODE
-	} else {
-		t.attachments[attachment{ifindex, programToPod}] = none{}
+	case i.Netkit:
+		row.Flags |= aliothInterfaceFlagINTERFACE_NETKIT
 	}
 	t.interfaces[ifindex] = row
 	t.flows[ifindex] = none{}
+}
+
+// programs are those that the interface's device has.
+func (i Interface) programs() []program {
+	switch {
+	case i.Node:
+		return []program{programFromPod}
+	case i.Netkit:
+		return []program{programFromNetkit, programToPod}
+	}
+	return []program{programFromPod, programToPod}
 }
 
 func (t *tables) addVPC(v VPC) {
@@ -273,6 +289,7 @@ func cookedInterface(ifindex uint32, row aliothInterface) Interface {
 		Gateway4: cookedAddr(row.Gateway[aliothFamilyFAMILY_V4]),
 		Gateway6: cookedAddr(row.Gateway[aliothFamilyFAMILY_V6]),
 		Node:     row.Flags&aliothInterfaceFlagINTERFACE_NODE != 0,
+		Netkit:   row.Flags&aliothInterfaceFlagINTERFACE_NETKIT != 0,
 	}
 	for _, raw := range row.Ip {
 		if ip := cookedAddr(raw); ip.IsValid() {

@@ -187,7 +187,7 @@ func (t *trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 	if err != nil {
 		return Outcome{}, err
 	}
-	ctx, end := skbContext{Ifindex: uint32(ifindex)}, skbContext{}
+	ctx, end := received(ifindex), skbContext{}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+maxHeadroom), Context: &ctx, ContextOut: &end}
 	if _, err := program.Run(options); err != nil {
 		return Outcome{}, fmt.Errorf("run %s: %w", program, err)
@@ -209,6 +209,11 @@ func (t *trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 
 // maxHeadroom is more than the programs put in front of a packet.
 const maxHeadroom = 256
+
+// received is the context of a packet that a device has received.
+func received(ifindex int) skbContext {
+	return skbContext{Ifindex: uint32(ifindex), IngressIfindex: uint32(ifindex)}
+}
 
 // skbContext is struct __sk_buff, as a test run takes and gives it.
 type skbContext struct {

@@ -169,6 +169,9 @@ func (i Interface) check(c *checker) error {
 	if i.MAC == (MAC{}) || i.MAC[0]&1 != 0 {
 		return fmt.Errorf("MAC %s is no address of one station", i.MAC)
 	}
+	if i.Node && i.Netkit {
+		return fmt.Errorf("the node's own interface is no netkit pair")
+	}
 	var have [aliothFamilyFAMILY_LEN]bool
 	for _, ip := range i.Addrs {
 		if err := checkIP("address", ip); err != nil {

@@ -28,7 +28,9 @@ func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32,
 // runMarked does the same with a packet that carries a mark.
 func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
 	t.Helper()
-	verdict, out, end := runContext(t, p, in, skbContext{Ifindex: uint32(ifindex), Mark: mark})
+	ctx := received(ifindex)
+	ctx.Mark = mark
+	verdict, out, end := runContext(t, p, in, ctx)
 	return verdict, out, end.Mark
 }
 

@@ -97,6 +97,8 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 	reason = parse_ip(skb, pkt);
 	if (reason)
 		return reason;
+	if (!as_framed(skb, pkt))
+		return DROP_BAD_HEADER;
 	reason = control(skb, pkt, from);
 	if (reason)
 		return reason;
@@ -229,7 +231,10 @@ static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct pac
 	return sent_by_node(skb, pkt);
 }
 
-/* The two programs of an interface are filters of its clsact qdisc. */
+/* The two programs of an interface are filters of its clsact qdisc. On a netkit
+ * pair alioth_from_pod runs while the pod's end sends, where verdicts have the
+ * same values.
+ */
 SEC("tc")
 int alioth_from_pod(struct __sk_buff *skb)
 {
@@ -244,6 +249,9 @@ int alioth_to_pod(struct __sk_buff *skb)
 {
 	struct packet pkt;
 
+	/* alioth_from_pod has decided about it, and counted it. */
+	if (skb->mark == MARK_DELIVERED)
+		return TC_ACT_OK;
 	see(skb, &pkt, DIRECTION_TO_POD);
 	return finish(skb, &pkt, to_pod(skb, &pkt), 0);
 }

@@ -144,6 +144,35 @@ static __always_inline bool need(struct __sk_buff *skb, __u32 len)
 	return bpf_skb_pull_data(skb, len) == 0;
 }
 
+/* is_being_sent tells whether the packet is on its way out of the other end of a
+ * netkit pair. Every other one was received, and the kernel knows on which
+ * device; netkit forgets that first.
+ */
+static __always_inline bool is_being_sent(struct __sk_buff *skb)
+{
+	return !skb->ingress_ifindex;
+}
+
+/* as_framed tells whether the kernel takes the packet for what its frame says.
+ * To receive it makes it so. Whoever sends may tell the kernel another protocol
+ * (packet(7)), or another place of the IP header, relative to which outer headers
+ * are pushed. That place shows in where the linear part, which holds the IP header
+ * already, ends when counted from there.
+ */
+static __always_inline bool as_framed(struct __sk_buff *skb, const struct packet *pkt)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u64 len = end - data;
+	__u8 byte;
+
+	if (!is_being_sent(skb))
+		return true;
+	barrier_var(len);
+	return skb->protocol == pkt->ethertype &&
+	       !bpf_skb_load_bytes_relative(skb, len - ETH_HLEN - 1, &byte, 1, BPF_HDR_START_NET) &&
+	       bpf_skb_load_bytes_relative(skb, len - ETH_HLEN, &byte, 1, BPF_HDR_START_NET);
+}
+
 /* parse_eth reads the Ethernet header. Returns UNDECIDED or the reason to drop. */
 static __always_inline enum reason parse_eth(struct __sk_buff *skb, struct packet *pkt)
 {

@@ -125,14 +125,19 @@ static __always_inline void for_host(struct __sk_buff *skb)
 }
 
 /* to_interface sends the packet out of, or for a node's interface back
- * through, the device of an interface.
+ * through, the device of an interface. Only what was received can be put into
+ * another network namespace at once; what is being sent goes out of the host
+ * end, past alioth_to_pod.
  */
 static __always_inline int to_interface(struct __sk_buff *skb, __u32 ifindex, enum interface_flag flags)
 {
 	for_host(skb);
 	if (flags & INTERFACE_NODE)
 		return bpf_redirect(ifindex, 0);
-	return bpf_redirect_peer(ifindex, 0);
+	if (!is_being_sent(skb))
+		return bpf_redirect_peer(ifindex, 0);
+	skb->mark = MARK_DELIVERED;
+	return bpf_redirect(ifindex, 0);
 }
 
 #endif

@@ -133,6 +133,11 @@ enum mark {
 	MARK_SHARED = 0x10000000, /* to a backend of a shared service */
 	MARK_EGRESS = 0x20000000, /* to the outside, to be masqueraded, never to this node */
 	MARK_NODE = 0x30000000, /* of the default VPC: to the outside or to a node */
+	/* No rule of the host ever sees this one: it is the whole mark of a packet on
+	 * its way from alioth_from_pod through alioth_to_pod to a pod, and the kernel
+	 * takes it off where the packet enters the pod's namespace.
+	 */
+	MARK_DELIVERED = 0x0a110d0d,
 };
 
 struct config {
@@ -160,6 +165,10 @@ enum interface_flag {
 	INTERFACE_NODE = 1 << 0,
 	/* Its VPC has services. Without it nobody looks for them. */
 	INTERFACE_SERVICES = 1 << 1,
+	/* A netkit pair. User space remembers by it where the program is attached;
+	 * programs see it by the packet.
+	 */
+	INTERFACE_NETKIT = 1 << 2,
 };
 
 struct interface {

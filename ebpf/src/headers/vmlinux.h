@@ -42,6 +42,11 @@ enum {
 	BPF_EXIST = 2,
 };
 
+/* Where bpf_skb_load_bytes_relative counts from. */
+enum {
+	BPF_HDR_START_NET = 1,
+};
+
 enum {
 	BPF_F_NO_PREALLOC = 1,
 };
