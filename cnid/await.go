@@ -18,6 +18,8 @@ import (
 type decisions struct {
 	cfg   plan.Config
 	store *store.Store
+	// kind of new attachments.
+	kind journal.Kind
 	// vpcSynced says whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	vpcSynced func(vpc string) (bool, <-chan struct{})
@@ -48,7 +50,7 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		records, fewer := d.probed()
 		ws.Add(fewer)
 		last = decide(tx, question{
-			cfg: d.cfg, records: records, pod: pod, mtu: mtu, problem: d.problem(), attached: d.attached(), listens: d.listens,
+			cfg: d.cfg, records: records, pod: pod, kind: d.kind, mtu: mtu, problem: d.problem(), attached: d.attached(), listens: d.listens,
 			synced: func(vpc string) bool {
 				synced, changed := d.vpcSynced(vpc)
 				ws.Add(changed)

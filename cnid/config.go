@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,6 +53,10 @@ type Config struct {
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
+	// PodDevice is what the interfaces of new pods are made of; those of running
+	// pods stay as they are.
+	PodDevice PodDevice
+
 	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
 	// went away without a DEL.
 	ReconcileEvery time.Duration
@@ -82,6 +87,7 @@ func DefaultConfig() Config {
 		Metadata:       defaultMetadata(),
 		TunnelPort:     datapath.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
+		PodDevice:    PodDeviceVeth,
 		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
@@ -125,6 +131,9 @@ func (c Config) check() error {
 	}
 	if c.TunnelPort == 0 {
 		return errors.New("--tunnel-port: want 1 to 65535")
+	}
+	if !slices.Contains(PodDevices(), c.PodDevice) {
+		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
 	}
 	return nil
 }

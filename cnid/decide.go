@@ -22,6 +22,8 @@ type question struct {
 	cfg     plan.Config
 	records []journal.Record
 	pod     journal.Pod
+	// kind of the attachment that the pod gets.
+	kind journal.Kind
 	// mtu that the network carries for pods in bytes, 0 before the node has been
 	// programmed, which problem keeps from happening; "" when nothing has failed.
 	mtu     int
@@ -159,7 +161,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 		return wait("Address object %s: %v", rows[0].Name, err)
 	}
 	d := cniserver.Decision{
-		Kind: journal.KindVeth, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
+		Kind: q.kind, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
 		MAC: mac, AltName: said.AltName,
 		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout, HostPorts: plan.HostPorts(pod),
 	}

@@ -180,6 +180,7 @@ func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T
 		"a shorter one":  func(c *Config) { c.NodeName = strings.Repeat("n", v1alpha1.MaxNodeName+1) },
 		"--shadow-cidrs": func(c *Config) { c.Shadows = nil },
 		"--tunnel-port":  func(c *Config) { c.TunnelPort = 0 },
+		"--pod-device":   func(c *Config) { c.PodDevice = "ipvlan" },
 	}
 	for want, change := range cases {
 		t.Run(want, func(t *testing.T) {

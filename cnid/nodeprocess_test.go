@@ -21,12 +21,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/version"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -40,6 +43,10 @@ const roleVariable = "ALIOTH_CNID_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet}
+	if os.Getenv(roleVariable) == "plugin" {
+		playPlugin()
+		return
+	}
 	if play := roles[os.Getenv(roleVariable)]; play != nil {
 		go func() {
 			_, _ = os.NewFile(3, "parent").Read(make([]byte, 1))
@@ -137,6 +144,25 @@ func playDaemon() error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	return Run(ctx, s.Config, log)
+}
+
+// playPlugin is the CNI plugin, as far as the tests' runtime uses it.
+func playPlugin() {
+	forward := func(command string) func(*skel.CmdArgs) error {
+		return func(args *skel.CmdArgs) error {
+			result, err := cniapi.Client{Socket: cniapi.SocketIn(args.StdinData)}.Do(context.Background(), cniapi.Request{
+				Command: command, ContainerID: args.ContainerID, Netns: args.Netns, IfName: args.IfName,
+				Args: args.Args, Path: args.Path, Config: args.StdinData,
+			})
+			if err != nil {
+				return err
+			}
+			_, err = os.Stdout.Write(result)
+			return err
+		}
+	}
+	skel.PluginMainFuncs(skel.CNIFuncs{Add: forward("ADD"), Del: forward("DEL"), Check: forward("CHECK")},
+		version.PluginSupports(cniapi.Versions()...), "the tests' plugin")
 }
 
 // logged is a report that goes to the log.

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
@@ -28,7 +27,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -130,12 +128,14 @@ type report interface {
 // node is the daemon without the API's side: what serves the container runtime
 // and programs the kernel from a store that somebody fills.
 type node struct {
-	cfg      Config
-	plan     plan.Config
-	log      *slog.Logger
-	store    *store.Store
-	journal  *journal.Journal
-	kernel   *kernel
+	cfg     Config
+	plan    plan.Config
+	log     *slog.Logger
+	store   *store.Store
+	journal *journal.Journal
+	kernel  *kernel
+	// kind of new attachments.
+	kind     journal.Kind
 	registry *prometheus.Registry
 	// api says who may read metrics from elsewhere; nil without the API's side.
 	api *rest.Config
@@ -156,6 +156,10 @@ type node struct {
 func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	var err error
 	if cfg.CgroupRoot, err = cgroupRoot(cfg.CgroupRoot); err != nil {
+		return nil, err
+	}
+	kind, err := choosePodDevice(ctx, cfg.PodDevice, pair.Probe, log)
+	if err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{cfg.StateDir, cfg.RunDir} {
@@ -190,7 +194,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	return &node{
 		cfg: cfg, plan: planned, log: log, store: s, journal: j,
 		kernel: newKernel(cfg, host, metrics, log), registry: registry,
-		departures: newDepartures(j), unknown: map[journal.Key]bool{},
+		kind: kind, departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
 
@@ -203,7 +207,7 @@ func ownNetns() (netns.ID, error) {
 
 // assemble connects the node's parts with each other and with the API's side.
 func (n *node) assemble(c control) error {
-	attacher, err := pair.New(pair.Veth, datapath.VirtualMAC[:])
+	attachers, err := newAttachers()
 	if err != nil {
 		return err
 	}
@@ -211,9 +215,9 @@ func (n *node) assemble(c control) error {
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.server = cniserver.New(cniserver.Config{
 		Journal:   n.journal,
-		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
+		Attachers: attachers,
 		Decisions: &decisions{
-			cfg: n.plan, store: n.store, probed: n.departures.records, vpcSynced: c.vpcSynced,
+			cfg: n.plan, store: n.store, kind: n.kind, probed: n.departures.records, vpcSynced: c.vpcSynced,
 			attached: n.journal.Records, listens: n.kernel.host.Listens,
 			mtu: n.syncer.podMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
 		},

@@ -139,7 +139,8 @@ type Attachment struct {
 	Name string `json:"name"`
 	// AltName is a second name of the interface, asked for by nic.name.
 	AltName string `json:"altName,omitempty"`
-	// Kind of the attachment: veth.
+	// Kind of the attachment: veth, which stands for a pair of devices. What the
+	// pair is made of is the node's matter.
 	Kind string `json:"kind"`
 	// Network is namespace/name of the Network; "" where the pod uses the
 	// default VPC directly.

@@ -91,6 +91,8 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")
 	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "flows to services that one pod may have at a time")
+	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
+		"what the interfaces of new pods are made of: veth, netkit, or auto for netkit where the kernel has it")
 	flags.DurationVar(&o.Wait, "wait", o.Wait, "how long an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics; empty for none")

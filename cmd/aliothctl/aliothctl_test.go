@@ -43,7 +43,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 			Attachments: []journal.Record{{
 				Key: journal.Key{ContainerID: "c", IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1"}, VPC: "blue", VNI: 20,
 				Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, Shadow4: netip.MustParseAddr("169.254.64.2"),
-				HostIfName: "alv000000000001", Phase: journal.PhaseDone,
+				HostIfName: "alv000000000001", Kind: journal.KindNetkit, Phase: journal.PhaseDone,
 			}},
 			Releasing: []journal.Record{{Pod: journal.Pod{Namespace: "ns", Name: "p0"}}},
 		}
@@ -60,7 +60,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err == nil {
 		t.Error("missing maps are no error")
 	}
-	for _, want := range []string{"node1", "1450", "the disk is full", "ns/p1", "10.10.1.10/24", "169.254.64.2", "ns/p0", "releasing"} {
+	for _, want := range []string{"node1", "1450", "the disk is full", "ns/p1", "10.10.1.10/24", "169.254.64.2", "netkit", "ns/p0", "releasing"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}

@@ -52,7 +52,7 @@ func writeStatus(out io.Writer, s nodestatus.Status) error {
 		fmt.Fprintf(out, "Warning: %s\n", warning)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "\nPOD\tINTERFACE\tVPC\tVNI\tADDRESSES\tSHADOWS\tHOST DEVICE\tPHASE\n")
+	fmt.Fprintf(table, "\nPOD\tINTERFACE\tVPC\tVNI\tADDRESSES\tSHADOWS\tHOST DEVICE\tKIND\tPHASE\n")
 	for _, rec := range s.Attachments {
 		writeAttachment(table, rec, string(rec.Phase))
 	}
@@ -84,8 +84,8 @@ func writeAttachment(table io.Writer, rec journal.Record, phase string) {
 			shadows = append(shadows, text)
 		}
 	}
-	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", rec.Pod, rec.IfName, rec.VPC, rec.VNI,
-		strings.Join(addrs, ","), strings.Join(shadows, ","), rec.HostIfName, phase)
+	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", rec.Pod, rec.IfName, rec.VPC, rec.VNI,
+		strings.Join(addrs, ","), strings.Join(shadows, ","), rec.HostIfName, rec.Kind, phase)
 }
 
 // packetRow is how many packets met one fate in one place.

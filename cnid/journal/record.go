@@ -39,8 +39,12 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 // Kind is a way to attach a pod to its network.
 type Kind string
 
-// KindVeth is a pair of virtual Ethernet devices, one end in the pod.
-const KindVeth Kind = "veth"
+const (
+	// KindVeth is a pair of virtual Ethernet devices, one end in the pod.
+	KindVeth Kind = "veth"
+	// KindNetkit is a pair of netkit devices, one end in the pod.
+	KindNetkit Kind = "netkit"
+)
 
 // Phase is how far an attachment has come.
 type Phase string

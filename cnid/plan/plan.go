@@ -113,7 +113,7 @@ func Build(tx store.ReadTx, in Input) Wanted {
 func Programmed(rec journal.Record) datapath.State {
 	iface := datapath.Interface{
 		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
-		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6,
+		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: rec.Kind == journal.KindNetkit,
 	}
 	iface.Gateway4, iface.Gateway6 = onePerFamily(rec.Gateways)
 	var state datapath.State

@@ -318,6 +318,14 @@ func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestThePlaceOfTheProgramFollowsTheKindOfTheAttachment(t *testing.T) {
+	for kind, want := range map[journal.Kind]bool{journal.KindVeth: false, journal.KindNetkit: true} {
+		if got := Programmed(journal.Record{Kind: kind}).Interfaces[0].Netkit; got != want {
+			t.Errorf("%s: netkit is %v", kind, got)
+		}
+	}
+}
+
 func TestOfTwoConflictingSubnetsTheOlderIsProgrammedOnce(t *testing.T) {
 	w := tenants(t)
 	w.put(t, subnet("blue2", "blue", 2, true, "10.10.1.0/24", "10.10.1.1"), subnet("blue3", "blue", 3, false, "10.10.9.0/24", "10.10.9.1"))

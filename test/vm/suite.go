@@ -45,6 +45,7 @@ func Packages() []Package {
 		{Path: "./cnid/netdev"},
 		{Path: "./cnid/netfilter", Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Run: hooksAndHelpers},
+		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry"},
 	}
 }
 
@@ -61,6 +62,7 @@ var hooksAndHelpers = strings.Join([]string{
 	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
 	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "AFlowIsToldWith", "SegmentsThatDoNotFit",
 	"ArrivesOverIPv6", "DatagramsInFragments", "TheWayToANode", "OneSourcePort",
+	"Netkit", "DifferentDevices", "BeingSent", "WhatWasDecided", "WhatTheKernelTakes", "StaysBehind",
 }, "|")
 
 // modules are the kernel's that these packages need, and that a node would load
@@ -69,7 +71,7 @@ func modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
 		"veth", "bridge", "vxlan", "dummy", "tun",
-		"sch_ingress", "cls_bpf", "act_gact",
+		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
 		"nft_fib_inet", "nft_reject_inet", "nf_conntrack_netlink",
 		"tcp_diag", "udp_diag",

@@ -51,6 +51,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"no operator", "operator.replicas=0", "/operator/replicas"},
 		{"a relative folder", "daemon.cniBinDir=opt/cni/bin", "/daemon/cniBinDir"},
 		{"arguments that are none", "daemon.extraArgs={run}", "/daemon/extraArgs/0"},
+		{"a device that there is not", "daemon.podDevice=ipvlan", "/daemon/podDevice"},
 		{"nobody's update pace", "daemon.maxUnavailable=0", "/daemon/maxUnavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,6 +70,7 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"an API server by IPv6 address", "apiServer.host=2001:db8::10"},
 		{"updates by percentage", "daemon.maxUnavailable=25%"},
 		{"one operator", "operator.replicas=1"},
+		{"netkit where the kernel has it", "daemon.podDevice=auto"},
 		{"one family", "defaultVPC.cidrs={10.244.0.0/16},defaultVPC.subnets[0].name=default,defaultVPC.subnets[0].cidrs={10.244.0.0/16}"},
 		{"pull secrets", "imagePullSecrets[0].name=registry"},
 	} {
@@ -92,6 +94,20 @@ func rendered(t *testing.T, kind string, args ...string) map[string]*unstructure
 		}
 	}
 	return found
+}
+
+func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
+	for set, want := range map[string]string{"image.tag=x": "--pod-device=veth", "daemon.podDevice=auto": "--pod-device=auto"} {
+		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
+		containers, _, err := unstructured.NestedSlice(daemon.Object, "spec", "template", "spec", "containers")
+		if err != nil || len(containers) == 0 {
+			t.Fatalf("containers are %v, %v", containers, err)
+		}
+		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		if err != nil || !slices.Contains(args, want) {
+			t.Errorf("%s: arguments are %v, %v, want %s among them", set, args, err, want)
+		}
+	}
 }
 
 func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {

@@ -1,0 +1,166 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+)
+
+func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
+	broken := errors.New("no memory")
+	for _, c := range []struct {
+		choice  PodDevice
+		kernel  error
+		want    journal.Kind
+		refusal string
+	}{
+		{choice: PodDeviceVeth, want: journal.KindVeth},
+		{choice: PodDeviceVeth, kernel: pair.ErrUnsupported, want: journal.KindVeth},
+		{choice: PodDeviceNetkit, want: journal.KindNetkit},
+		{choice: PodDeviceNetkit, kernel: pair.ErrUnsupported, refusal: "--pod-device=auto"},
+		{choice: PodDeviceNetkit, kernel: broken, refusal: "no memory"},
+		{choice: PodDeviceAuto, want: journal.KindNetkit},
+		{choice: PodDeviceAuto, kernel: pair.ErrUnsupported, want: journal.KindVeth},
+		{choice: PodDeviceAuto, kernel: broken, want: journal.KindVeth},
+	} {
+		t.Run(fmt.Sprintf("%s, %v", c.choice, c.kernel), func(t *testing.T) {
+			probe := func(_ context.Context, kind pair.Kind) error {
+				if kind != pair.Netkit {
+					t.Errorf("probed for %s", kind)
+				}
+				return c.kernel
+			}
+			got, err := choosePodDevice(t.Context(), c.choice, probe, slog.New(slog.DiscardHandler))
+			if got != c.want || (err != nil) != (c.refusal != "") || err != nil && !strings.Contains(err.Error(), c.refusal) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// attachedAs returns the record of a pod's attachment and its device on the node.
+func (p *labPod) attachedAs(t *testing.T) (rec journal.Record, device netlink.Link, err error) {
+	t.Helper()
+	status, err := nodestatus.Fetch(t.Context(), p.node.cfg.socket())
+	if err != nil {
+		return rec, nil, err
+	}
+	for _, rec = range status.Attachments {
+		if rec.Pod.Name == p.name {
+			testnet.In(t, p.node, func() error {
+				device, err = netlink.LinkByName(rec.HostIfName)
+				return nil
+			})
+			return rec, device, err
+		}
+	}
+	return rec, nil, fmt.Errorf("pod %s is not attached", p.name)
+}
+
+// wantDevice checks what a pod's interface is made of, and that the journal
+// says so.
+func (p *labPod) wantDevice(t *testing.T, when string, kind journal.Kind) {
+	t.Helper()
+	rec, device, err := p.attachedAs(t)
+	if err != nil {
+		t.Fatalf("%s: %v", when, err)
+	}
+	if rec.Kind != kind || device.Type() != string(kind) {
+		t.Errorf("%s: pod %s has a %s and the journal says %q, want %s", when, p.name, device.Type(), rec.Kind, kind)
+	}
+}
+
+// unharmed checks that everything works, and that nothing differs from what has
+// to be there.
+func (l *lab) unharmed(t *testing.T, when string) {
+	t.Helper()
+	if err := l.works(t); err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	for _, difference := range l.differences(t) {
+		t.Errorf("%s: %v", when, difference)
+	}
+}
+
+// TestAPodKeepsItsDeviceWhenTheSettingChanges goes through all that finds out
+// from outside what a running pod has: a restart with another setting, repair,
+// and a journal that is lost.
+func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
+	if err := pair.Probe(t.Context(), pair.Netkit); errors.Is(err, pair.ErrUnsupported) {
+		t.Skip("missing feature: netkit (Linux 6.7)")
+	}
+	l := newLab(t)
+	for _, m := range l.nodes {
+		m.cfg.PodDevice = PodDeviceNetkit
+	}
+	l.start(t)
+	b1, b2, n := l.pods["b1"], l.pods["b2"], l.nodes[0]
+	for _, p := range l.pods {
+		p.wantDevice(t, "at first", journal.KindNetkit)
+	}
+	l.unharmed(t, "at first")
+
+	n.stop(unix.SIGTERM)
+	n.cfg.PodDevice = PodDeviceVeth
+	n.start(t)
+	for _, command := range []string{"DEL", "ADD"} {
+		if err := l.cni(t, command, b2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b1.wantDevice(t, "with another setting", journal.KindNetkit)
+	b2.wantDevice(t, "with another setting", journal.KindVeth)
+	l.unharmed(t, "with another setting")
+
+	rec, device, err := b1.attachedAs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, n, func() error { return netlink.LinkDel(device) })
+	eventually(t, "the deleted interface is made anew and programmed", func() error {
+		again, _, err := b1.attachedAs(t)
+		if err == nil && again.Device.HostIfindex == rec.Device.HostIfindex {
+			err = errors.New("the record names the old one")
+		}
+		return errors.Join(err, l.works(t))
+	})
+	b1.wantDevice(t, "made anew", journal.KindNetkit)
+	l.unharmed(t, "made anew")
+
+	n.stop(unix.SIGKILL)
+	if err := os.Remove(n.cfg.journalFile()); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	b1.wantDevice(t, "from the device alone", journal.KindNetkit)
+	b2.wantDevice(t, "from the device alone", journal.KindVeth)
+	l.unharmed(t, "from the device alone")
+
+	n.stop(unix.SIGTERM)
+	n.uninstall(t)
+	testnet.In(t, n, func() error {
+		links, err := netlink.LinkList()
+		for _, link := range links {
+			if strings.HasPrefix(link.Attrs().Name, netdev.PodDevices) {
+				t.Errorf("%s is left", link.Attrs().Name)
+			}
+		}
+		return err
+	})
+}
