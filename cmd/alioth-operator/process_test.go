@@ -291,7 +291,7 @@ func (w *world) refusals() {
 	w.t.Helper()
 	named := metav1.ObjectMeta{Name: w.name + "-refused"}
 	vpc := &v1alpha1.VPC{ObjectMeta: named, Spec: v1alpha1.VPCSpec{CIDRs: []string{apiserver.ServiceCIDR4}}}
-	subnet := &v1alpha1.Subnet{ObjectMeta: named, Spec: v1alpha1.SubnetSpec{VPC: w.name, CIDRs: []string{"10.0.1.0/25"}}}
+	subnet := &v1alpha1.Subnet{ObjectMeta: named, Spec: v1alpha1.SubnetSpec{VPC: w.name, CIDRs: []string{"10.99.1.0/24"}}}
 	network := &arktosv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "refused"},
 		Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: "no-such"},
