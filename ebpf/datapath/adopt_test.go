@@ -112,7 +112,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	run(t, w.objects.AliothFromPod, w.podA, query.bytes())
 	before := counts(t, w.Datapath)
 	links, programs := attachedIDs(t, w.cfg.PinDir)
-	if len(links) != pinnedLinks(t, false) || len(programs) != 4+2*5+1 {
+	if len(links) != pinnedLinks(t, false) || len(programs) != len(socketLinks)+2+2*5+1 {
 		t.Fatalf("links are %v, programs are attached to %v", links, programs)
 	}
 	if err := w.Close(); err != nil {

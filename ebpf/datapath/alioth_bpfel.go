@@ -345,60 +345,61 @@ const (
 	aliothReasonFROM_STACK               aliothReason = 7
 	aliothReasonPROBE_REWRITTEN          aliothReason = 8
 	aliothReasonHOOK_REWRITTEN           aliothReason = 9
-	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 10
-	aliothReasonDROP_VLAN                aliothReason = 11
-	aliothReasonDROP_ETHERTYPE           aliothReason = 12
-	aliothReasonDROP_BAD_HEADER          aliothReason = 13
-	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 14
-	aliothReasonDROP_SPOOFED_MAC         aliothReason = 15
-	aliothReasonDROP_SPOOFED_IP          aliothReason = 16
-	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 17
-	aliothReasonDROP_ARP_OWN             aliothReason = 18
-	aliothReasonDROP_ARP_OTHER           aliothReason = 19
-	aliothReasonDROP_ND_OWN              aliothReason = 20
-	aliothReasonDROP_ND_OTHER            aliothReason = 21
-	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 22
-	aliothReasonDROP_MLD                 aliothReason = 23
-	aliothReasonDROP_MULTICAST           aliothReason = 24
-	aliothReasonDROP_BROADCAST           aliothReason = 25
-	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 26
-	aliothReasonDROP_NO_ENDPOINT         aliothReason = 27
-	aliothReasonDROP_NO_SUBNET           aliothReason = 28
-	aliothReasonDROP_NO_INTERFACE        aliothReason = 29
-	aliothReasonDROP_VNI_MISMATCH        aliothReason = 30
-	aliothReasonDROP_NOT_HERE            aliothReason = 31
-	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 32
-	aliothReasonDROP_TOO_BIG             aliothReason = 33
-	aliothReasonDROP_NO_SHADOW           aliothReason = 34
-	aliothReasonDROP_NOT_SHADOW          aliothReason = 35
-	aliothReasonDROP_DOOR_CLOSED         aliothReason = 36
-	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 37
-	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 38
-	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 39
-	aliothReasonDROP_SERVICE_PORT        aliothReason = 40
-	aliothReasonDROP_SERVICE_ICMP        aliothReason = 41
-	aliothReasonDROP_NO_BACKEND          aliothReason = 42
-	aliothReasonDROP_NO_CONNECTION       aliothReason = 43
-	aliothReasonDROP_CONN_LIMIT          aliothReason = 44
-	aliothReasonDROP_CONN_FULL           aliothReason = 45
-	aliothReasonDROP_CONN_CONFLICT       aliothReason = 46
-	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 47
-	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 48
-	aliothReasonDROP_EGRESS_NODE         aliothReason = 49
-	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 50
-	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 51
-	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 52
-	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 53
-	aliothReasonDROP_EGRESS_DENIED       aliothReason = 54
-	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 55
-	aliothReasonDROP_EGRESS_METADATA     aliothReason = 56
-	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 57
-	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 58
-	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 59
-	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 60
-	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 61
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 62
-	aliothReasonREASON_LEN               aliothReason = 63
+	aliothReasonSERVICE_REWRITTEN        aliothReason = 10
+	aliothReasonDROP_UNKNOWN_INTERFACE   aliothReason = 11
+	aliothReasonDROP_VLAN                aliothReason = 12
+	aliothReasonDROP_ETHERTYPE           aliothReason = 13
+	aliothReasonDROP_BAD_HEADER          aliothReason = 14
+	aliothReasonDROP_EXTENSION_HEADERS   aliothReason = 15
+	aliothReasonDROP_SPOOFED_MAC         aliothReason = 16
+	aliothReasonDROP_SPOOFED_IP          aliothReason = 17
+	aliothReasonDROP_SPOOFED_LOCAL       aliothReason = 18
+	aliothReasonDROP_ARP_OWN             aliothReason = 19
+	aliothReasonDROP_ARP_OTHER           aliothReason = 20
+	aliothReasonDROP_ND_OWN              aliothReason = 21
+	aliothReasonDROP_ND_OTHER            aliothReason = 22
+	aliothReasonDROP_ROUTER_SOLICITATION aliothReason = 23
+	aliothReasonDROP_MLD                 aliothReason = 24
+	aliothReasonDROP_MULTICAST           aliothReason = 25
+	aliothReasonDROP_BROADCAST           aliothReason = 26
+	aliothReasonDROP_GATEWAY_CLOSED      aliothReason = 27
+	aliothReasonDROP_NO_ENDPOINT         aliothReason = 28
+	aliothReasonDROP_NO_SUBNET           aliothReason = 29
+	aliothReasonDROP_NO_INTERFACE        aliothReason = 30
+	aliothReasonDROP_VNI_MISMATCH        aliothReason = 31
+	aliothReasonDROP_NOT_HERE            aliothReason = 32
+	aliothReasonDROP_NODE_OUTSIDE        aliothReason = 33
+	aliothReasonDROP_TOO_BIG             aliothReason = 34
+	aliothReasonDROP_NO_SHADOW           aliothReason = 35
+	aliothReasonDROP_NOT_SHADOW          aliothReason = 36
+	aliothReasonDROP_DOOR_CLOSED         aliothReason = 37
+	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 38
+	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 39
+	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 40
+	aliothReasonDROP_SERVICE_PORT        aliothReason = 41
+	aliothReasonDROP_SERVICE_ICMP        aliothReason = 42
+	aliothReasonDROP_NO_BACKEND          aliothReason = 43
+	aliothReasonDROP_NO_CONNECTION       aliothReason = 44
+	aliothReasonDROP_CONN_LIMIT          aliothReason = 45
+	aliothReasonDROP_CONN_FULL           aliothReason = 46
+	aliothReasonDROP_CONN_CONFLICT       aliothReason = 47
+	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 48
+	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 49
+	aliothReasonDROP_EGRESS_NODE         aliothReason = 50
+	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 51
+	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 52
+	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 53
+	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 54
+	aliothReasonDROP_EGRESS_DENIED       aliothReason = 55
+	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 56
+	aliothReasonDROP_EGRESS_METADATA     aliothReason = 57
+	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 58
+	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 59
+	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 60
+	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 61
+	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 62
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 63
+	aliothReasonREASON_LEN               aliothReason = 64
 )
 
 type aliothService struct {
@@ -414,6 +415,21 @@ type aliothServiceKey struct {
 	Port  uint16
 	Proto uint8
 	Pad   uint8
+}
+
+type aliothSocket struct {
+	_         structs.HostLayout
+	Connected struct {
+		_       structs.HostLayout
+		Service aliothServiceKey
+		Backend aliothBackend
+	}
+	Asked [4]struct {
+		_       structs.HostLayout
+		Service aliothServiceKey
+		Backend aliothBackend
+	}
+	Next uint32
 }
 
 type aliothTargetKey struct {
@@ -495,6 +511,7 @@ const (
 	aliothMapAliothNetns         = "alioth_netns"
 	aliothMapAliothNodes         = "alioth_nodes"
 	aliothMapAliothServices      = "alioth_services"
+	aliothMapAliothSockets       = "alioth_sockets"
 	aliothMapAliothSubnets       = "alioth_subnets"
 	aliothMapAliothTargets       = "alioth_targets"
 	aliothMapAliothVpcRanges     = "alioth_vpc_ranges"
@@ -507,6 +524,12 @@ const (
 	aliothProgAliothFromPod      = "alioth_from_pod"
 	aliothProgAliothFromTunnel   = "alioth_from_tunnel"
 	aliothProgAliothFromUnderlay = "alioth_from_underlay"
+	aliothProgAliothGetpeername4 = "alioth_getpeername4"
+	aliothProgAliothGetpeername6 = "alioth_getpeername6"
+	aliothProgAliothRecvmsg4     = "alioth_recvmsg4"
+	aliothProgAliothRecvmsg6     = "alioth_recvmsg6"
+	aliothProgAliothSendmsg4     = "alioth_sendmsg4"
+	aliothProgAliothSendmsg6     = "alioth_sendmsg6"
 	aliothProgAliothToPod        = "alioth_to_pod"
 	aliothVarAliothConfig        = "alioth_config"
 	aliothVarAliothFlowsUntil    = "alioth_flows_until"
@@ -560,6 +583,12 @@ type aliothProgramSpecs struct {
 	AliothFromPod      *ebpf.ProgramSpec `ebpf:"alioth_from_pod"`
 	AliothFromTunnel   *ebpf.ProgramSpec `ebpf:"alioth_from_tunnel"`
 	AliothFromUnderlay *ebpf.ProgramSpec `ebpf:"alioth_from_underlay"`
+	AliothGetpeername4 *ebpf.ProgramSpec `ebpf:"alioth_getpeername4"`
+	AliothGetpeername6 *ebpf.ProgramSpec `ebpf:"alioth_getpeername6"`
+	AliothRecvmsg4     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg4"`
+	AliothRecvmsg6     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg6"`
+	AliothSendmsg4     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg4"`
+	AliothSendmsg6     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg6"`
 	AliothToPod        *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
 }
 
@@ -591,6 +620,7 @@ type aliothMapSpecs struct {
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
+	AliothSockets      *ebpf.MapSpec `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.MapSpec `ebpf:"alioth_subnets"`
 	AliothTargets      *ebpf.MapSpec `ebpf:"alioth_targets"`
 	AliothVpcRanges    *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
@@ -651,6 +681,7 @@ type aliothMaps struct {
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
+	AliothSockets      *ebpf.Map `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.Map `ebpf:"alioth_subnets"`
 	AliothTargets      *ebpf.Map `ebpf:"alioth_targets"`
 	AliothVpcRanges    *ebpf.Map `ebpf:"alioth_vpc_ranges"`
@@ -685,6 +716,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothNetns,
 		m.AliothNodes,
 		m.AliothServices,
+		m.AliothSockets,
 		m.AliothSubnets,
 		m.AliothTargets,
 		m.AliothVpcRanges,
@@ -712,6 +744,12 @@ type aliothPrograms struct {
 	AliothFromPod      *ebpf.Program `ebpf:"alioth_from_pod"`
 	AliothFromTunnel   *ebpf.Program `ebpf:"alioth_from_tunnel"`
 	AliothFromUnderlay *ebpf.Program `ebpf:"alioth_from_underlay"`
+	AliothGetpeername4 *ebpf.Program `ebpf:"alioth_getpeername4"`
+	AliothGetpeername6 *ebpf.Program `ebpf:"alioth_getpeername6"`
+	AliothRecvmsg4     *ebpf.Program `ebpf:"alioth_recvmsg4"`
+	AliothRecvmsg6     *ebpf.Program `ebpf:"alioth_recvmsg6"`
+	AliothSendmsg4     *ebpf.Program `ebpf:"alioth_sendmsg4"`
+	AliothSendmsg6     *ebpf.Program `ebpf:"alioth_sendmsg6"`
 	AliothToPod        *ebpf.Program `ebpf:"alioth_to_pod"`
 }
 
@@ -723,6 +761,12 @@ func (p *aliothPrograms) Close() error {
 		p.AliothFromPod,
 		p.AliothFromTunnel,
 		p.AliothFromUnderlay,
+		p.AliothGetpeername4,
+		p.AliothGetpeername6,
+		p.AliothRecvmsg4,
+		p.AliothRecvmsg6,
+		p.AliothSendmsg4,
+		p.AliothSendmsg6,
 		p.AliothToPod,
 	)
 }

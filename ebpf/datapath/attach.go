@@ -23,7 +23,18 @@ const (
 	linkFragment     = string(programFragment)
 	linkConnect4     = "connect4"
 	linkConnect6     = "connect6"
+	linkSendmsg4     = "sendmsg4"
+	linkSendmsg6     = "sendmsg6"
+	linkRecvmsg4     = "recvmsg4"
+	linkRecvmsg6     = "recvmsg6"
+	linkPeer4        = "getpeername4"
+	linkPeer6        = "getpeername6"
 )
+
+// socketLinks are those at the cgroup root.
+var socketLinks = []string{
+	linkConnect4, linkConnect6, linkSendmsg4, linkSendmsg6, linkRecvmsg4, linkRecvmsg6, linkPeer4, linkPeer6,
+}
 
 // links are the pinned attachments of the programs that do not belong to a pod's
 // interface.
@@ -210,14 +221,26 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
+// onSockets are the attachments to sockets. Those that give answers the address
+// that was asked come before those that ask another.
+func (l *links) onSockets(root string) []hooked {
+	o := l.objects
+	return []hooked{
+		l.onCgroup(linkPeer4, root, o.AliothGetpeername4, ebpf.AttachCgroupInet4GetPeername),
+		l.onCgroup(linkPeer6, root, o.AliothGetpeername6, ebpf.AttachCgroupInet6GetPeername),
+		l.onCgroup(linkRecvmsg4, root, o.AliothRecvmsg4, ebpf.AttachCGroupUDP4Recvmsg),
+		l.onCgroup(linkRecvmsg6, root, o.AliothRecvmsg6, ebpf.AttachCGroupUDP6Recvmsg),
+		l.onCgroup(linkSendmsg4, root, o.AliothSendmsg4, ebpf.AttachCGroupUDP4Sendmsg),
+		l.onCgroup(linkSendmsg6, root, o.AliothSendmsg6, ebpf.AttachCGroupUDP6Sendmsg),
+		l.onCgroup(linkConnect4, root, o.AliothConnect4, ebpf.AttachCGroupInet4Connect),
+		l.onCgroup(linkConnect6, root, o.AliothConnect6, ebpf.AttachCGroupInet6Connect),
+	}
+}
+
 // upsertAll attaches the current programs to the node's devices and sockets. It
 // returns the names of the links that were not as they are now.
 func (l *links) upsertAll(cfg Config) (changed []string, err error) {
-	wanted := []hooked{
-		l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()),
-		l.onCgroup(linkConnect4, cfg.CgroupRoot, l.objects.AliothConnect4, ebpf.AttachCGroupInet4Connect),
-		l.onCgroup(linkConnect6, cfg.CgroupRoot, l.objects.AliothConnect6, ebpf.AttachCGroupInet6Connect),
-	}
+	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
 	if cfg.UnderlayIfindex != 0 {
 		// Behind what the host's owner has put there.
 		wanted = append(wanted, l.onDevice(programFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))

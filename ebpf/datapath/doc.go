@@ -41,8 +41,9 @@
 // the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
 // [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
 // address, [fragment] (TCX ingress) behind a pair of devices that takes what is
-// to be fragmented over IPv6, and connect4 and connect6 at the cgroup root, where they send the kubelet's
-// probes and lifecycle hooks to shadows. Where the kernel has no TCX, clsact
+// to be fragmented over IPv6. At the cgroup root, connect4 and connect6 send the kubelet's
+// probes and lifecycle hooks to shadows, and with sendmsg, recvmsg and getpeername, 4 and 6, they are
+// the socket door: what asks a service of its VPC is given a backend. Where the kernel has no TCX, clsact
 // ingress takes its place.
 //
 // # Maps
@@ -59,6 +60,7 @@
 //	alioth_connections   {VNI, pod, peer, ...} two entries per flow to a service
 //	alioth_conn_opened, alioth_conn_ended    flows per interface
 //	alioth_fragments     {ifindex, direction, slot} first fragments at the door
+//	alioth_sockets       socket              -> the services that it has asked, and their backends
 //	alioth_targets       {scope, ip, port}   -> shadow
 //	alioth_netns         netns cookie        -> its VPCs and addresses, in order of attachment
 //	alioth_counters      reason x direction, per CPU

@@ -125,7 +125,7 @@ func popsIPv6(t *testing.T) bool {
 func pinnedLinks(t *testing.T, overIPv4 bool) int {
 	t.Helper()
 	if !hasTCX(t) {
-		return len([]string{linkConnect4, linkConnect6})
+		return len(socketLinks)
 	}
 	return len(LinkNames(overIPv4))
 }

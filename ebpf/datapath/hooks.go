@@ -44,7 +44,7 @@ func FiltersOf(i Interface) []Filter {
 // LinkNames are the pinned links that a node has to have, whose underlay is IPv4
 // or not.
 func LinkNames(overIPv4 bool) []string {
-	names := []string{linkConnect4, linkConnect6, linkFragment, linkFromTunnel}
+	names := append(slices.Clone(socketLinks), linkFragment, linkFromTunnel)
 	if overIPv4 {
 		names = append(names, linkFromUnderlay)
 	}

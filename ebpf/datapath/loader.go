@@ -31,6 +31,9 @@ const connectionsMap = "alioth_connections"
 // affinitiesMap remembers which backends clients stay with.
 const affinitiesMap = "alioth_affinities"
 
+// socketsMap remembers sockets' backends.
+const socketsMap = "alioth_sockets"
+
 // fragmentsMap has the first fragments that later ones follow.
 const fragmentsMap = "alioth_fragments"
 
@@ -236,6 +239,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_netns":       o.AliothNetns,
 		"alioth_nodes":       o.AliothNodes,
 		"alioth_services":    o.AliothServices,
+		socketsMap:           o.AliothSockets,
 		"alioth_subnets":     o.AliothSubnets,
 		"alioth_targets":     o.AliothTargets,
 		"alioth_vpc_ranges":  o.AliothVpcRanges,

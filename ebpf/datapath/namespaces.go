@@ -14,14 +14,14 @@ import (
 const MaxMemberships = len(aliothNetns{}.Vpc)
 
 // Namespace is a network namespace with interfaces in VPCs, of whatever kind, by
-// which a hook on a socket finds the socket's VPC. No program reads it yet.
+// which the hooks on sockets find a socket's VPC.
 type Namespace struct {
 	// Cookie is the kernel's name of it, socket(7) SO_NETNS_COOKIE. It is never
 	// used twice between two boots.
 	Cookie uint64
-	// Shared says that its sockets may reach the services that every VPC shares (VNI
-	// 0) without the shadow door: where their backends' addresses mean the
-	// same. Never so in a tenant's VPC.
+	// Shared says that the backends' addresses of the services that every VPC shares
+	// (VNI 0) mean the same here. Never so in a tenant's VPC. The node's own
+	// sockets reach them directly then; pods' go through the shadow door.
 	Shared bool
 	// Memberships are its interfaces in VPCs, 1 to MaxMemberships, the first
 	// attached first. A virtual address belongs to the first VPC that has it.

@@ -24,15 +24,16 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonUNDECIDED: "undecided",
 
 	// The packet went on.
-	aliothReasonFORWARDED_LOCAL:  "forwarded_local",  // to an interface of this node
-	aliothReasonFORWARDED_REMOTE: "forwarded_remote", // into the tunnel
-	aliothReasonREPLIED:          "replied",          // answered in place: ARP, ND, a gateway's echo
-	aliothReasonREPLIED_TOO_BIG:  "replied_too_big",  // did not fit the way; the sender was told by ICMP
-	aliothReasonREPLIED_REFUSED:  "replied_refused",  // to a service of its VPC that has no backend; the sender was told at once
-	aliothReasonTO_STACK:         "to_stack",         // through the shadow door, to the host's stack
-	aliothReasonFROM_STACK:       "from_stack",       // through the shadow door, to the pod
-	aliothReasonPROBE_REWRITTEN:  "probe_rewritten",  // a connect of the kubelet's, to a shadow
-	aliothReasonHOOK_REWRITTEN:   "hook_rewritten",   // a connect to a lifecycle hook's address, to a shadow
+	aliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
+	aliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
+	aliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
+	aliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // did not fit the way; the sender was told by ICMP
+	aliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender was told at once
+	aliothReasonTO_STACK:          "to_stack",          // through the shadow door, to the host's stack
+	aliothReasonFROM_STACK:        "from_stack",        // through the shadow door, to the pod
+	aliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's, to a shadow
+	aliothReasonHOOK_REWRITTEN:    "hook_rewritten",    // a connect to a lifecycle hook's address, to a shadow
+	aliothReasonSERVICE_REWRITTEN: "service_rewritten", // a connect or datagram to a service, to a backend, at the socket
 
 	// The packet could not be read.
 	aliothReasonDROP_UNKNOWN_INTERFACE: "unknown_interface", // the device has a program, but no row

@@ -64,7 +64,7 @@ func TestEveryDirectionHasANameOfItsOwn(t *testing.T) {
 
 func TestDropsAreToldFromWhatWentOn(t *testing.T) {
 	for reason, drop := range map[aliothReason]bool{
-		aliothReasonFORWARDED_LOCAL: false, aliothReasonHOOK_REWRITTEN: false,
+		aliothReasonFORWARDED_LOCAL: false, aliothReasonHOOK_REWRITTEN: false, aliothReasonSERVICE_REWRITTEN: false,
 		aliothReasonDROP_UNKNOWN_INTERFACE: true, aliothReasonDROP_REWRITE_FAILED: true,
 	} {
 		if Reason(reason).Drop() != drop {

@@ -24,7 +24,7 @@ func (w *world) traces(t *testing.T) traces {
 	left := traces{Counters: counts(t, w.Datapath), Drops: whose(t, w.Datapath), Rows: map[string]map[string]string{}}
 	for name, m := range byName(w.objects) {
 		switch m.Type() {
-		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash:
+		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash, ebpf.SkStorage:
 			continue // counted, or looked at by a test of its own
 		}
 		rows := map[string]string{}

@@ -301,3 +301,39 @@ int alioth_connect6(struct bpf_sock_addr *ctx)
 {
 	return connect6(ctx);
 }
+
+SEC("cgroup/sendmsg4")
+int alioth_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return sendmsg4(ctx);
+}
+
+SEC("cgroup/sendmsg6")
+int alioth_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	return sendmsg6(ctx);
+}
+
+SEC("cgroup/recvmsg4")
+int alioth_recvmsg4(struct bpf_sock_addr *ctx)
+{
+	return recvmsg4(ctx);
+}
+
+SEC("cgroup/recvmsg6")
+int alioth_recvmsg6(struct bpf_sock_addr *ctx)
+{
+	return recvmsg6(ctx);
+}
+
+SEC("cgroup/getpeername4")
+int alioth_getpeername4(struct bpf_sock_addr *ctx)
+{
+	return getpeername4(ctx);
+}
+
+SEC("cgroup/getpeername6")
+int alioth_getpeername6(struct bpf_sock_addr *ctx)
+{
+	return getpeername6(ctx);
+}

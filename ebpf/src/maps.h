@@ -135,6 +135,15 @@ struct {
 	__uint(max_entries, MAX_AFFINITIES);
 } alioth_affinities SEC(".maps");
 
+/* The backends of a socket, which go with it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__type(key, int);
+	__type(value, struct socket);
+	__uint(max_entries, 0);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_sockets SEC(".maps");
+
 /* Flows to services, two entries each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

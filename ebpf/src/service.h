@@ -208,26 +208,29 @@ static __always_inline __u32 maglev_slot(const struct service *service, const st
 /* kept_backend tells whether the client has affinity to a backend that is one
  * still, and takes it.
  */
-static __always_inline bool kept_backend(struct work *w, const struct service *service, const struct choice *choice)
+static __always_inline bool kept_backend(const struct affinity_key *client, struct backend *backend,
+					 const struct service *service, const struct choice *choice)
 {
-	struct affinity *kept = bpf_map_lookup_elem(&alioth_affinities, &w->client);
+	struct affinity *kept = bpf_map_lookup_elem(&alioth_affinities, client);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!kept || now - kept->last_opened > choice->affinity * NS_PER_S)
 		return false;
-	w->backend = kept->backend;
-	if (!is_backend(service, &w->backend))
+	*backend = kept->backend;
+	if (!is_backend(service, backend))
 		return false;
 	kept->last_opened = now;
 	return true;
 }
 
-static __always_inline void keep_backend(struct work *w)
+/* keep_backend gives the client affinity; row is room to make the entry in. */
+static __always_inline void keep_backend(const struct affinity_key *client, const struct backend *backend,
+					 struct affinity *row)
 {
-	w->affinity.last_opened = bpf_ktime_get_ns();
-	w->affinity.backend = w->backend;
-	w->affinity.pad = 0;
-	bpf_map_update_elem(&alioth_affinities, &w->client, &w->affinity, BPF_ANY);
+	row->last_opened = bpf_ktime_get_ns();
+	row->backend = *backend;
+	row->pad = 0;
+	bpf_map_update_elem(&alioth_affinities, client, row, BPF_ANY);
 }
 
 /* name_client makes the key of the client's affinity. */
@@ -254,7 +257,7 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 		return false;
 	if (choice && choice->affinity) {
 		name_client(w, pkt, table);
-		if (kept_backend(w, service, choice))
+		if (kept_backend(&w->client, &w->backend, service, choice))
 			return true;
 	}
 	slot.slot = maglev_slot(service, choice, bpf_get_hash_recalc(skb));
@@ -263,7 +266,7 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 		return false;
 	w->backend = *backend;
 	if (choice && choice->affinity)
-		keep_backend(w);
+		keep_backend(&w->client, &w->backend, &w->affinity);
 	return true;
 }
 

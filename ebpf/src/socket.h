@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The kubelet's connections to pods. It lives in the node's own network
+/* What sockets do. Most are a pod's, and talk to services: socket_service.h. Here
+ * are the kubelet's connections to pods. It lives in the node's own network
  * namespace, where a pod's address means nothing or something else; its probes
  * are known by a linger time of 1 s, set before connect, and its lifecycle
  * hooks by the exact address and port that the pod names.
@@ -10,11 +11,11 @@
 #define ALIOTH_SOCKET_H
 
 #include "count.h"
+#include "socket_service.h"
 #include <bpf/bpf_core_read.h>
 
 #define SOCK_STREAM 1
 #define NODE_SCOPE 0
-#define ALLOW_CONNECT 1
 
 static __always_inline bool lingers_like_probe(struct bpf_sock_addr *ctx)
 {
@@ -56,47 +57,40 @@ static __always_inline bool from_node(struct bpf_sock_addr *ctx)
 	       bpf_get_netns_cookie(ctx) == alioth_config.netns_cookie;
 }
 
-static __always_inline int connect4(struct bpf_sock_addr *ctx)
+/* connect_hook decides about a connect to the port that the context has. */
+static __always_inline enum reason connect_hook(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
 {
 	enum reason reason = UNDECIDED;
-	struct addr dst, *shadow;
+	struct addr *shadow;
 
-	if (!from_node(ctx))
-		return ALLOW_CONNECT;
-	addr_from_v4(&dst, ctx->user_ip4);
-	shadow = shadow_of(ctx, &dst, &reason);
-	if (!shadow)
-		return ALLOW_CONNECT;
-	ctx->user_ip4 = addr_v4(shadow);
-	count(reason, DIRECTION_SOCKET, 0);
-	return ALLOW_CONNECT;
+	if (from_node(ctx)) {
+		shadow = shadow_of(ctx, &to->service.vip, &reason);
+		if (shadow) {
+			to->backend.ip = *shadow;
+			to->backend.port = ctx->user_port;
+			return reason;
+		}
+	}
+	return connect_service(ctx, to, family);
 }
 
-/* connect6 serves IPv4-mapped destinations as well: the target's shadow is of
- * the same family as the target, so writing all four words suits both.
+static __always_inline int connect4(struct bpf_sock_addr *ctx)
+{
+	struct peer to = {};
+
+	read_v4(ctx, &to);
+	return conclude_v4(ctx, &to, connect_hook(ctx, &to, FAMILY_V4));
+}
+
+/* connect6 serves IPv4-mapped destinations as well: what takes the place of one is
+ * of the same family, so writing all four words suits both.
  */
 static __always_inline int connect6(struct bpf_sock_addr *ctx)
 {
-	enum reason reason = UNDECIDED;
-	struct addr dst, *shadow;
-	__u32 *w = (__u32 *)dst.b;
+	struct peer to = {};
 
-	if (!from_node(ctx))
-		return ALLOW_CONNECT;
-	w[0] = ctx->user_ip6[0];
-	w[1] = ctx->user_ip6[1];
-	w[2] = ctx->user_ip6[2];
-	w[3] = ctx->user_ip6[3];
-	shadow = shadow_of(ctx, &dst, &reason);
-	if (!shadow)
-		return ALLOW_CONNECT;
-	w = (__u32 *)shadow->b;
-	ctx->user_ip6[0] = w[0];
-	ctx->user_ip6[1] = w[1];
-	ctx->user_ip6[2] = w[2];
-	ctx->user_ip6[3] = w[3];
-	count(reason, DIRECTION_SOCKET, 0);
-	return ALLOW_CONNECT;
+	read_v6(ctx, &to);
+	return conclude_v6(ctx, &to, connect_hook(ctx, &to, family_of(&to.service.vip)));
 }
 
 #endif

@@ -64,6 +64,7 @@ enum reason {
 	FROM_STACK,
 	PROBE_REWRITTEN,
 	HOOK_REWRITTEN,
+	SERVICE_REWRITTEN,
 	/* Every reason from here on is a drop. */
 	DROP_UNKNOWN_INTERFACE,
 	DROP_VLAN,
@@ -352,6 +353,24 @@ struct conn {
 	__u32 ifindex;
 	enum conn_flag flags;
 	__u32 pad2;
+};
+
+/* A service that a socket has asked, and the backend that it was given. */
+struct peer {
+	struct service_key service;
+	struct backend backend; /* port 0: there is none */
+};
+
+/* How many services a socket that is not connected may talk to at once with each
+ * answering under its own address; a power of 2.
+ */
+#define SOCKET_PEERS 4
+
+/* What a socket has behind virtual addresses. */
+struct socket {
+	struct peer connected;
+	struct peer asked[SOCKET_PEERS]; /* by datagrams that name their destination */
+	__u32 next; /* of asked, to be used for another service */
 };
 
 /* Scope 0 is the node's own network namespace; others may follow. */

@@ -58,7 +58,7 @@ func Packages() []Package {
 var hooksAndHelpers = strings.Join([]string{
 	"Adopt", "Layout", "Unfinished", "Vanished", "Uninstall", "Replac", "TakenAway", "IndexOfAnEarlier", "ComesBack",
 	"FiltersOfOthers", "InThePlace", "FilterOfTheNode", "ChangedByHand", "RemovedPins",
-	"Probe", "MappedAddress", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
+	"Probe", "MappedAddress", "Socket", "MappedService", "BothDoors", "BehindMacvlan", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
 	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
 	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "AFlowIsToldWith", "SegmentsThatDoNotFit",
 	"ArrivesOverIPv6", "DatagramsInFragments", "TheWayToANode", "OneSourcePort",
@@ -70,7 +70,7 @@ var hooksAndHelpers = strings.Join([]string{
 func modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
-		"veth", "bridge", "vxlan", "dummy", "tun",
+		"veth", "macvlan", "bridge", "vxlan", "dummy", "tun",
 		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
 		"nft_fib_inet", "nft_reject_inet", "nf_conntrack_netlink",

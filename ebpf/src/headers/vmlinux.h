@@ -33,6 +33,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
@@ -45,6 +46,10 @@ enum {
 /* Where bpf_skb_load_bytes_relative counts from. */
 enum {
 	BPF_HDR_START_NET = 1,
+};
+
+enum {
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
 };
 
 enum {

@@ -1,0 +1,553 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// cookieOf returns the kernel's name of a namespace.
+func cookieOf(t *testing.T, ns netns.NsHandle) uint64 {
+	t.Helper()
+	var cookie uint64
+	in(t, ns, func() {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		defer unix.Close(fd)
+		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		must(t, err)
+	})
+	return cookie
+}
+
+// socketTenants are scaledTenants with the socket door open for the pods 10.
+func socketTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
+	l, red, blue = scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	for vni, p := range map[uint32]*labPod{labVNI1: red[10], labVNI2: blue[10]} {
+		n.state.Namespaces = append(n.state.Namespaces, Namespace{
+			Cookie: cookieOf(t, p.ns), Memberships: []Membership{{VNI: vni, Addrs: p.addrs, Ifindex: p.ifindex}},
+		})
+	}
+	l.apply()
+	return l, red, blue
+}
+
+// nothingByPackets checks that the packet door has not seen any flow.
+func nothingByPackets(t *testing.T, l *lab) {
+	t.Helper()
+	rows, err := l.nodes[0].d.reader.readConnections()
+	if err != nil || len(rows) != 0 {
+		t.Errorf("the packet door has the flows %v, %v", rows, err)
+	}
+}
+
+// replaceBackends gives a service of the first tenant other backends.
+func (l *lab) replaceBackends(vip netip.Addr, proto uint8, backends ...Backend) {
+	for _, n := range l.nodes {
+		for i, s := range n.state.Services {
+			if s.VNI == labVNI1 && s.VIP == vip && s.Proto == proto {
+				n.state.Services[i].Backends = backends
+			}
+		}
+	}
+	l.apply()
+}
+
+func TestSocketsOfTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
+	l, red, blue := socketTenants(t)
+	for family, vip := range []string{vipB, vipB6} {
+		dst := netip.AddrPortFrom(ip(vip), 80)
+		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
+		before := counts(t, l.nodes[0].d)
+		atRed, atBlue := listen(t, red[20].ns, backend), listen(t, blue[20].ns, backend)
+		toRed, toBlue := from(t, red[10], 4001, dst), from(t, blue[10], 4001, dst)
+		peerRed, _ := accept(t, atRed)
+		peerBlue, _ := accept(t, atBlue)
+		for name, pair := range map[string][2]net.Conn{"red": {toRed, peerRed}, "blue": {toBlue, peerBlue}} {
+			fmt.Fprint(pair[0], name)
+			buf := make([]byte, 16)
+			must(t, pair[1].SetReadDeadline(time.Now().Add(patience)))
+			if n, err := pair[1].Read(buf); err != nil || string(buf[:n]) != name {
+				t.Errorf("the backend of %s got %q, %v", name, buf[:n], err)
+			}
+			if got := pair[0].RemoteAddr().String(); got != dst.String() {
+				t.Errorf("the client of %s talks to %s, want %s", name, got, dst)
+			}
+		}
+		transfer(t, toRed, peerRed)
+		transfer(t, toBlue, peerBlue)
+		if got := added(before, counts(t, l.nodes[0].d))["socket/service_rewritten"]; got != 2 {
+			t.Errorf("%d connects were counted, want 2", got)
+		}
+	}
+	nothingByPackets(t, l)
+}
+
+func TestAMappedServiceIsTranslatedAtTheSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
+	in(t, red[10].ns, func() {
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		defer unix.Close(fd)
+		want := &unix.SockaddrInet6{Port: 80, Addr: ip(vipB).As16()}
+		must(t, unix.Connect(fd, want))
+		got, err := unix.Getpeername(fd)
+		must(t, err)
+		if peer := got.(*unix.SockaddrInet6); peer.Addr != want.Addr || peer.Port != want.Port {
+			t.Errorf("the peer is %v port %d", netip.AddrFrom16(peer.Addr), peer.Port)
+		}
+	})
+	accept(t, listener)
+	if got := counts(t, l.nodes[0].d)["socket/service_rewritten"]; got != 1 {
+		t.Errorf("%d connects were counted, want 1", got)
+	}
+}
+
+func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	for _, vip := range []string{vipNone, vipNone6} {
+		before := counts(t, l.nodes[0].d)
+		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
+		}
+		in(t, red[10].ns, func() {
+			conn, err := net.ListenUDP("udp", nil)
+			must(t, err)
+			defer conn.Close()
+			_, err = conn.WriteToUDPAddrPort([]byte("anybody?"), netip.AddrPortFrom(ip(vip), 53))
+			if !errors.Is(err, unix.ECONNREFUSED) {
+				t.Errorf("a datagram to %s: %v, want a refusal", vip, err)
+			}
+		})
+		got := added(before, counts(t, l.nodes[0].d))
+		if got["socket/replied_refused"] != 2 || got["from_pod/replied_refused"] != 0 {
+			t.Errorf("the refusals were counted as %v", got)
+		}
+	}
+}
+
+// echo answers one datagram, and says from where it came.
+func echo(t *testing.T, server *net.UDPConn) netip.AddrPort {
+	t.Helper()
+	buf := make([]byte, 64)
+	must(t, server.SetDeadline(time.Now().Add(patience)))
+	n, asker, err := server.ReadFromUDPAddrPort(buf)
+	must(t, err)
+	_, err = server.WriteToUDPAddrPort(buf[:n], asker)
+	must(t, err)
+	return asker
+}
+
+// hears reads one datagram, and checks who seems to have sent it.
+func hears(t *testing.T, client *net.UDPConn, want netip.AddrPort) {
+	t.Helper()
+	must(t, client.SetDeadline(time.Now().Add(patience)))
+	_, sender, err := client.ReadFromUDPAddrPort(make([]byte, 64))
+	must(t, err)
+	if got := netip.AddrPortFrom(sender.Addr().Unmap(), sender.Port()); got != want {
+		t.Errorf("the answer seems to come from %s, want %s", got, want)
+	}
+}
+
+func serve(t *testing.T, p *labPod, at netip.AddrPort) *net.UDPConn {
+	t.Helper()
+	var server *net.UDPConn
+	in(t, p.ns, func() {
+		var err error
+		server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		must(t, err)
+	})
+	t.Cleanup(func() { server.Close() })
+	return server
+}
+
+// unconnected opens a UDP socket of a network, "udp" for one of both families.
+func unconnected(t *testing.T, p *labPod, network string) *net.UDPConn {
+	t.Helper()
+	var client *net.UDPConn
+	in(t, p.ns, func() {
+		var err error
+		client, err = net.ListenUDP(network, nil)
+		must(t, err)
+	})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestDatagramsAreTranslatedAtTheSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	for family, network := range []string{"udp4", "udp6"} {
+		vip := netip.AddrPortFrom(ip([]string{vipB, vipB6}[family]), 53)
+		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
+		server, other := serve(t, red[20], backend), serve(t, red[20], netip.AddrPortFrom(backend.Addr(), 8081))
+		for _, network := range []string{network, "udp"} {
+			client := unconnected(t, red[10], network)
+			for range 2 {
+				_, err := client.WriteToUDPAddrPort([]byte("hello"), vip)
+				must(t, err)
+				asker := echo(t, server)
+				hears(t, client, vip)
+				// What the same host says from another port is its own.
+				_, err = other.WriteToUDPAddrPort([]byte("hello"), asker)
+				must(t, err)
+				hears(t, client, netip.AddrPortFrom(backend.Addr(), 8081))
+			}
+			// From now on the backend is asked by its own name.
+			_, err := client.WriteToUDPAddrPort([]byte("hello"), backend)
+			must(t, err)
+			echo(t, server)
+			hears(t, client, backend)
+		}
+	}
+	nothingByPackets(t, l)
+}
+
+// connected opens a UDP socket that talks to one address.
+func connected(t *testing.T, p *labPod, to netip.AddrPort) *net.UDPConn {
+	t.Helper()
+	var client *net.UDPConn
+	in(t, p.ns, func() {
+		var err error
+		client, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+		must(t, err)
+	})
+	t.Cleanup(func() { client.Close() })
+	if got := client.RemoteAddr().String(); got != to.String() {
+		t.Errorf("the client talks to %s, want %s", got, to)
+	}
+	return client
+}
+
+func TestAConnectedSocketForDatagramsMovesOnWithItsService(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	vip := netip.AddrPortFrom(ip(vipB), 53)
+	old := serve(t, red[20], netip.AddrPortFrom(red[20].addrs[0], 8080))
+	fresh := serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], 8080))
+	client := connected(t, red[10], vip)
+	for i, server := range []*net.UDPConn{old, fresh} {
+		if i == 1 {
+			l.replaceBackends(vip.Addr(), protoUDP, Backend{red[11].addrs[0], 8080})
+		}
+		_, err := client.Write([]byte("hello"))
+		must(t, err)
+		echo(t, server)
+		hears(t, client, vip)
+	}
+}
+
+func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	vip := netip.AddrPortFrom(ip(vipB), 53)
+	var servers []*net.UDPConn
+	var backends []Backend
+	for port := uint16(9000); port < 9008; port++ {
+		backends = append(backends, Backend{red[11].addrs[0], port})
+		servers = append(servers, serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], port)))
+	}
+	l.replaceBackends(vip.Addr(), protoUDP, backends...)
+	client := unconnected(t, red[10], "udp4")
+	// asked returns the index of the server that one datagram has reached.
+	asked := func() int {
+		t.Helper()
+		_, err := client.WriteToUDPAddrPort([]byte("hello"), vip)
+		must(t, err)
+		found := -1
+		eventually(t, "a datagram arrives", func() bool {
+			found = slices.IndexFunc(servers, func(s *net.UDPConn) bool {
+				must(t, s.SetReadDeadline(time.Now().Add(time.Millisecond)))
+				_, _, err := s.ReadFromUDPAddrPort(make([]byte, 64))
+				return err == nil
+			})
+			return found >= 0
+		})
+		return found
+	}
+	first := asked()
+	for range 16 {
+		if next := asked(); next != first {
+			t.Fatalf("one datagram went to backend %d, another to %d", first, next)
+		}
+	}
+	l.replaceBackends(vip.Addr(), protoUDP, slices.Delete(slices.Clone(backends), first, first+1)...)
+	second := asked()
+	if second == first {
+		t.Errorf("a datagram went to the backend that is gone")
+	}
+	l.replaceBackends(vip.Addr(), protoUDP, backends...)
+	if next := asked(); next != second {
+		t.Errorf("the socket went on from backend %d to %d", second, next)
+	}
+}
+
+func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	dst := netip.AddrPortFrom(ip(vipB), 80)
+	old := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
+	fresh := listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], 8080))
+	conn, err := dial(t, red[10].ns, dst, 0)
+	must(t, err)
+	peer, _ := accept(t, old)
+	l.replaceBackends(dst.Addr(), protoTCP, Backend{red[11].addrs[0], 8080})
+	for range 8 {
+		next, err := dial(t, red[10].ns, dst, 0)
+		must(t, err)
+		served, _ := accept(t, fresh)
+		next.Close()
+		served.Close()
+	}
+	talk(t, conn, peer)
+	nothingByPackets(t, l)
+}
+
+func TestAPodReachesItselfAtTheSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	for family, vip := range []string{vipSelf, vipSelf6} {
+		own := listen(t, red[10].ns, netip.AddrPortFrom(red[10].addrs[family], 8080))
+		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0)
+		must(t, err)
+		peer, _ := accept(t, own)
+		talk(t, conn, peer)
+	}
+	nothingByPackets(t, l)
+}
+
+// The backend of a shared service has the address of another pod of the tenant.
+func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	n := l.nodes[0]
+	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
+	for _, proto := range []uint8{protoTCP, protoUDP} {
+		n.state.Services = append(n.state.Services, Service{
+			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []Backend{{red[11].addrs[0], 8080}},
+		})
+	}
+	for i := range n.state.Namespaces {
+		n.state.Namespaces[i].Shared = true // and if it were the default VPC's
+	}
+	l.apply()
+	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), vip)
+	must(t, err)
+	got := counts(t, n.d)
+	if got["socket/service_rewritten"] != 0 || got["from_pod/to_stack"] != 1 {
+		t.Errorf("counted as %v, want one packet at the shadow door", got)
+	}
+}
+
+func TestAPortThatAServiceLacksIsLeftToThePackets(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), netip.AddrPortFrom(ip(vipB), 54))
+	must(t, err)
+	if got := counts(t, l.nodes[0].d); got["socket/service_rewritten"] != 0 || got["from_pod/service_port"] != 1 {
+		t.Errorf("counted as %v", got)
+	}
+}
+
+func TestSocketsSurviveTheDaemon(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
+	server := serve(t, red[20], netip.AddrPortFrom(red[20].addrs[0], 8080))
+	tcp, udp := netip.AddrPortFrom(ip(vipB), 80), netip.AddrPortFrom(ip(vipB), 53)
+	client := unconnected(t, red[10], "udp4")
+	ask := func() {
+		t.Helper()
+		_, err := client.WriteToUDPAddrPort([]byte("hello"), udp)
+		must(t, err)
+		echo(t, server)
+	}
+	conn, err := dial(t, red[10].ns, tcp, 0)
+	must(t, err)
+	peer, _ := accept(t, listener)
+	ask()
+	n := l.nodes[0]
+	in(t, n.ns, func() {
+		must(t, n.d.Close())
+		talk(t, conn, peer)
+		second, err := dial(t, red[10].ns, tcp, 0)
+		must(t, err)
+		served, _ := accept(t, listener)
+		talk(t, second, served)
+		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.d.Close() })
+		must(t, n.d.Apply(n.state))
+	})
+	talk(t, conn, peer)
+	// What the sockets were given before, they still know.
+	hears(t, client, udp)
+	ask()
+	hears(t, client, udp)
+	nothingByPackets(t, l)
+}
+
+func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
+	l, red, _ := scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	var backends []Backend
+	var listeners []net.Listener
+	for port := uint16(9000); port < 9008; port++ {
+		backends = append(backends, Backend{red[11].addrs[0], port})
+		listeners = append(listeners, listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], port)))
+	}
+	vip := ip(vipB)
+	for i, s := range n.state.Services {
+		if s.VNI == labVNI1 && s.VIP == vip && s.Proto == protoTCP {
+			n.state.Services[i].Affinity = time.Hour
+		}
+	}
+	l.replaceBackends(vip, protoTCP, backends...)
+	served := make(chan int)
+	for i, listener := range listeners {
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				conn.Close()
+				served <- i
+			}
+		}()
+	}
+	connect := func() int {
+		t.Helper()
+		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(vip, 80), 0)
+		must(t, err)
+		defer conn.Close()
+		return <-served
+	}
+	byPackets := connect()
+	n.state.Namespaces = []Namespace{{
+		Cookie: cookieOf(t, red[10].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: red[10].addrs, Ifindex: red[10].ifindex}},
+	}}
+	l.apply()
+	for range 16 {
+		if bySocket := connect(); bySocket != byPackets {
+			t.Fatalf("a packet took the client to backend %d, a socket to %d", byPackets, bySocket)
+		}
+	}
+	if got := counts(t, n.d)["socket/service_rewritten"]; got != 16 {
+		t.Errorf("%d connects were counted at the socket, want 16", got)
+	}
+}
+
+// The node reaches by services what is in its VPC, and nothing else.
+func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
+	l, red, _ := scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	addrs := l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
+	n.state.Namespaces = []Namespace{{
+		Cookie: cookieOf(t, n.ns), Shared: true,
+		Memberships: []Membership{{VNI: labVNI1, Addrs: addrs, Ifindex: n.state.Interfaces[len(n.state.Interfaces)-1].Ifindex}},
+	}}
+	inside, outside := netip.AddrPortFrom(ip("10.96.0.10"), 80), netip.AddrPortFrom(ip("10.96.0.1"), 80)
+	n.state.Services = append(n.state.Services,
+		Service{VIP: inside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{red[20].addrs[0], 8080}}},
+		Service{VIP: outside.Addr(), Port: 80, Proto: protoUDP, Backends: []Backend{{outsideAddrs[0], 8080}}},
+		Service{VIP: ip("10.96.0.2"), Port: 80, Proto: protoUDP})
+	l.apply()
+	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
+	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(ip(vipB), 80), inside} {
+		conn, err := dial(t, n.ns, dst, 0)
+		if err != nil {
+			t.Fatalf("the node does not reach %s: %v", dst, err)
+		}
+		peer, seen := accept(t, listener)
+		if seen != addrs[0] {
+			t.Errorf("the backend sees %s, want %s", seen, addrs[0])
+		}
+		talk(t, conn, peer)
+	}
+	before := counts(t, n.d)
+	in(t, n.ns, func() {
+		addRoute(t, &netlink.Route{LinkIndex: n.uplink, Dst: ipNet(px("10.96.0.0/16"))})
+		for _, dst := range []string{outside.String(), "10.96.0.2:80"} {
+			conn, err := net.Dial("udp", dst)
+			if err != nil {
+				t.Errorf("connecting to %s: %v", dst, err)
+				continue
+			}
+			conn.Close()
+		}
+	})
+	got := added(before, counts(t, n.d))
+	if got["socket/service_rewritten"] != 0 || got["socket/replied_refused"] != 0 {
+		t.Errorf("what is outside of the node's VPC was counted as %v", got)
+	}
+}
+
+// No program of packets sees what a macvlan interface sends.
+func TestAPodBehindMacvlanReachesServices(t *testing.T) {
+	l, _, _ := scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	var pods [2]*labPod
+	in(t, n.ns, func() {
+		parent := addPair(t, "trunk", "trunk-peer")
+		far, err := netlink.LinkByName("trunk-peer")
+		must(t, err)
+		must(t, netlink.LinkSetUp(far)) // carrier
+		for i := range pods {
+			p := &labPod{ns: newNs(t), addrs: []netip.Addr{ip(fmt.Sprintf("10.0.1.%d", 50+i)), ip(fmt.Sprintf("fd10:0:0:1::%x", 0x50+i))}}
+			err := netlink.LinkAdd(&netlink.Macvlan{
+				LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("mv%d", i), ParentIndex: parent, Namespace: netlink.NsFd(p.ns)},
+				Mode:      netlink.MACVLAN_MODE_BRIDGE,
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("missing feature: macvlan devices")
+			}
+			must(t, err)
+			in(t, p.ns, func() {
+				device, err := netlink.LinkByName(fmt.Sprintf("mv%d", i))
+				must(t, err)
+				must(t, netlink.LinkSetUp(device))
+				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[0], 24))
+				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[1], 64))
+			})
+			pods[i] = p
+		}
+	})
+	n.state.Namespaces = []Namespace{{
+		Cookie: cookieOf(t, pods[0].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: pods[0].addrs}},
+	}}
+	for family, vip := range []string{vipB, vipB6} {
+		backend := Backend{pods[1].addrs[family], 8080}
+		l.replaceBackends(ip(vip), protoTCP, backend)
+		l.replaceBackends(ip(vip), protoUDP, backend)
+		listener := listen(t, pods[1].ns, netip.AddrPortFrom(backend.IP, backend.Port))
+		conn, err := dial(t, pods[0].ns, netip.AddrPortFrom(ip(vip), 80), 0)
+		if err != nil {
+			t.Fatalf("connect to %s: %v", vip, err)
+		}
+		peer, seen := accept(t, listener)
+		if seen != pods[0].addrs[family] {
+			t.Errorf("the backend sees %s", seen)
+		}
+		talk(t, conn, peer)
+		server := serve(t, pods[1], netip.AddrPortFrom(backend.IP, backend.Port))
+		dns := netip.AddrPortFrom(ip(vip), 53)
+		client := unconnected(t, pods[0], "udp")
+		_, err = client.WriteToUDPAddrPort([]byte("hello"), dns)
+		must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+		client = connected(t, pods[0], dns)
+		_, err = client.Write([]byte("hello"))
+		must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+	}
+	nothingByPackets(t, l)
+}

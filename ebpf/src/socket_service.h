@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The socket door: a socket that asks a service of its VPC talks to the backend
+ * itself, and is told that it talks to the service. Its packets are those of any
+ * flow to the backend, so that everything decided about packets goes by it, and
+ * the packet door has nothing to translate. What this door leaves alone, that one
+ * decides.
+ *
+ * The hooks may be interrupted by the programs of packets, and so don't share
+ * their room to work in.
+ */
+#ifndef ALIOTH_SOCKET_SERVICE_H
+#define ALIOTH_SOCKET_SERVICE_H
+
+#include "count.h"
+#include "service.h"
+
+#define ALLOW 1
+#define REFUSE 0
+#define ECONNREFUSED 111
+
+static __always_inline enum family family_of(const struct addr *a)
+{
+	const __u32 *w = (const __u32 *)a->b;
+
+	return !w[0] && !w[1] && w[2] == bpf_htonl(0xffff) ? FAMILY_V4 : FAMILY_V6;
+}
+
+static __always_inline bool at_node(struct bpf_sock_addr *ctx)
+{
+	return bpf_get_netns_cookie(ctx) == alioth_config.netns_cookie;
+}
+
+static __always_inline struct socket *socket_of(struct bpf_sock_addr *ctx, __u64 flags)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	return sk ? bpf_sk_storage_get(&alioth_sockets, sk, 0, flags) : 0;
+}
+
+static __always_inline bool leads_to(const struct peer *p, const struct addr *ip, __be16 port)
+{
+	return p->backend.port && p->backend.port == port && addr_equal(&p->backend.ip, ip);
+}
+
+static __always_inline bool same_service(const struct service_key *a, const struct service_key *b)
+{
+	return a->vni == b->vni && a->port == b->port && a->proto == b->proto && addr_equal(&a->vip, &b->vip);
+}
+
+/* forget_backend takes a backend from the services that the socket has asked it
+ * by: what it says from now on answers something else.
+ */
+static __always_inline void forget_backend(struct socket *s, const struct addr *ip, __be16 port)
+{
+	for (int i = 0; i < SOCKET_PEERS; i++)
+		if (leads_to(&s->asked[i], ip, port))
+			s->asked[i].backend.port = 0;
+}
+
+/* first_vpc finds the VPC to which a virtual address belongs in a namespace. */
+static __always_inline struct netns_vpc *first_vpc(struct netns *ns, const struct addr *vip)
+{
+	struct service_key key = { .vip = *vip };
+
+	for (int i = 0; i < MAX_NETNS_VPCS; i++) {
+		key.vni = ns->vpc[i].vni;
+		if (!key.vni)
+			return 0;
+		if (bpf_map_lookup_elem(&alioth_services, &key))
+			return &ns->vpc[i];
+	}
+	return 0;
+}
+
+/* choose finds a backend for a new flow of the client's: any, but for affinity. */
+static __always_inline bool choose(struct peer *to, const struct service *service, const struct netns_vpc *client,
+				   enum family family)
+{
+	struct backend_key slot = { .service = service->id };
+	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &slot.service);
+	struct affinity_key who = { .service = to->service, .vni = client->vni };
+	struct affinity row = {};
+	struct backend *backend;
+
+	if (choice && choice->affinity) {
+		who.client = family == FAMILY_V4 ? client->ip[FAMILY_V4] : client->ip[FAMILY_V6];
+		if (kept_backend(&who, &to->backend, service, choice))
+			return true;
+	}
+	slot.slot = bpf_get_prandom_u32() % service->backends;
+	backend = bpf_map_lookup_elem(&alioth_backends, &slot);
+	if (!backend)
+		return false;
+	to->backend = *backend;
+	if (choice && choice->affinity)
+		keep_backend(&who, &to->backend, &row);
+	return true;
+}
+
+/* of_node makes sure that the node itself reaches by a service only what is in its
+ * VPC. The rest, as the API server's own address, it reaches as if there were no
+ * Alioth: nothing that is written here may cut it off.
+ */
+static __always_inline enum reason of_node(const struct peer *to, const struct netns_vpc *vpc, enum reason reason)
+{
+	struct address_key key = { .vni = vpc->vni, .ip = to->backend.ip };
+
+	if (reason != SERVICE_REWRITTEN || !bpf_map_lookup_elem(&alioth_addresses, &key))
+		return UNDECIDED;
+	return reason;
+}
+
+/* ask_service finds the backend of the service that a socket asks for, and says
+ * what becomes of it: SERVICE_REWRITTEN, REPLIED_REFUSED when there is nobody, and
+ * UNDECIDED when it is none of this door's. before is what the socket was given
+ * for the same, or NULL.
+ */
+static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct peer *to, const struct peer *before,
+					       const struct netns_vpc *vpc, enum family family)
+{
+	struct service *service = bpf_map_lookup_elem(&alioth_services, &to->service);
+	enum reason reason = SERVICE_REWRITTEN;
+
+	if (!service)
+		return UNDECIDED;
+	if (before && is_backend(service, &before->backend))
+		to->backend = before->backend;
+	else if (!service->backends)
+		reason = REPLIED_REFUSED;
+	else if (!choose(to, service, vpc, family))
+		return UNDECIDED;
+	return at_node(ctx) ? of_node(to, vpc, reason) : reason;
+}
+
+/* find_vpc names the VPC of the service, NULL if the socket's namespace has none
+ * with that address. What every VPC shares is so for the node alone: at a tenant's
+ * socket the backend's address may be the tenant's own.
+ */
+static __always_inline struct netns_vpc *find_vpc(struct bpf_sock_addr *ctx, struct netns *ns, struct peer *to)
+{
+	struct netns_vpc *vpc = first_vpc(ns, &to->service.vip);
+
+	to->service.vni = vpc ? vpc->vni : SHARED_VNI;
+	if (vpc)
+		return vpc;
+	return ns->flags & NETNS_SHARED && at_node(ctx) ? &ns->vpc[0] : 0;
+}
+
+static __always_inline struct netns *netns_of(struct bpf_sock_addr *ctx)
+{
+	__u64 cookie = bpf_get_netns_cookie(ctx);
+
+	return bpf_map_lookup_elem(&alioth_netns, &cookie);
+}
+
+/* is_served tells whether services are asked so. */
+static __always_inline bool is_served(struct bpf_sock_addr *ctx)
+{
+	return ctx->protocol == IPPROTO_TCP || ctx->protocol == IPPROTO_UDP;
+}
+
+/* may_move tells whether the packet door has to serve a connected socket for
+ * datagrams: it takes the flow to another backend when the first one goes, and
+ * nothing tells the socket. Where no program sees the packets, that is as it is.
+ */
+static __always_inline bool may_move(struct bpf_sock_addr *ctx, const struct netns_vpc *vpc)
+{
+	return ctx->protocol == IPPROTO_UDP && vpc->ifindex && !at_node(ctx);
+}
+
+/* connect_service decides about a connect to to->service. */
+static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
+{
+	enum reason reason = UNDECIDED;
+	struct netns_vpc *vpc;
+	struct socket *s;
+	struct netns *ns;
+
+	if (!is_served(ctx))
+		return UNDECIDED;
+	ns = netns_of(ctx);
+	if (!ns)
+		return UNDECIDED;
+	vpc = find_vpc(ctx, ns, to);
+	if (vpc && !may_move(ctx, vpc))
+		reason = ask_service(ctx, to, 0, vpc, family);
+	s = socket_of(ctx, reason == SERVICE_REWRITTEN ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!s) /* without a memory of it, the socket would see the backend */
+		return reason == SERVICE_REWRITTEN ? UNDECIDED : reason;
+	s->connected.backend.port = 0;
+	if (reason != SERVICE_REWRITTEN)
+		return reason;
+	forget_backend(s, &to->backend.ip, to->backend.port);
+	s->connected = *to;
+	return reason;
+}
+
+/* asked_before finds what the socket was given for a service; NULL: nothing. */
+static __always_inline struct peer *asked_before(struct socket *s, const struct service_key *service)
+{
+	for (int i = 0; i < SOCKET_PEERS; i++)
+		if (s->asked[i].backend.port && same_service(&s->asked[i].service, service))
+			return &s->asked[i];
+	return 0;
+}
+
+/* remember_peer makes what the socket was given now the only one that it has for
+ * the service and from the backend.
+ */
+static __always_inline void remember_peer(struct socket *s, struct peer *before, const struct peer *to)
+{
+	forget_backend(s, &to->backend.ip, to->backend.port);
+	if (!before)
+		before = &s->asked[s->next++ % SOCKET_PEERS];
+	*before = *to;
+}
+
+/* send_service decides about a datagram to to->service. */
+static __always_inline enum reason send_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
+{
+	struct peer *before = 0;
+	struct netns_vpc *vpc;
+	enum reason reason;
+	struct socket *s;
+	struct netns *ns;
+
+	if (ctx->protocol != IPPROTO_UDP)
+		return UNDECIDED;
+	ns = netns_of(ctx);
+	if (!ns)
+		return UNDECIDED;
+	s = socket_of(ctx, 0);
+	vpc = find_vpc(ctx, ns, to);
+	if (!vpc) {
+		if (s)
+			forget_backend(s, &to->service.vip, to->service.port);
+		return UNDECIDED;
+	}
+	if (s)
+		before = asked_before(s, &to->service);
+	reason = ask_service(ctx, to, before, vpc, family);
+	if (reason != SERVICE_REWRITTEN || (before && leads_to(before, &to->backend.ip, to->backend.port)))
+		return reason;
+	s = socket_of(ctx, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!s)
+		return UNDECIDED;
+	remember_peer(s, before, to);
+	return reason;
+}
+
+/* asked_for finds the service by which the socket asked a peer. */
+static __always_inline struct peer *asked_for(struct bpf_sock_addr *ctx, const struct peer *from, bool datagrams)
+{
+	struct socket *s = socket_of(ctx, 0);
+
+	if (!s)
+		return 0;
+	if (leads_to(&s->connected, &from->service.vip, from->service.port))
+		return &s->connected;
+	if (!datagrams)
+		return 0;
+	for (int i = 0; i < SOCKET_PEERS; i++)
+		if (leads_to(&s->asked[i], &from->service.vip, from->service.port))
+			return &s->asked[i];
+	return 0;
+}
+
+/* read_v4 and read_v6 take from the context with whom the socket talks. */
+static __always_inline void read_v4(struct bpf_sock_addr *ctx, struct peer *p)
+{
+	addr_from_v4(&p->service.vip, ctx->user_ip4);
+	p->service.port = ctx->user_port;
+	p->service.proto = ctx->protocol;
+}
+
+static __always_inline void read_v6(struct bpf_sock_addr *ctx, struct peer *p)
+{
+	__u32 *w = (__u32 *)p->service.vip.b;
+
+	w[0] = ctx->user_ip6[0];
+	w[1] = ctx->user_ip6[1];
+	w[2] = ctx->user_ip6[2];
+	w[3] = ctx->user_ip6[3];
+	p->service.port = ctx->user_port;
+	p->service.proto = ctx->protocol;
+}
+
+static __always_inline void write_v4(struct bpf_sock_addr *ctx, const struct addr *ip, __be16 port)
+{
+	ctx->user_ip4 = addr_v4(ip);
+	ctx->user_port = port;
+}
+
+static __always_inline void write_v6(struct bpf_sock_addr *ctx, const struct addr *ip, __be16 port)
+{
+	const __u32 *w = (const __u32 *)ip->b;
+
+	ctx->user_ip6[0] = w[0];
+	ctx->user_ip6[1] = w[1];
+	ctx->user_ip6[2] = w[2];
+	ctx->user_ip6[3] = w[3];
+	ctx->user_port = port;
+}
+
+/* refuse_socket tells the caller at once that there is nobody. */
+static __always_inline int refuse_socket(void)
+{
+	count(REPLIED_REFUSED, DIRECTION_SOCKET, 0);
+	bpf_set_retval(-ECONNREFUSED);
+	return REFUSE;
+}
+
+/* conclude_v4 and conclude_v6 put to->backend in the place of what was asked for. */
+static __always_inline int conclude_v4(struct bpf_sock_addr *ctx, const struct peer *to, enum reason reason)
+{
+	if (reason == UNDECIDED)
+		return ALLOW;
+	if (reason == REPLIED_REFUSED)
+		return refuse_socket();
+	write_v4(ctx, &to->backend.ip, to->backend.port);
+	count(reason, DIRECTION_SOCKET, 0);
+	return ALLOW;
+}
+
+static __always_inline int conclude_v6(struct bpf_sock_addr *ctx, const struct peer *to, enum reason reason)
+{
+	if (reason == UNDECIDED)
+		return ALLOW;
+	if (reason == REPLIED_REFUSED)
+		return refuse_socket();
+	write_v6(ctx, &to->backend.ip, to->backend.port);
+	count(reason, DIRECTION_SOCKET, 0);
+	return ALLOW;
+}
+
+static __always_inline int sendmsg4(struct bpf_sock_addr *ctx)
+{
+	struct peer to = {};
+
+	read_v4(ctx, &to);
+	return conclude_v4(ctx, &to, send_service(ctx, &to, FAMILY_V4));
+}
+
+/* sendmsg6 sees no mapped destinations: the kernel asks sendmsg4 about those. */
+static __always_inline int sendmsg6(struct bpf_sock_addr *ctx)
+{
+	struct peer to = {};
+
+	read_v6(ctx, &to);
+	return conclude_v6(ctx, &to, send_service(ctx, &to, FAMILY_V6));
+}
+
+/* show_v4 and show_v6 tell the caller the service's address for its backend's. */
+static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
+{
+	struct peer from = {}, *asked;
+
+	read_v4(ctx, &from);
+	asked = asked_for(ctx, &from, datagrams);
+	if (asked)
+		write_v4(ctx, &asked->service.vip, asked->service.port);
+	return ALLOW;
+}
+
+static __always_inline int show_v6(struct bpf_sock_addr *ctx, bool datagrams)
+{
+	struct peer from = {}, *asked;
+
+	read_v6(ctx, &from);
+	asked = asked_for(ctx, &from, datagrams);
+	if (asked)
+		write_v6(ctx, &asked->service.vip, asked->service.port);
+	return ALLOW;
+}
+
+static __always_inline int recvmsg4(struct bpf_sock_addr *ctx)
+{
+	return show_v4(ctx, true);
+}
+
+static __always_inline int recvmsg6(struct bpf_sock_addr *ctx)
+{
+	return show_v6(ctx, true);
+}
+
+static __always_inline int getpeername4(struct bpf_sock_addr *ctx)
+{
+	return show_v4(ctx, false);
+}
+
+static __always_inline int getpeername6(struct bpf_sock_addr *ctx)
+{
+	return show_v6(ctx, false);
+}
+
+#endif
