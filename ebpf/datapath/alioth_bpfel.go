@@ -152,7 +152,8 @@ type aliothConnKey struct {
 	PeerPort  uint16
 	Direction aliothConnDirection
 	Proto     uint8
-	Pad       [3]uint8
+	Inside    uint8
+	Pad       [2]uint8
 }
 
 type aliothCounter struct {

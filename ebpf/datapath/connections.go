@@ -186,13 +186,11 @@ func (d *Datapath) pruneFlows(want *tables) error {
 
 // serves tells whether a flow still has somebody at its other end.
 func (t *tables) serves(f *flow) bool {
-	// A VPC's own service comes first, as in the programs.
-	key := aliothServiceKey{Vni: f.forward.Vni, Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
-	service, ok := t.services[key]
-	if !ok {
-		key.Vni = 0
-		service, ok = t.services[key]
+	key := aliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
+	if f.forward.Inside != 0 {
+		key.Vni = f.forward.Vni
 	}
+	service, ok := t.services[key]
 	if !ok {
 		return false
 	}

@@ -40,9 +40,12 @@ type rules struct {
 func newRules(t *testing.T) *rules {
 	t.Helper()
 	// The programs see the frames that the test gives them, and no clone of one.
-	elsewhere := func(cfg *Config) { cfg.FragmentPeerIfindex = addPair(t, "elsewhere", "elsewhere-peer") }
+	elsewhere := func(cfg *Config) {
+		cfg.FragmentPeerIfindex = addPair(t, "elsewhere", "elsewhere-peer")
+		cfg.ConnectionsPerInterface = 1000
+	}
 	w := newWorld(t, onUnderlay(t), elsewhere)
-	s := w.state()
+	s := w.scaledState()
 	// A MAC of its own for each interface tells to which one a frame goes.
 	for i := range s.Interfaces {
 		s.Interfaces[i].MAC[4] = byte(i + 1)
@@ -98,10 +101,14 @@ func newRules(t *testing.T) *rules {
 func (r *rules) addrs() []netip.Addr {
 	list := []netip.Addr{
 		ip(nodeShadow), ip(nodeShadow6), ip(outside), ip(outside6), ip("10.96.0.10"), ip("10.96.0.1"), ip("fd96::10"),
+		ip("10.0.1.1"), ip("fd10:0:0:1::1"),
 		ip("224.0.0.1"), ip("ff02::1"), ip("255.255.255.255"), ip("0.0.0.0"), ip("::"), ip("203.0.113.5"), ip("127.0.0.1"), ip("::1"),
 	}
 	for _, a := range r.state.Addresses {
 		list = append(list, a.IP)
+	}
+	for _, s := range r.state.Services {
+		list = append(list, s.VIP)
 	}
 	for _, i := range r.state.Interfaces {
 		for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
@@ -228,7 +235,7 @@ func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
 	switch c.Reason.String() {
 	case "to_stack", "from_stack":
 		want = actOK
-	case "forwarded_local", "forwarded_remote", "replied", "replied_too_big":
+	case "forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused":
 	default:
 		want = actShot
 		if !c.Reason.Drop() {
@@ -236,7 +243,7 @@ func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
 		}
 	}
 	allowed := map[int][]string{
-		kindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "to_stack"},
+		kindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused", "to_stack"},
 		kindStack: {"from_stack"}, kindTunnel: {"forwarded_local"}, kindUnderlay: {"forwarded_local"},
 		kindFragment: {"forwarded_remote"},
 	}
@@ -261,7 +268,7 @@ func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint3
 		return r.local(at, in, out, mark)
 	case "forwarded_remote":
 		return r.remote(at, in, out, mark)
-	case "replied", "replied_too_big":
+	case "replied", "replied_too_big", "replied_refused":
 		return r.reply(at, in, out, mark)
 	case "to_stack":
 		return r.leaving(at, in, out, mark)
@@ -274,16 +281,25 @@ func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint3
 			return nil // a fragment may find no way once it is made
 		}
 	}
-	if at.kind != kindUnderlay && !bytes.Equal(in.all, out.all) {
+	if at.kind != kindUnderlay && !bytes.Equal(in.all, out.all) && !r.translatedFirst(at, in) {
 		return fmt.Errorf("a dropped frame was written to")
 	}
 	return nil
 }
 
+// translatedFirst tells whether a frame of a pod's is translated before its way is
+// looked for, which it may not find.
+func (r *rules) translatedFirst(at place, in seen) bool {
+	from := r.owner[at.device]
+	return at.kind == kindPod && (in.dst == gatewayOf(from, in.dst) || slices.ContainsFunc(r.state.Services, func(s Service) bool {
+		return s.VNI == from.VNI && s.VIP == in.dst
+	}))
+}
+
 func has(i Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
 
 // local: the frame goes to the interface of the same VPC that has the address,
-// and nothing but its Ethernet addresses is changed.
+// and nothing is changed but its Ethernet addresses and what services translate.
 func (r *rules) local(at place, in, out seen, mark uint32) error {
 	vni := at.vni
 	switch at.kind {
@@ -299,8 +315,8 @@ func (r *rules) local(at place, in, out seen, mark uint32) error {
 		}
 		in = view(in.all[50:])
 	}
-	if !bytes.Equal(in.all[12:], out.all[12:]) {
-		return fmt.Errorf("more than the Ethernet addresses is changed")
+	if err := r.kept(vni, in, out); err != nil {
+		return err
 	}
 	for _, i := range r.state.Interfaces {
 		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == VirtualMAC && at.delivers(mark, i.Node) {
@@ -329,11 +345,11 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 		}
 		inner = view(out.all[50:])
 	}
-	if !bytes.Equal(in.all[12:], inner.all[12:]) || inner.ethSrc != from.MAC {
-		return fmt.Errorf("the inner frame is changed")
+	if err := r.kept(from.VNI, in, inner); err != nil || inner.ethSrc != from.MAC {
+		return fmt.Errorf("the inner frame is sent by %s: %w", inner.ethSrc, err)
 	}
 	for _, a := range r.state.Addresses {
-		if a.VNI == from.VNI && a.Kind == Remote && a.IP == in.dst && a.MAC == inner.ethDst {
+		if a.VNI == from.VNI && a.Kind == Remote && a.IP == inner.dst && a.MAC == inner.ethDst {
 			return nil
 		}
 	}
@@ -389,7 +405,7 @@ func (r *rules) leaving(at place, in, out seen, mark uint32) error {
 		}
 	case MarkShared:
 		for _, s := range r.state.Services {
-			if s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == out.dst }) {
+			if s.VNI == sharedVNI && s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == out.dst }) {
 				return nil
 			}
 		}

@@ -133,6 +133,7 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 	}
 	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{
 		arrives("the answer of another node's", w.podA, far("10.0.1.20", udp{Sport: 5353, Dport: 1000}), vip(udp{Sport: 53, Dport: 1000})),
+		arrives("a pod with the address of a shared service's backend", w.podA, far("10.8.1.10", udp{Sport: 5353, Dport: 1000}), unchanged),
 	})
 	w.check(t, tunnelled(t, w, vniBlue, ip("192.0.2.2")), []verdictCase{
 		arrives("the answer to blue", w.twin, far("10.0.1.11", tcp{Sport: 9090, Dport: 1000, Flags: flagACK}), vip(tcp{Sport: 80, Dport: 1000, Flags: flagACK})),

@@ -82,7 +82,8 @@ func tabled(t *testing.T) [kinds][][]byte {
 		kindPod: {
 			TestPacketsInsideAVPCAreForwarded, TestOddPacketsInsideAVPC, TestOddPacketsAtTheDoor,
 			TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC, TestASenderIsToldHowLargeItsPacketsMayBe,
-			TestASharedServiceIsReachedFromOverlappingVPCs,
+			TestASharedServiceIsReachedFromOverlappingVPCs, TestAServiceIsReachedInItsVPCOnly, TestAPodReachesItselfByItsService,
+			TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce, TestErrorsAboutAServicesFlowFindTheirFlow,
 		},
 		kindStack:    {TestOnlyTheShadowIsReachedFromTheHostsStack},
 		kindTunnel:   {TestOnlyKnownNodesPutPacketsIntoAVPC},
@@ -169,7 +170,7 @@ func (m *mutator) change(b []byte) []byte {
 	case 5:
 		copy(b[6*m.IntN(2):], m.macs[m.IntN(len(m.macs))][:])
 	case 6:
-		binary.BigEndian.PutUint16(b[min(at, len(b)-2):], []uint16{0, 1, 53, 443, DefaultTunnelPort, 0x2000, 0x4000, 0x1fff, 0xffff}[m.IntN(9)])
+		binary.BigEndian.PutUint16(b[min(at, len(b)-2):], []uint16{0, 1, 53, 80, 443, 1000, 5353, 8080, DefaultTunnelPort, 0x2000, 0x4000, 0x1fff, 0xffff}[m.IntN(13)])
 	case 7: // the rest of another frame
 		other := m.frames[m.IntN(kinds)]
 		tail := other[m.IntN(len(other))]
@@ -262,6 +263,9 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		r.try(t, at, b, ctx)
 	}
 	r.checkSum(t)
+	if r.seen["translated"] == 0 {
+		t.Error("no service of a VPC has translated anything")
+	}
 	t.Logf("%d mutated frames; what became of all: %v", frames, r.seen)
 }
 

@@ -159,7 +159,7 @@ static __always_inline enum reason error_to_backend(struct __sk_buff *skb, struc
 
 	if (read_quote(skb, pkt, q) || !q->l4 || !addr_equal(&q->src, &pkt->dst))
 		return DROP_NO_CONNECTION;
-	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto);
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto, true);
 	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
 	if (!conn)
 		return DROP_NO_CONNECTION;

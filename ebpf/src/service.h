@@ -323,10 +323,12 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 	return conn;
 }
 
-/* conn_key makes the key of a flow between a pod and a peer of the packet's VPC. */
+/* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is inside
+ * of that VPC, or beyond the shadow door, where the same address is another's.
+ */
 static __always_inline void conn_key(struct conn_key *key, const struct packet *pkt, enum conn_direction direction,
 				     const struct addr *pod, __be16 pod_port, const struct addr *peer, __be16 peer_port,
-				     __u8 proto)
+				     __u8 proto, bool inside)
 {
 	__builtin_memset(key, 0, sizeof(*key));
 	key->vni = pkt->vni;
@@ -336,6 +338,7 @@ static __always_inline void conn_key(struct conn_key *key, const struct packet *
 	key->peer_port = peer_port;
 	key->direction = direction;
 	key->proto = proto;
+	key->inside = inside;
 }
 
 /* to_backend sends a packet for a service to the backend of its flow. table is
@@ -354,7 +357,8 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 	service = lookup_service(pkt, table, pkt->dport, pkt->proto);
 	if (!service)
 		return DROP_SERVICE_PORT;
-	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, pkt->sport, &pkt->dst, pkt->dport, pkt->proto);
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, pkt->sport, &pkt->dst, pkt->dport, pkt->proto,
+		 table != SHARED_VNI);
 	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
 	if (conn && is_opening(pkt))
 		conn = conn_reopen(conn, w, service);
@@ -396,12 +400,14 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 }
 
 /* from_backend finds the service's address behind which a peer of the pod is
- * hidden; NULL when the peer is not a backend of one of the pod's flows.
+ * hidden; NULL when the peer is not a backend of one of the pod's flows. What the
+ * host's stack sends to a pod comes through the shadow door, all else does not.
  */
 static __always_inline struct conn *from_backend(struct work *w, const struct packet *pkt, const struct addr *pod,
 						 __be16 pod_port, const struct addr *peer, __be16 peer_port, __u8 proto)
 {
-	conn_key(&w->reverse, pkt, CONN_REVERSE, pod, pod_port, peer, peer_port, proto);
+	conn_key(&w->reverse, pkt, CONN_REVERSE, pod, pod_port, peer, peer_port, proto,
+		 pkt->direction != DIRECTION_TO_POD);
 	return bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 }
 

@@ -336,7 +336,8 @@ struct conn_key {
 	__be16 peer_port;
 	enum conn_direction direction;
 	__u8 proto;
-	__u8 pad[3];
+	__u8 inside; /* the service is of the VPC, and not one that all share */
+	__u8 pad[2];
 };
 
 enum conn_flag {
