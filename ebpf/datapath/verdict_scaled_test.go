@@ -327,6 +327,25 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 	})
 }
 
+// A pod of the VPC may have the address of a shared service's backend, and use the
+// same id for a datagram.
+func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
+	w := newScaledWorld(t)
+	question, _ := datagramIn(ask(nil), udp{Sport: 1000, Dport: 53}, 1)
+	run(t, w.objects.AliothFromPod, w.podA, question.bytes())
+	first, _ := datagramIn(answer(shadowA, nil), udp{Sport: 5353, Dport: 1000}, 1)
+	w.check(t, w.objects.AliothToPod, []verdictCase{
+		answered("the first fragment of the service's answer", w.podA, first, func(f *frame) {
+			f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), udp{53, 1000, make([]byte, 16), false}
+		}),
+	})
+	_, later := datagramIn(frame{EthDst: macA, EthSrc: macR, Src: ip("10.8.1.10"), Dst: ip("10.0.1.10")}, udp{Sport: 5353, Dport: 1000}, 1)
+	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{{
+		name: "a later fragment of the pod's", device: w.cfg.VXLANIfindex, in: later.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
+		out: later.with(func(f *frame) { f.EthSrc = VirtualMAC }).bytes(),
+	}})
+}
+
 // pickedBy returns the backend to which a packet of pod A goes.
 func pickedBy(t *testing.T, w *world, in frame) netip.Addr {
 	t.Helper()

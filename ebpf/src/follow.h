@@ -2,10 +2,10 @@
 /* Copyright The Alioth Authors. */
 
 /* A fragment without a transport header follows the first of its datagram through
- * the shadow door, or to and from a service. What became of that is remembered per interface, direction and
- * a few bits of the datagram's id: so an interface has FOLLOWED datagrams on their
- * way at once, a share of the room for 128 interfaces. A later fragment whose
- * first is not remembered is refused.
+ * the shadow door, or to and from a service. What became of that is remembered per
+ * interface, direction and a few bits of the datagram's id: so an interface has
+ * FOLLOWED datagrams on their way at once, a share of the room for 128 interfaces.
+ * A later fragment whose first is not remembered is refused.
  */
 #ifndef ALIOTH_FOLLOW_H
 #define ALIOTH_FOLLOW_H
@@ -50,12 +50,15 @@ static __always_inline bool same_datagram(const struct datagram *a, const struct
 	return a->vni == b->vni && a->id == b->id && a->proto == b->proto && addr_equal(&a->peer, &b->peer);
 }
 
-/* follow_slot names where the first fragment of a datagram is remembered. */
+/* follow_slot names where the first fragment of a datagram is remembered. What comes
+ * to an interface from its VPC, of this node or by the tunnel, is another datagram
+ * than one from beyond the shadow door, where the same address is another's.
+ */
 static __always_inline void follow_slot(struct follow_key *key, struct __sk_buff *skb, const struct packet *pkt,
 					__u32 id)
 {
 	key->ifindex = pkt->ifindex;
-	key->direction = pkt->ifindex == skb->ifindex ? pkt->direction : DIRECTION_TO_POD;
+	key->direction = pkt->ifindex == skb->ifindex ? pkt->direction : DIRECTION_FROM_TUNNEL;
 	key->slot = id % FOLLOWED;
 }
 
