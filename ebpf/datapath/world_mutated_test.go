@@ -84,6 +84,7 @@ func tabled(t *testing.T) [kinds][][]byte {
 			TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC, TestASenderIsToldHowLargeItsPacketsMayBe,
 			TestASharedServiceIsReachedFromOverlappingVPCs, TestAServiceIsReachedInItsVPCOnly, TestAPodReachesItselfByItsService,
 			TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce, TestErrorsAboutAServicesFlowFindTheirFlow,
+			TestFragmentsGoToAServiceAndBack, TestFragmentsGoToAServiceOfTheVPCAndBack,
 		},
 		kindStack:    {TestOnlyTheShadowIsReachedFromTheHostsStack},
 		kindTunnel:   {TestOnlyKnownNodesPutPacketsIntoAVPC},
