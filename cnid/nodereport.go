@@ -170,6 +170,7 @@ func repairMessages(list []repair) []string {
 		if len(details) == 0 {
 			continue
 		}
+		slices.Sort(details) // so that one and the same harm is told in the same words
 		named := details[:min(len(details), most)]
 		messages = append(messages, fmt.Sprintf("deleted or changed by somebody other than Alioth, and put right: %s%s",
 			strings.Join(named, ", "), andMore(len(details)-len(named))))

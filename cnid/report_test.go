@@ -4,13 +4,16 @@
 package cnid
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
 func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
@@ -28,5 +31,19 @@ func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
 	}
 	if len(names) != 5 {
 		t.Errorf("5 events have %d names", len(names))
+	}
+}
+
+func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
+	var list []repair
+	for _, name := range []string{"f", "b", "e", "a", "g", "c", "d"} {
+		list = append(list, repair{datapath.RepairLink, name})
+	}
+	want := []string{"deleted or changed by somebody other than Alioth, and put right: a, b, c, d, e and 2 more"}
+	for range 2 {
+		if d := cmp.Diff(want, repairMessages(list)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		slices.Reverse(list)
 	}
 }
