@@ -58,7 +58,7 @@ func Packages() []Package {
 var hooksAndHelpers = strings.Join([]string{
 	"Adopt", "Layout", "Unfinished", "Vanished", "Uninstall", "Replac", "TakenAway", "IndexOfAnEarlier", "ComesBack",
 	"FiltersOfOthers", "InThePlace", "FilterOfTheNode", "ChangedByHand", "RemovedPins",
-	"Probe", "MappedAddress", "Socket", "MappedService", "BothDoors", "BehindMacvlan", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
+	"Probe", "MappedAddress", "SocketsOfTenants", "TranslatedAtTheSocket", "SocketsSurvive", "BehindMacvlan", "EgressReaches", "LearnsTheMTU", "ServiceIsReached",
 	"PodsOfAVPCTalk", "GatewaysAnswer", "Segmentation", "OverIPv4", "KeepTo", "ErrorsCross", "ANodeAndThePods", "Outer", "TestPacketsInsideAVPC",
 	"TrialOfATunnel", "DropsAreReported", "DropsAreCounted", "AFlowIsToldWith", "SegmentsThatDoNotFit",
 	"ArrivesOverIPv6", "DatagramsInFragments", "TheWayToANode", "OneSourcePort",
