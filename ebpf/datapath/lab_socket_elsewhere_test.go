@@ -1,0 +1,123 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The node reaches by services what is in its VPC, and nothing else.
+func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
+	l, red, _ := scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	addrs := l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
+	n.state.Namespaces = []Namespace{{
+		Cookie: cookieOf(t, n.ns), Shared: true,
+		Memberships: []Membership{{VNI: labVNI1, Addrs: addrs, Ifindex: n.state.Interfaces[len(n.state.Interfaces)-1].Ifindex}},
+	}}
+	inside, outside := netip.AddrPortFrom(ip("10.96.0.10"), 80), netip.AddrPortFrom(ip("10.96.0.1"), 80)
+	n.state.Services = append(n.state.Services,
+		Service{VIP: inside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{red[20].addrs[0], 8080}}},
+		Service{VIP: outside.Addr(), Port: 80, Proto: protoUDP, Backends: []Backend{{outsideAddrs[0], 8080}}},
+		Service{VIP: ip("10.96.0.2"), Port: 80, Proto: protoUDP})
+	l.apply()
+	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
+	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(ip(vipB), 80), inside} {
+		conn, err := dial(t, n.ns, dst, 0)
+		if err != nil {
+			t.Fatalf("the node does not reach %s: %v", dst, err)
+		}
+		peer, seen := accept(t, listener)
+		if seen != addrs[0] {
+			t.Errorf("the backend sees %s, want %s", seen, addrs[0])
+		}
+		talk(t, conn, peer)
+	}
+	before := counts(t, n.d)
+	in(t, n.ns, func() {
+		addRoute(t, &netlink.Route{LinkIndex: n.uplink, Dst: ipNet(px("10.96.0.0/16"))})
+		for _, dst := range []string{outside.String(), "10.96.0.2:80"} {
+			conn, err := net.Dial("udp", dst)
+			if err != nil {
+				t.Errorf("connecting to %s: %v", dst, err)
+				continue
+			}
+			conn.Close()
+		}
+	})
+	got := added(before, counts(t, n.d))
+	if got["socket/service_rewritten"] != 0 || got["socket/replied_refused"] != 0 {
+		t.Errorf("what is outside of the node's VPC was counted as %v", got)
+	}
+}
+
+// No program of packets sees what a macvlan interface sends.
+func TestAPodBehindMacvlanReachesServices(t *testing.T) {
+	l, _, _ := scaledTenants(t, vethPair)
+	n := l.nodes[0]
+	var pods [2]*labPod
+	in(t, n.ns, func() {
+		parent := addPair(t, "trunk", "trunk-peer")
+		far, err := netlink.LinkByName("trunk-peer")
+		must(t, err)
+		must(t, netlink.LinkSetUp(far)) // carrier
+		for i := range pods {
+			p := &labPod{ns: newNs(t), addrs: []netip.Addr{ip(fmt.Sprintf("10.0.1.%d", 50+i)), ip(fmt.Sprintf("fd10:0:0:1::%x", 0x50+i))}}
+			err := netlink.LinkAdd(&netlink.Macvlan{
+				LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("mv%d", i), ParentIndex: parent, Namespace: netlink.NsFd(p.ns)},
+				Mode:      netlink.MACVLAN_MODE_BRIDGE,
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("missing feature: macvlan devices")
+			}
+			must(t, err)
+			in(t, p.ns, func() {
+				device, err := netlink.LinkByName(fmt.Sprintf("mv%d", i))
+				must(t, err)
+				must(t, netlink.LinkSetUp(device))
+				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[0], 24))
+				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[1], 64))
+			})
+			pods[i] = p
+		}
+	})
+	n.state.Namespaces = []Namespace{{
+		Cookie: cookieOf(t, pods[0].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: pods[0].addrs}},
+	}}
+	for family, vip := range []string{vipB, vipB6} {
+		backend := Backend{pods[1].addrs[family], 8080}
+		l.replaceBackends(ip(vip), protoTCP, backend)
+		l.replaceBackends(ip(vip), protoUDP, backend)
+		listener := listen(t, pods[1].ns, netip.AddrPortFrom(backend.IP, backend.Port))
+		conn, err := dial(t, pods[0].ns, netip.AddrPortFrom(ip(vip), 80), 0)
+		if err != nil {
+			t.Fatalf("connect to %s: %v", vip, err)
+		}
+		peer, seen := accept(t, listener)
+		if seen != pods[0].addrs[family] {
+			t.Errorf("the backend sees %s", seen)
+		}
+		talk(t, conn, peer)
+		server := serve(t, pods[1], netip.AddrPortFrom(backend.IP, backend.Port))
+		dns := netip.AddrPortFrom(ip(vip), 53)
+		client := unconnected(t, pods[0], "udp")
+		_, err = client.WriteToUDPAddrPort([]byte("hello"), dns)
+		must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+		client = connected(t, pods[0], dns)
+		_, err = client.Write([]byte("hello"))
+		must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+	}
+	nothingByPackets(t, l)
+}
