@@ -276,6 +276,12 @@ func podScenes() []scene {
 		{v1alpha1.NoDefaultNetworkReason, "Pod", aPod("nameless", "", "")},
 		{v1alpha1.SubnetNotFoundReason, "Pod", aPod("homeless", "n", `{"subnet": "net9"}`)},
 		{v1alpha1.SubnetNotReadyReason, "Pod", aPod("subnet", "n", `{"subnet": "reasons-overlap"}`)},
+		{v1alpha1.SubnetUseReason, "Pod", func(r *rig) client.Object {
+			subnet := newSubnet("reasons-lb", "reasons", "lb", "10.10.7.0/24")
+			subnet.Spec.Use = v1alpha1.SubnetForServices
+			r.create(subnet)
+			return aPod("misplaced", "n", `{"subnet": "lb"}`)(r)
+		}},
 		{v1alpha1.IPOutsideVPCReason, "Pod", aPod("outside", "n", `{"ip": "10.77.0.9"}`)},
 		{v1alpha1.IPOutsideSubnetReason, "Pod", aPod("beside", "n", `{"ip": "10.10.1.50", "subnet": "net2"}`)},
 		{v1alpha1.IPReservedReason, "Pod", aPod("reserved", "n", `{"ip": "10.10.1.1"}`)},

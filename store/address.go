@@ -64,8 +64,8 @@ func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Addres
 	}
 }
 
-// AddressesByHolder returns the addresses that the pod or node of that UID
-// holds.
+// AddressesByHolder returns the addresses that the pod, node or Service of that
+// UID holds.
 func AddressesByHolder(tx ReadTx, uid string) []*Address {
 	return addresses.list(tx, byHolder, textKey(uid))
 }

@@ -56,6 +56,8 @@ type Subnet struct {
 	Gateways []netip.Addr
 	// Reserved ranges, both ends included.
 	Reserved []AddrRange
+	// ForServices: its addresses are those of load balancers, not of pods.
+	ForServices bool
 	// Cursors are the last addresses handed out by choice, at most one per
 	// family.
 	Cursors []netip.Addr
@@ -88,8 +90,9 @@ type HolderKind string
 
 // The kinds of holder, spelled as in the API.
 const (
-	HolderPod  HolderKind = "Pod"
-	HolderNode HolderKind = "Node"
+	HolderPod     HolderKind = "Pod"
+	HolderNode    HolderKind = "Node"
+	HolderService HolderKind = "Service"
 )
 
 // Holder is who an address belongs to.
@@ -109,7 +112,8 @@ type Address struct {
 	Subnet string
 	IP     netip.Addr
 	// MAC, lower case with colons.
-	MAC        string
+	MAC string
+	// Node, MAC and Attachment are "" where the holder is a Service.
 	Node       string
 	Holder     Holder
 	Attachment string
@@ -221,6 +225,56 @@ type Service struct {
 	Affinity time.Duration
 	// NodeLocal keeps connections on the client's node.
 	NodeLocal bool
+	// ExternalNodeLocal keeps connections from outside of the cluster on the node
+	// at which they come in, and their source address as it is.
+	ExternalNodeLocal bool
+	// HealthCheckNodePort is where a node says how many backends it has; 0: nowhere.
+	HealthCheckNodePort uint16
+	// ExternalIPs are those of the spec, whoever may have them: see scaled.ExternalIPs.
+	ExternalIPs []netip.Addr
+	// LoadBalancer is the text that says what is asked of Alioth as a load balancer:
+	// LoadBalancerVPC, LoadBalancerExternal, or what is neither; "" where Alioth is
+	// not asked.
+	LoadBalancer string
+	// AskedIPs is the text that asks for addresses of the load balancer, AskedPool
+	// the name of the ExternalPool they are to come from; "" for any.
+	AskedIPs, AskedPool string
+	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
+	SourceRanges []netip.Prefix
+}
+
+// What a Service may ask of Alioth as a load balancer, spelled as in the API:
+// addresses in its VPC, or outside.
+const (
+	LoadBalancerVPC      = "VPC"
+	LoadBalancerExternal = "External"
+)
+
+// ExternalPool is the row of an ExternalPool object. Key: Name.
+type ExternalPool struct {
+	Meta
+	Name string
+	// Ranges of addresses, all of which may be used.
+	Ranges         []AddrRange
+	AllowedTenants []string
+	// ForExternalIPs: tenants name its addresses in spec.externalIPs; otherwise load
+	// balancers get them.
+	ForExternalIPs bool
+	Ready          bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// ExternalAddress is the row of an ExternalAddress object. Key: IP.
+type ExternalAddress struct {
+	Meta
+	IP netip.Addr
+	// Pool is the name of the ExternalPool.
+	Pool string
+	// Holder is a Service.
+	Holder Holder
+	// Node that announces the address; "" while none can.
+	Node string
 }
 
 // SharedService is the row of a SharedService object. Key: Name.
@@ -240,6 +294,8 @@ type ServicePort struct {
 	// Protocol is TCP, UDP or SCTP.
 	Protocol string
 	Port     uint16
+	// NodePort of a Service's port; 0 for none, and in a slice.
+	NodePort uint16
 }
 
 // EndpointSlice is the row of an EndpointSlice. Key: (Namespace, Name).

@@ -11,7 +11,7 @@ import (
 )
 
 // HolderKind says what holds an address.
-// +kubebuilder:validation:Enum=Pod;Node
+// +kubebuilder:validation:Enum=Pod;Node;Service
 type HolderKind string
 
 const (
@@ -19,13 +19,16 @@ const (
 	HolderPod HolderKind = "Pod"
 	// HolderNode is the kind of a node's own address in the default VPC.
 	HolderNode HolderKind = "Node"
+	// HolderService is the kind of an address that a Service of type LoadBalancer
+	// has in its VPC. It is on no node.
+	HolderService HolderKind = "Service"
 )
 
 // AddressHolder is who an address belongs to.
-// +kubebuilder:validation:XValidation:rule="self.kind == 'Pod' ? has(self.namespace) : !has(self.namespace)",message="a Pod has a namespace, a Node has none"
+// +kubebuilder:validation:XValidation:rule="has(self.namespace) == (self.kind != 'Node')",message="a Pod or Service has a namespace, a Node has none"
 type AddressHolder struct {
 	Kind HolderKind `json:"kind"`
-	// Namespace of a Pod; not set for a Node.
+	// Namespace of a Pod or Service; not set for a Node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -43,6 +46,7 @@ type AddressHolder struct {
 // AddressSpec is one IP of one VPC, who holds it, and where.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
 // +kubebuilder:validation:XValidation:rule="self.ip in self.set",message="spec.set must contain spec.ip"
+// +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 type AddressSpec struct {
 	// VPC that the address belongs to.
 	// +kubebuilder:validation:MinLength=1
@@ -56,21 +60,26 @@ type AddressSpec struct {
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
 	IP string `json:"ip"`
-	// MAC of the attachment that holds the address, computed from the address.
+	// MAC of the attachment that holds the address, computed from the address;
+	// not set for a Service.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
-	MAC string `json:"mac"`
-	// Node on which the holder runs.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+	// Node on which the holder runs; not set for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Node string `json:"node"`
+	// +optional
+	Node string `json:"node,omitempty"`
 	// Holder of the address.
 	Holder AddressHolder `json:"holder"`
-	// Attachment is the name of the holder's interface, for example eth0.
+	// Attachment is the name of the holder's interface, for example eth0; not set
+	// for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
-	Attachment string `json:"attachment"`
-	// Set lists all addresses of the same attachment, this one included, so
-	// that anyone can tell whether the set is complete.
+	// +optional
+	Attachment string `json:"attachment,omitempty"`
+	// Set lists all addresses of the same attachment, or Service, this one
+	// included, so that anyone can tell whether the set is complete.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
@@ -114,9 +123,14 @@ type AddressList struct {
 // "<vpc>.<ip>" with '-' for ':' and a trailing "::" as "--0", because an object
 // name must end in a letter or digit.
 func AddressName(vpc string, ip netip.Addr) string {
+	return vpc + "." + spelled(ip)
+}
+
+// spelled returns an IP as names of objects have it.
+func spelled(ip netip.Addr) string {
 	text := ip.Unmap().String()
 	if strings.HasSuffix(text, "::") {
 		text += "0"
 	}
-	return vpc + "." + strings.ReplaceAll(text, ":", "-")
+	return strings.ReplaceAll(text, ":", "-")
 }

@@ -81,6 +81,9 @@ const (
 	SubnetNotFoundReason = "SubnetNotFound"
 	// SubnetNotReadyReason: the subnet asked for is not Ready.
 	SubnetNotReadyReason = "SubnetNotReady"
+	// SubnetUseReason: the subnet asked for, or that of the IP asked for, is for
+	// others: spec.use says for pods or for Services.
+	SubnetUseReason = "SubnetForOthers"
 	// IPOutsideVPCReason: no subnet of the VPC contains the IP asked for.
 	IPOutsideVPCReason = "IPOutsideVPC"
 	// IPOutsideSubnetReason: the IP asked for is not in the subnet asked for.

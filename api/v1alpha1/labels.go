@@ -27,6 +27,25 @@ const (
 	// Finalizer holds a VPC, Subnet or Network while something depends on it.
 	Finalizer = "alioth.dev/in-use"
 
+	// LoadBalancerClass is spec.loadBalancerClass of the Services that Alioth gives
+	// addresses to.
+	LoadBalancerClass = "alioth.dev/vpc"
+	// LoadBalancerAnnotation on a Service of that class says where its addresses
+	// are: LoadBalancerVPC, which is the default, or LoadBalancerExternal.
+	LoadBalancerAnnotation = "alioth.dev/load-balancer"
+	// LoadBalancerVPC asks for addresses inside the Service's VPC, out of a Subnet
+	// with spec.use Services.
+	LoadBalancerVPC = "VPC"
+	// LoadBalancerExternal asks for addresses on the nodes' network, out of an
+	// ExternalPool.
+	LoadBalancerExternal = "External"
+	// LoadBalancerIPsAnnotation on a Service asks for addresses, separated by
+	// commas, one per family; it wins over spec.loadBalancerIP.
+	LoadBalancerIPsAnnotation = "alioth.dev/load-balancer-ips"
+	// ExternalPoolAnnotation on a Service names the ExternalPool that its external
+	// addresses are to come from. Without it any will do that allows the tenant.
+	ExternalPoolAnnotation = "alioth.dev/external-pool"
+
 	// NetworkReadyCondition is the type of the pod condition in which the
 	// operator says whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"

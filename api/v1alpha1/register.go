@@ -21,6 +21,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&VNIClaim{}, &VNIClaimList{},
 		&RollCall{}, &RollCallList{},
 		&SharedService{}, &SharedServiceList{},
+		&ExternalPool{}, &ExternalPoolList{},
+		&ExternalAddress{}, &ExternalAddressList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -5,7 +5,20 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// SubnetUse says what a subnet's addresses are for.
+// +kubebuilder:validation:Enum=Pods;Services
+type SubnetUse string
+
+const (
+	// SubnetForPods is the use of a subnet whose addresses pods and nodes get.
+	SubnetForPods SubnetUse = "Pods"
+	// SubnetForServices is the use of a subnet whose addresses Services of type
+	// LoadBalancer get, and nobody else.
+	SubnetForServices SubnetUse = "Services"
+)
+
 // SubnetSpec is what an operator asks of a subnet.
+// +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="self.vpc == oldSelf.vpc",message="spec.vpc can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, isIP(g) && self.cidrs.exists(c, isCIDR(c) && cidr(c).containsIP(g)))",message="each gateway must be an address inside spec.cidrs"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.size() < 2 || !isIP(self.gateway[0]) || !isIP(self.gateway[1]) || ip(self.gateway[0]).family() != ip(self.gateway[1]).family()",message="at most one gateway per address family"
@@ -51,6 +64,12 @@ type SubnetSpec struct {
 	// +optional
 	Reserved []string `json:"reserved,omitempty"`
 
+	// Use says whose the subnet's addresses are: Pods (default), or Services, which
+	// are the load balancers of class alioth.dev/vpc.
+	// +kubebuilder:default=Pods
+	// +optional
+	Use SubnetUse `json:"use,omitempty"`
+
 	// Bouncers is how many nodes hold the subnet's full address table. Left
 	// out, every node that hosts the VPC does.
 	// +kubebuilder:validation:Minimum=1
@@ -94,6 +113,7 @@ type SubnetStatus struct {
 // +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
 // +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,priority=1
 // +kubebuilder:printcolumn:name="CIDRs",type=string,JSONPath=`.spec.cidrs`
+// +kubebuilder:printcolumn:name="Use",type=string,JSONPath=`.spec.use`
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
 // +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

@@ -163,7 +163,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) (all bool) {
 	case *store.Network:
 		s.vpcs[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.RollCall:
+	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // of these nothing is planned
 	default: // a Node, to which any address may lead
 		return true
 	}

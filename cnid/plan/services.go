@@ -109,7 +109,7 @@ func (b *vpcBuilder) services() {
 // endpoints are the virtual addresses and ports of a Service of the VPC.
 func (b *vpcBuilder) endpoints(row *store.Service) []datapath.Service {
 	var list []datapath.Service
-	for _, vip := range row.ClusterIPs {
+	for _, vip := range scaled.VIPs(b.tx, b.row.Name, row) {
 		for _, port := range row.Ports {
 			proto := protocol(port.Protocol)
 			if proto == 0 {

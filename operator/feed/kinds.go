@@ -5,6 +5,7 @@ package feed
 
 import (
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -93,6 +94,8 @@ func kinds() []kind {
 		kindOf(&v1alpha1.VPC{}, byName(reflector.VPC, store.GetVPC, store.PutVPC, store.DeleteVPC)),
 		kindOf(&v1alpha1.Subnet{}, byName(reflector.Subnet, store.GetSubnet, store.PutSubnet, store.DeleteSubnet)),
 		kindOf(&v1alpha1.Address{}, addresses),
+		kindOf(&v1alpha1.ExternalPool{}, byName(reflector.ExternalPool, store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool)),
+		kindOf(&v1alpha1.ExternalAddress{}, externalAddresses()),
 		kindOf(&arktosv1.Network{}, inNamespace(reflector.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
 		kindOf(&corev1.Service{}, inNamespace(reflector.Service, store.GetService, store.PutService, store.DeleteService)),
 		kindOf(&discoveryv1.EndpointSlice{}, inNamespace(reflector.EndpointSlice, store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice)),
@@ -137,6 +140,22 @@ func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 		},
 		remove: func(tx store.Tx, o *v1alpha1.VNIClaim) error {
 			store.DeleteVNIClaim(tx, uint32(o.Spec.VNI), string(o.UID))
+			return nil
+		},
+	}
+}
+
+func externalAddresses() table[*v1alpha1.ExternalAddress, store.ExternalAddress] {
+	return table[*v1alpha1.ExternalAddress, store.ExternalAddress]{
+		convert: reflector.ExternalAddress, put: store.PutExternalAddress,
+		get: func(tx store.ReadTx, o *v1alpha1.ExternalAddress) *store.ExternalAddress {
+			ip, _ := netip.ParseAddr(o.Spec.IP) // what can't be read has no row
+			return store.GetExternalAddress(tx, ip)
+		},
+		remove: func(tx store.Tx, o *v1alpha1.ExternalAddress) error {
+			if ip, err := netip.ParseAddr(o.Spec.IP); err == nil {
+				store.DeleteExternalAddress(tx, ip, string(o.UID))
+			}
 			return nil
 		},
 	}

@@ -107,16 +107,16 @@ func sameAttachment(a, b *store.Address) bool {
 // in which they are tried. Those that contain the IPs asked for have been
 // checked to have them to give.
 func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
-	all := store.SubnetsByVPC(tx, req.VPC)
+	all, others := subnetsFor(tx, req)
 	if req.Subnet != "" {
-		named, err := namedSubnet(all, req)
+		named, err := namedSubnet(all, others, req)
 		if err != nil {
 			return nil, err
 		}
 		all = []*store.Subnet{named}
 	}
 	if len(req.IPs) > 0 {
-		holding, err := subnetOfIPs(tx, all, req)
+		holding, err := subnetOfIPs(tx, all, others, req)
 		if err != nil {
 			return nil, err
 		}
@@ -129,29 +129,52 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	return ready, nil
 }
 
+// subnetsFor returns the subnets of the VPC that are there for such a holder, and
+// those that are there for another kind.
+func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
+	for _, subnet := range store.SubnetsByVPC(tx, req.VPC) {
+		if subnet.ForServices == (req.Holder.Kind == store.HolderService) {
+			mine = append(mine, subnet)
+		} else {
+			others = append(others, subnet)
+		}
+	}
+	return mine, others
+}
+
 func usable(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
 // namedSubnet finds the subnet that a request names: spec.name counts before
 // the object's name, and the older of two with one name serves.
-func namedSubnet(all []*store.Subnet, req *Request) (*store.Subnet, error) {
-	for _, name := range []func(*store.Subnet) string{
-		func(s *store.Subnet) string { return s.ShortName },
-		func(s *store.Subnet) string { return s.Name },
-	} {
-		for _, subnet := range all {
-			if name(subnet) == req.Subnet {
-				return subnet, nil
-			}
-		}
+func namedSubnet(all, others []*store.Subnet, req *Request) (*store.Subnet, error) {
+	if found := byName(all, req.Subnet); found != nil {
+		return found, nil
+	}
+	if found := byName(others, req.Subnet); found != nil {
+		return nil, forOthers(found, req)
 	}
 	return nil, refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
 		"VPC %q has no subnet %q: it has %s; correct the nic annotation, or create the subnet",
 		req.VPC, req.Subnet, names(all))
 }
 
+func byName(subnets []*store.Subnet, wanted string) *store.Subnet {
+	for _, name := range []func(*store.Subnet) string{
+		func(s *store.Subnet) string { return s.ShortName },
+		func(s *store.Subnet) string { return s.Name },
+	} {
+		for _, subnet := range subnets {
+			if name(subnet) == wanted {
+				return subnet
+			}
+		}
+	}
+	return nil
+}
+
 // subnetOfIPs finds the subnet that contains all IPs asked for, a usable one
 // before others, and checks that it can give them.
-func subnetOfIPs(tx store.ReadTx, all []*store.Subnet, req *Request) (*store.Subnet, error) {
+func subnetOfIPs(tx store.ReadTx, all, others []*store.Subnet, req *Request) (*store.Subnet, error) {
 	var found *store.Subnet
 	for _, subnet := range all {
 		if containsAll(subnet, req.IPs) && (found == nil || usable(subnet) && !usable(found)) {
@@ -159,7 +182,7 @@ func subnetOfIPs(tx store.ReadTx, all []*store.Subnet, req *Request) (*store.Sub
 		}
 	}
 	if found == nil {
-		return nil, outside(all, req)
+		return nil, outside(all, others, req)
 	}
 	if !usable(found) {
 		return nil, noneReady([]*store.Subnet{found}, req)

@@ -494,3 +494,39 @@ func TestAChoiceInAnEnormousRangeEnds(t *testing.T) {
 		t.Errorf("IPs (-want +got):\n%s", diff)
 	}
 }
+
+func TestPodsAndLoadBalancersHaveSubnetsOfTheirOwn(t *testing.T) {
+	balancers := subnet(0, "lb", "10.0.8.0/24")
+	balancers.ForServices = true
+	service := store.Holder{Kind: store.HolderService, Namespace: "shop", Name: "web", UID: "web"}
+	for name, c := range map[string]struct {
+		rows   []any
+		req    ipam.Request
+		ip     string
+		reason string
+	}{
+		"a pod":                        {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{}, "10.0.1.2", ""},
+		"a pod without a subnet":       {[]any{balancers}, ipam.Request{}, "", v1alpha1.SubnetNotFoundReason},
+		"a pod by name":                {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{Subnet: "lb"}, "", v1alpha1.SubnetUseReason},
+		"a pod by IP":                  {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{IPs: ips("10.0.8.9")}, "", v1alpha1.SubnetUseReason},
+		"a load balancer":              {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{Holder: service}, "10.0.8.2", ""},
+		"a load balancer's IP":         {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{Holder: service, IPs: ips("10.0.8.9")}, "10.0.8.9", ""},
+		"a load balancer by a pod's":   {[]any{balancers, subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{Holder: service, IPs: ips("10.0.1.9")}, "", v1alpha1.SubnetUseReason},
+		"a load balancer without room": {[]any{subnet(1, "net1", "10.0.1.0/24")}, ipam.Request{Holder: service}, "", v1alpha1.SubnetNotFoundReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := choose(newStore(t, c.rows...), c.req)
+			var refusal *ipam.Error
+			switch {
+			case c.reason != "":
+				if !errors.As(err, &refusal) || refusal.Reason != c.reason {
+					t.Errorf("got %v, want %s", err, c.reason)
+				}
+			case err != nil:
+				t.Error(err)
+			case len(result.IPs) != 1 || result.IPs[0] != netip.MustParseAddr(c.ip):
+				t.Errorf("got %v, want %s", result.IPs, c.ip)
+			}
+		})
+	}
+}

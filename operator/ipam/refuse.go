@@ -32,8 +32,25 @@ func noneReady(subnets []*store.Subnet, req *Request) *Error {
 		"subnet %s of VPC %q %s", first.Name, req.VPC, state)
 }
 
+// forOthers says that a subnet is there for holders of another kind.
+func forOthers(subnet *store.Subnet, req *Request) *Error {
+	if subnet.ForServices {
+		return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
+			"subnet %s of VPC %q is for load balancers (spec.use Services): ask for another subnet or address, or for none", names([]*store.Subnet{subnet}), req.VPC)
+	}
+	return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
+		"subnet %s of VPC %q is for pods: a load balancer's address is from a subnet with spec.use Services", names([]*store.Subnet{subnet}), req.VPC)
+}
+
 // outside says that no subnet contains the IPs asked for, together or at all.
-func outside(all []*store.Subnet, req *Request) *Error {
+func outside(all, others []*store.Subnet, req *Request) *Error {
+	for _, subnet := range others {
+		for _, ip := range req.IPs {
+			if prefixOf(subnet, ip).IsValid() && !inAny(all, ip) {
+				return forOthers(subnet, req)
+			}
+		}
+	}
 	if req.Subnet != "" {
 		for _, ip := range req.IPs {
 			if !prefixOf(all[0], ip).IsValid() {

@@ -61,6 +61,10 @@ func put(tx store.Tx, row any) error {
 		return store.PutEndpointSlice(tx, row)
 	case *store.SharedService:
 		return store.PutSharedService(tx, row)
+	case *store.ExternalPool:
+		return store.PutExternalPool(tx, row)
+	case *store.ExternalAddress:
+		return store.PutExternalAddress(tx, row)
 	}
 	panic("operatortest: not a row")
 }
@@ -116,6 +120,18 @@ func Address(vpc, subnet, ip string, pod *store.Pod, set ...string) *store.Addre
 		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, MAC: "02:00:00:00:00:01",
 		Node: "node-1", Attachment: v1alpha1.PodAttachment, Set: Addrs(append([]string{ip}, set...)...),
 		Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+	}
+	row.Meta = Meta("uid-"+row.Name, 0)
+	return row
+}
+
+// ServiceAddress returns one address of the set that a Service holds in a VPC. The
+// UID is "uid-<name of the object>".
+func ServiceAddress(vpc, subnet, ip string, service *store.Service, set ...string) *store.Address {
+	addr := netip.MustParseAddr(ip)
+	row := &store.Address{
+		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, Set: Addrs(append([]string{ip}, set...)...),
+		Holder: store.Holder{Kind: store.HolderService, Namespace: service.Namespace, Name: service.Name, UID: service.UID},
 	}
 	row.Meta = Meta("uid-"+row.Name, 0)
 	return row

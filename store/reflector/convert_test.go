@@ -39,6 +39,8 @@ func sampleObjects() []client.Object {
 		addressObject("10.0.0.1", "a", 1),
 		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
 		&v1alpha1.RollCall{ObjectMeta: objectMeta("node.node-1", "a", 1)},
+		&v1alpha1.ExternalPool{ObjectMeta: objectMeta("edge", "a", 1)},
+		&v1alpha1.ExternalAddress{ObjectMeta: objectMeta("2001-db8--0", "a", 1), Spec: v1alpha1.ExternalAddressSpec{IP: "2001:db8::"}},
 		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
 		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
 		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},
@@ -367,6 +369,82 @@ func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
+	ours, others := v1alpha1.LoadBalancerClass, "example.com/lb"
+	spec := func(class *string) corev1.ServiceSpec {
+		return corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, LoadBalancerIP: "10.0.9.1"}
+	}
+	ranges, nodePorts := spec(&ours), spec(nil)
+	ranges.LoadBalancerSourceRanges = []string{" 192.0.2.7/24 ", "anybody"}
+	unreadable := spec(&ours)
+	unreadable.LoadBalancerSourceRanges = []string{"nobody"}
+	nodePorts.ExternalTrafficPolicy, nodePorts.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 30001
+	nodePorts.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}}
+	nodePorts.ExternalIPs = []string{"192.0.2.9"}
+	for name, c := range map[string]struct {
+		spec        corev1.ServiceSpec
+		annotations map[string]string
+		want        store.Service
+	}{
+		"in its VPC":           {spec(&ours), nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1"}},
+		"outside":              {spec(&ours), map[string]string{v1alpha1.LoadBalancerAnnotation: "External", v1alpha1.ExternalPoolAnnotation: "edge"}, store.Service{LoadBalancer: "External", AskedIPs: "10.0.9.1", AskedPool: "edge"}},
+		"something else":       {spec(&ours), map[string]string{v1alpha1.LoadBalancerAnnotation: "Moon"}, store.Service{LoadBalancer: "Moon", AskedIPs: "10.0.9.1"}},
+		"asked by annotation":  {spec(&ours), map[string]string{v1alpha1.LoadBalancerIPsAnnotation: "10.0.9.2,fd10::2"}, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.2,fd10::2"}},
+		"of another class":     {spec(&others), map[string]string{v1alpha1.LoadBalancerAnnotation: "VPC"}, store.Service{}},
+		"of another type":      {corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, LoadBalancerClass: &ours}, nil, store.Service{}},
+		"for some clients":     {ranges, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
+		"for unreadable ones":  {unreadable, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{}}},
+		"at ports of the node": {nodePorts, nil, store.Service{ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: addrs("192.0.2.9"), Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}, Spec: c.spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&c.want, got, equalRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
+	pool, err := ExternalPool(&v1alpha1.ExternalPool{
+		ObjectMeta: objectMeta("edge", "u", 3),
+		Spec:       v1alpha1.ExternalPoolSpec{CIDRs: []string{"192.0.2.16/28", "2001:db8::10"}, AllowedTenants: []string{"*"}, Use: v1alpha1.PoolForExternalIPs},
+		Status:     v1alpha1.ExternalPoolStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", Message: "fine"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.ExternalPool{
+		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, Name: "edge", AllowedTenants: []string{"*"}, ForExternalIPs: true,
+		Ranges: []store.AddrRange{
+			{First: netip.MustParseAddr("192.0.2.16"), Last: netip.MustParseAddr("192.0.2.31")},
+			{First: netip.MustParseAddr("2001:db8::10"), Last: netip.MustParseAddr("2001:db8::10")},
+		},
+		Ready: true, Reason: "Ready", Message: "fine",
+	}
+	if diff := cmp.Diff(want, pool, equalRows); diff != "" {
+		t.Errorf("pool (-want +got):\n%s", diff)
+	}
+	address, err := ExternalAddress(&v1alpha1.ExternalAddress{
+		ObjectMeta: objectMeta("192.0.2.17", "u", 3),
+		Spec:       v1alpha1.ExternalAddressSpec{IP: "192.0.2.17", Pool: "edge", Service: v1alpha1.ServiceReference{Namespace: "blue", Name: "web", UID: "s"}},
+		Status:     v1alpha1.ExternalAddressStatus{Node: "node-1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAddress := &store.ExternalAddress{
+		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, IP: netip.MustParseAddr("192.0.2.17"), Pool: "edge", Node: "node-1",
+		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "s"},
+	}
+	if diff := cmp.Diff(wantAddress, address, equalRows); diff != "" {
+		t.Errorf("address (-want +got):\n%s", diff)
 	}
 }
 

@@ -6,11 +6,9 @@ package reflector
 import (
 	"math"
 	"net/netip"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
@@ -49,41 +47,6 @@ func Node(in *corev1.Node) (*store.Node, error) {
 		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
 	}
 	return row, nil
-}
-
-// Service converts a Service. A headless one has no ClusterIPs. It never fails.
-func Service(in *corev1.Service) (*store.Service, error) {
-	row := &store.Service{
-		Meta:      rowMeta(in),
-		Namespace: in.Namespace,
-		Name:      in.Name,
-		Network:   in.Labels[arktosv1.NetworkLabel],
-		Affinity:  affinity(&in.Spec),
-		NodeLocal: valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
-	}
-	if in.Spec.Type != corev1.ServiceTypeExternalName {
-		row.ClusterIPs = readableAddrs(in.Spec.ClusterIPs)
-	}
-	for _, port := range in.Spec.Ports {
-		row.Ports = append(row.Ports, store.ServicePort{
-			Name:     port.Name,
-			Protocol: protocolOr(port.Protocol),
-			Port:     uint16(port.Port),
-		})
-	}
-	return row, nil
-}
-
-// affinity returns for how long a Service's clients stay with a backend.
-func affinity(spec *corev1.ServiceSpec) time.Duration {
-	if spec.SessionAffinity != corev1.ServiceAffinityClientIP {
-		return 0
-	}
-	seconds := corev1.DefaultClientIPServiceAffinitySeconds
-	if config := spec.SessionAffinityConfig; config != nil && config.ClientIP != nil {
-		seconds = valueOr(config.ClientIP.TimeoutSeconds, seconds)
-	}
-	return time.Duration(seconds) * time.Second
 }
 
 // protocolOr returns the protocol, TCP where it is left out.

@@ -5,6 +5,7 @@ package reflector
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -81,6 +82,11 @@ func kindOf(obj client.Object) (kind, error) {
 	case *v1alpha1.SharedService:
 		return define("SharedService", listOf[v1alpha1.SharedServiceList], SharedService, store.PutSharedService,
 			func(tx store.Tx, id objectID) { store.DeleteSharedService(tx, id.name, id.uid) }), nil
+	case *v1alpha1.ExternalPool:
+		return define("ExternalPool", listOf[v1alpha1.ExternalPoolList], ExternalPool, store.PutExternalPool,
+			func(tx store.Tx, id objectID) { store.DeleteExternalPool(tx, id.name, id.uid) }), nil
+	case *v1alpha1.ExternalAddress:
+		return define("ExternalAddress", listOf[v1alpha1.ExternalAddressList], ExternalAddress, store.PutExternalAddress, removeExternalAddress), nil
 	case *arktosv1.Network:
 		return define("Network", listOf[arktosv1.NetworkList], Network, store.PutNetwork,
 			func(tx store.Tx, id objectID) { store.DeleteNetwork(tx, id.namespace, id.name, id.uid) }), nil
@@ -123,6 +129,15 @@ func removeVNIClaim(tx store.Tx, id objectID) {
 	vni, err := strconv.ParseUint(strings.TrimPrefix(id.name, "vni-"), 10, 32)
 	if err == nil {
 		store.DeleteVNIClaim(tx, uint32(vni), id.uid)
+	}
+}
+
+// removeExternalAddress takes the IP from the object's name, to which validation
+// ties it.
+func removeExternalAddress(tx store.Tx, id objectID) {
+	ip, err := netip.ParseAddr(strings.ReplaceAll(id.name, "-", ":"))
+	if err == nil {
+		store.DeleteExternalAddress(tx, ip, id.uid)
 	}
 }
 

@@ -67,6 +67,16 @@ func SharedServices() Scope {
 	return Scope{Object: &v1alpha1.SharedService{}}
 }
 
+// ExternalPools is the scope of all ExternalPools.
+func ExternalPools() Scope {
+	return Scope{Object: &v1alpha1.ExternalPool{}}
+}
+
+// ExternalAddresses is the scope of all ExternalAddresses.
+func ExternalAddresses() Scope {
+	return Scope{Object: &v1alpha1.ExternalAddress{}}
+}
+
 // Namespaces is the scope of all Namespaces.
 func Namespaces() Scope {
 	return Scope{Object: &corev1.Namespace{}}

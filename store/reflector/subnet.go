@@ -22,6 +22,8 @@ func Subnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
 		Name:      in.Name,
 		VPC:       in.Spec.VPC,
 		ShortName: cmp.Or(in.Spec.Name, in.Name),
+
+		ForServices: in.Spec.Use == v1alpha1.SubnetForServices,
 	}
 	row.Ready, row.Reason, row.Message = readiness(in.Status.Conditions)
 	if err := subnetAddresses(row, in); err != nil {

@@ -70,6 +70,24 @@ func belongs(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label) bool 
 	return tenancy.Served(net.Type) && net.VPC == vpc.Name
 }
 
+// VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and
+// behind them those that Address objects give to it as a load balancer, by IP. What
+// its status says of these does not count.
+func VIPs(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
+	all := slices.Clone(service.ClusterIPs)
+	if service.LoadBalancer != store.LoadBalancerVPC {
+		return all
+	}
+	var claimed []netip.Addr
+	for _, row := range store.AddressesByHolder(tx, service.UID) {
+		if row.VPC == vpc && row.Holder.Kind == store.HolderService && !row.Deleting {
+			claimed = append(claimed, row.IP)
+		}
+	}
+	slices.SortFunc(claimed, netip.Addr.Compare)
+	return append(all, claimed...)
+}
+
 func compare(a, b *store.Service) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
@@ -89,7 +107,7 @@ func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 		}
 		for _, endpoint := range slice.Endpoints {
 			for _, ip := range endpoint.Addresses {
-				held := store.AddressByIP(tx, vpc, ip)
+				held := machine(tx, vpc, ip)
 				if ip.Is4() != is4 || held == nil || service.NodeLocal && held.Node != node {
 					continue
 				}
@@ -110,14 +128,24 @@ func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 	return slices.Compact(ready)
 }
 
+// machine returns the Address of a pod or node that has the IP in the VPC, or nil.
+// A load balancer's address leads to no machine.
+func machine(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
+	held := store.AddressByIP(tx, vpc, ip)
+	if held == nil || held.Holder.Kind == store.HolderService {
+		return nil
+	}
+	return held
+}
+
 // LeftOut returns the addresses that slices of a Service name for connections and
-// that nobody holds in the VPC, ascending and each once.
+// that no pod or node holds in the VPC, ascending and each once.
 func LeftOut(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 	var out []netip.Addr
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
 		for _, endpoint := range slice.Endpoints {
 			for _, ip := range endpoint.Addresses {
-				if (endpoint.Ready || endpoint.Terminating) && store.AddressByIP(tx, vpc, ip) == nil {
+				if (endpoint.Ready || endpoint.Terminating) && machine(tx, vpc, ip) == nil {
 					out = append(out, ip)
 				}
 			}

@@ -139,6 +139,13 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "fd10::1"))},
 			want:   []string{"[fd10::1]:8080"},
 		},
+		"not a load balancer's address": {
+			slices: []any{
+				slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.8.1")),
+				operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", service("blue-a", "other", "", "10.96.0.2")),
+			},
+			want: []string{"10.0.0.1:8080"}, out: []string{"10.0.8.1"},
+		},
 		"on the node, as the Address objects have it": {
 			change: func(s *store.Service) { s.NodeLocal = true },
 			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.3"))},
@@ -174,4 +181,39 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
+	lb := service("blue-a", "web", "", "10.96.0.1", "fd96::1")
+	lb.LoadBalancer = store.LoadBalancerVPC
+	external := service("blue-a", "edge", "", "10.96.0.2")
+	external.LoadBalancer = store.LoadBalancerExternal
+	successor := service("blue-a", "web", "", "10.96.0.1")
+	successor.UID, successor.LoadBalancer = "another", store.LoadBalancerVPC
+	leaving := operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.9", lb)
+	leaving.Deleting = true
+	pretender := operatortest.Address("blue-vpc", "net1", "10.0.0.7", &store.Pod{Meta: store.Meta{UID: lb.UID}, Namespace: "blue-a", Name: "web"})
+	s := operatortest.New(
+		t, leaving, pretender,
+		operatortest.ServiceAddress("blue-vpc", "lb", "fd10::8:1", lb, "10.0.8.1"), operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", lb, "fd10::8:1"),
+		operatortest.ServiceAddress("red-vpc", "lb", "10.0.8.2", lb), operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.3", external),
+	)
+	s.View(func(tx store.ReadTx) {
+		for name, c := range map[string]struct {
+			service *store.Service
+			want    []string
+		}{
+			"claimed":               {lb, []string{"10.96.0.1", "fd96::1", "10.0.8.1", "fd10::8:1"}},
+			"claimed, not any more": {external, []string{"10.96.0.2"}},
+			"a predecessor's":       {successor, []string{"10.96.0.1"}},
+		} {
+			var got []string
+			for _, ip := range scaled.VIPs(tx, "blue-vpc", c.service) {
+				got = append(got, ip.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: %v, want %v", name, got, c.want)
+			}
+		}
+	})
 }

@@ -139,9 +139,9 @@ func checkVPC(tx store.ReadTx, vpc *store.VPC) *Refusal {
 			"VPC %q is not ready: its Ready condition says why", vpc.Name)}
 	}
 	for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
-		if subnet.Ready && !subnet.Deleting {
+		if subnet.Ready && !subnet.Deleting && !subnet.ForServices {
 			return nil
 		}
 	}
-	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf("VPC %q has no ready subnet", vpc.Name)}
+	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf("VPC %q has no ready subnet for pods", vpc.Name)}
 }

@@ -38,10 +38,15 @@ func TestAddressIsChecked(t *testing.T) {
 	const (
 		tie       = "metadata.name must be <spec.vpc>.<spec.ip>"
 		canonical = "must be an IP address in canonical form"
-		holder    = "a Pod has a namespace, a Node has none"
+		holder    = "a Pod or Service has a namespace, a Node has none"
+		placed    = "a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 	)
 	node := func(a *v1alpha1.Address) {
 		a.Spec.Holder = v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: "node-a", UID: "77"}
+	}
+	service := func(a *v1alpha1.Address) {
+		a.Spec.MAC, a.Spec.Node, a.Spec.Attachment = "", "", ""
+		a.Spec.Holder.Kind = v1alpha1.HolderService
 	}
 	checkCreations(t, address, []creation[*v1alpha1.Address]{
 		{"as it is", nil, ""},
@@ -57,14 +62,19 @@ func TestAddressIsChecked(t *testing.T) {
 		{"a set of both families", func(a *v1alpha1.Address) { a.Spec.Set = []string{"10.10.1.5", "fd10::5"} }, ""},
 		{"a set of three", func(a *v1alpha1.Address) { a.Spec.Set = []string{"10.10.1.5", "fd10::5", "fd10::6"} }, "must have at most 2 items"},
 		{"a MAC in capitals", func(a *v1alpha1.Address) { a.Spec.MAC = "02:0A:0A:0A:01:05" }, "spec.mac"},
-		{"no MAC", func(a *v1alpha1.Address) { a.Spec.MAC = "" }, "spec.mac"},
-		{"no node", func(a *v1alpha1.Address) { a.Spec.Node = "" }, "spec.node"},
+		{"no MAC", func(a *v1alpha1.Address) { a.Spec.MAC = "" }, placed},
+		{"no node", func(a *v1alpha1.Address) { a.Spec.Node = "" }, placed},
+		{"no interface", func(a *v1alpha1.Address) { a.Spec.Attachment = "" }, placed},
 		{"no subnet", func(a *v1alpha1.Address) { a.Spec.Subnet = "" }, "spec.subnet"},
 		{"an interface name that is too long", func(a *v1alpha1.Address) { a.Spec.Attachment = strings.Repeat("e", 16) }, "spec.attachment"},
 		{"no holder's UID", func(a *v1alpha1.Address) { a.Spec.Holder.UID = "" }, "spec.holder.uid"},
-		{"a holder of another kind", func(a *v1alpha1.Address) { a.Spec.Holder.Kind = "Service" }, "Unsupported value"},
+		{"a holder of another kind", func(a *v1alpha1.Address) { a.Spec.Holder.Kind = "Deployment" }, "Unsupported value"},
 		{"a node's", node, ""},
 		{"a node's in a namespace", func(a *v1alpha1.Address) { node(a); a.Spec.Holder.Namespace = "x" }, holder},
+		{"a Service's", service, ""},
+		{"a Service's without a namespace", func(a *v1alpha1.Address) { service(a); a.Spec.Holder.Namespace = "" }, holder},
+		{"a Service's on a node", func(a *v1alpha1.Address) { service(a); a.Spec.Node = "node-a" }, placed},
+		{"a Service's with a MAC", func(a *v1alpha1.Address) { service(a); a.Spec.MAC = "02:0a:0a:0a:01:05" }, placed},
 		{"a pod's without a namespace", func(a *v1alpha1.Address) { a.Spec.Holder.Namespace = "" }, holder},
 	})
 }

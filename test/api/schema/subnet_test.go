@@ -33,6 +33,10 @@ func shortName(name string) func(*v1alpha1.Subnet) {
 	return func(s *v1alpha1.Subnet) { s.Spec.Name = name }
 }
 
+func use(what v1alpha1.SubnetUse) func(*v1alpha1.Subnet) {
+	return func(s *v1alpha1.Subnet) { s.Spec.Use = what }
+}
+
 func TestSubnetIsChecked(t *testing.T) {
 	const (
 		canonical = "each entry must be a canonical CIDR"
@@ -68,6 +72,8 @@ func TestSubnetIsChecked(t *testing.T) {
 		{"a reserved range across families", reserved("10.10.1.2-fd10::9"), form},
 		{"a reserved range without an end", reserved("10.10.1.2-"), form},
 		{"a reserved range in three parts", reserved("10.10.1.2-10.10.1.3-10.10.1.4"), form},
+		{"for Services", use(v1alpha1.SubnetForServices), ""},
+		{"for nobody", use("Nobody"), "Unsupported value"},
 		{"one bouncer", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(1) }, ""},
 		{"no bouncer", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(0) }, "greater than or equal to 1"},
 		{"65 bouncers", func(s *v1alpha1.Subnet) { s.Spec.Bouncers = number(65) }, "less than or equal to 64"},
@@ -80,6 +86,8 @@ func TestSubnetMayGrowAndNeverCutOffAHeldAddress(t *testing.T) {
 	empty := func(s *v1alpha1.Subnet) { s.Status.Used = 0 }
 	checkUpdates(t, subnet, []update[*v1alpha1.Subnet]{
 		{name: "another VPC", mutate: func(s *v1alpha1.Subnet) { s.Spec.VPC = "other" }, want: "spec.vpc can't change"},
+		{name: "changes its use", mutate: use(v1alpha1.SubnetForServices), want: "spec.use can't change"},
+		{name: "says what its use is", mutate: use(v1alpha1.SubnetForPods), want: ""},
 		{name: "grows", status: held, mutate: subnetRanges("10.10.0.0/23", "fd10:10:0:1::/64"), want: ""},
 		{name: "grows by a family", before: subnetRanges("10.10.1.0/24"), status: held, mutate: subnetRanges("10.10.1.0/24", "fd10:10:0:1::/64"), want: ""},
 		{name: "grows, in another order", status: held, mutate: subnetRanges("fd10:10:0:1::/64", "10.10.0.0/16"), want: ""},

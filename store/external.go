@@ -1,0 +1,105 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+var externalPools = &table[ExternalPool]{
+	name: "externalpool",
+	key:  func(p *ExternalPool) []byte { return textKey(p.Name) },
+	meta: func(p *ExternalPool) *Meta { return &p.Meta },
+}
+
+// GetExternalPool returns the ExternalPool object of that name, or nil.
+func GetExternalPool(tx ReadTx, name string) *ExternalPool {
+	return externalPools.get(tx, textKey(name))
+}
+
+// ListExternalPools returns all ExternalPool objects in the order of their
+// creation, then UID.
+func ListExternalPools(tx ReadTx) []*ExternalPool {
+	return externalPools.oldestFirst(tx, primary, []byte{})
+}
+
+// PutExternalPool inserts or replaces an ExternalPool.
+func PutExternalPool(tx Tx, row *ExternalPool) error {
+	_, err := externalPools.put(tx, row)
+	return err
+}
+
+// DeleteExternalPool removes an ExternalPool if it has that UID, and reports
+// whether it did. Addresses of the pool stay.
+func DeleteExternalPool(tx Tx, name, uid string) bool {
+	return externalPools.remove(tx, textKey(name), uid) != nil
+}
+
+const byPool = "pool"
+
+var externalAddresses = &table[ExternalAddress]{
+	name: "externaladdress",
+	key:  func(a *ExternalAddress) []byte { return ipKey(nil, a.IP) },
+	meta: func(a *ExternalAddress) *Meta { return &a.Meta },
+	indexes: map[string]func(*ExternalAddress) []byte{
+		byHolder: func(a *ExternalAddress) []byte { return textKey(a.Holder.UID) },
+		byPool:   func(a *ExternalAddress) []byte { return textKey(a.Pool) },
+	},
+}
+
+// GetExternalAddress returns the ExternalAddress of that IP, or nil.
+func GetExternalAddress(tx ReadTx, ip netip.Addr) *ExternalAddress {
+	return externalAddresses.get(tx, ipKey(nil, ip))
+}
+
+// ExternalAddressesByService returns the external addresses that the Service of
+// that UID holds, by IP.
+func ExternalAddressesByService(tx ReadTx, uid string) []*ExternalAddress {
+	return externalAddresses.list(tx, byHolder, textKey(uid))
+}
+
+// ExternalAddressesByPool returns the addresses that were taken from an
+// ExternalPool, by IP.
+func ExternalAddressesByPool(tx ReadTx, pool string) []*ExternalAddress {
+	return externalAddresses.list(tx, byPool, textKey(pool))
+}
+
+// ListExternalAddresses returns all external addresses by IP.
+func ListExternalAddresses(tx ReadTx) []*ExternalAddress {
+	return slices.Collect(externalAddresses.all(tx))
+}
+
+// PutExternalAddress inserts or replaces an external address.
+func PutExternalAddress(tx Tx, row *ExternalAddress) error {
+	_, err := externalAddresses.put(tx, row)
+	return err
+}
+
+// AssumeExternalAddress inserts the row of an external address that is about to be
+// created in the API, as AssumeAddress does.
+func AssumeExternalAddress(tx Tx, row *ExternalAddress) error {
+	if held := GetExternalAddress(tx, row.IP); held != nil {
+		return fmt.Errorf("assume external address %s: held by Service %s/%s: %w", row.IP, held.Holder.Namespace, held.Holder.Name, ErrConflict)
+	}
+	assumed := *row
+	assumed.Meta = Meta{}
+	return PutExternalAddress(tx, &assumed)
+}
+
+// ConfirmExternalAddress replaces an assumed row by the one that the API returned.
+// It does nothing where the assumed row is gone, as ConfirmAddress.
+func ConfirmExternalAddress(tx Tx, row *ExternalAddress) error {
+	if held := GetExternalAddress(tx, row.IP); held == nil || held.UID != "" {
+		return nil
+	}
+	return PutExternalAddress(tx, row)
+}
+
+// DeleteExternalAddress removes an external address if it has that UID, and reports
+// whether it did. The empty UID is that of an assumed row.
+func DeleteExternalAddress(tx Tx, ip netip.Addr, uid string) bool {
+	return externalAddresses.remove(tx, ipKey(nil, ip), uid) != nil
+}

@@ -1,0 +1,83 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Service converts a Service. A headless one has no ClusterIPs. It never fails.
+func Service(in *corev1.Service) (*store.Service, error) {
+	row := &store.Service{
+		Meta:      rowMeta(in),
+		Namespace: in.Namespace,
+		Name:      in.Name,
+		Network:   in.Labels[arktosv1.NetworkLabel],
+		Affinity:  affinity(&in.Spec),
+		NodeLocal: valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
+
+		ExternalNodeLocal:   in.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+		HealthCheckNodePort: uint16(in.Spec.HealthCheckNodePort),
+	}
+	if in.Spec.Type != corev1.ServiceTypeExternalName {
+		row.ClusterIPs = readableAddrs(in.Spec.ClusterIPs)
+		row.ExternalIPs = readableAddrs(in.Spec.ExternalIPs)
+	}
+	for _, port := range in.Spec.Ports {
+		row.Ports = append(row.Ports, store.ServicePort{
+			Name:     port.Name,
+			Protocol: protocolOr(port.Protocol),
+			Port:     uint16(port.Port),
+			NodePort: uint16(port.NodePort),
+		})
+	}
+	loadBalancer(row, in)
+	return row, nil
+}
+
+// loadBalancer fills in what a Service asks of Alioth as a load balancer.
+func loadBalancer(row *store.Service, in *corev1.Service) {
+	if in.Spec.Type != corev1.ServiceTypeLoadBalancer || valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
+		return
+	}
+	row.LoadBalancer = cmp.Or(in.Annotations[v1alpha1.LoadBalancerAnnotation], v1alpha1.LoadBalancerVPC)
+	row.AskedIPs = cmp.Or(in.Annotations[v1alpha1.LoadBalancerIPsAnnotation], in.Spec.LoadBalancerIP)
+	row.AskedPool = in.Annotations[v1alpha1.ExternalPoolAnnotation]
+	if len(in.Spec.LoadBalancerSourceRanges) > 0 {
+		row.SourceRanges = sourceRanges(in.Spec.LoadBalancerSourceRanges)
+	}
+}
+
+// sourceRanges never returns nil, so that of ranges none of which can be read no
+// client is left.
+func sourceRanges(texts []string) []netip.Prefix {
+	ranges := []netip.Prefix{}
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
+			ranges = append(ranges, prefix.Masked())
+		}
+	}
+	return ranges
+}
+
+// affinity returns for how long a Service's clients stay with a backend.
+func affinity(spec *corev1.ServiceSpec) time.Duration {
+	if spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+		return 0
+	}
+	seconds := corev1.DefaultClientIPServiceAffinitySeconds
+	if config := spec.SessionAffinityConfig; config != nil && config.ClientIP != nil {
+		seconds = valueOr(config.ClientIP.TimeoutSeconds, seconds)
+	}
+	return time.Duration(seconds) * time.Second
+}
