@@ -29,7 +29,7 @@ func createNS(name string) error {
 	if isNS(path) {
 		return nil
 	}
-	if err := os.MkdirAll(nsDir, 0o755); err != nil {
+	if err := makeNSDir(); err != nil {
 		return fmt.Errorf("make the folder of network namespaces: %w", err)
 	}
 	if err := os.WriteFile(path, nil, 0o444); err != nil {
@@ -44,6 +44,25 @@ func createNS(name string) error {
 		}
 		return nil
 	})
+}
+
+// makeNSDir makes the folder a mount of its own, shared with other mount
+// namespaces, as ip-netns(8) does before it names its first namespace: done by
+// that later, it would cover the names that exist, and nobody could remove them.
+// It stays, as it does after ip-netns(8).
+func makeNSDir() error {
+	if err := os.MkdirAll(nsDir, 0o755); err != nil {
+		return err
+	}
+	const shared = unix.MS_SHARED | unix.MS_REC
+	err := unix.Mount("", nsDir, "", shared, "")
+	if !errors.Is(err, unix.EINVAL) { // EINVAL: not a mount point yet
+		return err
+	}
+	if err := unix.Mount(nsDir, nsDir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", nsDir, "", shared, "")
 }
 
 // deleteNS removes the name of a network namespace; the namespace itself ends

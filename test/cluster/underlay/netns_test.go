@@ -1,0 +1,41 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package underlay
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// inOwnMounts is set for the copy of the test that has a mount namespace of its own.
+const inOwnMounts = "ALIOTH_TEST_OWN_MOUNTS"
+
+// On a machine that has just been started nobody has made the folder of names yet.
+func TestNamesMadeBesideThoseOfIPNetnsCanBeRemoved(t *testing.T) {
+	if os.Getenv(inOwnMounts) == "" {
+		again := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")
+		again.Env = append(os.Environ(), inOwnMounts+"=1")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Mount("fresh", "/run", "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := createNS("ours"); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"add", "delete"} {
+		if out, err := exec.Command("ip", "netns", verb, "theirs").CombinedOutput(); err != nil {
+			t.Fatalf("ip netns %s: %v\n%s", verb, err, out)
+		}
+	}
+	if err := deleteNS("ours"); err != nil {
+		t.Error(err)
+	}
+}
