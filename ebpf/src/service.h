@@ -161,9 +161,10 @@ static __always_inline bool backend_before(const struct backend *a, const struct
 }
 
 /* is_backend searches the service's slots. One that it misses costs a flow its
- * backend, never the other way round.
+ * backend, never the other way round. It is global so that the verifier goes
+ * through the search once, and not on each of the ways that lead to it.
  */
-static __noinline bool is_backend(const struct service *service, const struct backend *wanted)
+__noinline bool is_backend(const struct service *service, const struct backend *wanted)
 {
 	struct backend_key slot = {};
 	__u32 low = 0, high = 0;
