@@ -74,6 +74,11 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 	if err != nil {
 		return nil, err
 	}
+	return assemble(cfg, log, objects, adopted)
+}
+
+// assemble makes loaded programs the node's datapath. When it fails it closes them.
+func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *adoption) (*Datapath, error) {
 	filters, err := newFilters(objects, log)
 	if err != nil {
 		objects.Close()

@@ -189,6 +189,10 @@ func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
+// fewConnections is the size of the table of flows in tests, one for all: programs
+// that are loaded with another can't be handed on.
+const fewConnections = 4096
+
 // open opens a datapath that is taken down with the test.
 func open(t *testing.T, cfg Config) *Datapath {
 	t.Helper()
@@ -196,13 +200,24 @@ func open(t *testing.T, cfg Config) *Datapath {
 	if err != nil {
 		t.Fatalf("open datapath: %v", err)
 	}
-	t.Cleanup(func() {
-		d.Close()
-		if err := Uninstall(cfg.PinDir, cfg.CgroupRoot); err != nil {
-			t.Errorf("uninstall datapath: %v", err)
-		}
-	})
+	takeDown(t, d)
 	return d
+}
+
+// takeDown ends a datapath with the test, in the namespace that it is opened in.
+func takeDown(t *testing.T, d *Datapath) {
+	t.Helper()
+	ns, err := netns.Get()
+	must(t, err)
+	t.Cleanup(func() {
+		defer ns.Close()
+		d.Close()
+		in(t, ns, func() {
+			if err := Uninstall(d.cfg.PinDir, d.cfg.CgroupRoot); err != nil {
+				t.Errorf("uninstall datapath: %v", err)
+			}
+		})
+	})
 }
 
 // counts returns all counters as "direction/reason" -> packets.

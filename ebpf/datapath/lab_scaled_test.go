@@ -239,22 +239,20 @@ func TestAServiceSurvivesTheDaemon(t *testing.T) {
 	conn, err := dial(t, red[10].ns, dst, 0)
 	must(t, err)
 	peer, _ := accept(t, listener)
-	n := l.nodes[0]
-	in(t, n.ns, func() {
-		must(t, n.d.Close())
-		// Nobody is there, and flows go on and begin.
+	l.nodes[0].restart(t, func() {
 		talk(t, conn, peer)
-		second, err := dial(t, red[10].ns, dst, 0)
-		must(t, err)
-		served, _ := accept(t, listener)
-		talk(t, second, served)
-		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.d.Close() })
-		must(t, n.d.Apply(n.state))
+		begins(t, red[10], dst, listener)
 	})
 	talk(t, conn, peer)
+}
+
+// begins makes sure that a connection to a service can be opened.
+func begins(t *testing.T, client *labPod, service netip.AddrPort, backend net.Listener) {
+	t.Helper()
+	conn, err := dial(t, client.ns, service, 0)
+	must(t, err)
+	served, _ := accept(t, backend)
+	talk(t, conn, served)
 }
 
 func TestAnUpgradeToServicesInVPCsKeepsFlows(t *testing.T) {
@@ -264,17 +262,11 @@ func TestAnUpgradeToServicesInVPCsKeepsFlows(t *testing.T) {
 	must(t, err)
 	peer, _ := accept(t, listener)
 	n := l.nodes[0]
-	in(t, n.ns, func() {
-		must(t, n.d.Close())
+	n.restart(t, func() {
 		// An earlier version has none of these.
 		for _, name := range []string{"alioth_choices", "alioth_maglev", affinitiesMap} {
 			must(t, os.Remove(filepath.Join(n.cfg.PinDir, name)))
 		}
-		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.d.Close() })
-		must(t, n.d.Apply(n.state))
 	})
 	talk(t, conn, peer)
 }

@@ -370,19 +370,9 @@ func TestSocketsSurviveTheDaemon(t *testing.T) {
 	must(t, err)
 	peer, _ := accept(t, listener)
 	ask()
-	n := l.nodes[0]
-	in(t, n.ns, func() {
-		must(t, n.d.Close())
+	l.nodes[0].restart(t, func() {
 		talk(t, conn, peer)
-		second, err := dial(t, red[10].ns, tcp, 0)
-		must(t, err)
-		served, _ := accept(t, listener)
-		talk(t, second, served)
-		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.d.Close() })
-		must(t, n.d.Apply(n.state))
+		begins(t, red[10], tcp, listener)
 	})
 	talk(t, conn, peer)
 	// What the sockets were given before, they still know.

@@ -251,12 +251,28 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 	addAddr(t, 1, host(ip(nodeShadowV4)))
 	addAddr(t, 1, host(ip(nodeShadowV6)))
 	n.cfg = Config{
-		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"),
+		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"), Connections: fewConnections,
 		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
 		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
 	}
 	n.cfg.FragmentIfindex, n.cfg.FragmentPeerIfindex = addFragmenter(t)
-	n.d = open(t, n.cfg)
+	n.d = openLoaded(t, n.cfg)
+}
+
+// restart ends the node's daemon and starts another with the node's state; meanwhile
+// is what happens while there is none.
+func (n *labNode) restart(t *testing.T, meanwhile func()) {
+	t.Helper()
+	in(t, n.ns, func() {
+		must(t, n.d.Close())
+		meanwhile()
+		var err error
+		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.d.Close() })
+		must(t, n.d.Apply(n.state))
+	})
 }
 
 // addPod makes a pod of both families on a node.

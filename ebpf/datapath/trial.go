@@ -132,19 +132,19 @@ func (t *trial) forget() error {
 
 // empty deletes every row of a map that nobody else writes.
 func empty(m *ebpf.Map) error {
-	for {
-		var key []byte
-		err := m.NextKey(nil, &key)
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil
-		}
-		if err == nil {
-			err = m.Delete(key)
-		}
+	key, err := m.NextKeyBytes(nil)
+	for err == nil && key != nil {
+		// From a row that is there the kernel need not search for the next.
+		next, err := m.NextKeyBytes(key)
 		if err != nil {
 			return err
 		}
+		if err := m.Delete(key); err != nil {
+			return err
+		}
+		key = next
 	}
+	return err
 }
 
 func (d *Datapath) newTrial() (*trial, error) {

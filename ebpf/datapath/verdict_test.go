@@ -89,13 +89,13 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 	}
 	cfg := Config{
 		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
-		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: 4096,
+		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: fewConnections,
 	}
 	cfg.FragmentIfindex, cfg.FragmentPeerIfindex = addFragmenter(t)
 	for _, f := range adapt {
 		f(&cfg)
 	}
-	w.Datapath = open(t, cfg)
+	w.Datapath = openLoaded(t, cfg)
 	if err := w.Apply(w.state()); err != nil {
 		t.Fatalf("apply: %v", err)
 	}
