@@ -41,8 +41,8 @@ func (n names) device(ifindex int) (journal.Record, bool) {
 	return records[at], true
 }
 
-// holder names who has an address of a VPC: a pod in the form namespace/name, or
-// a node.
+// holder names who has an address of a VPC: a pod in the form namespace/name, a
+// node, or a Service.
 func (n names) holder(vpc string, ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
 		row := store.AddressByIP(tx, vpc, ip)
@@ -50,6 +50,8 @@ func (n names) holder(vpc string, ip netip.Addr) (name string) {
 		case row == nil:
 		case row.Holder.Kind == store.HolderNode:
 			name = "node " + row.Holder.Name
+		case row.Holder.Kind == store.HolderService:
+			name = "service " + row.Holder.Namespace + "/" + row.Holder.Name
 		default:
 			name = row.Holder.Namespace + "/" + row.Holder.Name
 		}

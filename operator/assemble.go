@@ -23,6 +23,8 @@ import (
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/externaladdress"
+	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/network"
@@ -79,8 +81,14 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*
 	fed := feed.New(rows, env.log.WithName("feed"))
 	resting := &ipam.Resting{}
 	fed.Subscribe(func(change feed.Change) {
-		if old, ok := change.Old.(*store.Address); ok && change.New == nil {
+		if change.New != nil {
+			return
+		}
+		switch old := change.Old.(type) {
+		case *store.Address:
 			resting.Add(old.VPC, old.IP, env.now())
+		case *store.ExternalAddress:
+			resting.Add("", old.IP, env.now())
 		}
 	})
 	if err := fed.Connect(ctx, env.informers); err != nil {
@@ -105,7 +113,14 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
 		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
 		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
-		service.Register(to, fed, service.New(rows, env.events, service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices})),
+		service.Register(to, fed, service.New(service.Options{
+			Client: writer("service"), Store: rows, Claimer: claimer("service"), Events: env.events,
+			Rules: service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices},
+		})),
+		externalpool.Register(to, fed, &externalpool.Reconciler{Client: writer("externalpool"), Store: rows, Rules: cfg.rules()}),
+		externaladdress.Register(to, fed, &externaladdress.Reconciler{
+			Client: writer("externaladdress"), Live: env.live, Store: rows, Claimer: claimer("externaladdress"), DefaultVPC: cfg.DefaultVPC,
+		}),
 		sharedservice.Register(to, fed, &sharedservice.Reconciler{Client: writer("sharedservice"), Store: rows}),
 		node.Register(to, fed, &node.Reconciler{
 			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,

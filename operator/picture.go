@@ -64,8 +64,13 @@ func addressesByState(tx store.ReadTx) map[string]int {
 }
 
 func orphaned(tx store.ReadTx, address *store.Address) bool {
-	if address.Holder.Kind == store.HolderPod {
+	switch address.Holder.Kind {
+	case store.HolderPod:
 		return store.GetPod(tx, address.Holder.UID) == nil
+	case store.HolderService:
+		service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name)
+		return service == nil || service.UID != address.Holder.UID
+	case store.HolderNode:
 	}
 	node := store.GetNode(tx, address.Holder.Name)
 	return node == nil || node.UID != address.Holder.UID
@@ -92,6 +97,9 @@ func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	}
 	for _, shared := range store.ListSharedServices(tx) {
 		add("SharedService", shared.Ready, shared.Reason)
+	}
+	for _, pool := range store.ListExternalPools(tx) {
+		add("ExternalPool", pool.Ready, pool.Reason)
 	}
 	for pod := range store.AllPods(tx) {
 		add("Pod", pod.Terminal || pod.Reason == v1alpha1.AttachedReason, pod.Reason)

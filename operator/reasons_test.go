@@ -39,7 +39,12 @@ var elsewhere = map[string]string{
 	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide: over within a moment",
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
 	// Of a Service, which has no condition.
-	v1alpha1.EndpointsLeftOutReason: "TestAServiceThatIsServedNowhereIsWarned",
+	v1alpha1.EndpointsLeftOutReason:      "TestAServiceThatIsServedNowhereIsWarned",
+	v1alpha1.LoadBalancerInvalidReason:   "TestALoadBalancerThatGetsNothingSaysWhyAndHeals",
+	v1alpha1.ExternalPoolNotFoundReason:  "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
+	v1alpha1.ExternalPoolExhaustedReason: "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
+	v1alpha1.IPOutsidePoolReason:         "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
+	v1alpha1.ExternalPoolNotReadyReason:  "operator/ipam, TestChooseExternal: what makes a pool unusable is told by the pool",
 }
 
 // declared reads the constants of package v1alpha1 that are reasons: values by

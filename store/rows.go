@@ -165,6 +165,9 @@ type Node struct {
 	// node.kubernetes.io/out-of-service: somebody vouches that nothing runs
 	// there any more.
 	OutOfService bool
+	// NoBalancers is true while the node has the label
+	// node.kubernetes.io/exclude-from-external-load-balancers.
+	NoBalancers bool
 }
 
 // Pod is the row of a Pod object that is not on the host network. Key: UID.

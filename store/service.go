@@ -11,8 +11,16 @@ var services = &table[Service]{
 	meta: func(s *Service) *Meta { return &s.Meta },
 	indexes: map[string]func(*Service) []byte{
 		byNetwork: func(s *Service) []byte { return textKey(s.Namespace, s.Network) },
+		withExternalIPs: func(s *Service) []byte {
+			if len(s.ExternalIPs) == 0 {
+				return nil
+			}
+			return textKey(s.Namespace, s.Name)
+		},
 	},
 }
+
+const withExternalIPs = "externalips"
 
 // GetService returns a Service, or nil.
 func GetService(tx ReadTx, namespace, name string) *Service {
@@ -28,6 +36,12 @@ func ServicesByNetwork(tx ReadTx, namespace, label string) []*Service {
 // ServicesByNamespace returns the Services of a namespace by name.
 func ServicesByNamespace(tx ReadTx, namespace string) []*Service {
 	return services.list(tx, primary, textKey(namespace))
+}
+
+// ServicesWithExternalIPs returns the Services that name external IPs, by namespace
+// and name.
+func ServicesWithExternalIPs(tx ReadTx) []*Service {
+	return services.list(tx, withExternalIPs, []byte{})
 }
 
 // ListServices returns all Services by namespace and name.

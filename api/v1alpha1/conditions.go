@@ -121,6 +121,24 @@ const (
 // endpoints get nothing: nobody holds their addresses in the Service's VPC.
 const EndpointsLeftOutReason = "EndpointsLeftOut"
 
+// Reasons of the Warning events of a Service that gets no address outside of its
+// VPC.
+const (
+	// ExternalPoolNotFoundReason: no pool of the name asked for, or none at all,
+	// allows the tenant.
+	ExternalPoolNotFoundReason = "ExternalPoolNotFound"
+	// ExternalPoolNotReadyReason: the pools that allow the tenant are not Ready.
+	ExternalPoolNotReadyReason = "ExternalPoolNotReady"
+	// IPOutsidePoolReason: no pool that allows the tenant has the IP asked for.
+	IPOutsidePoolReason = "IPOutsidePool"
+	// ExternalPoolExhaustedReason: no address is free in the pools.
+	ExternalPoolExhaustedReason = "ExternalPoolExhausted"
+)
+
+// LoadBalancerInvalidReason is that of the Warning event of a Service whose
+// annotations ask for a load balancer in a way that nobody can serve.
+const LoadBalancerInvalidReason = "LoadBalancerInvalid"
+
 // NetworkHealthyCondition is the condition of a Node that says whether anything
 // keeps the node's network from working as it should and waits for a person.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"

@@ -83,7 +83,7 @@ func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error
 	if err := r.api.Delete(ctx, &address, client.Preconditions{UID: &address.UID}); err != nil {
 		return fmt.Errorf("delete address %s: %w", name, err)
 	}
-	fmt.Fprintf(r.out, "address %s of %s on node %s released\n", name, describe(holder), address.Spec.Node)
+	fmt.Fprintf(r.out, "address %s of %s%s released\n", name, describe(holder), placeOf(&address))
 	return nil
 }
 
@@ -91,8 +91,12 @@ func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error
 // address.
 func (r *releaser) alive(ctx context.Context, holder v1alpha1.AddressHolder) (bool, error) {
 	var object client.Object = &corev1.Pod{}
-	if holder.Kind == v1alpha1.HolderNode {
+	switch holder.Kind {
+	case v1alpha1.HolderNode:
 		object = &corev1.Node{}
+	case v1alpha1.HolderService:
+		object = &corev1.Service{}
+	case v1alpha1.HolderPod:
 	}
 	err := r.api.Get(ctx, client.ObjectKey{Namespace: holder.Namespace, Name: holder.Name}, object)
 	if apierrors.IsNotFound(err) {
@@ -111,6 +115,14 @@ func describe(holder v1alpha1.AddressHolder) string {
 	return fmt.Sprintf("%s %s/%s", holder.Kind, holder.Namespace, holder.Name)
 }
 
+// placeOf says where an address is in use; a Service's is on no node.
+func placeOf(address *v1alpha1.Address) string {
+	if address.Spec.Node == "" {
+		return ""
+	}
+	return " on node " + address.Spec.Node
+}
+
 // event speaks of the holder. One without a namespace has its events in the
 // namespace default, as Kubernetes does it.
 func event(address *v1alpha1.Address) *eventsv1.Event {
@@ -124,7 +136,7 @@ func event(address *v1alpha1.Address) *eventsv1.Event {
 		EventTime:           metav1.NewMicroTime(time.Now()),
 		ReportingController: "alioth.dev/aliothctl", ReportingInstance: "aliothctl",
 		Action: "Release", Reason: "AddressReleased", Type: corev1.EventTypeWarning,
-		Note: fmt.Sprintf("Address %s (UID %s) on node %s was released by hand", address.Name, address.UID, address.Spec.Node),
+		Note: fmt.Sprintf("Address %s (UID %s)%s was released by hand", address.Name, address.UID, placeOf(address)),
 		Regarding: corev1.ObjectReference{
 			APIVersion: "v1", Kind: string(holder.Kind), Namespace: holder.Namespace, Name: holder.Name, UID: types.UID(holder.UID),
 		},

@@ -82,9 +82,12 @@ func (c *comparison) addresses() {
 		if row.Deleting {
 			continue
 		}
-		if row.Holder.Kind == store.HolderNode {
+		switch row.Holder.Kind {
+		case store.HolderNode:
 			c.nodeAddress(row)
-		} else {
+		case store.HolderService:
+			c.serviceAddress(row)
+		case store.HolderPod:
 			c.podAddress(row)
 		}
 		c.inSubnet(row)
@@ -100,6 +103,16 @@ func (c *comparison) nodeAddress(row *store.Address) {
 	node := store.GetNode(c.tx, row.Node)
 	if node == nil || node.UID != row.Holder.UID {
 		c.claim(AddressLeft, row, seeOperator, "is held by node %s (UID %s), which is gone", row.Holder.Name, row.Holder.UID)
+	}
+}
+
+func (c *comparison) serviceAddress(row *store.Address) {
+	service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
+	switch {
+	case service == nil || service.UID != row.Holder.UID:
+		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s (UID %s), which is gone", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
+	case service.LoadBalancer != store.LoadBalancerVPC:
+		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s, which asks for no address in a VPC", row.Holder.Namespace, row.Holder.Name)
 	}
 }
 

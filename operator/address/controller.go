@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package address releases addresses whose pod is gone and whose node can't
-// release them itself any more. Every other address is the business of the
-// daemon on its node.
+// release them itself any more, and those whose Service is gone. Every other address
+// is the business of the daemon on its node.
 package address
 
 import (
@@ -59,13 +59,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // confirm asks the API server, since the store may be a moment behind and an
 // address in use must never be released.
 func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool, error) {
-	pod := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: address.Holder.Namespace, Name: address.Holder.Name}
-	if err := r.Live.Get(ctx, key, pod); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get pod %s: %w", key, err)
+	var holder client.Object = &corev1.Pod{}
+	if address.Holder.Kind == store.HolderService {
+		holder = &corev1.Service{}
 	}
-	if string(pod.UID) == address.Holder.UID {
+	key := client.ObjectKey{Namespace: address.Holder.Namespace, Name: address.Holder.Name}
+	if err := r.Live.Get(ctx, key, holder); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %s %s: %w", address.Holder.Kind, key, err)
+	}
+	if string(holder.GetUID()) == address.Holder.UID {
 		return false, nil
+	}
+	if address.Holder.Kind == store.HolderService {
+		return true, nil
 	}
 	node := &corev1.Node{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: address.Node}, node)
@@ -79,8 +85,8 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	return err == nil && fenced(row), err
 }
 
-// source asks for an address when it appears, when its pod goes, and when its
-// node goes or is declared out of service.
+// source asks for an address when it appears, when its pod or Service goes, and when
+// its node goes or is declared out of service.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request { return of(store.ListAddresses(tx)) },
@@ -95,6 +101,12 @@ func source(f *feed.Feed) *feed.Source {
 				return nil
 			}
 			return of(store.AddressesByHolder(tx, feed.Either(old, now).UID))
+		}),
+		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
+			if now != nil {
+				return nil
+			}
+			return of(store.AddressesByHolder(tx, old.UID))
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
 			if !fenced(now) {

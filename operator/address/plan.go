@@ -13,18 +13,41 @@ const (
 	keep verb = iota
 	// forget it: it is not in the API, and nobody will create it.
 	forget
-	// release it: its holder is gone, and its node is fenced.
+	// release it: its holder is gone, and so is its node, or it was on none.
 	release
 )
 
-// decide plans for one address of a pod. While the node may be running, only
+// decide plans for one address of a pod or a Service. One of a node is the business
+// of package node.
+func decide(tx store.ReadTx, address *store.Address) verb {
+	switch address.Holder.Kind {
+	case store.HolderPod:
+		return decidePod(tx, address)
+	case store.HolderService:
+		return decideService(tx, address)
+	case store.HolderNode:
+	}
+	return keep
+}
+
+// decideService plans for an address that is on no node: it goes with its Service.
+func decideService(tx store.ReadTx, address *store.Address) verb {
+	service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name)
+	switch {
+	case service != nil && service.UID == address.Holder.UID:
+		return keep
+	case address.UID == "":
+		return forget
+	}
+	return release
+}
+
+// decidePod plans for one address of a pod. While the node may be running, only
 // its daemon knows whether the pod's interface is gone; the API knows no more
 // than that somebody deleted the pod, which may have been by force.
-func decide(tx store.ReadTx, address *store.Address) verb {
+func decidePod(tx store.ReadTx, address *store.Address) verb {
 	pod := store.GetPod(tx, address.Holder.UID)
 	switch {
-	case address.Holder.Kind != store.HolderPod:
-		return keep
 	case address.UID == "" && (pod == nil || pod.Deleting || pod.Terminal):
 		return forget
 	case pod != nil:

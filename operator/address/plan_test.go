@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-func TestOnlyAddressesOfGonePodsOnFencedNodesAreReleased(t *testing.T) {
+func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 	pod := operatortest.Pod("blue", "a", "p", "", "")
 	deleting, terminal, successor := *pod, *pod, *pod
 	deleting.Deleting, terminal.Terminal, successor.UID = true, true, "successor"
@@ -19,6 +19,12 @@ func TestOnlyAddressesOfGonePodsOnFencedNodesAreReleased(t *testing.T) {
 	assumed.UID = ""
 	ofNode := *held
 	ofNode.Holder = store.Holder{Kind: store.HolderNode, Name: "node-1", UID: "n1"}
+	service := &store.Service{Meta: operatortest.Meta("web", 0), Namespace: "a", Name: "web"}
+	leaving, next := *service, *service
+	leaving.Deleting, next.UID = true, "successor"
+	virtual := operatortest.ServiceAddress("v", "s", "10.0.8.9", service)
+	planned := *virtual
+	planned.UID = ""
 	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1"}
 	outOfService := &store.Node{Meta: operatortest.Meta("n1", 0), Name: "node-1", OutOfService: true}
 	for _, tc := range []struct {
@@ -39,6 +45,12 @@ func TestOnlyAddressesOfGonePodsOnFencedNodesAreReleased(t *testing.T) {
 		{"never created, the pod lives", &assumed, []any{pod, node}, keep},
 		{"never created, the pod is gone", &assumed, []any{node}, forget},
 		{"a node's own", &ofNode, nil, keep},
+		{"a Service's", virtual, []any{service}, keep},
+		{"a Service's that is being deleted", virtual, []any{&leaving}, keep},
+		{"a Service's that is gone", virtual, nil, release},
+		{"a Service's that is gone, its successor lives", virtual, []any{&next}, release},
+		{"never created, the Service lives", &planned, []any{service}, keep},
+		{"never created, the Service is gone", &planned, nil, forget},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.address)...).View(func(tx store.ReadTx) {

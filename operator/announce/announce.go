@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package announce tells in events what the conditions of VPCs, Subnets,
-// Networks and SharedServices come to say, so that `kubectl describe` and `kubectl events`
+// Networks, SharedServices and ExternalPools come to say, so that `kubectl describe` and `kubectl events`
 // show when it changed. Pods and nodes are told by their own controllers.
 package announce
 
@@ -85,6 +85,8 @@ func verdictOf(row any) verdict {
 		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.SharedService:
 		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
+	case *store.ExternalPool:
+		return verdict{&v1alpha1.ExternalPool{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.Network:
 		about := &arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}
 		return verdict{about, row.Ready, row.Reason, row.Message, row.NameConflict}

@@ -36,8 +36,8 @@ const rounds = 16
 // that the API does not know. What exists is served all the same.
 var ErrUnsettled = errors.New("waiting for the nodes to say what they hold")
 
-// ErrHolderGone says that the pod has ended, or the node is gone, since somebody
-// asked for its addresses.
+// ErrHolderGone says that the pod has ended, or the node or Service is gone, since
+// somebody asked for its addresses.
 var ErrHolderGone = errors.New("who asked for addresses is gone")
 
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
@@ -126,9 +126,14 @@ func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, erro
 
 // lives tells whether a holder is there, and has not ended.
 func lives(tx store.ReadTx, holder store.Holder) bool {
-	if holder.Kind == store.HolderNode {
+	switch holder.Kind {
+	case store.HolderNode:
 		node := store.GetNode(tx, holder.Name)
 		return node != nil && node.UID == holder.UID
+	case store.HolderService:
+		service := store.GetService(tx, holder.Namespace, holder.Name)
+		return service != nil && service.UID == holder.UID && !service.Deleting
+	case store.HolderPod:
 	}
 	pod := store.GetPod(tx, holder.UID)
 	return pod != nil && !pod.Deleting && !pod.Terminal

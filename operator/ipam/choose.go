@@ -14,17 +14,21 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Request asks for the addresses of one attachment.
+// Request asks for the addresses of one attachment, or of a Service.
 type Request struct {
 	// VPC to take them from, which must have its VNI.
 	VPC string
 	// Subnet asked for, by spec.name or object name; "" for any.
 	Subnet string
-	// IPs asked for, at most one per family. Families of the subnet that are
-	// not named are chosen.
+	// IPs asked for, at most one per family. Families that are not named are
+	// chosen.
 	IPs []netip.Addr
-	// Node, Holder and Attachment are who gets them. An IP asked for that the
-	// same attachment of the same holder has already is no conflict.
+	// Families are those of which an address is wanted; the zero value means those
+	// of the subnet, whichever they are.
+	Families Families
+	// Node, Holder and Attachment are who gets them; a Service is on no node and
+	// has no attachment. An IP asked for that the same attachment of the same holder
+	// has already is no conflict.
 	Node       string
 	Holder     store.Holder
 	Attachment string
@@ -39,13 +43,61 @@ type Request struct {
 	Now     time.Time
 }
 
+// Families is a set of address families.
+type Families struct{ V4, V6 bool }
+
+// FamiliesOf returns the families of addresses.
+func FamiliesOf(ips []netip.Addr) Families {
+	var f Families
+	for _, ip := range ips {
+		f.V4, f.V6 = f.V4 || ip.Is4(), f.V6 || !ip.Is4()
+	}
+	return f
+}
+
+// String lists the families.
+func (f Families) String() string {
+	switch f {
+	case Families{V4: true}:
+		return "IPv4"
+	case Families{V6: true}:
+		return "IPv6"
+	}
+	return "IPv4 and IPv6"
+}
+
+// Count returns how many families there are.
+func (f Families) Count() int {
+	switch f {
+	case Families{}:
+		return 0
+	case Families{V4: true, V6: true}:
+		return 2
+	}
+	return 1
+}
+
+// wanted tells whether an address of a family is asked for.
+func (f Families) wanted(is4 bool) bool {
+	return f == Families{} || is4 && f.V4 || !is4 && f.V6
+}
+
+// in tells whether a subnet has all of the families.
+func (f Families) in(subnet *store.Subnet) bool {
+	has := Families{}
+	for _, prefix := range subnet.Prefixes {
+		has.V4, has.V6 = has.V4 || prefix.Addr().Is4(), has.V6 || !prefix.Addr().Is4()
+	}
+	return (has.V4 || !f.V4) && (has.V6 || !f.V6)
+}
+
 // Result is what a Request gets.
 type Result struct {
 	// Subnet that the addresses are from.
 	Subnet *store.Subnet
-	// IPs, one per family of the subnet, IPv4 first.
+	// IPs, one per family of the request or else of the subnet, IPv4 first.
 	IPs []netip.Addr
-	// MAC of the attachment.
+	// MAC of the attachment; "" where there is none.
 	MAC string
 	// Cursors are those of the IPs that were not asked for.
 	Cursors []netip.Addr
@@ -122,6 +174,7 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 		}
 		return []*store.Subnet{holding}, nil
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(s *store.Subnet) bool { return !req.Families.in(s) })
 	ready := slices.DeleteFunc(slices.Clone(all), func(s *store.Subnet) bool { return !usable(s) })
 	if len(ready) == 0 {
 		return nil, noneReady(all, req)
@@ -184,6 +237,9 @@ func subnetOfIPs(tx store.ReadTx, all, others []*store.Subnet, req *Request) (*s
 	if found == nil {
 		return nil, outside(all, others, req)
 	}
+	if !req.Families.in(found) {
+		return nil, noneReady(nil, req)
+	}
 	if !usable(found) {
 		return nil, noneReady([]*store.Subnet{found}, req)
 	}
@@ -214,6 +270,9 @@ func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
 func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
 	result := Result{Subnet: subnet}
 	for _, prefix := range subnet.Prefixes {
+		if !req.Families.wanted(prefix.Addr().Is4()) {
+			continue
+		}
 		asked := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == prefix.Addr().Is4() })
 		if asked >= 0 {
 			result.IPs = append(result.IPs, req.IPs[asked])
@@ -232,7 +291,9 @@ func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool
 // finish orders the addresses and fills in what follows from them.
 func finish(result Result, vpc *store.VPC, req *Request) Result {
 	slices.SortFunc(result.IPs, netip.Addr.Compare) // IPv4 sorts in front of IPv6
-	result.MAC = MAC(vpc.VNI, result.IPs)
+	if req.Attachment != "" {
+		result.MAC = MAC(vpc.VNI, result.IPs)
+	}
 	for _, ip := range result.IPs {
 		result.Rows = append(result.Rows, &store.Address{
 			Name: v1alpha1.AddressName(vpc.Name, ip), VPC: vpc.Name, Subnet: result.Subnet.Name,

@@ -72,6 +72,10 @@ func put(tx store.Tx, rows ...any) error {
 			err = store.PutPod(tx, row)
 		case *store.VNIClaim:
 			err = store.PutVNIClaim(tx, row)
+		case *store.ExternalPool:
+			err = store.PutExternalPool(tx, row)
+		case *store.ExternalAddress:
+			err = store.PutExternalAddress(tx, row)
 		default:
 			err = fmt.Errorf("unknown row %T", row)
 		}

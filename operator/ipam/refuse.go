@@ -12,9 +12,13 @@ import (
 
 // noneReady says why none of the subnets may be used.
 func noneReady(subnets []*store.Subnet, req *Request) *Error {
-	if len(subnets) == 0 {
+	switch {
+	case len(subnets) == 0 && req.Holder.Kind == store.HolderService:
 		return refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
-			"VPC %q has no subnet: create one", req.VPC)
+			"VPC %q has no subnet for load balancers with %s: its owner can create a Subnet with spec.use Services", req.VPC, req.Families)
+	case len(subnets) == 0:
+		return refuse(v1alpha1.SubnetNotFoundReason, WhenSubnetsChange,
+			"VPC %q has no subnet for pods: create one", req.VPC)
 	}
 	first := subnets[0]
 	state := "is not Ready yet"
@@ -108,11 +112,16 @@ func inUse(tx store.ReadTx, held *store.Address, req *Request) *Error {
 }
 
 func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
-	if held.Holder.Kind == store.HolderNode {
+	name := held.Holder.Namespace + "/" + held.Holder.Name
+	switch held.Holder.Kind {
+	case store.HolderNode:
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
 			"%s is the address of node %s: ask for another address, or for none", held.IP, held.Holder.Name)
+	case store.HolderService:
+		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+			"%s is held by Service %s: ask for another address, or delete that Service", held.IP, name)
+	case store.HolderPod:
 	}
-	name := held.Holder.Namespace + "/" + held.Holder.Name
 	pod := store.GetPod(tx, held.Holder.UID)
 	switch {
 	case pod == nil:
@@ -133,12 +142,16 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 
 // exhausted says that none of the subnets has room in every family asked for.
 func exhausted(subnets []*store.Subnet, req *Request) *Error {
+	holders := "pods"
+	if req.Holder.Kind == store.HolderService {
+		holders = "Services"
+	}
 	if len(subnets) == 1 {
 		return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
-			"subnet %s of VPC %q has no free address left in every family it has: delete pods, enlarge it, or use another subnet",
-			names(subnets), req.VPC)
+			"subnet %s of VPC %q has no free address left in every family that is wanted: delete %s, enlarge it, or use another subnet",
+			names(subnets), req.VPC, holders)
 	}
 	return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
-		"none of the %d subnets of VPC %q has a free address left in every family it has: delete pods, or add a subnet",
-		len(subnets), req.VPC)
+		"none of the %d subnets of VPC %q has a free address left in every family that is wanted: delete %s, or add a subnet",
+		len(subnets), req.VPC, holders)
 }

@@ -111,6 +111,9 @@ func (req *Request) rank(tx store.ReadTx, vpc string, ip netip.Addr) rank {
 	if req.Resting.Contains(vpc, ip, req.Now) {
 		return rankResting
 	}
+	if req.Node == "" {
+		return rankBest // it meets nobody
+	}
 	for _, other := range store.AddressesByNodeIP(tx, req.Node, ip) {
 		if other.VPC != vpc {
 			return rankShared

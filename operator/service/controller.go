@@ -1,12 +1,19 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package service tells in events why a Service is served in no VPC, and which of
-// its endpoints get nothing.
+// Package service gives the load balancers of Alioth's class their addresses and
+// shows them in the status of their Services. It tells in events why a Service is
+// served in no VPC, which of its endpoints get nothing, and why it lacks an address.
+//
+// Services have no finalizer of Alioth's: an address is an object of its own that
+// names the UID of its Service, and package address releases it when that is gone.
 package service
 
 import (
 	"context"
+	"errors"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,8 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -24,11 +34,19 @@ import (
 // noteLimit is the length of an event's note that the API accepts, in bytes.
 const noteLimit = 1000
 
-// Reconciler carries out what decide says. Use New.
+// Options are what a Reconciler works with.
+type Options struct {
+	// Client writes; its reads come from the informers.
+	Client  client.Client
+	Store   *store.Store
+	Claimer *claim.Claimer
+	Events  events.EventRecorder
+	Rules   Rules
+}
+
+// Reconciler carries out what the plans say. Use New.
 type Reconciler struct {
-	store  *store.Store
-	events events.EventRecorder
-	rules  Rules
+	Options
 
 	mu sync.Mutex
 	// refused are the Services of which there was something to say, with what it was
@@ -39,48 +57,139 @@ type Reconciler struct {
 
 // said is what was told of one life of a Service.
 type said struct {
-	uid     string
-	refusal tenancy.Refusal
+	uid      string
+	refusals []tenancy.Refusal
 }
 
 // New returns a reconciler.
-func New(s *store.Store, recorder events.EventRecorder, rules Rules) *Reconciler {
-	return &Reconciler{store: s, events: recorder, rules: rules, refused: map[types.NamespacedName]said{}}
+func New(options Options) *Reconciler {
+	return &Reconciler{Options: options, refused: map[types.NamespacedName]said{}}
 }
 
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
-	return controllers.Add("service", 1, r, r.source(f))
+	return controllers.Add("service", 2, r, r.source(f))
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (r *Reconciler) Reconcile(_ context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var service *store.Service
-	var refusal *tenancy.Refusal
-	r.store.View(func(tx store.ReadTx) {
+	var serving *tenancy.Refusal
+	var w wish
+	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
-			refusal = decide(tx, service, r.rules)
+			serving, w = decide(tx, service, r.Rules), wishOf(tx, service, r.Rules)
 		}
 	})
-	if r.news(request.NamespacedName, service, refusal) {
-		r.warn(service, *refusal)
+	if service == nil {
+		r.tell(request.NamespacedName, &store.Service{})
+		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, nil
+	balancing, err := r.balance(ctx, service, w)
+	r.tell(request.NamespacedName, service, serving, balancing)
+	return ctrl.Result{}, err
 }
 
-// news remembers what there is to say of a Service, and tells whether it is
-// something new.
-func (r *Reconciler) news(name types.NamespacedName, service *store.Service, refusal *tenancy.Refusal) bool {
+// balance gives a load balancer the addresses that it is to have, takes away all
+// others, and shows those that it has. It returns why it lacks some.
+func (r *Reconciler) balance(ctx context.Context, service *store.Service, w wish) (*tenancy.Refusal, error) {
+	if service.LoadBalancer == "" && len(w.drop.inVPC)+len(w.drop.outside) == 0 {
+		return nil, nil
+	}
+	object := &corev1.Service{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: service.Namespace, Name: service.Name}, object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if string(object.UID) != service.UID {
+		return nil, nil // another life of it, of which there will be an event
+	}
+	if service.LoadBalancer == "" {
+		if err := r.hide(ctx, object, w.drop.ips()); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.release(ctx, w.drop); err != nil {
+		return nil, err
+	}
+	if service.LoadBalancer == "" {
+		return nil, nil
+	}
+	have, refusal, err := r.claim(ctx, w, shown(object))
+	if err != nil {
+		return nil, err
+	}
+	return refusal, r.show(ctx, object, ingressOf(have.ips()))
+}
+
+func (r *Reconciler) release(ctx context.Context, drop holdings) error {
+	for _, row := range drop.inVPC {
+		if err := r.Claimer.Release(ctx, row); err != nil {
+			return err
+		}
+	}
+	for _, row := range drop.outside {
+		if err := r.Claimer.ReleaseExternal(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claim returns the addresses that a wish gets. Where none is asked for by number,
+// those that the status shows are tried first: their claims may have got lost.
+func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (holdings, *tenancy.Refusal, error) {
+	have, err := r.claimOnce(ctx, w.preferring(before))
+	var refused *ipam.Error
+	if errors.As(err, &refused) {
+		have, err = r.claimOnce(ctx, w)
+	}
+	switch {
+	case errors.As(err, &refused):
+		return w.keep, &tenancy.Refusal{Reason: refused.Reason, Message: refused.Message}, nil
+	case errors.Is(err, claim.ErrUnsettled), errors.Is(err, claim.ErrHolderGone):
+		return w.keep, nil, nil // asked for again once the term is settled, or by the Service's event
+	}
+	return have, w.refusal, err
+}
+
+func (r *Reconciler) claimOnce(ctx context.Context, w wish) (have holdings, err error) {
+	switch {
+	case w.request != nil:
+		have.inVPC, err = r.Claimer.Claim(ctx, *w.request, nil)
+	case w.external != nil:
+		have.outside, err = r.Claimer.ClaimExternal(ctx, *w.external)
+	default:
+		have = w.keep
+	}
+	return have, err
+}
+
+// tell warns of what has not been said of this life of a Service yet.
+func (r *Reconciler) tell(name types.NamespacedName, service *store.Service, refusals ...*tenancy.Refusal) {
+	now := said{uid: service.UID}
+	for _, refusal := range refusals {
+		if refusal != nil {
+			now.refusals = append(now.refusals, *refusal)
+		}
+	}
+	for _, refusal := range r.news(name, now) {
+		r.warn(service, refusal)
+	}
+}
+
+// news remembers what there is to say of a Service, and returns what of it is new.
+func (r *Reconciler) news(name types.NamespacedName, now said) []tenancy.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if refusal == nil {
-		delete(r.refused, name)
-		return false
-	}
-	now := said{service.UID, *refusal}
 	before := r.refused[name]
+	if len(now.refusals) == 0 {
+		delete(r.refused, name)
+		return nil
+	}
 	r.refused[name] = now
-	return before != now
+	return slices.DeleteFunc(slices.Clone(now.refusals), func(refusal tenancy.Refusal) bool {
+		return before.uid == now.uid && slices.Contains(before.refusals, refusal)
+	})
 }
 
 func (r *Reconciler) warn(service *store.Service, refusal tenancy.Refusal) {
@@ -89,5 +198,5 @@ func (r *Reconciler) warn(service *store.Service, refusal tenancy.Refusal) {
 		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
 	}
 	about := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)}}
-	r.events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "ServeInVPC", "%s", note)
+	r.Events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "ServeInVPC", "%s", note)
 }

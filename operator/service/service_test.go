@@ -85,7 +85,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	s := operatortest.New(t, rows(web(func(*store.Service) {}))...)
-	r := New(s, recorder, Rules{DefaultVPC: "default"})
+	r := New(Options{Store: s, Events: recorder, Rules: Rules{DefaultVPC: "default"}})
 	look := func() {
 		t.Helper()
 		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "web"}}

@@ -4,6 +4,7 @@
 package service
 
 import (
+	"slices"
 	"time"
 
 	"github.com/alioth-net/alioth/operator/feed"
@@ -18,18 +19,12 @@ const lookAfter = time.Second
 // VPC depends.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
-		feed.On(func(_ store.ReadTx, old, now *store.Service) []feed.Request {
-			return of([]*store.Service{feed.Either(old, now)})
-		}),
+		feed.On(ofService),
+		feed.On(r.ofAddress),
+		feed.On(r.ofExternalAddress),
 		feed.On(func(_ store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
 			slice := feed.Either(old, now)
 			return []feed.Request{feed.Later(lookAfter, slice.Namespace, slice.Service)}
-		}),
-		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
-			if old != nil && now != nil { // still somebody's
-				return nil
-			}
-			return r.again()
 		}),
 		feed.On(func(_ store.ReadTx, old, now *store.SharedService) []feed.Request {
 			shared := feed.Either(old, now)
@@ -38,28 +33,88 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(tx store.ReadTx, old, now *store.Network) []feed.Request {
 			return ofTenant(tx, feed.Either(old, now).Tenant)
 		}),
-		feed.On(func(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
-			if old != nil && now != nil && old.Tenant == now.Tenant {
-				return nil
-			}
-			return ofTenant(tx, feed.Either(old, now).Tenant)
-		}),
+		feed.On(ofNamespace),
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
-			if old != nil && now != nil && old.Ready == now.Ready && old.Deleting == now.Deleting && old.Generation == now.Generation {
+			if old != nil && now != nil && old.Ready == now.Ready && !respecified(&old.Meta, &now.Meta) {
 				return nil
 			}
 			return r.ofVPC(tx, feed.Either(old, now).Name)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
-			if old != nil && now != nil && old.Ready == now.Ready && old.Deleting == now.Deleting {
+			if old != nil && now != nil && old.Ready == now.Ready && !respecified(&old.Meta, &now.Meta) {
 				return nil
 			}
 			return r.ofVPC(tx, feed.Either(old, now).VPC)
 		}),
+		feed.On(ofPool),
+		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
+			if !r.Claimer.Settled() {
+				return nil
+			}
+			return balancers(tx)
+		}),
 	)
 }
 
+// respecified tells whether an object is to be another than it was.
+func respecified(old, now *store.Meta) bool {
+	return old.Generation != now.Generation || old.Deleting != now.Deleting
+}
+
+func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	return ofTenant(tx, feed.Either(old, now).Tenant)
+}
+
+func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
+	if old != nil && now != nil && old.Ready == now.Ready && !respecified(&old.Meta, &now.Meta) {
+		return nil
+	}
+	return balancers(tx)
+}
+
+// ofService asks for the Service, at once where somebody waits for an address.
+func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
+	service := feed.Either(old, now)
+	requests := of([]*store.Service{service})
+	if service.LoadBalancer != "" || old != nil && old.LoadBalancer != "" {
+		requests = append(requests, feed.Now(service.Namespace, service.Name))
+	}
+	return requests
+}
+
+// ofAddress asks for those that an address which is free, or has become somebody's,
+// may concern, and for the Service that has lost or got it.
+func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
+	if old != nil && now != nil { // still somebody's
+		return nil
+	}
+	return r.ofHolder(feed.Either(old, now).Holder)
+}
+
+func (r *Reconciler) ofExternalAddress(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
+	if old != nil && now != nil { // another node announces it
+		return nil
+	}
+	return r.ofHolder(feed.Either(old, now).Holder)
+}
+
+func (r *Reconciler) ofHolder(holder store.Holder) []feed.Request {
+	requests := r.again()
+	if holder.Kind == store.HolderService {
+		requests = append(requests, feed.Later(lookAfter, holder.Namespace, holder.Name))
+	}
+	return requests
+}
+
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListServices(tx)) }
+
+// balancers asks for the Services that want to be load balancers.
+func balancers(tx store.ReadTx) []feed.Request {
+	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
+}
 
 // ofVPC asks for the Services whose Network names a VPC, and for those that have
 // been refused.

@@ -46,6 +46,7 @@ func Node(in *corev1.Node) (*store.Node, error) {
 	for _, taint := range in.Spec.Taints {
 		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
 	}
+	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
 	return row, nil
 }
 

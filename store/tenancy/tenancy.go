@@ -79,7 +79,7 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 	vpc := store.GetVPC(tx, name)
 	if vpc == nil || !Allows(vpc, tenant) {
 		return Target{}, &Refusal{v1alpha1.NoDefaultNetworkReason, fmt.Sprintf(
-			"tenant %q has no Network named %q and may not use the default VPC: label the pod with %s, or create that Network",
+			"tenant %q has no Network named %q and may not use the default VPC: set the label %s, or create that Network",
 			tenant, arktosv1.DefaultNetwork, arktosv1.NetworkLabel)}
 	}
 	if cause := checkVPC(tx, vpc); cause != nil {

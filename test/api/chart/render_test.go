@@ -115,7 +115,7 @@ func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
 	for _, tt := range []struct {
 		set, want string
 		count     int
-	}{{"crds.keep=true", "keep", 7}, {"crds.keep=false", "", 7}, {"crds.enabled=false", "", 0}} {
+	}{{"crds.keep=true", "keep", 9}, {"crds.keep=false", "", 9}, {"crds.enabled=false", "", 0}} {
 		crds := rendered(t, "CustomResourceDefinition", "--set", tt.set)
 		if len(crds) != tt.count {
 			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(crds), tt.count)

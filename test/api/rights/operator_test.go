@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -127,7 +128,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	admin, server := install(t)
 	operate(t, server.Config())
 	named := metav1.ObjectMeta{Name: name}
-	node := &corev1.Node{ObjectMeta: named}
+	node := &corev1.Node{ObjectMeta: named, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	vpc := &v1alpha1.VPC{ObjectMeta: named, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"}, AllowedTenants: []string{name}}}
 	subnet := &v1alpha1.Subnet{ObjectMeta: named, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.10.1.0/24", "fd10:10:0:1::/64"}}}
 	network := &arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: name}}
@@ -161,6 +162,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	})
 
 	flip(t, admin)
+	balance(t, admin)
 
 	// Without the node, nothing can be there that holds the addresses.
 	for _, object := range []client.Object{served, refused, shared, node, network, subnet, vpc} {
@@ -185,9 +187,63 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	}
 	// Only a race with another claim makes it look at the object in the way
 	// (package operator/claim).
-	unused = slices.DeleteFunc(unused, func(right string) bool { return right == "get addresses.alioth.dev" })
+	unused = slices.DeleteFunc(unused, func(right string) bool {
+		return right == "get addresses.alioth.dev" || right == "get externaladdresses.alioth.dev"
+	})
 	if len(denied) > 0 || len(unused) > 0 {
 		t.Errorf("the operator was refused %q, and makes no use of %q", denied, unused)
+	}
+}
+
+// balance has the operator give addresses to load balancers, and take them back.
+func balance(t *testing.T, admin client.Client) {
+	t.Helper()
+	subnet := &v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: "rights-lb"}, Spec: v1alpha1.SubnetSpec{
+		VPC: name, CIDRs: []string{"10.10.2.0/24"}, Use: v1alpha1.SubnetForServices,
+	}}
+	pool := &v1alpha1.ExternalPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ExternalPoolSpec{
+		CIDRs: []string{"192.0.2.16/28"}, AllowedTenants: []string{name},
+	}}
+	services := []*corev1.Service{newBalancer("inside", v1alpha1.LoadBalancerVPC), newBalancer("outside", v1alpha1.LoadBalancerExternal)}
+	objects := []client.Object{subnet, pool, services[0], services[1]}
+	for _, object := range objects {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatalf("create %T: %v", object, err)
+		}
+	}
+	for _, service := range services {
+		until(t, "load balancer "+service.Name+" has its address", func(ctx context.Context) (bool, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(service), service)
+			return len(service.Status.LoadBalancer.Ingress) == 1, err
+		})
+	}
+	until(t, "the node announces the address outside", func(ctx context.Context) (bool, error) {
+		var addresses v1alpha1.ExternalAddressList
+		err := admin.List(ctx, &addresses)
+		return len(addresses.Items) == 1 && addresses.Items[0].Status.Node == name, err
+	})
+	slices.Reverse(objects)
+	for _, object := range objects {
+		if err := admin.Delete(t.Context(), object); err != nil {
+			t.Fatalf("delete %T: %v", object, err)
+		}
+	}
+	until(t, "the addresses are released", func(ctx context.Context) (bool, error) {
+		var external v1alpha1.ExternalAddressList
+		err := admin.List(ctx, &external)
+		return len(external.Items) == 0, err
+	})
+}
+
+func newBalancer(service, where string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name, Name: service, Labels: map[string]string{arktosv1.NetworkLabel: name},
+			Annotations: map[string]string{v1alpha1.LoadBalancerAnnotation: where},
+		},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: ptr.To(v1alpha1.LoadBalancerClass), Ports: []corev1.ServicePort{{Port: 80}},
+		},
 	}
 }
 

@@ -1,0 +1,87 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package externaladdress
+
+import (
+	"bytes"
+	"crypto/sha256"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// decision is what becomes of an external address.
+type decision struct {
+	// release it: its Service is gone.
+	release bool
+	// node that is to announce it, "" for none.
+	node string
+}
+
+func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) decision {
+	service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name)
+	if service == nil || service.UID != address.Holder.UID {
+		return decision{release: true}
+	}
+	return decision{node: elect(tx, address, service, defaultVPC)}
+}
+
+// elect chooses the node that announces an address: the one that does, while it is
+// fit, else the one that comes first among the fit by a hash of address and node
+// (rendezvous), so that a node that comes or goes moves no more than its share.
+// While no node at all is fit, as when the nodes' leases are late, everything stays
+// as it is.
+func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
+	serves := func(*store.Node) bool { return true }
+	if service.ExternalNodeLocal {
+		ready := scaled.ReadyOn(tx, vpcOf(tx, service, defaultVPC), service)
+		serves = func(node *store.Node) bool { return ready[node.Name] }
+	}
+	best, anyFit := "", false
+	var most []byte
+	for _, node := range store.ListNodes(tx) {
+		if !fit(node) {
+			continue
+		}
+		anyFit = true
+		if !serves(node) {
+			continue
+		}
+		if node.Name == address.Node {
+			return node.Name
+		}
+		if rank := weigh(address, node); best == "" || bytes.Compare(rank, most) > 0 {
+			best, most = node.Name, rank
+		}
+	}
+	if last := store.GetNode(tx, address.Node); !anyFit && last != nil && !last.OutOfService {
+		return last.Name
+	}
+	return best
+}
+
+// fit tells whether a node may announce addresses.
+func fit(node *store.Node) bool {
+	return node.Ready && !node.Deleting && !node.OutOfService && !node.NoBalancers
+}
+
+func weigh(address *store.ExternalAddress, node *store.Node) []byte {
+	hash := sha256.Sum256([]byte(address.IP.String() + " " + node.Name))
+	return hash[:]
+}
+
+// vpcOf returns the name of the VPC that a Service leads to, or "".
+func vpcOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
+	ns := store.GetNamespace(tx, service.Namespace)
+	if ns == nil {
+		return ""
+	}
+	member := tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}
+	target, _ := tenancy.Resolve(tx, member, defaultVPC)
+	if target.VPC == nil {
+		return ""
+	}
+	return target.VPC.Name
+}

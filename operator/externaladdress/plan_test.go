@@ -1,0 +1,130 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package externaladdress
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+func node(name string, change func(*store.Node)) *store.Node {
+	row := &store.Node{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Ready: true}
+	if change != nil {
+		change(row)
+	}
+	return row
+}
+
+func web(change func(*store.Service)) *store.Service {
+	row := &store.Service{Meta: operatortest.Meta("uid-web", 0), Namespace: "blue", Name: "web", Network: "n", LoadBalancer: store.LoadBalancerExternal}
+	if change != nil {
+		change(row)
+	}
+	return row
+}
+
+func address(ip, node string) *store.ExternalAddress {
+	return &store.ExternalAddress{
+		Meta: operatortest.Meta("uid-"+ip, 0), IP: netip.MustParseAddr(ip), Pool: "edge", Node: node,
+		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "uid-web"},
+	}
+}
+
+func slice(ready bool, ips ...string) *store.EndpointSlice {
+	return &store.EndpointSlice{
+		Meta: operatortest.Meta("uid-slice", 0), Namespace: "blue", Name: "web-1", Service: "web",
+		Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready}},
+	}
+}
+
+func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
+	unready := func(n *store.Node) { n.Ready = false }
+	local := func(s *store.Service) { s.ExternalNodeLocal = true }
+	held := func(ip, node string) *store.Address {
+		row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue", "p"+ip, "", ""))
+		row.Node = node
+		return row
+	}
+	for name, c := range map[string]struct {
+		now  string
+		rows []any
+		want []string
+		gone bool
+	}{
+		"any that is fit":                   {"", []any{web(nil), node("a", nil), node("b", nil)}, []string{"a", "b"}, false},
+		"the one that does":                 {"b", []any{web(nil), node("a", nil), node("b", nil), node("c", nil)}, []string{"b"}, false},
+		"not one that is not ready":         {"a", []any{web(nil), node("a", unready), node("b", nil)}, []string{"b"}, false},
+		"not one that goes":                 {"a", []any{web(nil), node("a", func(n *store.Node) { n.Deleting = true }), node("b", nil)}, []string{"b"}, false},
+		"not one out of service":            {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", nil)}, []string{"b"}, false},
+		"not one that is for nothing":       {"a", []any{web(nil), node("a", func(n *store.Node) { n.NoBalancers = true }), node("b", nil)}, []string{"b"}, false},
+		"the last while none is ready":      {"a", []any{web(nil), node("a", unready), node("b", unready)}, []string{"a"}, false},
+		"none that is fenced":               {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", unready)}, []string{""}, false},
+		"none that is gone":                 {"a", []any{web(nil)}, []string{""}, false},
+		"one with a backend":                {"a", []any{web(local), node("a", nil), node("b", nil), node("c", nil), held("10.0.1.2", "c"), slice(true, "10.0.1.2")}, []string{"c"}, false},
+		"none without a backend":            {"a", []any{web(local), node("a", nil), node("b", nil), held("10.0.1.2", "b"), slice(false, "10.0.1.2")}, []string{""}, false},
+		"none by a backend of nobody's":     {"a", []any{web(local), node("a", nil), slice(true, "10.0.1.2")}, []string{""}, false},
+		"nobody, as the Service is gone":    {"a", []any{node("a", nil)}, []string{""}, true},
+		"nobody, as its successor is there": {"a", []any{node("a", nil), web(func(s *store.Service) { s.UID = "successor" })}, []string{""}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := append([]any{
+				&store.Namespace{Meta: operatortest.Meta("uid-blue", 0), Name: "blue", Tenant: "blue"},
+				operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("net1", "blue-vpc", "net1", 0, "10.0.1.0/24"),
+				operatortest.Network("blue", "blue", "n", "blue-vpc", 1),
+			}, c.rows...)
+			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+				d := decide(tx, address("192.0.2.16", c.now), "default")
+				found := false
+				for _, want := range c.want {
+					found = found || d.node == want
+				}
+				if !found || d.release != c.gone {
+					t.Errorf("got %+v, want one of %q, gone: %v", d, c.want, c.gone)
+				}
+			})
+		})
+	}
+}
+
+// A node that goes moves its own addresses, and one that comes none.
+func TestAddressesAreSpreadAndFewMove(t *testing.T) {
+	elected := func(now map[string]string, nodes ...string) map[string]string {
+		rows := []any{web(nil)}
+		for _, name := range nodes {
+			rows = append(rows, node(name, nil))
+		}
+		next := map[string]string{}
+		operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+			for i := range 200 {
+				ip := fmt.Sprintf("192.0.2.%d", i)
+				next[ip] = decide(tx, address(ip, now[ip]), "default").node
+			}
+		})
+		return next
+	}
+	three := elected(nil, "a", "b", "c")
+	counts := map[string]int{}
+	for _, name := range three {
+		counts[name]++
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if counts[name] < 200/6 {
+			t.Errorf("node %s announces %d of 200", name, counts[name])
+		}
+	}
+	for ip, name := range elected(three, "a", "c") {
+		if three[ip] != "b" && name != three[ip] || name == "b" {
+			t.Errorf("%s moves from %s to %s as b goes", ip, three[ip], name)
+		}
+	}
+	for ip, name := range elected(three, "a", "b", "c", "d") {
+		if name != three[ip] {
+			t.Errorf("%s moves from %s to %s as d comes", ip, three[ip], name)
+		}
+	}
+}

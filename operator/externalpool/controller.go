@@ -1,0 +1,99 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package externalpool checks ExternalPools against what the cluster needs and
+// against each other, and counts their addresses.
+package externalpool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// countsEvery bounds how often the count of one pool is written.
+const countsEvery = 2 * time.Second
+
+// Reconciler carries out what decide says.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+	Rules  vpc.Rules
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("externalpool", 1, r, source(f, r.Rules.DefaultVPC))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	pool := &v1alpha1.ExternalPool{}
+	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	row, err := reflector.ExternalPool(pool)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
+	}
+	var d decision
+	r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules) })
+	before := pool.DeepCopy()
+	pool.Status.Used = d.used
+	pool.Status.ObservedGeneration = pool.Generation
+	status.SetCondition(&pool.Status.Conditions, pool.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return ctrl.Result{}, status.Patch(ctx, r.Client, before, pool)
+}
+
+// source asks for a pool when its addresses change, and for all when one of them, a
+// node or the default VPC does: it may have been in the way.
+func source(f *feed.Feed, defaultVPC string) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
+			if old != nil && now != nil && old.Generation == now.Generation {
+				return []feed.Request{feed.Now("", now.Name)}
+			}
+			return everything(tx)
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
+			if old != nil && now != nil {
+				return nil
+			}
+			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Pool)}
+		}),
+		feed.On(func(tx store.ReadTx, _, _ *store.Node) []feed.Request { return later(everything(tx)) }),
+		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+			if feed.Either(old, now).Name != defaultVPC {
+				return nil
+			}
+			return later(everything(tx))
+		}),
+	)
+}
+
+func everything(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, pool := range store.ListExternalPools(tx) {
+		all = append(all, feed.Now("", pool.Name))
+	}
+	return all
+}
+
+// later gathers changes of what changes often.
+func later(requests []feed.Request) []feed.Request {
+	for i := range requests {
+		requests[i].After = countsEvery
+	}
+	return requests
+}

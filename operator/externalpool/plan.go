@@ -1,0 +1,105 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package externalpool
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// decision is what the status of one pool says.
+type decision struct {
+	used            int64
+	ready           bool
+	reason, message string
+}
+
+// special are ranges that mean something to every host by itself (RFC 6890).
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+// decide plans for one pool.
+func decide(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) decision {
+	d := decision{used: int64(len(store.ExternalAddressesByPool(tx, pool.Name)))}
+	if pool.Deleting {
+		d.reason, d.message = v1alpha1.DeletingReason, "it is being deleted"
+		return d
+	}
+	if text := reserved(tx, pool, rules); text != "" {
+		d.reason, d.message = v1alpha1.RangeReservedReason, text
+		return d
+	}
+	if text := overlap(tx, pool); text != "" {
+		d.reason, d.message = v1alpha1.OverlapReason, text
+		return d
+	}
+	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, "tenants that it allows may have its addresses"
+	return d
+}
+
+// reserved says which of the pool's addresses the cluster needs, "" for none.
+func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string {
+	ranges := make([]vpc.ReservedRange, 0, len(rules.Reserved)+len(special))
+	ranges = append(ranges, rules.Reserved...)
+	for _, prefix := range special {
+		ranges = append(ranges, vpc.ReservedRange{Prefix: prefix, What: "a range that hosts use by themselves"})
+	}
+	if row := store.GetVPC(tx, rules.DefaultVPC); row != nil {
+		for _, prefix := range row.Prefixes {
+			ranges = append(ranges, vpc.ReservedRange{Prefix: prefix, What: "the default VPC"})
+		}
+	}
+	for _, r := range pool.Ranges {
+		for _, other := range ranges {
+			if overlaps(r, other.Prefix) {
+				return fmt.Sprintf("%s overlaps %s (%s): use other addresses", text(r), other.What, other.Prefix)
+			}
+		}
+	}
+	for _, node := range store.ListNodes(tx) {
+		for _, ip := range node.AllAddresses {
+			if scaled.Contains(pool, ip) {
+				return fmt.Sprintf("it contains the address %s of node %s: leave that out", ip, node.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// overlap says which older pool has some of the addresses, "" for none.
+func overlap(tx store.ReadTx, pool *store.ExternalPool) string {
+	for _, other := range store.ListExternalPools(tx) {
+		if other.UID == pool.UID || other.Compare(&pool.Meta) > 0 {
+			continue
+		}
+		for _, mine := range pool.Ranges {
+			for _, theirs := range other.Ranges {
+				if mine.First.Is4() == theirs.First.Is4() && !mine.Last.Less(theirs.First) && !theirs.Last.Less(mine.First) {
+					return fmt.Sprintf("%s overlaps %s of ExternalPool %q, which is older", text(mine), text(theirs), other.Name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// overlaps tells whether a range and a prefix have an address in common.
+func overlaps(r store.AddrRange, prefix netip.Prefix) bool {
+	return prefix.Contains(r.First) || prefix.Contains(r.Last) ||
+		r.First.Is4() == prefix.Addr().Is4() && !prefix.Masked().Addr().Less(r.First) && !r.Last.Less(prefix.Masked().Addr())
+}
+
+func text(r store.AddrRange) string {
+	if r.First == r.Last {
+		return r.First.String()
+	}
+	return r.First.String() + "-" + r.Last.String()
+}

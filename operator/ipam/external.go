@@ -1,0 +1,140 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// ExternalRequest asks for addresses of a Service outside of every VPC.
+type ExternalRequest struct {
+	// Tenant that owns the Service.
+	Tenant string
+	// Pool is the name of the ExternalPool asked for; "" for any that allows the
+	// tenant.
+	Pool string
+	// IPs asked for, at most one per family. Families that are not named are
+	// chosen.
+	IPs []netip.Addr
+	// Families are those of which an address is wanted.
+	Families Families
+	// Holder is the Service.
+	Holder store.Holder
+	// Exclude are IPs that turned out to be taken although the store doesn't show
+	// it yet.
+	Exclude map[netip.Addr]struct{}
+	// Resting knows which addresses were released shortly before Now. It may be
+	// nil.
+	Resting *Resting
+	Now     time.Time
+}
+
+// ChooseExternal finds an address of every family of a request, each in the oldest
+// pool that has one. What the holder has already is kept. A refusal is an *Error.
+func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddress, error) {
+	rows := store.ExternalAddressesByService(tx, req.Holder.UID)
+	pools, err := externalPools(tx, &req)
+	if err != nil {
+		return nil, err
+	}
+	for _, is4 := range []bool{true, false} {
+		has := func(row *store.ExternalAddress) bool { return row.IP.Is4() == is4 }
+		if is4 && !req.Families.V4 || !is4 && !req.Families.V6 || slices.ContainsFunc(rows, has) {
+			continue
+		}
+		row, err := chooseExternal(tx, pools, is4, &req)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// externalPools returns the pools that a request may be served from, the oldest
+// first. A pool that does not allow the tenant is as good as none to it.
+func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool, error) {
+	var allowed, ready []*store.ExternalPool
+	for _, pool := range store.ListExternalPools(tx) {
+		if pool.ForExternalIPs || !scaled.Grants(pool, req.Tenant) || req.Pool != "" && pool.Name != req.Pool {
+			continue
+		}
+		allowed = append(allowed, pool)
+		if pool.Ready {
+			ready = append(ready, pool)
+		}
+	}
+	switch {
+	case len(allowed) == 0 && req.Pool != "":
+		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
+			"no ExternalPool %q for load balancers allows tenant %q: correct the annotation %s, or ask the cluster's operator", req.Pool, req.Tenant, v1alpha1.ExternalPoolAnnotation)
+	case len(allowed) == 0:
+		return nil, refuse(v1alpha1.ExternalPoolNotFoundReason, WhenSubnetsChange,
+			"no ExternalPool for load balancers allows tenant %q: the cluster's operator can create one, or add the tenant to spec.allowedTenants of one", req.Tenant)
+	case len(ready) == 0:
+		return nil, refuse(v1alpha1.ExternalPoolNotReadyReason, WhenSubnetsChange,
+			"ExternalPool %q is not Ready: its Ready condition says why", allowed[0].Name)
+	}
+	return ready, nil
+}
+
+func chooseExternal(tx store.ReadTx, pools []*store.ExternalPool, is4 bool, req *ExternalRequest) (*store.ExternalAddress, error) {
+	if i := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == is4 }); i >= 0 {
+		return askedExternal(tx, pools, req.IPs[i], req)
+	}
+	for _, pool := range pools {
+		if ip, ok := freeExternal(tx, pool, is4, req); ok {
+			return req.row(ip, pool), nil
+		}
+	}
+	return nil, refuse(v1alpha1.ExternalPoolExhaustedReason, WhenReleased,
+		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool", req.Tenant, Families{V4: is4, V6: !is4})
+}
+
+func (req *ExternalRequest) row(ip netip.Addr, pool *store.ExternalPool) *store.ExternalAddress {
+	return &store.ExternalAddress{IP: ip, Pool: pool.Name, Holder: req.Holder}
+}
+
+// askedExternal takes an address that is asked for by number.
+func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, req *ExternalRequest) (*store.ExternalAddress, error) {
+	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return scaled.Contains(pool, ip) })
+	if at < 0 {
+		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
+			"%s is in no ExternalPool that allows tenant %q: ask for another address, or for none", ip, req.Tenant)
+	}
+	held := store.GetExternalAddress(tx, ip)
+	_, excluded := req.Exclude[ip]
+	if held != nil || excluded {
+		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "%s is held by another Service: ask for another address, or for none", ip)
+	}
+	return req.row(ip, pools[at]), nil
+}
+
+// freeExternal finds the lowest address of a pool that is free and does not rest,
+// else the lowest that is free.
+func freeExternal(tx store.ReadTx, pool *store.ExternalPool, is4 bool, req *ExternalRequest) (rested netip.Addr, ok bool) {
+	for _, r := range pool.Ranges {
+		if r.First.Is4() != is4 {
+			continue
+		}
+		for ip := r.First; ip.IsValid() && !r.Last.Less(ip); ip = ip.Next() {
+			if _, excluded := req.Exclude[ip]; excluded || store.GetExternalAddress(tx, ip) != nil {
+				continue
+			}
+			if !req.Resting.Contains("", ip, req.Now) {
+				return ip, true
+			}
+			if !rested.IsValid() {
+				rested = ip
+			}
+		}
+	}
+	return rested, rested.IsValid()
+}

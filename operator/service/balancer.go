@@ -1,0 +1,218 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// wish is what a Service is to have as a load balancer.
+type wish struct {
+	// request is what is to be claimed in a VPC, external what is outside; nil for
+	// nothing.
+	request  *ipam.Request
+	external *ipam.ExternalRequest
+	// keep are the addresses that it has and may keep, drop those that it must not.
+	keep, drop holdings
+	// refusal says why nothing is claimed.
+	refusal *tenancy.Refusal
+}
+
+// holdings are addresses of one Service.
+type holdings struct {
+	inVPC   []*store.Address
+	outside []*store.ExternalAddress
+}
+
+func holdingsOf(tx store.ReadTx, service *store.Service) holdings {
+	return holdings{
+		inVPC: slices.DeleteFunc(store.AddressesByHolder(tx, service.UID), func(row *store.Address) bool {
+			return row.Holder.Kind != store.HolderService
+		}),
+		outside: store.ExternalAddressesByService(tx, service.UID),
+	}
+}
+
+// ips returns the IPs that are in the API, IPv4 first.
+func (h holdings) ips() []netip.Addr {
+	var ips []netip.Addr
+	for _, row := range h.inVPC {
+		if row.UID != "" && !row.Deleting {
+			ips = append(ips, row.IP)
+		}
+	}
+	for _, row := range h.outside {
+		if row.UID != "" && !row.Deleting {
+			ips = append(ips, row.IP)
+		}
+	}
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return ips
+}
+
+// preferring is the wish with addresses asked for that would be chosen otherwise, if
+// the Service has none yet.
+func (w wish) preferring(ips []netip.Addr) wish {
+	families := ipam.FamiliesOf(ips)
+	if len(w.keep.inVPC)+len(w.keep.outside) > 0 || len(ips) != families.Count() {
+		return w
+	}
+	switch {
+	case w.request != nil && len(w.request.IPs) == 0 && families == w.request.Families:
+		request := *w.request
+		request.IPs, w.request = ips, &request
+	case w.external != nil && len(w.external.IPs) == 0 && families == w.external.Families:
+		request := *w.external
+		request.IPs, w.external = ips, &request
+	}
+	return w
+}
+
+// wishOf plans the load balancer of a Service.
+func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
+	held := holdingsOf(tx, service)
+	ns := store.GetNamespace(tx, service.Namespace)
+	if service.LoadBalancer == "" {
+		return wish{drop: held}
+	}
+	if ns == nil || service.Deleting {
+		return wish{keep: held}
+	}
+	switch service.LoadBalancer {
+	case store.LoadBalancerVPC:
+		w := inVPC(tx, service, ns, held.inVPC, rules)
+		w.drop.outside = held.outside
+		return w
+	case store.LoadBalancerExternal:
+		w := outside(tx, service, ns, held.outside, rules)
+		w.drop.inVPC = held.inVPC
+		return w
+	}
+	return wish{drop: held, refusal: invalid("the annotation %s is %q: it may be %s (the default) or %s",
+		v1alpha1.LoadBalancerAnnotation, service.LoadBalancer, v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
+}
+
+// inVPC plans for a load balancer with addresses in its VPC. One that is served
+// nowhere for now keeps what it has of a VPC that its tenant may use.
+func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.Address, rules Rules) (w wish) {
+	if shared(tx, service, rules) {
+		w.drop.inVPC = held
+		w.refusal = invalid("every VPC shares this Service at its ClusterIPs, so it gets no address in one of them: make another Service for that")
+		return w
+	}
+	target, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
+	fits := func(row *store.Address) bool {
+		return target.VPC != nil && row.VPC == target.VPC.Name && tenancy.Allows(target.VPC, ns.Tenant)
+	}
+	if refusal != nil {
+		w.keep.inVPC, w.drop.inVPC = split(held, fits)
+		w.refusal = unsaid(refusal)
+		return w
+	}
+	request := &ipam.Request{VPC: target.VPC.Name, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: holder(service)}
+	if request.IPs, w.refusal = askedIPs(service, request.Families); w.refusal != nil {
+		w.drop.inVPC = held
+		return w
+	}
+	w.request = request
+	w.keep.inVPC, w.drop.inVPC = split(held, func(row *store.Address) bool { return fits(row) && answers(row, request) })
+	return w
+}
+
+// outside plans for a load balancer with addresses outside of every VPC, which lead
+// into its own. One that is served nowhere for now keeps what it has.
+func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.ExternalAddress, rules Rules) (w wish) {
+	request := &ipam.ExternalRequest{
+		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: holder(service),
+	}
+	if request.IPs, w.refusal = askedIPs(service, request.Families); w.refusal != nil {
+		w.drop.outside = held
+		return w
+	}
+	w.keep.outside, w.drop.outside = split(held, func(row *store.ExternalAddress) bool { return given(tx, row, request) })
+	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
+	if refusal != nil && !shared(tx, service, rules) {
+		w.refusal = unsaid(refusal)
+		return w
+	}
+	w.external = request
+	return w
+}
+
+// given tells whether an external address is one as the request asks for, out of a
+// pool that still gives it to the tenant.
+func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRequest) bool {
+	pool := store.GetExternalPool(tx, row.Pool)
+	of := ipam.FamiliesOf([]netip.Addr{row.IP})
+	return pool != nil && !pool.ForExternalIPs && scaled.Grants(pool, request.Tenant) && scaled.Contains(pool, row.IP) &&
+		(request.Pool == "" || request.Pool == row.Pool) && (of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&
+		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
+}
+
+// unsaid leaves out the refusals of which decide tells.
+func unsaid(refusal *tenancy.Refusal) *tenancy.Refusal {
+	if refusal.Reason != v1alpha1.NoDefaultNetworkReason {
+		return nil
+	}
+	return refusal
+}
+
+func holder(service *store.Service) store.Holder {
+	return store.Holder{Kind: store.HolderService, Namespace: service.Namespace, Name: service.Name, UID: service.UID}
+}
+
+// answers tells whether an address is of a set as the request asks for.
+func answers(row *store.Address, request *ipam.Request) bool {
+	return ipam.FamiliesOf(row.Set) == request.Families &&
+		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return !slices.Contains(row.Set, ip) })
+}
+
+// askedIPs reads the addresses that a Service asks for.
+func askedIPs(service *store.Service, families ipam.Families) ([]netip.Addr, *tenancy.Refusal) {
+	var ips []netip.Addr
+	for text := range strings.SplitSeq(service.AskedIPs, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, invalid("%q in %s or spec.loadBalancerIP is no address", text, v1alpha1.LoadBalancerIPsAnnotation)
+		}
+		ip = ip.Unmap()
+		of := ipam.FamiliesOf([]netip.Addr{ip})
+		if of.V4 && !families.V4 || of.V6 && !families.V6 {
+			return nil, invalid("%s is asked for, and the Service has %s only: correct spec.ipFamilies or the address", ip, families)
+		}
+		if slices.ContainsFunc(ips, func(other netip.Addr) bool { return other.Is4() == ip.Is4() }) {
+			return nil, invalid("more than one %s address is asked for: a Service gets one per family", of)
+		}
+		ips = append(ips, ip)
+	}
+	return ips, nil
+}
+
+func invalid(format string, args ...any) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: v1alpha1.LoadBalancerInvalidReason, Message: fmt.Sprintf(format, args...)}
+}
+
+// split divides addresses by a condition.
+func split[R any](rows []R, holds func(R) bool) (yes, no []R) {
+	for _, row := range rows {
+		if holds(row) {
+			yes = append(yes, row)
+		} else {
+			no = append(no, row)
+		}
+	}
+	return yes, no
+}

@@ -1,0 +1,81 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Grants tells whether a tenant may use an ExternalPool. An empty list of tenants
+// allows nobody.
+func Grants(pool *store.ExternalPool, tenant string) bool {
+	return !pool.Deleting && (slices.Contains(pool.AllowedTenants, tenant) || slices.Contains(pool.AllowedTenants, v1alpha1.AnyTenant))
+}
+
+// Contains tells whether an ExternalPool has an address.
+func Contains(pool *store.ExternalPool, ip netip.Addr) bool {
+	return slices.ContainsFunc(pool.Ranges, func(r store.AddrRange) bool {
+		return r.First.Is4() == ip.Is4() && !ip.Less(r.First) && !r.Last.Less(ip)
+	})
+}
+
+// ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in
+// the order of the spec: those that a pool for them grants to its tenant, which is
+// Ready, so that they are no service range's, no node's and none of the default VPC;
+// that no load balancer holds; and that no older Service of another tenant names,
+// which is granted them too.
+func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
+	if service.Deleting {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool {
+		return !granted(tx, service, ip) || store.GetExternalAddress(tx, ip) != nil || named(tx, service, ip)
+	})
+}
+
+// granted tells whether a pool gives an address to the tenant of a Service.
+func granted(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
+	tenant, ok := tenantOf(tx, service)
+	return ok && slices.ContainsFunc(store.ListExternalPools(tx), func(pool *store.ExternalPool) bool {
+		return pool.ForExternalIPs && pool.Ready && Grants(pool, tenant) && Contains(pool, ip)
+	})
+}
+
+// named tells whether an older Service of another tenant has an address.
+func named(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
+	mine, _ := tenantOf(tx, service)
+	return slices.ContainsFunc(store.ServicesWithExternalIPs(tx), func(other *store.Service) bool {
+		theirs, ok := tenantOf(tx, other)
+		return ok && theirs != mine && slices.Contains(other.ExternalIPs, ip) && !other.Deleting &&
+			other.Compare(&service.Meta) < 0 && granted(tx, other, ip)
+	})
+}
+
+func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
+	ns := store.GetNamespace(tx, service.Namespace)
+	if ns == nil {
+		return "", false
+	}
+	return ns.Tenant, true
+}
+
+// ReadyOn returns the nodes on which an endpoint of a Service is ready that the VPC
+// knows: those that answer for it under externalTrafficPolicy Local.
+func ReadyOn(tx store.ReadTx, vpc string, service *store.Service) map[string]bool {
+	nodes := map[string]bool{}
+	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		for _, backend := range slice.Endpoints {
+			for _, ip := range backend.Addresses {
+				if held := machine(tx, vpc, ip); held != nil && backend.Ready {
+					nodes[held.Node] = true
+				}
+			}
+		}
+	}
+	return nodes
+}
