@@ -407,7 +407,7 @@ func (s *syncer) holds(want plan.Wanted) {
 
 func vnisOf(want plan.Wanted) map[uint32]bool {
 	vnis := map[uint32]bool{}
-	for vni := range want.Datapath {
+	for vni := range want.Datapath.VPCs {
 		vnis[vni] = true
 	}
 	delete(vnis, 0) // what belongs to no VPC

@@ -146,12 +146,12 @@ func compareServices(a, b datapath.Service) int {
 	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
 }
 
-// parts are the node's own and those of the VPCs that are present.
-func parts(node *datapath.State, vpcs map[string]*vpcPlan) datapath.Parts {
-	all := datapath.Parts{0: node}
+// parts are the node's own, those of the VPCs that are present, and their services.
+func parts(node *datapath.State, vpcs map[string]*vpcPlan, services map[uint32][]*datapath.VirtualAddress) datapath.Parts {
+	all := datapath.Parts{VPCs: map[uint32]*datapath.State{0: node}, Services: services}
 	for v := range maps.Values(vpcs) {
 		if v.part != nil {
-			all[v.here.vni] = v.part
+			all.VPCs[v.here.vni] = v.part
 		}
 	}
 	return all

@@ -58,7 +58,7 @@ type world struct {
 	devices map[string]int
 }
 
-func newWorld(t *testing.T, rows ...func(store.Tx) error) *world {
+func newWorld(t testing.TB, rows ...func(store.Tx) error) *world {
 	t.Helper()
 	s, err := store.New()
 	if err != nil {
@@ -69,7 +69,7 @@ func newWorld(t *testing.T, rows ...func(store.Tx) error) *world {
 	return w
 }
 
-func (w *world) put(t *testing.T, rows ...func(store.Tx) error) {
+func (w *world) put(t testing.TB, rows ...func(store.Tx) error) {
 	t.Helper()
 	for _, row := range rows {
 		if err := w.store.Update(row); err != nil {
@@ -191,7 +191,8 @@ var byValue = cmp.Options{
 
 // tenants are two VPCs of one range; each has a pod here, and blue one on
 // another node. The node has an address in the default VPC.
-func tenants(t *testing.T) *world {
+func tenants(t testing.TB) *world {
+	t.Helper()
 	w := newWorld(t,
 		node("node1", "192.0.2.1", "2001:db8::1"), node("node2", "2001:db8::2", "192.0.2.2"),
 		vpc("default", 1, "10.244.0.0/16"), subnet("default", "default", 1, true, "10.244.0.0/16", "10.244.0.1"),

@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -25,6 +26,7 @@ type Planner struct {
 	// attached are the records that a plan goes by, by VPC.
 	attached map[string][]journal.Record
 	vpcs     map[string]*vpcPlan
+	scaled   scaledPlan
 	node     *nodePlan
 	want     Wanted
 }
@@ -34,11 +36,15 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	stale := p.compare(tx, in)
 	p.in, p.revision = in, tx.Revision()
 	changed := p.planVPCs(tx, &stale)
+	changed = p.scaled.planServices(tx, in, p.vpcs, &stale) || changed
 	if p.node == nil || stale.node {
 		changed = p.planNode(tx) || changed
 	}
 	if changed {
-		p.want = Wanted{Datapath: parts(p.node.part, p.vpcs), Devices: p.node.devices, Filter: p.node.filter, Lost: p.node.lost}
+		p.want = Wanted{
+			Datapath: parts(p.node.part, p.vpcs, p.scaled.services()),
+			Devices:  p.node.devices, Filter: p.node.filter, Lost: p.node.lost,
+		}
 	}
 	return p.want
 }
@@ -89,11 +95,29 @@ type stale struct {
 	vpcs map[string]bool
 	// node is what belongs to no VPC alone.
 	node bool
+	// parts are those of all VPCs, without their Services.
+	parts bool
+	// services, and those of VPCs: refill are all that there are, members may have
+	// come or left, and held are addresses that slices may name.
+	services        map[ServiceRef]bool
+	refill, members map[string]bool
+	held            map[heldAddress]bool
+	// shared are the Services that every VPC reaches.
+	shared []ServiceRef
+}
+
+// heldAddress is an address of a VPC.
+type heldAddress struct {
+	vpc string
+	ip  netip.Addr
 }
 
 // compare finds what the last plan says no longer.
 func (p *Planner) compare(tx store.ReadTx, in Input) stale {
-	s := stale{vpcs: map[string]bool{}}
+	s := stale{
+		vpcs: map[string]bool{}, services: map[ServiceRef]bool{}, refill: map[string]bool{}, members: map[string]bool{},
+		held: map[heldAddress]bool{}, shared: SharedServices(tx, in.Config),
+	}
 	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {
 		last := p.attached
 		p.attached = in.attached()
@@ -101,14 +125,16 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)
 	if p.node == nil || !ok || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
-		s.everything(p, in)
+		s.allParts(p, in)
+		maps.Copy(s.refill, s.vpcs)
 		return s
 	}
 	for _, c := range changes {
-		if s.row(tx, c.Old, in) || s.row(tx, c.New, in) {
-			s.everything(p, in)
-			return s
-		}
+		s.row(tx, c.Old, in)
+		s.row(tx, c.New, in)
+	}
+	if s.parts {
+		s.allParts(p, in)
 	}
 	return s
 }
@@ -127,7 +153,7 @@ func (s *stale) records(last, now map[string][]journal.Record) {
 	maps.DeleteFunc(s.vpcs, func(_ string, stale bool) bool { return !stale })
 }
 
-func (s *stale) everything(p *Planner, in Input) {
+func (s *stale) allParts(p *Planner, in Input) {
 	s.node = true
 	s.vpcs[p.in.DefaultVPC], s.vpcs[in.DefaultVPC] = true, true
 	for name := range p.attached {
@@ -135,53 +161,57 @@ func (s *stale) everything(p *Planner, in Input) {
 	}
 }
 
-// row marks what a row is a part of; all says that this is everything. It is the
-// one place that knows of which rows which plan is made.
-func (s *stale) row(tx store.ReadTx, row any, in Input) (all bool) {
+// row marks what a row is a part of. It is the one place that knows of which rows
+// which plan is made.
+func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	switch row := row.(type) {
 	case nil:
 	case *store.VPC:
-		s.vpcs[row.Name] = true
+		s.vpcs[row.Name], s.refill[row.Name] = true, true
 		s.node = s.node || row.Name == in.DefaultVPC
 	case *store.Subnet:
 		s.vpcs[row.VPC] = true
 	case *store.Address:
 		s.vpcs[row.VPC] = true
+		s.held[heldAddress{row.VPC, row.IP}] = true
+		if row.Holder.Kind == store.HolderService { // whose virtual address it is
+			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
+		}
 	case *store.Pod:
 		s.node = true
 	case *store.Service:
-		s.node = true
-		s.members(tx, row.Namespace, in)
+		s.service(ServiceRef{row.Namespace, row.Name})
 	case *store.SharedService:
 		s.node = true
-		s.members(tx, row.ServiceNamespace, in)
-	case *store.EndpointSlice: // perhaps the API server's, which are reserved
-		s.vpcs[in.DefaultVPC], s.node = true, true
-		s.members(tx, row.Namespace, in)
+		s.services[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
+	case *store.EndpointSlice:
+		ref := ServiceRef{row.Namespace, row.Service}
+		s.service(ref)
+		if ref == in.APIServer { // its endpoints are reserved
+			s.vpcs[in.DefaultVPC], s.node = true, true
+		}
 	case *store.Namespace:
 		s.tenant(tx, row.Tenant, in)
 	case *store.Network:
-		s.vpcs[row.VPC] = true
+		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
 	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // of these nothing is planned
 	default: // a Node, to which any address may lead
-		return true
+		s.parts = true
 	}
-	return false
 }
 
-// members marks the VPCs to which what is in a namespace may belong.
-func (s *stale) members(tx store.ReadTx, namespace string, in Input) {
-	if ns := store.GetNamespace(tx, namespace); ns != nil { // otherwise to none
-		s.tenant(tx, ns.Tenant, in)
-	}
+// service marks a Service. What is shared with every VPC belongs to none alone.
+func (s *stale) service(ref ServiceRef) {
+	s.services[ref] = true
+	s.node = s.node || slices.Contains(s.shared, ref)
 }
 
 // tenant marks the VPCs to which what a tenant has may belong.
 func (s *stale) tenant(tx store.ReadTx, tenant string, in Input) {
-	s.vpcs[in.DefaultVPC] = true
+	s.members[in.DefaultVPC] = true
 	for _, net := range store.NetworksByTenant(tx, tenant) {
-		s.vpcs[net.VPC] = true
+		s.members[net.VPC] = true
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
@@ -208,6 +209,9 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 	node := r.of("node1", "node2", "node3")
 	if r.IntN(4) == 0 {
 		holder = store.Holder{Kind: store.HolderNode, Name: node, UID: node}
+	} else if r.IntN(4) == 0 {
+		name := r.of("web", "other")
+		holder = store.Holder{Kind: store.HolderService, Namespace: "shop", Name: name, UID: name}
 	}
 	return store.PutAddress(tx, &store.Address{
 		Meta: r.meta(name), Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
@@ -235,15 +239,15 @@ func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
 }
 
 func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
-	namespace, name := "default", "kubernetes"
+	namespace, name := "default", r.of("kubernetes", "web")
 	switch r.IntN(3) {
 	case 0:
 		namespace, name = "kube-system", r.of("kube-dns", "other")
 	case 1:
-		namespace, name = "shop", r.of("kube-dns", "other")
+		namespace, name = "shop", r.of("kube-dns", "other", "web")
 	}
-	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443}}
-	switch r.IntN(3) {
+	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443}, {Name: "q", Protocol: "TCP", Port: 80}}[r.IntN(2):]
+	switch r.IntN(4) {
 	case 0:
 		if remove {
 			store.DeleteService(tx, namespace, name, name)
@@ -251,7 +255,8 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		}
 		return store.PutService(tx, &store.Service{
 			Meta: r.meta(name), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
-			ClusterIPs: ips(r.of("10.96.0.1", "10.96.0.2")), NodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour,
+			ClusterIPs: ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
+			NodeLocal:  r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC),
 		})
 	case 1:
 		if remove {
@@ -260,30 +265,119 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		}
 		return store.PutSharedService(tx, &store.SharedService{Meta: store.Meta{UID: name}, Name: name, ServiceNamespace: namespace, ServiceName: name})
 	}
+	of := r.of("kubernetes", "web", "kube-dns", "other")
 	if remove {
 		store.DeleteEndpointSlice(tx, namespace, name, name)
 		return nil
 	}
-	return slice(namespace, name, name, ports, ready(r.ip()))(tx)
+	terminating := store.Endpoint{Addresses: ips(r.ip()), Terminating: true}
+	return slice(namespace, of, name, ports, []store.Endpoint{ready(r.ip()), ready(r.ip()), terminating}[r.IntN(3):]...)(tx)
+}
+
+// TestAPlannerSharesLikeBuild has Services that there is no room for together.
+func TestAPlannerSharesLikeBuild(t *testing.T) {
+	w := scaledTenants(t)
+	random := rand.New(rand.NewPCG(5, 6))
+	planner, full, left := &Planner{}, 0, 0
+	for step := range 60 {
+		name := fmt.Sprintf("big-%d", random.IntN(6))
+		w.put(t, func(tx store.Tx) error {
+			if random.IntN(4) == 0 {
+				store.DeleteService(tx, "blue", name, name)
+				return nil
+			}
+			var ports []store.ServicePort
+			for port := range 1000 + random.IntN(5000) {
+				ports = append(ports, store.ServicePort{Protocol: "TCP", Port: uint16(1 + port)})
+			}
+			return store.PutService(tx, &store.Service{
+				Meta:      store.Meta{UID: name, Created: time.Unix(int64(random.IntN(3)), 0)},
+				Namespace: "blue", Name: name, ClusterIPs: ips(fmt.Sprintf("10.96.1.%d", 1+random.IntN(6))), Ports: ports,
+			})
+		})
+		now := w.plan(planner)
+		if want, got := w.build(), together(now); !reflect.DeepEqual(want.Datapath.Services, got.Datapath.Services) {
+			t.Fatalf("step %d: anew there are %d services, kept %d", step, len(want.Datapath.Services), len(got.Datapath.Services))
+		}
+		if rows := len(together(now).Datapath.Services); rows > scaled.RoomOfVPC.Rows {
+			t.Fatalf("step %d: %d services", step, rows)
+		}
+		if len(planner.scaled.vpcs["blue"].beyond) > 0 {
+			full++
+		} else {
+			left++
+		}
+	}
+	if full < 10 || left < 10 {
+		t.Errorf("there was no room %d times, and room %d times", full, left)
+	}
+}
+
+func TestAChangeReachesTheVirtualAddressesThatItConcerns(t *testing.T) {
+	w := scaledTenants(t)
+	web := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}}
+	for i, name := range []string{"one", "two", "three"} {
+		w.put(t,
+			service("blue", name, []string{fmt.Sprintf("10.96.1.%d", i)}, web...),
+			slice("blue", name, name, web, ready(fmt.Sprintf("10.10.1.%d", 10+i))),
+		)
+	}
+	p := &Planner{}
+	last := w.plan(p).Datapath
+	for _, c := range []struct {
+		what    string
+		change  func(store.Tx) error
+		changed []string
+	}{
+		{"an address that nobody names", address("blue", "10.10.1.50", "node2", store.HolderPod, "b5"), nil},
+		{"an address that a slice names", address("blue", "10.10.1.12", "node2", store.HolderPod, "b3"), []string{"10.96.1.2"}},
+		{"another VPC's address", address("red", "10.10.1.11", "node2", store.HolderPod, "r3"), nil},
+		{"a slice", slice("blue", "two", "two", web, ready("10.10.1.10")), []string{"10.96.1.1"}},
+		{"a slice of another Service", slice("blue", "one", "two", web, ready("10.10.1.12")), []string{"10.96.1.0", "10.96.1.1"}},
+		{"a Service", service("blue", "three", []string{"10.96.1.2"}, web[0], store.ServicePort{Protocol: "UDP", Port: 53}), []string{"10.96.1.2"}},
+		{"a node", node("node2", "2001:db8::2", "192.0.2.9"), nil},
+		{"another tenant's Network", network("red", "other", "red"), nil},
+		{"a Service of another VPC", service("red", "four", []string{"10.96.1.9"}, web...), nil},
+		{"a Service's Network", func(tx store.Tx) error {
+			row := *store.GetService(tx, "blue", "one")
+			row.Network = "elsewhere"
+			return store.PutService(tx, &row)
+		}, []string{"10.96.1.0"}},
+		{"the tenant's Network", network("blue", "default", "red"), []string{"10.96.1.1", "10.96.1.2"}},
+	} {
+		w.put(t, c.change)
+		now := w.plan(p).Datapath
+		var changed []string
+		for _, a := range slices.Concat(last.Services[20], now.Services[20]) {
+			if slices.Contains(last.Services[20], a) != slices.Contains(now.Services[20], a) {
+				changed = append(changed, a.IP.String())
+			}
+		}
+		slices.Sort(changed)
+		if changed = slices.Compact(changed); !slices.Equal(changed, c.changed) {
+			t.Errorf("%s: other addresses are %v, want %v", c.what, changed, c.changed)
+		}
+		last = now
+	}
 }
 
 func TestAPlannerKeepsThePartsOfVPCsThatNothingHappensTo(t *testing.T) {
 	w := tenants(t)
 	p := &Planner{}
 	first := w.plan(p)
-	if again := w.plan(p); !reflect.DeepEqual(first.Datapath, again.Datapath) || first.Datapath[20] != again.Datapath[20] {
+	if again := w.plan(p); !reflect.DeepEqual(first.Datapath, again.Datapath) || first.Datapath.VPCs[20] != again.Datapath.VPCs[20] {
 		t.Error("without a change the plan is another one")
 	}
 	w.put(t, address("blue", "10.10.1.12", "node2", store.HolderPod, "b3"))
 	second := w.plan(p)
 	for vni, changes := range map[uint32]bool{0: false, 1: false, 20: true, 30: false} {
-		if first.Datapath[vni] == nil || (first.Datapath[vni] != second.Datapath[vni]) != changes {
+		if first.Datapath.VPCs[vni] == nil || (first.Datapath.VPCs[vni] != second.Datapath.VPCs[vni]) != changes {
 			t.Errorf("the part of VNI %d is another one: want %v", vni, changes)
 		}
 	}
 	w.put(t, node("node2", "2001:db8::2", "192.0.2.3"))
 	third := w.plan(p)
-	if third.Datapath[20] == second.Datapath[20] || third.Datapath[0] == second.Datapath[0] {
+	if third.Datapath.VPCs[20] == second.Datapath.VPCs[20] || third.Datapath.VPCs[0] == second.Datapath.VPCs[0] {
 		t.Error("a node has another address, and what leads there stays")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 func namespace(name, tenant string) func(store.Tx) error {
@@ -36,7 +37,8 @@ func allow(name string, tenants ...string) func(store.Tx) error {
 
 // scaledTenants are tenants with a namespace each, whose default Network is their
 // VPC, and the cluster's own namespace.
-func scaledTenants(t *testing.T) *world {
+func scaledTenants(t testing.TB) *world {
+	t.Helper()
 	w := tenants(t)
 	w.put(t, namespace("blue", "blue"), namespace("red", "red"), namespace("kube-system", "ns:kube-system"), namespace("default", "ns:default"))
 	w.put(t, network("blue", "default", "blue"), network("red", "default", "red"))
@@ -75,6 +77,12 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 	}
 }
 
+func TestEightVPCsHaveRoomInTheMaps(t *testing.T) {
+	if scaled.MaxBackends > datapath.MaxBackends || 8*scaled.RoomOfVPC.Rows > datapath.MaxServices || 8*scaled.RoomOfVPC.Backends > datapath.MaxAllBackends {
+		t.Errorf("a VPC may take %+v, and a port %d backends", scaled.RoomOfVPC, scaled.MaxBackends)
+	}
+}
+
 func TestAVPCTakesItsShareOfTheMapsAlone(t *testing.T) {
 	w := scaledTenants(t)
 	var backends []store.Endpoint
@@ -95,5 +103,31 @@ func TestAVPCTakesItsShareOfTheMapsAlone(t *testing.T) {
 	}
 	if count[20] > 262144/8 || count[20] < 262144/8-400 || count[30] != 1 {
 		t.Errorf("backends by VNI: %v", count)
+	}
+}
+
+// BenchmarkAChangedService plans one of 5,000 Services of a VPC anew.
+func BenchmarkAChangedService(b *testing.B) {
+	w := scaledTenants(b)
+	port := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}}
+	for host := range 200 {
+		addr := fmt.Sprintf("10.10.2.%d", host)
+		w.put(b, address("blue", addr, "node2", store.HolderPod, addr))
+	}
+	endpoints := func(n int) (list []store.Endpoint) {
+		for i := range 4 {
+			list = append(list, ready(fmt.Sprintf("10.10.2.%d", (n+i)%200)))
+		}
+		return list
+	}
+	for n := range 5000 {
+		name := fmt.Sprintf("web-%d", n)
+		w.put(b, service("blue", name, []string{fmt.Sprintf("10.96.%d.%d", 2+n/200, n%200)}, port...), slice("blue", name, name, port, endpoints(n)...))
+	}
+	p := &Planner{}
+	w.plan(p)
+	for n := 0; b.Loop(); n++ {
+		w.put(b, slice("blue", "web-7", "web-7", port, endpoints(n)...))
+		w.plan(p)
 	}
 }

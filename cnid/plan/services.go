@@ -12,7 +12,6 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // services adds the virtual addresses of the shared services, with those of
@@ -84,46 +83,6 @@ func (b *nodeBuilder) backends(ref ServiceRef, port store.ServicePort, is4 bool)
 	})
 	list = slices.Compact(list)
 	return list[:min(len(list), datapath.MaxBackends)]
-}
-
-// services adds the scaled endpoints of the VPC. What is shared with every VPC is
-// reached in its own way from this one too. Services beyond the VPC's room are left
-// out, the youngest first.
-func (b *vpcBuilder) services() {
-	shared, room := SharedServices(b.tx, b.in.Config), datapath.NewRoom()
-	rows := scaled.Services(b.tx, b.row, b.in.DefaultVPC)
-	slices.SortStableFunc(rows, func(a, b *store.Service) int { return a.Compare(&b.Meta) })
-	for _, row := range rows {
-		if row.Network == "" && slices.Contains(shared, ServiceRef{Namespace: row.Namespace, Name: row.Name}) {
-			continue
-		}
-		for _, service := range b.endpoints(row) {
-			if !room.Take(service) {
-				return
-			}
-			b.part.Services = append(b.part.Services, service)
-		}
-	}
-}
-
-// endpoints are the virtual addresses and ports of a Service of the VPC.
-func (b *vpcBuilder) endpoints(row *store.Service) []datapath.Service {
-	var list []datapath.Service
-	for _, vip := range scaled.VIPs(b.tx, b.row.Name, row) {
-		for _, port := range row.Ports {
-			proto := protocol(port.Protocol)
-			if proto == 0 {
-				continue
-			}
-			service := datapath.Service{VNI: b.row.VNI, VIP: vip, Port: port.Port, Proto: proto, Affinity: row.Affinity}
-			for _, backend := range scaled.Backends(b.tx, b.row.Name, row, port, vip.Is4(), b.in.Node) {
-				service.Backends = append(service.Backends, datapath.Backend{IP: backend.Addr(), Port: backend.Port()})
-			}
-			service.Backends = service.Backends[:min(len(service.Backends), datapath.MaxBackends)]
-			list = append(list, service)
-		}
-	}
-	return list
 }
 
 // ReservedAddresses are those that the node itself must reach under their real

@@ -54,9 +54,8 @@ type vpcBuilder struct {
 }
 
 // planVPC plans the VPC of a name from the records that are attached in it, the
-// oldest first. It reads the VPC's own rows, those of the nodes, and those that make
-// up its scaled endpoints; for the default VPC those of the API server's Service as
-// well.
+// oldest first. It reads the VPC's own rows and those of the nodes; for the default
+// VPC those of the API server's Service as well.
 func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) *vpcPlan {
 	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]datapath.Address{}}
 	b.chooseLive(attached)
@@ -77,7 +76,6 @@ func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) 
 	}}
 	b.subnets()
 	b.remotes()
-	b.services()
 	b.part.Closed = closedLists(b.row, in.Metadata)
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
@@ -277,5 +275,4 @@ func (b *vpcBuilder) sort() {
 	slices.SortFunc(b.part.Interfaces, func(a, b datapath.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	slices.SortFunc(b.part.Subnets, func(a, b datapath.Subnet) int { return a.Prefix.Compare(b.Prefix) })
 	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
-	b.part.Services = sortServices(b.part.Services)
 }

@@ -169,10 +169,21 @@ func (d *Datapath) forget(f *flow) error {
 	return nil
 }
 
+// endsFlows says whether flows may lead to nobody once others have taken the place of
+// these rows, see pruneFlows: to find them, the whole table has to be read.
+func (t *tables) endsFlows(now *tables) bool {
+	for key, row := range t.services {
+		next, stays := now.services[key]
+		if !stays || key.Proto == protoUDP && next != row {
+			return true
+		}
+	}
+	return false
+}
+
 // pruneFlows forgets flows that lead to nobody: those of services that are gone,
 // and UDP flows to backends that are gone, whose clients would never notice.
-// TCP flows are left to end in peace. While no service has changed there are
-// none.
+// TCP flows are left to end in peace.
 func (d *Datapath) pruneFlows(want *tables) error {
 	if !d.unpruned {
 		return nil

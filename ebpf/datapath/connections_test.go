@@ -64,3 +64,30 @@ func TestHalfAFlowIsForgottenSoon(t *testing.T) {
 		}
 	}
 }
+
+func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
+	state := func(proto uint8, backends ...string) State {
+		s := Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
+		for _, b := range backends {
+			s.Backends = append(s.Backends, Backend{ip(b), 53})
+		}
+		return State{VPCs: []VPC{{VNI: 5}}, Services: []Service{s}}
+	}
+	for name, c := range map[string]struct {
+		was, is State
+		want    bool
+	}{
+		"a service comes":             {State{}, state(protoUDP, "10.0.1.1"), false},
+		"a service goes":              {state(protoTCP, "10.0.1.1"), State{}, true},
+		"a backend of TCP goes":       {state(protoTCP, "10.0.1.1", "10.0.1.2"), state(protoTCP, "10.0.1.1"), false},
+		"a backend of UDP goes":       {state(protoUDP, "10.0.1.1", "10.0.1.2"), state(protoUDP, "10.0.1.1"), true},
+		"nothing becomes another one": {state(protoUDP, "10.0.1.1"), state(protoUDP, "10.0.1.1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := compile(c.was, newTables())
+			if got := was.endsFlows(compile(c.is, was)); got != c.want {
+				t.Errorf("flows may lead to nobody: %v", got)
+			}
+		})
+	}
+}

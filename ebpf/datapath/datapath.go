@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -33,11 +31,11 @@ type Datapath struct {
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
-	// applied is what have was compiled from, nil along with it.
+	// applied is what have was compiled from, nothing along with it.
 	applied Parts
 	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
-	// unpruned says that services have changed since flows were last pruned.
+	// unpruned says that flows may lead to nobody since they were last pruned.
 	unpruned bool
 	// repaired is what Repaired returns next.
 	repaired []Repair
@@ -166,8 +164,8 @@ func (d *Datapath) Apply(s State) error { return d.ApplyParts(s.Parts()) }
 func (d *Datapath) ApplyParts(p Parts) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	differing := p.differing(d.applied)
-	if err := p.validate(differing, d.applied); err != nil {
+	fresh := p.since(d.applied)
+	if err := p.validate(fresh, d.applied); err != nil {
 		return err
 	}
 	believed := d.have
@@ -179,25 +177,21 @@ func (d *Datapath) ApplyParts(p Parts) error {
 		return err
 	}
 	if have == believed {
-		return d.applySome(p, union(differing, gone))
+		fresh.vnis = unique(append(fresh.vnis, gone...))
+		return d.applySome(p, fresh)
 	}
 	return d.applyAll(p, have, believed)
 }
 
-// union returns what is in one of two lists, ascending.
-func union(a, b []uint32) []uint32 {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-}
-
-// applySome applies the parts of these VNIs. All others are known to be applied,
-// and no row belongs to two of them.
-func (d *Datapath) applySome(p Parts, vnis []uint32) error {
-	if len(vnis) == 0 && !d.unpruned {
+// applySome applies what is new. All else is known to be applied, and no row
+// belongs to two parts.
+func (d *Datapath) applySome(p Parts, n news) error {
+	if len(n.vnis)+len(n.listed) == 0 && !d.unpruned {
 		return nil
 	}
-	all, want := d.have, p.compile(vnis, d.have)
-	have := all.only(d.applied.compile(vnis, all), want)
-	failed, err := d.change(makePlan(have, want), !maps.Equal(have.services, want.services))
+	all, want := d.have, p.compile(n.vnis, n.is, d.have)
+	have := all.only(d.applied.compile(n.vnis, n.was, all), want)
+	failed, err := d.change(makePlan(have, want), have.endsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
@@ -211,10 +205,11 @@ func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
 	if believed == nil {
 		believed = have
 	}
-	want := p.compile(slices.Sorted(maps.Keys(p)), believed)
+	all := p.everything()
+	want := p.compile(all.vnis, all.is, believed)
 	plan := makePlan(have, want)
 	harm := unexpected(plan, makePlan(believed, want))
-	failed, err := d.change(plan, !maps.Equal(believed.services, want.services))
+	failed, err := d.change(plan, believed.endsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
@@ -222,11 +217,11 @@ func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
 	return d.settle(p, want, failed)
 }
 
-// change takes steps. What the maps hold is unknown from then on, until settle
-// says it.
-func (d *Datapath) change(plan []operation, services bool) (failed, err error) {
-	d.have, d.applied = nil, nil
-	d.unpruned = d.unpruned || services
+// change takes steps; ends says that flows may lead to nobody then. What the maps hold
+// is unknown from then on, until settle says it.
+func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
+	d.have, d.applied = nil, Parts{}
+	d.unpruned = d.unpruned || ends
 	if err := d.promoteAfter(&plan); err != nil {
 		return nil, err
 	}

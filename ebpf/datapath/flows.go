@@ -5,13 +5,9 @@ package datapath
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/cilium/ebpf"
 )
 
 // Connection is a flow of a pod to a shared service.
@@ -60,23 +56,6 @@ func (c Connection) compare(other Connection) int {
 // readConnections copies the table while programs change it. Lookups in
 // batches see each bucket as a whole, so no lasting entry is missed.
 func (r *Reader) readConnections() (map[aliothConnKey]aliothConn, error) {
-	const batch = 4096
-	var (
-		entries = map[aliothConnKey]aliothConn{}
-		keys    = make([]aliothConnKey, batch)
-		rows    = make([]aliothConn, batch)
-		cursor  ebpf.MapBatchCursor
-	)
-	for {
-		n, err := r.maps[connectionsMap].BatchLookup(&cursor, keys, rows, nil)
-		for i := range n {
-			entries[keys[i]] = rows[i]
-		}
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			return entries, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read connections: %w", err)
-		}
-	}
+	entries := map[aliothConnKey]aliothConn{}
+	return entries, readMap(r.maps[connectionsMap], entries)
 }

@@ -71,23 +71,20 @@ func TestThereIsNothingToLookUpWhereThereIsNoChoice(t *testing.T) {
 	}
 }
 
-func TestTheRoomOfAVPCIsAShareOfTheMaps(t *testing.T) {
+func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	spec, err := loadAlioth()
 	must(t, err)
 	for name, want := range map[string]uint32{
-		"alioth_services": maxServices, "alioth_choices": maxServices, "alioth_backends": maxBackends, "alioth_maglev": maxMaglevParts,
+		"alioth_services": MaxServices, "alioth_choices": MaxServices, "alioth_backends": MaxAllBackends, "alioth_maglev": maxMaglevParts,
 	} {
 		if got := spec.Maps[name].MaxEntries; got != want {
 			t.Errorf("%s takes %d rows, not %d", name, got, want)
 		}
 	}
-	for n, want := range map[int]int{0: maxServices / 16, 4: maxServices / 16, MaxBackends: 32} {
-		room, taken := NewRoom(), 0
-		for room.Take(Service{Backends: make([]Backend, n)}) {
-			taken++
-		}
-		if taken != want {
-			t.Errorf("there is room for %d services of %d backends, want %d", taken, n, want)
+	// So that whoever keeps to the number of backends keeps to this as well.
+	for n := range MaxBackends + 1 {
+		if parts, share := lookupParts(LookupEntries(n)), n*maxMaglevParts/MaxAllBackends; parts > share {
+			t.Errorf("the lookup table of %d backends takes %d rows, more than %d", n, parts, share)
 		}
 	}
 }

@@ -6,30 +6,46 @@ package datapath
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 )
 
-// Parts are a State in parts: those of the VPCs by VNI, and under 0 all that
-// belongs to no VPC alone, which are Nodes, Probes, Hooks, Namespaces, and Closed
-// and Services of VNI 0. Most changes concern one VPC of very many; by its parts
-// ApplyParts tells what is another than the last time, and looks at nothing else.
+// Parts are a State in parts, of which most changes concern very few: by them
+// ApplyParts tells what is another than the last time, and looks at nothing else. No
+// row of a map belongs to two parts.
 //
-// A part that was given to ApplyParts must not be changed afterwards: another one
-// takes its place. Neither must the map.
-type Parts map[uint32]*State
+// What was given to ApplyParts must not be changed afterwards: another part, slice
+// or map takes its place.
+type Parts struct {
+	// VPCs are the parts of VPCs by VNI, without Services; and under 0 all that
+	// belongs to no VPC alone, which are Nodes, Probes, Hooks, Namespaces, and Closed
+	// and Services of VNI 0.
+	VPCs map[uint32]*State
+	// Services are those of VPCs, by VNI: their virtual addresses in ascending order,
+	// each once.
+	Services map[uint32][]*VirtualAddress
+}
+
+// VirtualAddress is one address of a VPC with the services at its ports, of which
+// there is at least one.
+type VirtualAddress struct {
+	VNI      uint32
+	IP       netip.Addr
+	Services []Service
+}
 
 // Parts returns the State in parts. They share what the lists contain.
 func (s State) Parts() Parts {
-	p := Parts{}
+	p := Parts{VPCs: map[uint32]*State{}, Services: map[uint32][]*VirtualAddress{}}
 	share(s.Interfaces, p, func(i Interface) uint32 { return i.VNI }, func(s *State) *[]Interface { return &s.Interfaces })
 	share(s.Addresses, p, func(a Address) uint32 { return a.VNI }, func(s *State) *[]Address { return &s.Addresses })
 	share(s.Subnets, p, func(n Subnet) uint32 { return n.VNI }, func(s *State) *[]Subnet { return &s.Subnets })
 	share(s.VPCs, p, func(v VPC) uint32 { return v.VNI }, func(s *State) *[]VPC { return &s.VPCs })
 	share(s.Closed, p, func(c ClosedPrefix) uint32 { return c.VNI }, func(s *State) *[]ClosedPrefix { return &s.Closed })
-	share(s.Services, p, func(v Service) uint32 { return v.VNI }, func(s *State) *[]Service { return &s.Services })
 	node := p.of(0)
 	node.Nodes, node.Probes, node.Hooks, node.Namespaces = s.Nodes, s.Probes, s.Hooks, s.Namespaces
+	p.shareServices(s.Services)
 	return p
 }
 
@@ -43,16 +59,36 @@ func share[R any](rows []R, p Parts, vni func(R) uint32, list func(*State) *[]R)
 
 // of returns a part, which is made if there is none.
 func (p Parts) of(vni uint32) *State {
-	if p[vni] == nil {
-		p[vni] = &State{}
+	if p.VPCs[vni] == nil {
+		p.VPCs[vni] = &State{}
 	}
-	return p[vni]
+	return p.VPCs[vni]
 }
+
+// shareServices gives each service to its virtual address, or to what belongs to no
+// VPC alone.
+func (p Parts) shareServices(services []Service) {
+	for _, s := range services {
+		if s.VNI == 0 {
+			p.of(0).Services = append(p.of(0).Services, s)
+			continue
+		}
+		list, ip := p.Services[s.VNI], s.VIP.Unmap()
+		at, found := slices.BinarySearchFunc(list, ip, (*VirtualAddress).compare)
+		if !found {
+			list = slices.Insert(list, at, &VirtualAddress{VNI: s.VNI, IP: ip})
+			p.Services[s.VNI] = list
+		}
+		list[at].Services = append(list[at].Services, s)
+	}
+}
+
+func (a *VirtualAddress) compare(ip netip.Addr) int { return a.IP.Compare(ip) }
 
 // State returns all parts together, every list in the order of its keys.
 func (p Parts) State() State {
 	var s State
-	for _, part := range p {
+	for _, part := range p.VPCs {
 		s.Interfaces = append(s.Interfaces, part.Interfaces...)
 		s.Addresses = append(s.Addresses, part.Addresses...)
 		s.Subnets = append(s.Subnets, part.Subnets...)
@@ -64,38 +100,101 @@ func (p Parts) State() State {
 		s.Hooks = append(s.Hooks, part.Hooks...)
 		s.Namespaces = append(s.Namespaces, part.Namespaces...)
 	}
+	for _, list := range p.Services {
+		for _, a := range list {
+			s.Services = append(s.Services, a.Services...)
+		}
+	}
 	s.sort()
 	return s
 }
 
-// differing lists the VNIs of which p has another part than last, ascending.
-func (p Parts) differing(last Parts) []uint32 {
+// news is what is in one Parts another than in those before it.
+type news struct {
+	// vnis of the parts, ascending.
+	vnis []uint32
+	// listed are the VNIs of which any virtual address is another, ascending.
+	listed []uint32
+	// was and is are those virtual addresses before and now.
+	was, is []*VirtualAddress
+}
+
+// since compares with the Parts before.
+func (p Parts) since(last Parts) news {
+	n := news{vnis: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
+	n.listed = differing(p.Services, last.Services, sameList)
+	for _, vni := range n.listed {
+		was, is := last.Services[vni], p.Services[vni]
+		if (len(was) == 0) != (len(is) == 0) {
+			n.vnis = append(n.vnis, vni) // its interfaces are told whether there are services
+		}
+		n.compare(was, is)
+	}
+	n.vnis = unique(n.vnis)
+	return n
+}
+
+// everything is all that is in the Parts.
+func (p Parts) everything() news { return p.since(Parts{}) }
+
+// differing lists the keys of one of two maps under which they have not the same,
+// ascending.
+func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	var list []uint32
-	for vni, part := range p {
-		if last[vni] != part {
-			list = append(list, vni)
+	for key, now := range a {
+		if last, known := b[key]; !known || !same(now, last) {
+			list = append(list, key)
 		}
 	}
-	for vni := range last {
-		if _, stays := p[vni]; !stays {
-			list = append(list, vni)
+	for key := range b {
+		if _, stays := a[key]; !stays {
+			list = append(list, key)
 		}
 	}
 	slices.Sort(list)
 	return list
 }
 
+// sameList says whether two slices are one.
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// unique sorts, and leaves out what occurs twice.
+func unique(list []uint32) []uint32 {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// compare adds what is in one of two sorted lists alone.
+func (n *news) compare(was, is []*VirtualAddress) {
+	for len(was) > 0 || len(is) > 0 {
+		switch {
+		case len(is) == 0 || len(was) > 0 && was[0].IP.Less(is[0].IP):
+			n.was, was = append(n.was, was[0]), was[1:]
+		case len(was) == 0 || is[0].IP.Less(was[0].IP):
+			n.is, is = append(n.is, is[0]), is[1:]
+		default:
+			if was[0] != is[0] {
+				n.was, n.is = append(n.was, was[0]), append(n.is, is[0])
+			}
+			was, is = was[1:], is[1:]
+		}
+	}
+}
+
 // validate returns an error wrapping ErrInvalidState that names the first
-// contradiction in the parts of these VNIs, or between them and all others, which
-// are as in last; last has none.
-func (p Parts) validate(vnis []uint32, last Parts) error {
+// contradiction in what is new, or between that and all else, which is as in last;
+// last has none.
+func (p Parts) validate(n news, last Parts) error {
 	between := false
-	for _, vni := range vnis {
+	for _, vni := range n.vnis {
 		now, then := p.orEmpty(vni), last.orEmpty(vni)
 		if err := now.check(vni); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidState, err)
 		}
 		between = between || vni == 0 || !reflect.DeepEqual(now.Interfaces, then.Interfaces) || !reflect.DeepEqual(now.VPCs, then.VPCs)
+	}
+	if err := p.checkVirtual(n); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidState, err)
 	}
 	if !between {
 		return nil
@@ -106,8 +205,30 @@ func (p Parts) validate(vnis []uint32, last Parts) error {
 	return nil
 }
 
+// checkVirtual looks for contradictions in what is new of virtual addresses.
+func (p Parts) checkVirtual(n news) error {
+	for _, vni := range unique(slices.Concat(n.vnis, n.listed)) {
+		if len(p.Services[vni]) > 0 && len(p.orEmpty(vni).VPCs) == 0 {
+			return fmt.Errorf("services belong to VNI %d, which is no VPC of this state", vni)
+		}
+	}
+	for _, vni := range n.listed {
+		for i, a := range p.Services[vni] {
+			if a.VNI != vni || i > 0 && !p.Services[vni][i-1].IP.Less(a.IP) {
+				return fmt.Errorf("virtual address %s of VNI %d is out of its place", a.IP, a.VNI)
+			}
+		}
+	}
+	for _, a := range n.is {
+		if err := a.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p Parts) orEmpty(vni uint32) *State {
-	if part := p[vni]; part != nil {
+	if part := p.VPCs[vni]; part != nil {
 		return part
 	}
 	return &State{}
@@ -116,11 +237,11 @@ func (p Parts) orEmpty(vni uint32) *State {
 // checkBetween looks for contradictions in what does not carry the VNI.
 func (p Parts) checkBetween() error {
 	c := newChecker()
-	for _, vni := range slices.Sorted(maps.Keys(p)) {
-		for _, v := range p[vni].VPCs {
+	for _, vni := range slices.Sorted(maps.Keys(p.VPCs)) {
+		for _, v := range p.VPCs[vni].VPCs {
 			c.vpcs[v.VNI] = true
 		}
-		for _, i := range p[vni].Interfaces {
+		for _, i := range p.VPCs[vni].Interfaces {
 			if err := i.checkUnique(c); err != nil {
 				return err
 			}
@@ -129,12 +250,16 @@ func (p Parts) checkBetween() error {
 	return p.orEmpty(0).checkNamespaces(c)
 }
 
-// compile turns valid parts of these VNIs into rows. Services that have in held
-// with the same backends keep their id, all others get one that have does not use.
-func (p Parts) compile(vnis []uint32, have *tables) *tables {
+// compile turns valid parts of these VNIs, and virtual addresses of p, into rows.
+// Services that have in held with the same backends keep their id, all others get
+// one that have does not use.
+func (p Parts) compile(vnis []uint32, addresses []*VirtualAddress, have *tables) *tables {
 	t := newTables()
 	for _, vni := range vnis {
-		t.add(p.orEmpty(vni), have)
+		t.add(p.orEmpty(vni), len(p.Services[vni]) > 0, have)
+	}
+	for _, a := range addresses {
+		t.addServices(a.Services, have)
 	}
 	return t
 }

@@ -16,13 +16,16 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// every lists the VNIs of all parts.
-func every(p Parts) []uint32 { return slices.Sorted(maps.Keys(p)) }
-
 // compile turns a whole State into rows.
 func compile(s State, have *tables) *tables {
 	p := s.Parts()
-	return p.compile(every(p), have)
+	all := p.everything()
+	return p.compile(all.vnis, all.is, have)
+}
+
+// clone returns Parts that can be changed, part by part.
+func (p Parts) clone() Parts {
+	return Parts{VPCs: maps.Clone(p.VPCs), Services: maps.Clone(p.Services)}
 }
 
 func remote(vni uint32, addr, node string) Address {
@@ -33,14 +36,35 @@ func TestAStateIsTheSumOfItsParts(t *testing.T) {
 	s := smallState()
 	s.VPCs = append(s.VPCs, VPC{VNI: 6, Prefixes: []netip.Prefix{px("10.0.0.0/16")}})
 	s.Addresses = append(s.Addresses, remote(6, "10.0.1.10", "192.0.2.2"))
+	for _, vip := range []string{"fd00:96::1", "10.96.0.9", "10.96.0.2"} {
+		for _, port := range []uint16{80, 443} {
+			s.Services = append(s.Services, Service{VNI: 6, VIP: ip(vip), Port: port, Proto: protoTCP})
+		}
+	}
 	s.sort()
 	p := s.Parts()
-	if d := cmp.Diff([]uint32{0, 5, 6}, every(p)); d != "" {
+	var addresses []string
+	for _, a := range p.everything().is {
+		addresses = append(addresses, fmt.Sprint(a.VNI, a.IP, len(a.Services)))
+	}
+	if d := cmp.Diff([]string{"6 10.96.0.2 2", "6 10.96.0.9 2", "6 fd00:96::1 2"}, addresses); d != "" {
+		t.Errorf("virtual addresses (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]uint32{0, 5, 6}, p.everything().vnis); d != "" {
 		t.Errorf("parts (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(s, p.State(), sameAddr); d != "" {
 		t.Errorf("together (-want +got):\n%s", d)
 	}
+}
+
+// virtual are addresses of a VPC with a service each.
+func virtual(vni uint32, addrs ...string) []*VirtualAddress {
+	var list []*VirtualAddress
+	for _, addr := range addrs {
+		list = append(list, &VirtualAddress{VNI: vni, IP: ip(addr), Services: []Service{{VNI: vni, VIP: ip(addr), Port: 80, Proto: protoTCP}}})
+	}
+	return list
 }
 
 func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
@@ -54,21 +78,35 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 		sound  bool
 	}{
 		"sound":                    {func(Parts) {}, true},
-		"a device of two VPCs":     {func(p Parts) { p[6].Interfaces[0].Ifindex = 7 }, false},
-		"a shadow of two VPCs":     {func(p Parts) { p[6].Interfaces[0].Shadow4 = ip("169.254.64.10") }, false},
-		"a namespace without VPC":  {func(p Parts) { delete(p, 5) }, false},
-		"rows in another's part":   {func(p Parts) { p[6].Subnets = []Subnet{{5, px("10.0.1.0/24")}} }, false},
-		"a VPC in the part of all": {func(p Parts) { p[0].VPCs = []VPC{{VNI: 7}} }, false},
-		"nodes in a VPC's part":    {func(p Parts) { p[6].Nodes = []netip.Addr{ip("192.0.2.9")} }, false},
+		"a device of two VPCs":     {func(p Parts) { p.VPCs[6].Interfaces[0].Ifindex = 7 }, false},
+		"a shadow of two VPCs":     {func(p Parts) { p.VPCs[6].Interfaces[0].Shadow4 = ip("169.254.64.10") }, false},
+		"a namespace without VPC":  {func(p Parts) { delete(p.VPCs, 5) }, false},
+		"rows in another's part":   {func(p Parts) { p.VPCs[6].Subnets = []Subnet{{5, px("10.0.1.0/24")}} }, false},
+		"a VPC in the part of all": {func(p Parts) { p.VPCs[0].VPCs = []VPC{{VNI: 7}} }, false},
+		"services of no VPC":       {func(p Parts) { p.Services[7] = virtual(7, "10.96.0.1") }, false},
+		"services of a VPC":        {func(p Parts) { p.Services[6] = virtual(6, "10.96.0.1", "10.96.0.2") }, true},
+		"its own VPC goes":         {func(p Parts) { p.Services[5] = virtual(5, "10.96.0.1"); p.VPCs[5] = &State{} }, false},
+		"another's services":       {func(p Parts) { p.Services[6] = virtual(5, "10.96.0.1") }, false},
+		"services without order":   {func(p Parts) { p.Services[6] = virtual(6, "10.96.0.2", "10.96.0.1") }, false},
+		"an address twice":         {func(p Parts) { p.Services[6] = virtual(6, "10.96.0.1", "10.96.0.1") }, false},
+		"a mapped address":         {func(p Parts) { p.Services[6] = virtual(6, "::ffff:10.96.0.1") }, false},
+		"another address's":        {func(p Parts) { p.Services[6] = virtual(6, "10.96.0.1"); p.Services[6][0].IP = ip("10.96.0.2") }, false},
+		"an address without ports": {func(p Parts) { p.Services[6] = []*VirtualAddress{{VNI: 6, IP: ip("10.96.0.1")}} }, false},
+		"a port twice": {func(p Parts) {
+			p.Services[6] = virtual(6, "10.96.0.1")
+			p.Services[6][0].Services = slices.Repeat(p.Services[6][0].Services, 2)
+		}, false},
+		"services in a VPC's part": {func(p Parts) { p.VPCs[6].Services = virtual(6, "10.96.0.1")[0].Services }, false},
+		"nodes in a VPC's part":    {func(p Parts) { p.VPCs[6].Nodes = []netip.Addr{ip("192.0.2.9")} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := smallState().Parts()
-			last[6] = other()
-			now := maps.Clone(last)
-			now[0], now[6] = &State{}, other()
-			*now[0] = *last[0]
+			last.VPCs[6] = other()
+			now := last.clone()
+			now.VPCs[0], now.VPCs[6] = &State{}, other()
+			*now.VPCs[0] = *last.VPCs[0]
 			c.change(now)
-			err := now.validate(now.differing(last), last)
+			err := now.validate(now.since(last), last)
 			if c.sound != (err == nil) || !c.sound && !errors.Is(err, ErrInvalidState) {
 				t.Errorf("error is %v, want none: %v", err, c.sound)
 			}
@@ -80,22 +118,31 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 // keeps the rows as applySome does.
 func TestWhatIsCompiledPartByPartIsWhatIsCompiledAtOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	have, last := newTables(), Parts{}
+	have, last := newTables(), State{}.Parts()
 	for range 400 {
-		now := maps.Clone(last)
+		now := last.clone()
 		for range 1 + random.IntN(3) {
 			vni := uint32(random.IntN(6))
 			if random.IntN(4) == 0 {
-				delete(now, vni)
+				delete(now.VPCs, vni)
+				delete(now.Services, vni)
 				continue
 			}
-			now[vni] = randomPart(random, vni)
+			if now.VPCs[vni] == nil || random.IntN(3) == 0 {
+				now.VPCs[vni] = randomPart(random, vni)
+			}
+			if vni != 0 {
+				now.Services[vni] = randomServices(random, vni, now.Services[vni])
+			}
 		}
-		vnis := now.differing(last)
-		want := now.compile(vnis, have)
-		have.swap(have.only(last.compile(vnis, have), want), want)
+		fresh := now.since(last)
+		want := now.compile(fresh.vnis, fresh.is, have)
+		have.swap(have.only(last.compile(fresh.vnis, fresh.was, have), want), want)
 		if d := cmp.Diff(now.State(), have.state(), sameAddr); d != "" {
-			t.Fatalf("parts %v (-want +got):\n%s", vnis, d)
+			t.Fatalf("parts %v (-want +got):\n%s", fresh, d)
+		}
+		if all := compile(now.State(), have); !maps.Equal(all.interfaces, have.interfaces) || !maps.Equal(all.services, have.services) || !maps.Equal(all.maglev, have.maglev) {
+			t.Fatalf("parts %v: at once come other rows", fresh)
 		}
 		last = now
 	}
@@ -134,6 +181,29 @@ func randomPart(random *rand.Rand, vni uint32) *State {
 	return &s
 }
 
+// randomServices changes some of the virtual addresses of a VPC.
+func randomServices(random *rand.Rand, vni uint32, last []*VirtualAddress) []*VirtualAddress {
+	list := slices.Clone(last)
+	for n := range 4 {
+		addr := ip(fmt.Sprintf("10.96.0.%d", n+1))
+		list = slices.DeleteFunc(list, func(a *VirtualAddress) bool { return a.IP == addr && random.IntN(2) == 0 })
+		at, found := slices.BinarySearchFunc(list, addr, (*VirtualAddress).compare)
+		if found || random.IntN(2) == 0 {
+			continue
+		}
+		a := &VirtualAddress{VNI: vni, IP: addr}
+		for port := range 1 + random.IntN(2) {
+			s := Service{VNI: vni, VIP: addr, Port: uint16(80 + port), Proto: protoTCP}
+			for b := range random.IntN(5) {
+				s.Backends = append(s.Backends, Backend{ip(fmt.Sprintf("10.0.3.%d", b+1)), uint16(80 + random.IntN(2))})
+			}
+			a.Services = append(a.Services, s)
+		}
+		list = slices.Insert(list, at, a)
+	}
+	return list
+}
+
 // others are remote addresses that come and go in a world's VPC.
 func others(random *rand.Rand, vni uint32) []Address {
 	var list []Address
@@ -153,22 +223,27 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	now := base
 	for range 100 {
-		now = maps.Clone(now)
+		now = now.clone()
 		vni := []uint32{vniRed, vniBlue, vniOpen}[random.IntN(3)]
-		switch random.IntN(4) {
+		switch random.IntN(5) {
 		case 0: // the VPC leaves, and with it the namespaces that are in it
-			delete(now, vni)
-			node := *base[0]
+			delete(now.VPCs, vni)
+			delete(now.Services, vni)
+			node := *base.VPCs[0]
 			node.Namespaces = slices.DeleteFunc(slices.Clone(node.Namespaces), func(n Namespace) bool {
-				return slices.ContainsFunc(n.Memberships, func(m Membership) bool { return now[m.VNI] == nil })
+				return slices.ContainsFunc(n.Memberships, func(m Membership) bool { return now.VPCs[m.VNI] == nil })
 			})
-			now[0] = &node
+			now.VPCs[0] = &node
 		case 1: // all is again as it was
-			now = maps.Clone(base)
+			now = base.clone()
+		case 2:
+			if now.VPCs[vni] != nil {
+				now.Services[vni] = randomServices(random, vni, now.Services[vni])
+			}
 		default:
-			part := *base[vni]
+			part := *base.VPCs[vni]
 			part.Addresses = append(slices.Clone(part.Addresses), others(random, vni)...)
-			now[vni] = &part
+			now.VPCs[vni] = &part
 		}
 		must(t, w.ApplyParts(now))
 		wantState(t, w.Datapath, now.State())
@@ -186,7 +261,7 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	w := newWorld(t)
 	p := w.state().Parts()
 	must(t, w.ApplyParts(p))
-	address := p[vniRed].Addresses[0]
+	address := p.VPCs[vniRed].Addresses[0]
 	key, _ := address.row()
 	must(t, w.objects.AliothAddresses.Delete(key))
 	has := func() bool {
@@ -195,17 +270,17 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 		return found
 	}
 	change := func() {
-		p = maps.Clone(p)
-		part := *p[vniMain]
+		p = p.clone()
+		part := *p.VPCs[vniMain]
 		part.Addresses = append(slices.Clone(part.Addresses), remote(vniMain, "10.8.200.1", "192.0.2.2"))
-		p[vniMain] = &part
+		p.VPCs[vniMain] = &part
 	}
 	change()
 	must(t, w.ApplyParts(p))
 	if has() {
 		t.Error("a row of another part was written")
 	}
-	p[vniMain] = w.state().Parts()[vniMain]
+	p.VPCs[vniMain] = w.state().Parts().VPCs[vniMain]
 	change()
 	w.Recheck()
 	must(t, w.ApplyParts(p))
@@ -221,7 +296,7 @@ func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
 	must(t, w.ApplyParts(p))
 	must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: w.twin}}))
 	var failed *AttachError
-	if err := w.ApplyParts(maps.Clone(p)); !errors.As(err, &failed) || failed.Ifindex != w.twin {
+	if err := w.ApplyParts(p.clone()); !errors.As(err, &failed) || failed.Ifindex != w.twin {
 		t.Errorf("error %v, want one of device %d", err, w.twin)
 	}
 }
@@ -230,10 +305,10 @@ func TestInvalidPartsChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	p := w.state().Parts()
 	must(t, w.ApplyParts(p))
-	bad := maps.Clone(p)
-	part := *p[vniRed]
+	bad := p.clone()
+	part := *p.VPCs[vniRed]
 	part.Addresses = append(slices.Clone(part.Addresses), remote(vniRed, "::ffff:10.0.1.10", "192.0.2.2"))
-	bad[vniRed], bad[vniBlue] = &part, &State{VPCs: p[vniBlue].VPCs}
+	bad.VPCs[vniRed], bad.VPCs[vniBlue] = &part, &State{VPCs: p.VPCs[vniBlue].VPCs}
 	if err := w.ApplyParts(bad); !errors.Is(err, ErrInvalidState) {
 		t.Errorf("error %v, want an invalid state", err)
 	}

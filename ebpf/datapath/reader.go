@@ -79,6 +79,42 @@ func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 	return true, nil
 }
 
+// Backends returns those of a port of a virtual address, in the order of their
+// slots; none where there is no such port, and not all while they change.
+func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]Backend, error) {
+	var row aliothService
+	key := Service{VNI: vni, VIP: vip, Port: port, Proto: proto}.key()
+	err := r.maps[mapPrefix+string(tableServices)].Lookup(key, &row)
+	var list []Backend
+	for slot := uint32(0); err == nil && slot < row.Backends; slot++ {
+		var b aliothBackend
+		if err = r.maps[mapPrefix+string(tableBackends)].Lookup(aliothBackendKey{Service: row.Id, Slot: slot}, &b); err == nil {
+			list = append(list, Backend{IP: cookedAddr(b.Ip), Port: networkOrder(b.Port)})
+		}
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, fmt.Errorf("look up the backends of %s port %d of VNI %d: %w", vip, port, vni, err)
+	}
+	return list, nil
+}
+
+// ServiceMemory returns how many bytes of the kernel's memory the maps of services
+// take, and false where the kernel does not say.
+func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
+	for _, t := range []table{tableServices, tableBackends, tableChoices, tableMaglev} {
+		info, err := r.maps[mapPrefix+string(t)].Info()
+		if err != nil {
+			return 0, false, fmt.Errorf("read about map %s: %w", t, err)
+		}
+		taken, ok := info.Memlock()
+		if !ok {
+			return 0, false, nil
+		}
+		bytes += taken
+	}
+	return bytes, true, nil
+}
+
 // tables reads every map that a State decides.
 func (r *Reader) tables() (*tables, error) {
 	t := newTables()
@@ -108,8 +144,14 @@ func (r *Reader) tables() (*tables, error) {
 	return t, nil
 }
 
+// batch is how many rows are read at once.
+const batch = 1024
+
 // readMap copies a map's rows.
 func readMap[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
+	if m.Type() == ebpf.Hash {
+		return readHash(m, rows)
+	}
 	var (
 		key   K
 		value V
@@ -122,4 +164,24 @@ func readMap[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
 		return fmt.Errorf("read map %s: %w", m, err)
 	}
 	return nil
+}
+
+// readHash copies the rows of a hash table, many at once: there may be tens of
+// thousands.
+func readHash[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
+	var cursor ebpf.MapBatchCursor
+	keys, values := make([]K, batch), make([]V, batch)
+	for {
+		count, err := m.BatchLookup(&cursor, keys, values, nil)
+		end := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !end {
+			return fmt.Errorf("read map %s: %w", m, err)
+		}
+		for i, key := range keys[:count] {
+			rows[key] = values[i]
+		}
+		if end {
+			return nil
+		}
+	}
 }

@@ -12,38 +12,21 @@ import (
 // MaxBackends is how many backends one Service has at most.
 const MaxBackends = 1000
 
-// Room is what the services of one VPC may still take of a node's maps. A VPC has
-// an eighth of them at most, whatever its tenants make.
-type Room struct{ services, backends, parts int }
-
-// NewRoom returns the room of a VPC without services.
-func NewRoom() *Room {
-	const share = 8
-	return &Room{services: maxServices / share, backends: maxBackends / share, parts: maxMaglevParts / share}
-}
-
 // Sizes of the maps, MAX_SERVICES and so on in types.h.
 const (
-	maxServices    = 65536
-	maxBackends    = 262144
-	maxMaglevParts = 262144
+	// MaxServices is how many virtual addresses, and ports of them, a node has at
+	// most.
+	MaxServices = 131072
+	// MaxAllBackends is how many backends all of them have at most. A lookup table
+	// takes two rows per backend at most, so there is room for all.
+	MaxAllBackends = 262144
+	maxMaglevParts = 2 * MaxAllBackends
 )
-
-// Take takes what a service needs, or says that there is no room for it.
-func (r *Room) Take(s Service) bool {
-	// Its virtual address may take a row of its own.
-	services, backends, parts := 2, len(s.Backends), lookupParts(LookupEntries(len(s.Backends)))
-	if r.services < services || r.backends < backends || r.parts < parts {
-		return false
-	}
-	r.services, r.backends, r.parts = r.services-services, r.backends-backends, r.parts-parts
-	return true
-}
 
 // addServices writes the services and, for each virtual address, the row that
 // marks it as one.
 func (t *tables) addServices(services []Service, have *tables) {
-	if t.nextID == 0 {
+	if len(services) > 0 && t.nextID == 0 {
 		t.nextID = have.nextServiceID()
 	}
 	for _, s := range services {
@@ -111,6 +94,9 @@ func compareBackends(a, b Backend) int {
 // nextServiceID returns an id above all in use. Ids run through 2^32 values
 // before they would repeat.
 func (t *tables) nextServiceID() uint32 {
+	if t.nextID != 0 {
+		return t.nextID
+	}
 	next := uint32(1)
 	for _, row := range t.services {
 		next = max(next, row.Id+1)

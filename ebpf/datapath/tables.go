@@ -77,10 +77,11 @@ func newTables() *tables {
 	}
 }
 
-// add adds the rows of a valid part of a State, see Parts.compile.
-func (t *tables) add(s *State, have *tables) {
+// add adds the rows of a valid part of a State, see Parts.compile; served says
+// whether the part is of a VPC with services.
+func (t *tables) add(s *State, served bool, have *tables) {
 	for _, i := range s.Interfaces {
-		t.addInterface(i, len(s.Services) > 0)
+		t.addInterface(i, served)
 	}
 	for _, a := range s.Addresses {
 		key, row := a.row()
@@ -98,9 +99,7 @@ func (t *tables) add(s *State, have *tables) {
 	for _, c := range s.Closed {
 		t.closed[rawPrefix(c.VNI, c.Prefix)] = aliothClosed{Class: aliothClosedClass(c.Class)}
 	}
-	if len(s.Services) > 0 {
-		t.addServices(s.Services, have)
-	}
+	t.addServices(s.Services, have)
 	for _, n := range s.Namespaces {
 		t.namespaces[n.Cookie] = rawNamespace(n)
 	}
@@ -162,6 +161,7 @@ func (t *tables) swap(old, now *tables) {
 	exchange(t.maglev, old.maglev, now.maglev)
 	exchange(t.targets, old.targets, now.targets)
 	exchange(t.namespaces, old.namespaces, now.namespaces)
+	t.nextID = max(t.nextID, now.nextID)
 }
 
 func exchange[K comparable, V any](in, old, now map[K]V) {

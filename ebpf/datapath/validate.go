@@ -84,7 +84,7 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
 	}
-	if vni != 0 && len(s.Nodes)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces) > 0 {
+	if vni != 0 && len(s.Nodes)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
 		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil
@@ -306,9 +306,20 @@ func (s *State) shields(p ClosedPrefix) bool {
 	})
 }
 
-func (s *State) checkServices(c *checker) error {
-	for _, v := range s.Services {
-		if err := v.check(c); err != nil {
+// check returns the first contradiction in a virtual address of a VPC.
+func (a *VirtualAddress) check() error {
+	foreign := func(s Service) bool { return s.VNI != a.VNI || s.VIP.Unmap() != a.IP }
+	if a.VNI == 0 || len(a.Services) == 0 || slices.ContainsFunc(a.Services, foreign) {
+		return fmt.Errorf("virtual address %s of VNI %d has no services, or some of another one", a.IP, a.VNI)
+	}
+	return checkServices(a.Services, newChecker())
+}
+
+func (s *State) checkServices(c *checker) error { return checkServices(s.Services, c) }
+
+func checkServices(services []Service, c *checker) error {
+	for _, v := range services {
+		if err := v.check(); err != nil {
 			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
 		}
 		key := portKey{v.VNI, v.VIP.Unmap(), v.Proto, v.Port}
@@ -319,12 +330,7 @@ func (s *State) checkServices(c *checker) error {
 	return nil
 }
 
-func (v Service) check(c *checker) error {
-	if v.VNI != 0 {
-		if err := c.present("it", v.VNI); err != nil {
-			return err
-		}
-	}
+func (v Service) check() error {
 	if err := checkIP("virtual address", v.VIP); err != nil {
 		return err
 	}

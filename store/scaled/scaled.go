@@ -59,15 +59,36 @@ func labelled(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label, seen
 }
 
 func belongs(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label) bool {
+	return home(tx, of, defaultVPC) == vpc.Name
+}
+
+// home returns the name of the VPC of the Services of one label, or "".
+func home(tx store.ReadTx, of label, defaultVPC string) string {
 	ns := store.GetNamespace(tx, of.namespace)
-	if ns == nil || !tenancy.Allows(vpc, ns.Tenant) {
-		return false
+	if ns == nil {
+		return ""
 	}
+	name := ""
 	net := tenancy.Find(tx, ns.Tenant, ns.Name, cmp.Or(of.network, arktosv1.DefaultNetwork))
-	if net == nil {
-		return of.network == "" && vpc.Name == defaultVPC
+	switch {
+	case net == nil && of.network == "":
+		name = defaultVPC
+	case net != nil && tenancy.Served(net.Type):
+		name = net.VPC
 	}
-	return tenancy.Served(net.Type) && net.VPC == vpc.Name
+	if vpc := store.GetVPC(tx, name); vpc == nil || !tenancy.Allows(vpc, ns.Tenant) {
+		return ""
+	}
+	return name
+}
+
+// VPCOf returns the name of the VPC that a Service with a virtual address belongs
+// to, "" where there is none: it is the one of which Services lists it.
+func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
+	if len(service.ClusterIPs) == 0 {
+		return ""
+	}
+	return home(tx, label{service.Namespace, service.Network}, defaultVPC)
 }
 
 // VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and
@@ -92,17 +113,18 @@ func compare(a, b *store.Service) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
+// MaxBackends is how many backends one port of a virtual address has at most.
+const MaxBackends = 1000
+
 // Backends returns where connections to one port of a Service go, addresses of one
-// family, ascending and each once: the ready endpoints; where there are none, those
-// that are shutting down but serve still. node limits a Service that is NodeLocal to
+// family, ascending, each once and MaxBackends at most: the ready endpoints; where there
+// are none, those that are shutting down but serve still. node limits a Service that is NodeLocal to
 // the endpoints of that node.
 func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) []netip.AddrPort {
 	var ready, terminating []netip.AddrPort
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
-		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
-			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
-		})
-		if at < 0 {
+		number := portOf(slice, port)
+		if number == 0 {
 			continue
 		}
 		for _, endpoint := range slice.Endpoints {
@@ -111,7 +133,7 @@ func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 				if ip.Is4() != is4 || held == nil || service.NodeLocal && held.Node != node {
 					continue
 				}
-				backend := netip.AddrPortFrom(ip, slice.Ports[at].Port)
+				backend := netip.AddrPortFrom(ip, number)
 				switch {
 				case endpoint.Ready:
 					ready = append(ready, backend)
@@ -125,7 +147,33 @@ func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 		ready = terminating
 	}
 	slices.SortFunc(ready, netip.AddrPort.Compare)
-	return slices.Compact(ready)
+	ready = slices.Compact(ready)
+	return ready[:min(len(ready), MaxBackends)]
+}
+
+// portOf returns the number that a port of a Service has in a slice, 0 where it has
+// none.
+func portOf(slice *store.EndpointSlice, port store.ServicePort) uint16 {
+	for _, p := range slice.Ports {
+		if p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0 {
+			return p.Port
+		}
+	}
+	return 0
+}
+
+// Named returns the addresses that slices of a Service name, whoever holds them,
+// ascending and each once: of these Addresses Backends says something else when they
+// change.
+func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
+	var named []netip.Addr
+	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		for _, endpoint := range slice.Endpoints {
+			named = append(named, endpoint.Addresses...)
+		}
+	}
+	slices.SortFunc(named, netip.Addr.Compare)
+	return slices.Compact(named)
 }
 
 // machine returns the Address of a pod or node that has the IP in the VPC, or nil.
