@@ -22,9 +22,9 @@ import (
 type program struct {
 	// importPath and folder are the package's, file the binary.
 	importPath, folder, file string
-	// run is the package's pattern, tools what its tests run.
-	run   string
-	tools []string
+	// run is the package's pattern, files what its tests read, tools what they run.
+	run          string
+	files, tools []string
 }
 
 // compile builds init and the packages' tests into dir.
@@ -39,7 +39,7 @@ func compile(ctx context.Context, root, dir string, packages []Package) ([]progr
 			return nil, err
 		}
 		importPath, folder, _ := strings.Cut(strings.TrimSpace(found), "|")
-		p := program{importPath: importPath, folder: folder, run: pkg.Run, tools: pkg.Tools}
+		p := program{importPath: importPath, folder: folder, run: pkg.Run, files: pkg.Files, tools: pkg.Tools}
 		// Two packages may have the same base name.
 		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
 		if _, err := goCommand(ctx, root, "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
@@ -117,6 +117,11 @@ func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, p
 	for _, p := range programs {
 		if err := errors.Join(w.File(binaryPlace(p), p.file), w.Tree(testdataPlace(p), filepath.Join(p.folder, "testdata"))); err != nil {
 			return err
+		}
+		for _, file := range p.files {
+			if err := w.File(filepath.Join(folderPlace(p), file), filepath.Join(p.folder, file)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := addTools(ctx, w, programs); err != nil {

@@ -5,10 +5,7 @@
 // machine does not run, each in a virtual machine.
 package vm
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Kernel is one that the tests run on.
 type Kernel struct {
@@ -33,6 +30,9 @@ type Package struct {
 	Path string
 	// Run is a pattern of those of its tests that run, "" for all.
 	Run string
+	// Files are what its tests read of the project, relative to its folder; they
+	// have testdata anyway.
+	Files []string
 	// Tools are programs of this machine that its tests run.
 	Tools []string
 }
@@ -44,25 +44,10 @@ func Packages() []Package {
 		{Path: "./cnid/attach/pair"},
 		{Path: "./cnid/netdev"},
 		{Path: "./cnid/netfilter", Tools: []string{"nft"}},
-		{Path: "./ebpf/datapath", Run: hooksAndHelpers},
+		{Path: "./ebpf/datapath", Files: []string{"../../docs/packets.md", "../../docs/reasons.md"}},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry"},
 	}
 }
-
-// hooksAndHelpers are the tests of what a kernel could do in its own way: where
-// programs are attached and how they are replaced, sockets, headers that are
-// pushed and popped, segmentation, the way through the host's stack, runs of a
-// program upon a made packet. The rules that the programs follow are the same
-// everywhere, and each test loads all programs anew, once per node that it makes,
-// which takes ten to twenty seconds in a machine of translated code: so there is
-// one test for each of these.
-var hooksAndHelpers = strings.Join([]string{
-	"AdoptsThem", "Uninstall", "Replac", "FilterOfTheNode",
-	"ProbesReach", "SocketsOfTenants", "DatagramsAreTranslated", "EgressReaches",
-	"PodsOfAVPCTalk", "Segmentation", "OverIPv4TheTunnels", "HeadersArePushed", "HeadersArePopped", "TestPacketsInsideAVPC",
-	"TrialOfATunnel", "DropsAreReported", "OuterPacketIsFragmented", "DatagramsInFragments",
-	"NetkitPairKeeps", "DifferentDevices", "BeingSent", "WhatWasDecided",
-}, "|")
 
 // modules are the kernel's that these packages need, and that a node would load
 // by itself when they are asked for.

@@ -113,7 +113,7 @@ func selectPackages(paths []string) []vm.Package {
 		p := vm.Package{Path: path}
 		for _, known := range vm.Packages() {
 			if known.Path == path {
-				p.Tools = known.Tools
+				p.Files, p.Tools = known.Files, known.Tools
 			}
 		}
 		selected = append(selected, p)
