@@ -117,7 +117,9 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 			Client: writer("service"), Store: rows, Claimer: claimer("service"), Events: env.events,
 			Rules: service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices},
 		})),
-		externalpool.Register(to, fed, &externalpool.Reconciler{Client: writer("externalpool"), Store: rows, Rules: cfg.rules()}),
+		externalpool.Register(to, fed, &externalpool.Reconciler{
+			Client: writer("externalpool"), Live: env.live, Store: rows, Rules: cfg.rules(), Namespace: cfg.Namespace,
+		}),
 		externaladdress.Register(to, fed, &externaladdress.Reconciler{
 			Client: writer("externaladdress"), Live: env.live, Store: rows, Claimer: claimer("externaladdress"), DefaultVPC: cfg.DefaultVPC,
 		}),

@@ -6,6 +6,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -322,4 +323,36 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	change(r, half, func(s *corev1.Service) { delete(s.Annotations, v1alpha1.LoadBalancerAnnotation) })
 	r.has(half, "10.10.7.2")
 	sees(r, half, shows("10.10.7.2"))
+}
+
+func TestExternalIPsThatNobodyGrantsAreWarnedOf(t *testing.T) {
+	r := newRig(t)
+	cfg := testConfig()
+	cfg.Namespace = "external-ips-system"
+	told := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: v1alpha1.ExternalIPGrants}}
+	r.create(newNamespace(cfg.Namespace, ""), told)
+	r.operate(cfg)
+	r.network("external-ips")
+	service := newBalancer("external-ips", "web", nil)
+	service.Spec = corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"198.51.100.7"}}
+	r.create(service)
+	r.announced(service, v1alpha1.ExternalIPsNotGrantedReason)
+	pool := newPool("external-ips", []string{"external-ips", "*"}, "198.51.100.7-198.51.100.10")
+	pool.Spec.Use = v1alpha1.PoolForExternalIPs
+	r.create(pool)
+	says := func(want map[string]string) {
+		t.Helper()
+		sees(r, told, func(c *corev1.ConfigMap) error {
+			if !maps.Equal(c.Data, want) {
+				return fmt.Errorf("admission is told %q, want %q", c.Data, want)
+			}
+			return nil
+		})
+	}
+	says(map[string]string{
+		"external-ips.cidrs":   "198.51.100.7/32\n198.51.100.8/31\n198.51.100.10/32",
+		"external-ips.tenants": "external-ips\n*",
+	})
+	r.delete(pool)
+	says(nil)
 }

@@ -43,6 +43,7 @@ var elsewhere = map[string]string{
 	v1alpha1.LoadBalancerInvalidReason:   "TestALoadBalancerThatGetsNothingSaysWhyAndHeals",
 	v1alpha1.ExternalPoolNotFoundReason:  "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
 	v1alpha1.ExternalPoolExhaustedReason: "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
+	v1alpha1.ExternalIPsNotGrantedReason: "TestExternalIPsThatNobodyGrantsAreWarnedOf",
 	v1alpha1.IPOutsidePoolReason:         "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
 	v1alpha1.ExternalPoolNotReadyReason:  "operator/ipam, TestChooseExternal: what makes a pool unusable is told by the pool",
 }

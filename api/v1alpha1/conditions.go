@@ -135,6 +135,10 @@ const (
 	ExternalPoolExhaustedReason = "ExternalPoolExhausted"
 )
 
+// ExternalIPsNotGrantedReason is that of the Warning event of a Service that names
+// external IPs which nobody grants to its tenant.
+const ExternalIPsNotGrantedReason = "ExternalIPsNotGranted"
+
 // LoadBalancerInvalidReason is that of the Warning event of a Service whose
 // annotations ask for a load balancer in a way that nobody can serve.
 const LoadBalancerInvalidReason = "LoadBalancerInvalid"

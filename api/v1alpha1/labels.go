@@ -46,6 +46,11 @@ const (
 	// addresses are to come from. Without it any will do that allows the tenant.
 	ExternalPoolAnnotation = "alioth.dev/external-pool"
 
+	// ExternalIPGrants is the name of the ConfigMap in Alioth's namespace in which
+	// the operator tells an admission policy which tenants may have which external
+	// IPs.
+	ExternalIPGrants = "alioth-external-ips"
+
 	// NetworkReadyCondition is the type of the pod condition in which the
 	// operator says whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"

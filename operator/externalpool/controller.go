@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package externalpool checks ExternalPools against what the cluster needs and
-// against each other, and counts their addresses.
+// against each other, counts their addresses, and tells admission who may have which
+// external IPs.
 package externalpool
 
 import (
@@ -28,8 +29,12 @@ const countsEvery = 2 * time.Second
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	Store  *store.Store
-	Rules  vpc.Rules
+	// Live reads from the API server.
+	Live  client.Reader
+	Store *store.Store
+	Rules vpc.Rules
+	// Namespace is Alioth's own, or "" for none.
+	Namespace string
 }
 
 // Register adds the controller.
@@ -39,13 +44,23 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if request.Name != "" {
+		if err := r.check(ctx, request.Name); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.publish(ctx)
+}
+
+// check writes the status of a pool.
+func (r *Reconciler) check(ctx context.Context, name string) error {
 	pool := &v1alpha1.ExternalPool{}
-	if err := r.Client.Get(ctx, request.NamespacedName, pool); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	row, err := reflector.ExternalPool(pool)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
+		return fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
 	}
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules) })
@@ -53,18 +68,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	pool.Status.Used = d.used
 	pool.Status.ObservedGeneration = pool.Generation
 	status.SetCondition(&pool.Status.Conditions, pool.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	return ctrl.Result{}, status.Patch(ctx, r.Client, before, pool)
+	return status.Patch(ctx, r.Client, before, pool)
 }
 
-// source asks for a pool when its addresses change, and for all when one of them, a
+// source asks for the grants alone at first, for a pool when its addresses change, and for all when one of them, a
 // node or the default VPC does: it may have been in the way.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
-	return feed.NewSource(f, everything,
+	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return append(everything(tx), feed.Now("", "")) },
 		feed.On(func(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return []feed.Request{feed.Now("", now.Name)}
 			}
-			return everything(tx)
+			return append(everything(tx), feed.Now("", ""))
 		}),
 		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
 			if old != nil && now != nil {

@@ -80,6 +80,28 @@ func rangeOf(prefix netip.Prefix) store.AddrRange {
 	return store.AddrRange{First: prefix.Masked().Addr(), Last: last}
 }
 
+// Prefixes returns the prefixes that make up a range, ascending and as few as there
+// can be.
+func Prefixes(r store.AddrRange) []netip.Prefix {
+	var all []netip.Prefix
+	for first := r.First; ; {
+		widest := netip.PrefixFrom(first, first.BitLen())
+		for widest.Bits() > 0 {
+			wider := netip.PrefixFrom(first, widest.Bits()-1)
+			if wider.Masked().Addr() != first || r.Last.Less(rangeOf(wider).Last) {
+				break
+			}
+			widest = wider
+		}
+		all = append(all, widest)
+		last := rangeOf(widest).Last
+		if !last.Less(r.Last) {
+			return all
+		}
+		first = last.Next()
+	}
+}
+
 // blockedBy says in words why nobody may hold an address, "" for no reason.
 func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string {
 	whole := rangeOf(prefix)

@@ -23,6 +23,26 @@ func pool(age int, name string, ranges ...string) *store.ExternalPool {
 	return row
 }
 
+func TestPrefixesMakeUpARange(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.7-192.0.2.7":                            "192.0.2.7/32",
+		"192.0.2.0-192.0.2.255":                          "192.0.2.0/24",
+		"192.0.2.1-192.0.2.6":                            "192.0.2.1/32 192.0.2.2/31 192.0.2.4/31 192.0.2.6/32",
+		"0.0.0.0-255.255.255.255":                        "0.0.0.0/0",
+		"255.255.255.254-255.255.255.255":                "255.255.255.254/31",
+		"2001:db8::-2001:db8::4":                         "2001:db8::/126 2001:db8::4/128",
+		"ffff::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": "ffff::/16",
+	} {
+		var got []string
+		for _, prefix := range ipam.Prefixes(pool(1, "p", text).Ranges[0]) {
+			got = append(got, prefix.String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", text, got, want)
+		}
+	}
+}
+
 func TestChooseExternal(t *testing.T) {
 	change := func(row *store.ExternalPool, how func(*store.ExternalPool)) *store.ExternalPool {
 		how(row)

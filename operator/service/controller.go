@@ -74,11 +74,11 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var service *store.Service
-	var serving *tenancy.Refusal
+	var serving, external *tenancy.Refusal
 	var w wish
 	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
-			serving, w = decide(tx, service, r.Rules), wishOf(tx, service, r.Rules)
+			serving, external, w = decide(tx, service, r.Rules), ungranted(tx, service), wishOf(tx, service, r.Rules)
 		}
 	})
 	if service == nil {
@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	balancing, err := r.balance(ctx, service, w)
-	r.tell(request.NamespacedName, service, serving, balancing)
+	r.tell(request.NamespacedName, service, serving, balancing, external)
 	return ctrl.Result{}, err
 }
 

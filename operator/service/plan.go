@@ -55,6 +55,18 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		some(out), target.VPC.Name)}
 }
 
+// ungranted says which external IPs a Service names that it can't have, nil for none.
+func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
+	granted := scaled.ExternalIPs(tx, service)
+	out := slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool { return slices.Contains(granted, ip) })
+	if service.Deleting || len(out) == 0 {
+		return nil
+	}
+	return &tenancy.Refusal{Reason: v1alpha1.ExternalIPsNotGrantedReason, Message: fmt.Sprintf(
+		"nothing answers at the external IPs %s: they need an ExternalPool with use ExternalIPs that is Ready and allows the Service's tenant, and must be no older Service's of another tenant",
+		some(out))}
+}
+
 func shared(tx store.ReadTx, service *store.Service, rules Rules) bool {
 	if service.Network != "" {
 		return false

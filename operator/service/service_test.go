@@ -137,3 +137,28 @@ func TestAServiceIsWarnedOnceAboutOneCause(t *testing.T) {
 	look()
 	expect(v1alpha1.NetworkNotFoundReason)
 }
+
+func TestExternalIPsThatAServiceMayNotHaveAreTold(t *testing.T) {
+	naming := func(ips ...string) *store.Service {
+		return web(func(s *store.Service) { s.ExternalIPs = operatortest.Addrs(ips...) })
+	}
+	pool := &store.ExternalPool{
+		Meta: operatortest.Meta("uid-edge", 0), Name: "edge", ForExternalIPs: true, Ready: true, AllowedTenants: []string{"blue"},
+		Ranges: []store.AddrRange{{First: operatortest.Addrs("192.0.2.1")[0], Last: operatortest.Addrs("192.0.2.9")[0]}},
+	}
+	for name, c := range map[string]struct {
+		service *store.Service
+		said    string
+	}{
+		"none":       {naming(), ""},
+		"granted":    {naming("192.0.2.1", "192.0.2.2"), ""},
+		"one is not": {naming("192.0.2.1", "192.0.2.10"), "external IPs 192.0.2.10: they need an ExternalPool"},
+	} {
+		operatortest.New(t, rows(c.service, pool)...).View(func(tx store.ReadTx) {
+			got := ungranted(tx, c.service)
+			if (got == nil) != (c.said == "") || got != nil && (got.Reason != v1alpha1.ExternalIPsNotGrantedReason || !strings.Contains(got.Message, c.said)) {
+				t.Errorf("%s: got %+v, want %q", name, got, c.said)
+			}
+		})
+	}
+}

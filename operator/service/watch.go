@@ -72,7 +72,7 @@ func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
 	if old != nil && now != nil && old.Ready == now.Ready && !respecified(&old.Meta, &now.Meta) {
 		return nil
 	}
-	return balancers(tx)
+	return append(balancers(tx), of(store.ServicesWithExternalIPs(tx))...)
 }
 
 // ofService asks for the Service, at once where somebody waits for an address.

@@ -29,6 +29,11 @@ func TestAClaimIsDeletedOnlyByWhoSaysWhichOne(t *testing.T) {
 	held, vni := address("10.7.0.1", "node-a"), vniClaim(7001)
 	create(t, admin, held)
 	create(t, admin, vni)
+	outside := &v1alpha1.ExternalAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.77"},
+		Spec:       v1alpha1.ExternalAddressSpec{IP: "192.0.2.77", Pool: "edge", Service: v1alpha1.ServiceReference{Namespace: "a", Name: "web", UID: "1"}},
+	}
+	create(t, admin, outside)
 	editor := person("claims-editor")
 	grant(t, admin, editor, "admin")
 
@@ -53,6 +58,9 @@ func TestAClaimIsDeletedOnlyByWhoSaysWhichOne(t *testing.T) {
 		{"the Address that is meant, by the operator", operator(), exact(held, held.UID), ""},
 		{"the Address that is meant, by its daemon", daemonOn("node-a"), exact(held, held.UID), ""},
 		{"the Address that is meant, without the right", editor, exact(held, held.UID), "cannot delete resource"},
+		{"an ExternalAddress by its name", clusterAdmin(), bare(outside), "the operator releases it when its Service is gone"},
+		{"the ExternalAddress that is meant, by the operator", operator(), exact(outside, outside.UID), ""},
+		{"the ExternalAddress that is meant, by a daemon", daemonOn("node-a"), exact(outside, outside.UID), "cannot delete resource"},
 		{"a VNIClaim by its name", clusterAdmin(), bare(vni), wait},
 		{"all VNIClaims", clusterAdmin(), all(&v1alpha1.VNIClaim{}), wait},
 		{"the VNIClaim that is meant, by the operator", operator(), exact(vni, vni.UID), ""},

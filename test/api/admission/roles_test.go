@@ -61,6 +61,7 @@ func programs() []program {
 				"vpcs.alioth.dev: get list update watch",
 			},
 			home: []string{
+				"configmaps [alioth-external-ips]: get update",
 				"leases.coordination.k8s.io [alioth-operator]: get update",
 				"leases.coordination.k8s.io: create",
 			},

@@ -204,8 +204,11 @@ func balance(t *testing.T, admin client.Client) {
 	pool := &v1alpha1.ExternalPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ExternalPoolSpec{
 		CIDRs: []string{"192.0.2.16/28"}, AllowedTenants: []string{name},
 	}}
+	granted := &v1alpha1.ExternalPool{ObjectMeta: metav1.ObjectMeta{Name: "rights-granted"}, Spec: v1alpha1.ExternalPoolSpec{
+		CIDRs: []string{"198.51.100.7"}, AllowedTenants: []string{name}, Use: v1alpha1.PoolForExternalIPs,
+	}}
 	services := []*corev1.Service{newBalancer("inside", v1alpha1.LoadBalancerVPC), newBalancer("outside", v1alpha1.LoadBalancerExternal)}
-	objects := []client.Object{subnet, pool, services[0], services[1]}
+	objects := []client.Object{subnet, pool, granted, services[0], services[1]}
 	for _, object := range objects {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatalf("create %T: %v", object, err)
@@ -221,6 +224,11 @@ func balance(t *testing.T, admin client.Client) {
 		var addresses v1alpha1.ExternalAddressList
 		err := admin.List(ctx, &addresses)
 		return len(addresses.Items) == 1 && addresses.Items[0].Status.Node == name, err
+	})
+	until(t, "admission is told of external IPs", func(ctx context.Context) (bool, error) {
+		var grants corev1.ConfigMap
+		err := admin.Get(ctx, client.ObjectKey{Namespace: chart.Namespace, Name: v1alpha1.ExternalIPGrants}, &grants)
+		return len(grants.Data) > 0, err
 	})
 	slices.Reverse(objects)
 	for _, object := range objects {
