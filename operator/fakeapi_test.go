@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -305,7 +306,7 @@ func (s statusClient) Patch(_ context.Context, object client.Object, patch clien
 // which a feed asks for them.
 func kindsOfAPI() []client.Object {
 	return []client.Object{
-		&corev1.Namespace{}, &corev1.Node{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
+		&corev1.Namespace{}, &corev1.Node{}, &networkingv1.ServiceCIDR{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
 		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
 		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{},
 		&arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},

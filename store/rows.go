@@ -214,6 +214,14 @@ type HostPort struct {
 	HostPort, Port uint16
 }
 
+// ServiceCIDR is the row of a ServiceCIDR: ranges out of which ClusterIPs are. Key:
+// Name.
+type ServiceCIDR struct {
+	Meta
+	Name     string
+	Prefixes []netip.Prefix
+}
+
 // Service is the row of a Service. Key: (Namespace, Name).
 type Service struct {
 	Meta

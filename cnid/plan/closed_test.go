@@ -45,6 +45,21 @@ func TestARangeOfTheDefaultVPCThatCoversWhatTheNodeMustReachIsNeitherRoutedNorGu
 	}
 }
 
+func TestServiceRangesThatAreAddedAreClosedToEgress(t *testing.T) {
+	added := prefixes("10.97.0.0/16", "fd97::/112")
+	w, p := tenants(t), &Planner{}
+	w.plan(p)
+	w.put(t, func(tx store.Tx) error {
+		return store.PutServiceCIDR(tx, &store.ServiceCIDR{Name: "more", Prefixes: added})
+	})
+	closed := together(w.plan(p)).Datapath.Closed
+	for _, prefix := range added {
+		if !slices.Contains(closed, datapath.ClosedPrefix{Prefix: prefix, Class: datapath.ClosedService}) {
+			t.Errorf("%s is not closed: %v", prefix, closed)
+		}
+	}
+}
+
 func TestTheNodeDoesNotTakeAnAddressThatANodeHasAlready(t *testing.T) {
 	w := newWorld(t,
 		node("node1", "192.0.2.1"), node("node2", "10.244.0.7"), vpc("default", 1, "10.244.0.0/16", "fd10:244::/48"),

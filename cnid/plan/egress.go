@@ -29,6 +29,9 @@ func (b *nodeBuilder) closed() {
 		add(datapath.ClosedDefaultVPC, vpc.Prefixes...)
 	}
 	add(datapath.ClosedService, b.in.ServiceRanges...)
+	for _, row := range store.ListServiceCIDRs(b.tx) { // some may have been added
+		add(datapath.ClosedService, row.Prefixes...)
+	}
 	add(datapath.ClosedLinkLocal, netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
 		// What means the node itself reaches even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).

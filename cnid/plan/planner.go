@@ -177,7 +177,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 		if row.Holder.Kind == store.HolderService { // whose virtual address it is
 			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		}
-	case *store.Pod:
+	case *store.Pod, *store.ServiceCIDR:
 		s.node = true
 	case *store.Service:
 		s.service(ServiceRef{row.Namespace, row.Name})

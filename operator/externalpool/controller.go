@@ -72,7 +72,7 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 }
 
 // source asks for the grants alone at first, for a pool when its addresses change, and for all when one of them, a
-// node or the default VPC does: it may have been in the way.
+// node, a ServiceCIDR or the default VPC does: it may have been in the way.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return append(everything(tx), feed.Now("", "")) },
 		feed.On(func(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
@@ -87,6 +87,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			}
 			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Pool)}
 		}),
+		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
 		feed.On(func(tx store.ReadTx, _, _ *store.Node) []feed.Request { return later(everything(tx)) }),
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			if feed.Either(old, now).Name != defaultVPC {

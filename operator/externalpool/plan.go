@@ -47,8 +47,7 @@ func decide(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) decision
 
 // reserved says which of the pool's addresses the cluster needs, "" for none.
 func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string {
-	ranges := make([]vpc.ReservedRange, 0, len(rules.Reserved)+len(special))
-	ranges = append(ranges, rules.Reserved...)
+	ranges := rules.Ranges(tx)
 	for _, prefix := range special {
 		ranges = append(ranges, vpc.ReservedRange{Prefix: prefix, What: "a range that hosts use by themselves"})
 	}

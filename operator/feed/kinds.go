@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -88,6 +89,7 @@ func kinds() []kind {
 	return []kind{
 		kindOf(&corev1.Namespace{}, byName(reflector.Namespace, store.GetNamespace, store.PutNamespace, store.DeleteNamespace)),
 		kindOf(&corev1.Node{}, byName(reflector.Node, store.GetNode, store.PutNode, store.DeleteNode)),
+		kindOf(&networkingv1.ServiceCIDR{}, byName(reflector.ServiceCIDR, store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR)),
 		kindOf(&v1alpha1.VNIClaim{}, vniClaims()),
 		kindOf(&v1alpha1.RollCall{}, byName(reflector.RollCall, store.GetRollCall, store.PutRollCall, store.DeleteRollCall)),
 		kindOf(&v1alpha1.SharedService{}, byName(reflector.SharedService, store.GetSharedService, store.PutSharedService, store.DeleteSharedService)),

@@ -61,6 +61,8 @@ func put(tx store.Tx, row any) error {
 		return store.PutEndpointSlice(tx, row)
 	case *store.SharedService:
 		return store.PutSharedService(tx, row)
+	case *store.ServiceCIDR:
+		return store.PutServiceCIDR(tx, row)
 	case *store.ExternalPool:
 		return store.PutExternalPool(tx, row)
 	case *store.ExternalAddress:

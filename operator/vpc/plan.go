@@ -33,6 +33,18 @@ type Rules struct {
 	Reserved []ReservedRange
 }
 
+// Ranges returns the reserved ranges, those of ServiceCIDRs included, which may be
+// added to a cluster at any time.
+func (r Rules) Ranges(tx store.ReadTx) []ReservedRange {
+	all := slices.Clone(r.Reserved)
+	for _, row := range store.ListServiceCIDRs(tx) {
+		for _, prefix := range row.Prefixes {
+			all = append(all, ReservedRange{Prefix: prefix, What: fmt.Sprintf("the service range of ServiceCIDR %q", row.Name)})
+		}
+	}
+	return all
+}
+
 // decision is what is to be done about one VPC, and what its status says.
 type decision struct {
 	// claim is the VNI to claim now; 0 for none.
@@ -168,7 +180,7 @@ func nodeList(names []string) string {
 // not lie in it.
 func reservedOverlap(tx store.ReadTx, vpc *store.VPC, rules Rules) string {
 	for _, prefix := range vpc.Prefixes {
-		for _, reserved := range rules.Reserved {
+		for _, reserved := range rules.Ranges(tx) {
 			if prefix.Overlaps(reserved.Prefix) {
 				return fmt.Sprintf("range %s overlaps %s (%s): use another range", prefix, reserved.What, reserved.Prefix)
 			}

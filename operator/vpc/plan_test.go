@@ -77,6 +77,12 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 			reason: v1alpha1.RangeReservedReason, text: "10.0.0.0/8 overlaps the cluster's service range (10.96.0.0/16)",
 		},
 		{
+			name: "a range of a service range that was added", vpc: told, rows: []any{
+				claimOf(told, 9), &store.ServiceCIDR{Name: "more", Prefixes: operatortest.Prefixes("fd97::/112", "10.0.7.0/24")},
+			}, vni: 9,
+			reason: v1alpha1.RangeReservedReason, text: `overlaps the service range of ServiceCIDR "more" (10.0.7.0/24)`,
+		},
+		{
 			name: "the default VPC must not contain a node", vpc: deflt, rows: []any{claimOf(deflt, 5), node}, vni: 5,
 			reason: v1alpha1.RangeReservedReason, text: "192.168.77.1 of node node-1",
 		},

@@ -9,7 +9,7 @@ import (
 )
 
 // source asks for a VPC when it, its claim, its subnets or its addresses
-// change, and for the default VPC when a node does.
+// change, for all when a ServiceCIDR does, and for the default VPC when a node does.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
@@ -28,6 +28,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
 			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).VPC)}
 		}),
+		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Node) []feed.Request {
 			return []feed.Request{feed.Now("", defaultVPC)}
 		}),

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -45,6 +46,7 @@ func sampleObjects() []client.Object {
 		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
 		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},
 		&corev1.Pod{ObjectMeta: objectMeta("web", "a", 1)},
+		&networkingv1.ServiceCIDR{ObjectMeta: objectMeta("more", "a", 1), Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/16", "fd97::/112"}}},
 		&corev1.Service{ObjectMeta: objectMeta("web", "a", 1)},
 		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
 	}
@@ -96,10 +98,12 @@ func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
 	_, vpcErr := VPC(&v1alpha1.VPC{Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0"}}})
 	set := addressObject("10.0.0.1", "a", 1)
 	set.Spec.Set = []string{"x"}
+	_, cidrErr := ServiceCIDR(&networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"x"}}})
 	_, setErr := Address(set)
 	for name, err := range map[string]error{
 		"VPC range":          vpcErr,
 		"address set":        setErr,
+		"service range":      cidrErr,
 		"subnet range":       subnet(func(s *v1alpha1.SubnetSpec) { s.CIDRs = []string{"x"} }),
 		"gateway":            subnet(func(s *v1alpha1.SubnetSpec) { s.Gateway = []string{"x"} }),
 		"reserved text":      subnet(func(s *v1alpha1.SubnetSpec) { s.Reserved = []string{"a-b"} }),

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,6 +109,9 @@ func coreKindOf(obj client.Object) (kind, error) {
 	case *corev1.Service:
 		return define("Service", listOf[corev1.ServiceList], Service, store.PutService,
 			func(tx store.Tx, id objectID) { store.DeleteService(tx, id.namespace, id.name, id.uid) }), nil
+	case *networkingv1.ServiceCIDR:
+		return define("ServiceCIDR", listOf[networkingv1.ServiceCIDRList], ServiceCIDR, store.PutServiceCIDR,
+			func(tx store.Tx, id objectID) { store.DeleteServiceCIDR(tx, id.name, id.uid) }), nil
 	case *discoveryv1.EndpointSlice:
 		return define("EndpointSlice", listOf[discoveryv1.EndpointSliceList], EndpointSlice, store.PutEndpointSlice,
 			func(tx store.Tx, id objectID) { store.DeleteEndpointSlice(tx, id.namespace, id.name, id.uid) }), nil
@@ -144,7 +148,7 @@ func removeExternalAddress(tx store.Tx, id objectID) {
 // AddToScheme registers every kind that has rows.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return err

@@ -6,6 +6,7 @@ package reflector
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -85,6 +86,11 @@ func Namespaces() Scope {
 // Networks is the scope of all Networks.
 func Networks() Scope {
 	return Scope{Object: &arktosv1.Network{}}
+}
+
+// ServiceCIDRs is the scope of all ServiceCIDRs.
+func ServiceCIDRs() Scope {
+	return Scope{Object: &networkingv1.ServiceCIDR{}}
 }
 
 // Services is the scope of all Services.

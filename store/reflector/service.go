@@ -5,11 +5,13 @@ package reflector
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -43,6 +45,16 @@ func Service(in *corev1.Service) (*store.Service, error) {
 	}
 	loadBalancer(row, in)
 	return row, nil
+}
+
+// ServiceCIDR converts a ServiceCIDR. It returns an error where a range can't be
+// read, which the API server refuses.
+func ServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error) {
+	prefixes, err := parsePrefixes(in.Spec.CIDRs)
+	if err != nil {
+		return nil, fmt.Errorf("convert ServiceCIDR %s: %w", in.Name, err)
+	}
+	return &store.ServiceCIDR{Meta: rowMeta(in), Name: in.Name, Prefixes: prefixes}, nil
 }
 
 // loadBalancer fills in what a Service asks of Alioth as a load balancer.

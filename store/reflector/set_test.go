@@ -247,7 +247,8 @@ func rowCount(set *Set) (n int) {
 		n = len(store.ListVPCs(tx)) + len(store.ListSubnets(tx)) + len(store.ListNetworks(tx)) +
 			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListRollCalls(tx)) + len(store.ListNamespaces(tx)) +
 			len(store.ListNodes(tx)) + len(store.ListPods(tx)) + len(store.ListServices(tx)) +
-			len(store.ListEndpointSlices(tx)) + len(store.ListExternalPools(tx)) + len(store.ListExternalAddresses(tx))
+			len(store.ListEndpointSlices(tx)) + len(store.ListExternalPools(tx)) + len(store.ListExternalAddresses(tx)) +
+			len(store.ListServiceCIDRs(tx))
 	})
 	return n
 }
