@@ -116,6 +116,20 @@ func (c *comparison) serviceAddress(row *store.Address) {
 	}
 }
 
+// externalAddresses looks at every claim of an address outside of all VPCs.
+func (c *comparison) externalAddresses() {
+	for _, row := range store.ListExternalAddresses(c.tx) {
+		service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
+		if row.Deleting || service != nil && service.UID == row.Holder.UID && service.LoadBalancer == store.LoadBalancerExternal {
+			continue
+		}
+		c.add(Difference{
+			Kind: AddressLeft, Subject: "ExternalAddress " + row.IP.String(), Do: seeOperator,
+			What: fmt.Sprintf("is held by Service %s/%s (UID %s), which is gone or asks for none", row.Holder.Namespace, row.Holder.Name, row.Holder.UID),
+		})
+	}
+}
+
 func (c *comparison) podAddress(row *store.Address) {
 	pod := store.GetPod(c.tx, row.Holder.UID)
 	records, known := c.attachments(row.Node, row.Holder.UID)

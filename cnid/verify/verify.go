@@ -108,6 +108,7 @@ func Compare(tx store.ReadTx, in Input) []Difference {
 	}
 	c.vnis()
 	c.addresses()
+	c.externalAddresses()
 	c.pods()
 	for _, node := range in.Nodes {
 		c.node(node)

@@ -97,6 +97,16 @@ func inAPI() []difference {
 		{"an address is held by a node that is gone", func(_ *testing.T, w *world) {
 			w.claim("default", "default", "10.244.0.9", nodeMAC, "node9", store.Holder{Kind: store.HolderNode, Name: "node9", UID: "u9"}, "10.244.0.9")
 		}, []Kind{AddressLeft}, "node node9"},
+		{"an address is held by a Service that is gone", func(_ *testing.T, w *world) {
+			w.claim("blue", "net1", "10.10.1.99", "", "", store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}, "10.10.1.99")
+		}, []Kind{AddressLeft}, "Service ns/s9"},
+		{"an address is held by a Service that does not ask for it", func(_ *testing.T, w *world) {
+			w.claim("blue", "net1", "10.10.1.99", "", "", store.Holder{Kind: store.HolderService, Namespace: w.service.Namespace, Name: w.service.Name, UID: w.service.UID}, "10.10.1.99")
+		}, []Kind{AddressLeft}, "asks for no address in a VPC"},
+		{"an external address is held by a Service that is gone", func(_ *testing.T, w *world) {
+			holder := store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}
+			w.external = map[string]*store.ExternalAddress{"": {IP: netip.MustParseAddr("192.0.2.16"), Holder: holder}}
+		}, []Kind{AddressLeft}, "ExternalAddress 192.0.2.16"},
 		{"an address is on another node than its pod", func(t *testing.T, w *world) {
 			w.addresses["blue.10.10.1.10"].Node = "node2"
 			w.program(t, "node2")

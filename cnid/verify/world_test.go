@@ -28,6 +28,7 @@ type world struct {
 	pods    map[string]*store.Pod
 	// addresses by name.
 	addresses map[string]*store.Address
+	external  map[string]*store.ExternalAddress
 	calls     map[string]*store.RollCall
 	service   *store.Service
 	// status of the pods by UID.
@@ -180,7 +181,7 @@ func (w *world) store(t *testing.T) *store.Store {
 		for _, err := range []error{
 			putAll(tx, w.vpcs, store.PutVPC), putAll(tx, w.subnets, store.PutSubnet), putAll(tx, w.claims, store.PutVNIClaim),
 			putAll(tx, w.nodes, store.PutNode), putAll(tx, w.pods, store.PutPod), putAll(tx, w.addresses, store.PutAddress),
-			putAll(tx, w.calls, store.PutRollCall),
+			putAll(tx, w.calls, store.PutRollCall), putAll(tx, w.external, store.PutExternalAddress),
 			store.PutService(tx, w.service),
 		} {
 			if err != nil {

@@ -81,10 +81,8 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			}
 			return append(everything(tx), feed.Now("", ""))
 		}),
+		// One that was claimed was in the store before its event.
 		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
-			if old != nil && now != nil {
-				return nil
-			}
 			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Pool)}
 		}),
 		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),

@@ -49,24 +49,31 @@ func put(tx store.Tx, row any) error {
 		return store.PutVNIClaim(tx, row)
 	case *store.RollCall:
 		return store.PutRollCall(tx, row)
+	case *store.SharedService:
+		return store.PutSharedService(tx, row)
+	case *store.ExternalPool:
+		return store.PutExternalPool(tx, row)
+	case *store.ExternalAddress:
+		return store.PutExternalAddress(tx, row)
+	}
+	return putCore(tx, row)
+}
+
+// putCore writes rows of Kubernetes' own kinds.
+func putCore(tx store.Tx, row any) error {
+	switch row := row.(type) {
 	case *store.Namespace:
 		return store.PutNamespace(tx, row)
 	case *store.Node:
 		return store.PutNode(tx, row)
 	case *store.Pod:
 		return store.PutPod(tx, row)
+	case *store.ServiceCIDR:
+		return store.PutServiceCIDR(tx, row)
 	case *store.Service:
 		return store.PutService(tx, row)
 	case *store.EndpointSlice:
 		return store.PutEndpointSlice(tx, row)
-	case *store.SharedService:
-		return store.PutSharedService(tx, row)
-	case *store.ServiceCIDR:
-		return store.PutServiceCIDR(tx, row)
-	case *store.ExternalPool:
-		return store.PutExternalPool(tx, row)
-	case *store.ExternalAddress:
-		return store.PutExternalAddress(tx, row)
 	}
 	panic("operatortest: not a row")
 }

@@ -86,8 +86,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	balancing, err := r.balance(ctx, service, w)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	r.tell(request.NamespacedName, service, serving, balancing, external)
-	return ctrl.Result{}, err
+	return ctrl.Result{}, nil
 }
 
 // balance gives a load balancer the addresses that it is to have, takes away all

@@ -5,6 +5,7 @@ package uninstall
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -96,12 +97,26 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 		&arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "net", Finalizers: []string{v1alpha1.Finalizer}}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: namespace}},
 		in.address("10.0.0.2", v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: node, UID: "1"}),
 		in.address("10.0.0.3", v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: namespace, Name: "gone", UID: "2"}),
+		in.outside(),
 	} {
 		if err := c.Create(t.Context(), object); err != nil {
 			t.Fatalf("create %T %s: %v", object, object.GetName(), err)
 		}
 	}
 	return in
+}
+
+// outside is an address of a Service outside of every VPC, another one for each
+// installation.
+func (in *installation) outside() *v1alpha1.ExternalAddress {
+	hash := sha256.Sum256([]byte(in.namespace))
+	ip := netip.AddrFrom16([16]byte(slices.Concat([]byte{0xfd}, hash[:15])))
+	return &v1alpha1.ExternalAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(ip)},
+		Spec: v1alpha1.ExternalAddressSpec{
+			IP: ip.String(), Pool: "edge", Service: v1alpha1.ServiceReference{Namespace: in.namespace, Name: "web", UID: "3"},
+		},
+	}
 }
 
 func (in *installation) address(ip string, holder v1alpha1.AddressHolder) *v1alpha1.Address {
@@ -219,7 +234,17 @@ func (in *installation) held(t *testing.T) (finalizers []string, addresses int) 
 	if err := in.List(t.Context(), &list, client.MatchingFields{"spec.vpc": in.namespace}); err != nil {
 		t.Fatal(err)
 	}
-	return finalizers, len(list.Items)
+	var outside v1alpha1.ExternalAddressList
+	if err := in.List(t.Context(), &outside); err != nil {
+		t.Fatal(err)
+	}
+	addresses = len(list.Items)
+	for i := range outside.Items {
+		if outside.Items[i].Spec.Service.Namespace == in.namespace {
+			addresses++
+		}
+	}
+	return finalizers, addresses
 }
 
 // said returns how many roll calls there are, and the types of the node's
@@ -284,7 +309,7 @@ func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
 	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "used/web") {
 		t.Errorf("got %v, want ErrInUse naming the pod", err)
 	}
-	if finalizers, addresses := in.held(t); len(finalizers) != 4 || addresses != 3 || !in.running(t) {
+	if finalizers, addresses := in.held(t); len(finalizers) != 4 || addresses != 4 || !in.running(t) {
 		t.Errorf("something changed: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 	}
 	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 2 {
@@ -314,7 +339,7 @@ func TestUninstallThatFailsLetsEverythingRunAgain(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
-			if finalizers, addresses := in.held(t); len(finalizers) != 4 || addresses != 2 || !in.running(t) {
+			if finalizers, addresses := in.held(t); len(finalizers) != 4 || addresses != 3 || !in.running(t) {
 				t.Errorf("not undone: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 			}
 		})

@@ -163,18 +163,28 @@ func (u *uninstaller) deleteCleanupPods(ctx context.Context) error {
 	return nil
 }
 
-// releaseAddresses deletes what is left of claims: those of the nodes, and of
-// pods that are gone.
+// releaseAddresses deletes what is left of claims: those of the nodes, of Services,
+// and of pods that are gone.
 func (u *uninstaller) releaseAddresses(ctx context.Context) error {
-	var list v1alpha1.AddressList
-	if err := u.client.List(ctx, &list); ignoreMissingKind(err) != nil {
-		return fmt.Errorf("list addresses: %w", err)
+	var inside v1alpha1.AddressList
+	var outside v1alpha1.ExternalAddressList
+	for _, list := range []client.ObjectList{&inside, &outside} {
+		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
 	}
-	for i := range list.Items {
-		uid := list.Items[i].UID
-		err := u.client.Delete(ctx, &list.Items[i], client.Preconditions{UID: &uid})
+	var all []client.Object
+	for i := range inside.Items {
+		all = append(all, &inside.Items[i])
+	}
+	for i := range outside.Items {
+		all = append(all, &outside.Items[i])
+	}
+	for _, object := range all {
+		uid := object.GetUID()
+		err := u.client.Delete(ctx, object, client.Preconditions{UID: &uid})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("release %s: %w", list.Items[i].Name, err)
+			return fmt.Errorf("release %s: %w", object.GetName(), err)
 		}
 	}
 	return nil

@@ -109,6 +109,7 @@ func programs() []program {
 			account: "alioth-uninstall",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list",
+				"externaladdresses.alioth.dev: delete list",
 				"networks.arktos.futurewei.com: list patch",
 				"nodes/status: patch",
 				"nodes: list",
