@@ -12,22 +12,26 @@ import (
 )
 
 // life is that of two pods, one with an address of its own choice, from the
-// first VPC to the last release, and of a VPC.
+// first VPC to the last release, of a VPC, and of three load balancers, one of which
+// comes to ask for an address outside.
 func life(w *world) {
 	w.operate()
 	w.furnish(2)
+	w.balance()
 	w.settle()
 	web := bound("web-0", "blue", "", "node-1")
 	db := bound("db-0", "red", `{"ip": "10.0.1.9"}`, "node-2")
-	w.create(web, db)
+	w.create(web, db, balancer("first", "blue", nil), balancer("second", "red", asking("10.0.3.4")), balancer("third", "blue", outside()))
 	w.settle()
+	edit(w, balancer("second", "", nil), func(service *corev1.Service) { service.Annotations = outside() })
 	successor := bound("next", "red", `{"ip": "10.0.1.9"}`, "node-1")
 	w.create(successor)
 	for _, pod := range []*corev1.Pod{web, db} {
 		w.api.markDeleting(w.api.objects[keyOf(pod)])
 	}
+	w.mustDelete(w.api.objects[keyOf(balancer("first", "", nil))], w.api.objects[keyOf(balancer("third", "", nil))])
 	w.settle()
-	w.mustDelete(w.api.objects[keyOf(ranges("blue.net1"))], w.api.objects[keyOf(ranges("blue.net2"))], w.api.objects[keyOf(newNetwork("shop", "blue", ""))],
+	w.mustDelete(w.api.objects[keyOf(ranges("blue.lb"))], w.api.objects[keyOf(ranges("blue.net1"))], w.api.objects[keyOf(ranges("blue.net2"))], w.api.objects[keyOf(newNetwork("shop", "blue", ""))],
 		w.api.objects[keyOf(newVPC("blue", nil))])
 	w.settle()
 }
@@ -82,6 +86,9 @@ func TestNoFailureOfAnyWriteLosesOrLeaksAnything(t *testing.T) {
 				}
 				if _, left := w.api.objects[keyOf(newVPC("blue", nil))]; left {
 					w.fail("VPC blue is still there")
+				}
+				if second := w.api.objects[keyOf(balancer("second", "", nil))].(*corev1.Service); shows("192.0.2.17")(second) != nil && shows("192.0.2.16")(second) != nil {
+					w.fail("load balancer second shows %v", second.Status.LoadBalancer.Ingress)
 				}
 				w.intercept = nil
 				w.checkAtRest()

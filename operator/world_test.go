@@ -267,10 +267,19 @@ func (w *world) checkAtRest() {
 		alive[string(pod.UID)] = true
 		w.checkPod(pod, held[string(pod.UID)])
 	}
+	for _, service := range sorted[*corev1.Service](w.api) {
+		alive[string(service.UID)] = true
+		w.checkService(service, held[string(service.UID)])
+	}
 	for _, node := range sorted[*corev1.Node](w.api) {
 		alive[string(node.UID)] = true
 		if names := held[string(node.UID)]; !node.Spec.Unschedulable && len(names) != 2 {
 			w.fail("node %s holds %v, want an address per family", node.Name, names)
+		}
+	}
+	for _, address := range sorted[*v1alpha1.ExternalAddress](w.api) {
+		if !alive[address.Spec.Service.UID] {
+			w.fail("%s is leaked: nobody has the UID %s", address.Name, address.Spec.Service.UID)
 		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(held)) {
@@ -304,6 +313,33 @@ func (w *world) checkPod(pod *corev1.Pod, held []string) {
 	}
 	if condition := readiness(pod); pod.Spec.NodeName != "" && attachment == nil && condition == nil {
 		w.fail("pod %s is stuck: it was neither told its addresses nor why it has none", pod.Name)
+	}
+}
+
+// checkService compares what a Service shows with what it holds, which it asks for.
+func (w *world) checkService(service *corev1.Service, held []string) {
+	w.t.Helper()
+	where := service.Annotations[v1alpha1.LoadBalancerAnnotation]
+	asks := service.Spec.Type == corev1.ServiceTypeLoadBalancer
+	if len(held) > 0 && (!asks || where != "") {
+		w.fail("Service %s holds %v and does not ask for it", service.Name, held)
+	}
+	for _, address := range sorted[*v1alpha1.ExternalAddress](w.api) {
+		if address.Spec.Service.UID != string(service.UID) {
+			continue
+		}
+		if !asks || where != v1alpha1.LoadBalancerExternal || address.Status.Node == "" {
+			w.fail("Service %s holds %s, announced by %q", service.Name, address.Name, address.Status.Node)
+		}
+		held = append(held, "outside."+address.Name)
+	}
+	var shown []string
+	for _, name := range held {
+		_, ip, _ := strings.Cut(name, ".")
+		shown = append(shown, ip)
+	}
+	if err := shows(shown...)(service); err != nil {
+		w.fail("it holds %v: %v", held, err)
 	}
 }
 
@@ -435,4 +471,24 @@ func (w *world) furnish(hosts int) {
 			ranges(name+".net1", "10.0.1.0/28", "fd00:0:0:1::/64"), ranges(name+".net2", "10.0.2.0/29"),
 			newNetwork("shop", name, name))
 	}
+}
+
+// balance makes what load balancers get their addresses from.
+func (w *world) balance() {
+	w.create(virtual("blue"), virtual("red"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"))
+}
+
+// balancer is a load balancer of namespace shop.
+func balancer(name, network string, annotations map[string]string) *corev1.Service {
+	service := newBalancer("shop", name, annotations)
+	service.Labels[arktosv1.NetworkLabel] = network
+	service.Spec.ClusterIPs = []string{"10.96.0.7"}
+	return service
+}
+
+// virtual is a small subnet of a VPC for load balancers.
+func virtual(vpc string) *v1alpha1.Subnet {
+	subnet := ranges(vpc+".lb", "10.0.3.0/29")
+	subnet.Spec.Use = v1alpha1.SubnetForServices
+	return subnet
 }
