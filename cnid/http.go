@@ -5,6 +5,7 @@ package cnid
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,13 +14,11 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/alioth-net/alioth/kube/guard"
 )
 
 // serveHTTP serves health and metrics until ctx ends.
@@ -31,24 +30,25 @@ func (n *node) serveHTTP(ctx context.Context) error {
 	handlers := map[string]http.Handler{n.cfg.HealthAddr: health}
 	switch addr := n.cfg.MetricsAddr; {
 	case addr == n.cfg.HealthAddr: // one address may serve both
-		health.Handle("/metrics", n.metrics())
+		health.Handle("/", n.metrics())
 	case addr == "" || loopback(addr):
-		metrics := http.NewServeMux()
-		metrics.Handle("/metrics", n.metrics())
-		handlers[addr] = metrics
+		handlers[addr] = n.metrics()
 	default:
-		group.Go(func() error { return serveGuarded(ctx, addr, n.api, n.registry) })
+		group.Go(func() error { return serveGuarded(ctx, addr, n.api, n.metrics(), n.log) })
 	}
 	for address, handler := range handlers {
 		if address != "" {
-			group.Go(func() error { return listenAndServe(ctx, address, handler, n.log) })
+			group.Go(func() error { return listenAndServe(ctx, address, handler, nil, n.log) })
 		}
 	}
 	return group.Wait()
 }
 
+// metrics answers /metrics.
 func (n *node) metrics() http.Handler {
-	return promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn)})
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn)}))
+	return mux
 }
 
 // loopback says whether only the node itself reaches an address.
@@ -61,30 +61,21 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// serveGuarded serves metrics with TLS, and asks the API server who asks
-// (TokenReview) and whether they may (SubjectAccessReview), until ctx ends.
-func serveGuarded(ctx context.Context, addr string, api *rest.Config, registry *prometheus.Registry) error {
+// serveGuarded serves a handler with TLS to those whom the API server lets, until
+// ctx ends.
+func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler http.Handler, log *slog.Logger) error {
 	if api == nil {
 		return fmt.Errorf("serve metrics on %s: there is no API server to ask who may read them", addr)
 	}
-	client, err := rest.HTTPClientFor(api)
-	if err != nil {
-		return fmt.Errorf("connect to the API server: %w", err)
-	}
-	// The library serves its own registry, which has nothing else of interest.
-	if err := metrics.Registry.Register(registry); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	server, err := metricsserver.NewServer(metricsserver.Options{
-		BindAddress: addr, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
-	}, api, client)
+	guarded, err := guard.New(api, handler, log)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	if err := server.Start(ctx); err != nil {
-		return fmt.Errorf("serve metrics on %s (choose another address with --metrics-addr): %w", addr, err)
+	certificate, err := guard.SelfSigned(componentName)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
 	}
-	return nil
+	return listenAndServe(ctx, addr, guarded, certificate, log)
 }
 
 // readyz says whether pods can be attached. A missing API server does not make
@@ -104,10 +95,14 @@ func (n *node) readyz(w http.ResponseWriter, _ *http.Request) {
 // shutdownWait bounds how long requests may take while the server ends.
 const shutdownWait = 2 * time.Second
 
-func listenAndServe(ctx context.Context, address string, handler http.Handler, log *slog.Logger) error {
+// listenAndServe serves until ctx ends, with TLS if there is a configuration of it.
+func listenAndServe(ctx context.Context, address string, handler http.Handler, secure *tls.Config, log *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("serve health or metrics (choose other addresses with --health-addr and --metrics-addr): %w", err)
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second,

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -105,11 +106,11 @@ func TestMetricsBeyondLoopbackAreForThoseWhoMay(t *testing.T) {
 	if _, err := api.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	newSyncMetrics(registry)
+	n := &node{registry: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)}
+	newSyncMetrics(n.registry)
 	addr := freeAddr(t)
 	go func() {
-		if err := serveGuarded(t.Context(), addr, config, registry); err != nil {
+		if err := serveGuarded(t.Context(), addr, config, n.metrics(), n.log); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -122,7 +123,7 @@ func TestMetricsBeyondLoopbackAreForThoseWhoMay(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%.300s", c.who, status, c.want, body)
 		}
 	}
-	if err := serveGuarded(t.Context(), addr, nil, registry); err == nil {
+	if err := serveGuarded(t.Context(), addr, nil, n.metrics(), n.log); err == nil {
 		t.Error("without an API server, metrics are served to everybody")
 	}
 }

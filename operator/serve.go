@@ -14,14 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
+	"github.com/alioth-net/alioth/kube/guard"
 	"github.com/alioth-net/alioth/operator/feed"
 )
 
@@ -108,8 +106,8 @@ func healthHandler(s *state) http.Handler {
 	return mux
 }
 
-// metricsHandler answers /metrics. Beyond the loopback device it asks the API
-// server who asks (TokenReview) and whether they may (SubjectAccessReview).
+// metricsHandler answers /metrics, beyond the loopback device with TLS and to
+// those who may.
 func metricsHandler(addr string, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	all := prometheus.Gatherers{m.registry, metrics.Registry}
@@ -117,19 +115,11 @@ func metricsHandler(addr string, config *rest.Config, m *metricSet, log *slog.Lo
 	if loopback(addr) {
 		return mux, nil, nil
 	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	filter, err := filters.WithAuthenticationAndAuthorization(config, client)
+	guarded, err := guard.New(config, mux, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("guard the metrics: %w", err)
 	}
-	guarded, err := filter(logr.FromSlogHandler(log.Handler()), mux)
-	if err != nil {
-		return nil, nil, fmt.Errorf("guard the metrics: %w", err)
-	}
-	certificate, err := selfSigned()
+	certificate, err := guard.SelfSigned("alioth-operator")
 	return guarded, certificate, err
 }
 
@@ -140,16 +130,4 @@ func loopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func selfSigned() (*tls.Config, error) {
-	cert, key, err := certutil.GenerateSelfSignedCertKey("alioth-operator", nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the metrics: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate for the metrics: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

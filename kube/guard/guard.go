@@ -1,0 +1,159 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guard keeps an HTTP server for those whom the API server knows and
+// lets ask: it has each bearer token looked at (TokenReview), and whether its
+// owner may do to the path what the request does (SubjectAccessReview).
+package guard
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/alioth-net/alioth/kube"
+)
+
+const (
+	// allowedFor is how long it counts that somebody may. A refusal counts once,
+	// so that strangers fill nothing.
+	allowedFor = time.Minute
+	// Requests per second to the API server: what strangers can make of them.
+	askQPS, askBurst = 5, 10
+	// askTimeout bounds one question.
+	askTimeout = 10 * time.Second
+)
+
+// guard stands before a handler.
+type guard struct {
+	api  *kube.Client
+	next http.Handler
+	log  *slog.Logger
+
+	mu sync.Mutex
+	// allowed has until when a request is allowed, by its digest.
+	allowed map[[sha256.Size]byte]time.Time
+}
+
+// New returns what lets through to the handler those who may. Others get 401 or
+// 403, and 500 while the API server can't be asked.
+func New(config *rest.Config, next http.Handler, log *slog.Logger) (http.Handler, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register API kinds: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.RateLimiter, config.QPS, config.Burst = nil, askQPS, askBurst
+	api, err := kube.New(config, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{api: api, next: next, log: log, allowed: map[[sha256.Size]byte]time.Time{}}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, err := g.judge(r)
+	if err != nil {
+		g.log.Warn("can't ask the API server who may read this", "path", r.URL.Path, "error", err)
+	}
+	if status != http.StatusOK {
+		http.Error(w, http.StatusText(status), status)
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// judge returns the status of the answer.
+func (g *guard) judge(r *http.Request) (int, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return http.StatusUnauthorized, nil
+	}
+	asked := authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
+	digest := sha256.Sum256([]byte(asked.Verb + " " + asked.Path + "\x00" + token))
+	if g.remembers(digest) {
+		return http.StatusOK, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	status, err := g.ask(ctx, token, asked)
+	if err != nil {
+		return http.StatusInternalServerError, err
+	}
+	if status == http.StatusOK {
+		g.remember(digest)
+	}
+	return status, nil
+}
+
+func (g *guard) ask(ctx context.Context, token string, asked authorizationv1.NonResourceAttributes) (int, error) {
+	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := g.api.Create(ctx, who); err != nil {
+		return 0, fmt.Errorf("review a token: %w", err)
+	}
+	if !who.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	user := who.Status.User
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		NonResourceAttributes: &asked, User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
+	}}
+	if err := g.api.Create(ctx, may); err != nil {
+		return 0, fmt.Errorf("review the access of %s: %w", user.Username, err)
+	}
+	if !may.Status.Allowed {
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}
+
+func (g *guard) remembers(digest [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Before(g.allowed[digest])
+}
+
+// remember forgets what is over, too: tokens change.
+func (g *guard) remember(digest [sha256.Size]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	for other, until := range g.allowed {
+		if now.After(until) {
+			delete(g.allowed, other)
+		}
+	}
+	g.allowed[digest] = now.Add(allowedFor)
+}
+
+// SelfSigned makes a certificate for a server of this name that nobody has to
+// trust: TLS keeps the tokens from those who listen.
+func SelfSigned(name string) (*tls.Config, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
