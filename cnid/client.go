@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
@@ -27,16 +27,12 @@ const (
 )
 
 // newClient does not talk to the API server yet.
-func newClient(config *rest.Config) (client.WithWatch, error) {
+func newClient(config *rest.Config) (*kube.Client, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make API client: %w", err)
-	}
-	return c, nil
+	return kube.New(config, scheme)
 }
 
 func newScheme() (*runtime.Scheme, error) {

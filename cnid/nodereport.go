@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -123,8 +122,8 @@ func sameCondition(a, b *corev1.NodeCondition) bool {
 func (r *nodeReporter) setCondition(ctx context.Context, want *corev1.NodeCondition) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	node := &corev1.Node{}
-	if err := r.api.Get(ctx, client.ObjectKey{Name: r.node}, node); err != nil {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
+	if err := r.api.Get(ctx, node); err != nil {
 		return fmt.Errorf("get node: %w", err)
 	}
 	next := *want
@@ -143,7 +142,7 @@ func (r *nodeReporter) setCondition(ctx context.Context, want *corev1.NodeCondit
 	if err != nil {
 		return fmt.Errorf("encode condition: %w", err)
 	}
-	if err := r.api.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+	if err := r.api.Patch(ctx, node, types.StrategicMergePatchType, patch, "status"); err != nil {
 		return fmt.Errorf("patch node status: %w", err)
 	}
 	return nil
@@ -210,7 +209,7 @@ func (r *nodeReporter) repeat(ctx context.Context, event *eventsv1.Event) error 
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
-	return r.api.Patch(ctx, event, client.RawPatch(types.MergePatchType, patch))
+	return r.api.Patch(ctx, event, types.MergePatchType, patch)
 }
 
 // count is that of an event which is written again: 2 the first time.

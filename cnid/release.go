@@ -14,10 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -32,6 +32,12 @@ const (
 	apiTimeout = 10 * time.Second
 )
 
+// addressAPI is what a releaser needs of the API server.
+type addressAPI interface {
+	Get(ctx context.Context, obj kube.Object) error
+	Delete(ctx context.Context, obj kube.Object, uid types.UID) error
+}
+
 // releaser deletes the Addresses of this node's pods that have no attachment
 // any more and will not get another one. Which those are follows from store,
 // journal and API alone, so whatever a DEL without the API server, or a crash,
@@ -40,7 +46,7 @@ type releaser struct {
 	node    string
 	store   *store.Store
 	journal *journal.Journal
-	api     client.Client
+	api     addressAPI
 	// synced says whether the node's pods and Addresses have been read.
 	synced func() bool
 	log    *slog.Logger
@@ -50,7 +56,7 @@ type releaser struct {
 	kicked chan struct{}
 }
 
-func newReleaser(node string, s *store.Store, j *journal.Journal, api client.Client, synced func() bool, log *slog.Logger) *releaser {
+func newReleaser(node string, s *store.Store, j *journal.Journal, api addressAPI, synced func() bool, log *slog.Logger) *releaser {
 	return &releaser{node: node, store: s, journal: j, api: api, synced: synced, log: log, kicked: make(chan struct{}, 1)}
 }
 
@@ -141,9 +147,8 @@ func (r *releaser) release(ctx context.Context, row *store.Address) error {
 	if err != nil || !leaving {
 		return err
 	}
-	uid := types.UID(row.UID)
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
-	err = r.api.Delete(ctx, object, client.Preconditions{UID: &uid})
+	err = r.api.Delete(ctx, object, types.UID(row.UID))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // somebody did it already
 	}
@@ -155,8 +160,8 @@ func (r *releaser) release(ctx context.Context, row *store.Address) error {
 }
 
 func (r *releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, error) {
-	var pod corev1.Pod
-	err := r.api.Get(ctx, client.ObjectKey{Namespace: holder.Namespace, Name: holder.Name}, &pod)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: holder.Namespace, Name: holder.Name}}
+	err := r.api.Get(ctx, pod)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -117,8 +118,20 @@ func newTestReleaser(t *testing.T, c releaseCase) (*releaser, client.Client) {
 	if err := s.Update(rows.fill); err != nil {
 		t.Fatal(err)
 	}
-	r := newReleaser("node1", s, queueJournal(t, c.attached), api, func() bool { return !c.unsynced }, slog.New(slog.DiscardHandler))
+	r := newReleaser("node1", s, queueJournal(t, c.attached), madeUpAPI{api}, func() bool { return !c.unsynced }, slog.New(slog.DiscardHandler))
 	return r, api
+}
+
+// madeUpAPI has the requests of a releaser made of a client that needs no API
+// server.
+type madeUpAPI struct{ client client.Client }
+
+func (a madeUpAPI) Get(ctx context.Context, obj kube.Object) error {
+	return a.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+}
+
+func (a madeUpAPI) Delete(ctx context.Context, obj kube.Object, uid types.UID) error {
+	return a.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 }
 
 // queueJournal has an attachment of p1 in its release queue, and another one

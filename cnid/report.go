@@ -17,11 +17,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -31,7 +31,7 @@ const componentName = "alioth-cnid"
 // reporter tells people, through the API, what this node does.
 type reporter struct {
 	node string
-	api  client.Client
+	api  *kube.Client
 	log  *slog.Logger
 }
 
@@ -152,7 +152,7 @@ func (r *reporter) patchCondition(ctx context.Context) error {
 		return fmt.Errorf("encode condition: %w", err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
-	if err := r.api.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+	if err := r.api.Patch(ctx, node, types.StrategicMergePatchType, patch, "status"); err != nil {
 		return fmt.Errorf("patch node status: %w", err)
 	}
 	return nil

@@ -15,12 +15,13 @@ import (
 	"github.com/vishvananda/netlink"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -39,7 +40,7 @@ type rollCall struct {
 	node    string
 	store   *store.Store
 	journal *journal.Journal
-	api     client.Client
+	api     *kube.Client
 	// synced says whether everything of this node has been read.
 	synced func() (bool, <-chan struct{})
 	syncer *syncer
@@ -181,7 +182,7 @@ func (r *rollCall) assert(ctx context.Context) error {
 	// The Addresses before the journal: what the journal has afterwards still
 	// lived when they were read, so none of it was released before.
 	var list v1alpha1.AddressList
-	if err := r.api.List(ctx, &list, client.MatchingFields{"spec.node": r.node}); err != nil {
+	if err := r.api.List(ctx, &list, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
 		return fmt.Errorf("list the node's addresses: %w", err)
 	}
 	there := map[string]bool{}
@@ -208,8 +209,8 @@ func (r *rollCall) assertRecord(ctx context.Context, rec journal.Record, there m
 	if len(missing) == 0 || !lives(rec) {
 		return nil
 	}
-	var vpc v1alpha1.VPC
-	err := r.api.Get(ctx, client.ObjectKey{Name: rec.VPC}, &vpc)
+	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: rec.VPC}}
+	err := r.api.Get(ctx, vpc)
 	if apierrors.IsNotFound(err) || err == nil && uint32(vpc.Status.VNI) != rec.VNI {
 		return nil // lost: see plan.WhyLost
 	}
@@ -278,7 +279,7 @@ func (r *rollCall) answer(ctx context.Context, now task, last reply) (reply, err
 
 func (r *rollCall) write(ctx context.Context, say reply) error {
 	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
-	err := r.api.Get(ctx, client.ObjectKeyFromObject(object), object)
+	err := r.api.Get(ctx, object)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

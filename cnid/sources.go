@@ -13,11 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -43,7 +45,7 @@ func (p part) String() string { return "VPC " + p.vpc }
 // (docs/design/062, 090).
 type sources struct {
 	cfg     plan.Config
-	api     client.Reader
+	api     *kube.Client
 	set     *reflector.Set
 	store   *store.Store
 	journal *journal.Journal
@@ -75,7 +77,7 @@ type followed struct {
 
 func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
 
-func newSources(cfg plan.Config, api client.Reader, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
+func newSources(cfg plan.Config, api *kube.Client, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
 	return &sources{
 		cfg: cfg, api: api, set: set, store: s, journal: j, log: log,
 		parts: map[part]*followed{}, changed: make(chan struct{}),
@@ -108,26 +110,16 @@ func (s *sources) start(ctx context.Context) error {
 func (s *sources) follow(ctx context.Context, scopes []reflector.Scope) ([]*reflector.Source, error) {
 	var list []*reflector.Source
 	for _, scope := range scopes {
-		source, err := s.set.Start(ctx, scope)
+		source, err := s.set.Start(ctx, scope, s.broadcast)
 		if err != nil {
 			return nil, fmt.Errorf("follow %T: %w", scope.Object, err)
 		}
 		list = append(list, source)
-		go s.announce(source)
 	}
 	return list, nil
 }
 
-// announce tells when a source has synced, and returns then or when the source
-// has ended.
-func (s *sources) announce(source *reflector.Source) {
-	select {
-	case <-source.Synced():
-		s.broadcast()
-	case <-source.Done():
-	}
-}
-
+// broadcast tells that a source has synced.
 func (s *sources) broadcast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +273,8 @@ const confirmAgain = time.Second
 func (s *sources) agrees(ctx context.Context, vpc string) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var object v1alpha1.VPC
-	if err := s.api.Get(ctx, client.ObjectKey{Name: vpc}, &object); client.IgnoreNotFound(err) != nil {
+	object := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: vpc}}
+	if err := s.api.Get(ctx, object); err != nil && !apierrors.IsNotFound(err) {
 		s.log.Warn("can't read a VPC; trying again", "vpc", vpc, "error", err)
 		return false
 	}

@@ -10,9 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -20,47 +17,10 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-func TestNobodyWaitsForASourceThatWasStoppedBeforeItSynced(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := reflector.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	// Nobody listens there.
-	api, err := client.NewWithWatch(&rest.Config{Host: "https://127.0.0.1:1"}, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := store.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	set := reflector.NewSet(rows, api, log)
-	source, err := set.Start(t.Context(), reflector.VPCs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSources(plan.Config{}, api, set, rows, nil, log)
-	returned := make(chan struct{})
-	go func() {
-		defer close(returned)
-		s.announce(source)
-	}()
-	source.Stop()
-	<-returned
-	if source.HasSynced() {
-		t.Error("the source synced with nothing")
-	}
-}
-
 // TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and
 // come again with another VNI, of which the node has the old row still.
 func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.NewWithWatch(server.Config(t), client.Options{Scheme: scheme})
+	api, err := newClient(server.Config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +29,7 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := api.Delete(context.Background(), vpc); err != nil {
+		if err := api.Delete(context.Background(), vpc, vpc.UID); err != nil {
 			t.Error(err)
 		}
 	})

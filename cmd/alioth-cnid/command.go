@@ -9,10 +9,8 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -116,7 +114,6 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 		return cnid.Config{}, nil, err
 	}
 	klog.SetSlogLogger(log)
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	cfg := o.Config
 	cfg.FromEnvironment()
 	if cfg.ServiceRanges, err = parseAll("--service-cidrs", o.serviceCIDRs, netip.ParsePrefix); err != nil {

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -33,8 +33,8 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-func sampleObjects() []client.Object {
-	return []client.Object{
+func sampleObjects() []kube.Object {
+	return []kube.Object{
 		vpcObject("blue", "a"),
 		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
 		addressObject("10.0.0.1", "a", 1),

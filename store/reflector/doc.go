@@ -6,10 +6,7 @@
 // parts of the API that come and go: a Source is one list-and-watch scope, such
 // as the Addresses of one VPC, and a row stays as long as one source covers it.
 //
-// Sources work through controller-runtime's client.WithWatch and client-go's
-// Reflector. That client serves Alioth's kinds and Kubernetes' own alike
-// without generated clientsets, and takes any selector per call, which a shared
-// informer can't change once it runs. Fed by a Reflector directly, a source
-// keeps the key of each object and no object, so that a node's memory holds
-// each row once.
+// A source is of our own and not client-go's Reflector, because a node can have a
+// thousand: it takes one goroutine, and keeps the key of each object and no
+// object, so that a node's memory holds each row once (docs/design/063).
 package reflector

@@ -10,22 +10,34 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/kube"
 )
 
 // Scope is a part of the API that a Source follows.
 type Scope struct {
 	// Object tells the kind by its Go type; nothing in it is read.
-	Object client.Object
+	Object kube.Object
 	// Namespace to stay in; "" for all, and for cluster-scoped kinds.
 	Namespace string
 	// Fields and Labels narrow the scope down; nil selects everything. A field
 	// must be selectable in the API and must not change in an object's life.
 	Fields fields.Selector
 	Labels labels.Selector
+}
+
+// parameters are those of a request for the scope.
+func (s Scope) parameters() map[string]string {
+	parameters := map[string]string{}
+	if s.Fields != nil {
+		parameters["fieldSelector"] = s.Fields.String()
+	}
+	if s.Labels != nil {
+		parameters["labelSelector"] = s.Labels.String()
+	}
+	return parameters
 }
 
 // PodsOnNode is the scope of the pods bound to a node.

@@ -4,22 +4,25 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"sync"
+	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
 // Set feeds one store from any number of sources. Its methods may be called
 // from any goroutine, but not within a transaction of the store.
 type Set struct {
-	store  *store.Store
-	client client.WithWatch
-	log    *slog.Logger
+	store *store.Store
+	api   *kube.Client
+	log   *slog.Logger
+	// lists has an element for each list that is under way.
+	lists chan struct{}
 
 	// mu keeps the order of commits that of the changes to what it guards.
 	mu sync.Mutex
@@ -28,7 +31,18 @@ type Set struct {
 	// refused are the writes that met a row in their way which the API no
 	// longer has: of two scopes, the one with the successor may be told first.
 	refused map[coverKey]write
+	// complained has when a failure of a kind's sources was logged last.
+	complained map[string]time.Time
 }
+
+const (
+	// listsAtOnce bounds how many sources list at the same time: a node that
+	// starts may have a thousand, and what is being read takes memory.
+	listsAtOnce = 32
+	// complainEvery is how often a failure of a kind's sources is logged: all of
+	// them fail together, and try again for as long as it takes.
+	complainEvery = 10 * time.Second
+)
 
 type coverKey struct {
 	kind string
@@ -37,17 +51,44 @@ type coverKey struct {
 
 // NewSet returns a Set without sources. The client's scheme must know every
 // kind that is asked for, see AddToScheme.
-func NewSet(s *store.Store, c client.WithWatch, log *slog.Logger) *Set {
+func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 	return &Set{
-		store: s, client: c, log: log,
-		covered: map[coverKey]int{},
-		refused: map[coverKey]write{},
+		store: s, api: api, log: log, lists: make(chan struct{}, listsAtOnce),
+		covered:    map[coverKey]int{},
+		refused:    map[coverKey]write{},
+		complained: map[string]time.Time{},
+	}
+}
+
+// beginList waits until one more source may list; endList follows unless it fails.
+func (s *Set) beginList(ctx context.Context) error {
+	select {
+	case s.lists <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Set) endList() { <-s.lists }
+
+// complain logs why a source of a kind fails, unless one did a moment ago.
+func (s *Set) complain(kind string, err error) {
+	s.mu.Lock()
+	last := s.complained[kind]
+	due := time.Since(last) >= complainEvery
+	if due {
+		s.complained[kind] = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		s.log.Warn("can't follow a part of the API; trying again", "kind", kind, "error", err)
 	}
 }
 
 // change is what a source was told.
 type change struct {
-	present []client.Object
+	present []entry
 	gone    []objectID
 	// restored: the objects present count even where the rows are newer.
 	restored bool
@@ -99,24 +140,19 @@ func (s *Set) uncover(src *Source, gone []objectID) []objectID {
 }
 
 // cover notes that the source holds the objects, and returns what writes their
-// rows. An object that can't be converted leaves the row as it was.
-func (s *Set) cover(src *Source, present []client.Object) map[coverKey]write {
+// rows.
+func (s *Set) cover(src *Source, present []entry) map[coverKey]write {
 	writes := make(map[coverKey]write, len(present))
-	for _, obj := range present {
-		put, err := src.kind.convert(obj)
-		if err != nil {
-			s.log.Error("object ignored", "kind", src.kind.name, "name", client.ObjectKeyFromObject(obj).String(), "error", err)
-		}
-		if put == nil {
+	for _, e := range present {
+		if e.put == nil {
 			continue
 		}
-		id := idOf(obj)
-		key := coverKey{src.kind.name, id}
-		if _, held := src.held[id]; !held {
-			src.held[id] = struct{}{}
+		key := coverKey{src.kind.name, e.id}
+		if _, held := src.held[e.id]; !held {
+			src.held[e.id] = struct{}{}
 			s.covered[key]++
 		}
-		writes[key] = put
+		writes[key] = e.put
 	}
 	return writes
 }

@@ -4,6 +4,7 @@
 package reflector
 
 import (
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -12,10 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -28,8 +31,36 @@ func newSet(t *testing.T) *Set {
 	return NewSet(s, nil, slog.New(slog.DiscardHandler))
 }
 
+// feed is a source that the test feeds with what the API server would send.
+type feed struct{ src *Source }
+
+func (f feed) event(kind watch.EventType, obj kube.Object) error {
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	return f.src.take(metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: raw}})
+}
+
+func (f feed) Add(obj kube.Object) error    { return f.event(watch.Added, obj) }
+func (f feed) Update(obj kube.Object) error { return f.event(watch.Modified, obj) }
+func (f feed) Delete(obj kube.Object) error { return f.event(watch.Deleted, obj) }
+
+func (f feed) Replace(list []kube.Object, version string) error {
+	all := []entry{}
+	for _, obj := range list {
+		raw, err := json.Marshal(obj)
+		if err != nil {
+			return err
+		}
+		all = append(all, f.src.entry(raw))
+	}
+	f.src.replace(all, version)
+	return nil
+}
+
 // fed returns a source of the object's kind that the test feeds by hand.
-func fed(t *testing.T, set *Set, obj client.Object) feed {
+func fed(t *testing.T, set *Set, obj kube.Object) feed {
 	t.Helper()
 	k, err := kindOf(obj)
 	if err != nil {
@@ -75,7 +106,7 @@ func wantAddresses(t *testing.T, set *Set, want ...string) {
 	}
 }
 
-// must fails the test where the feed refuses what a Reflector may send.
+// must fails the test where the source refuses what the API server may send.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -89,13 +120,13 @@ func TestReplaceRemovesWhatTheListHasNoLonger(t *testing.T) {
 	if source.src.HasSynced() {
 		t.Error("a source without a list claims to be synced")
 	}
-	must(t, source.Replace([]any{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
+	must(t, source.Replace([]kube.Object{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
 	if !source.src.HasSynced() {
 		t.Error("a source with a list isn't synced")
 	}
 	wantAddresses(t, set, "blue.10.0.0.1 a", "blue.10.0.0.2 b")
 
-	must(t, source.Replace([]any{addressObject("10.0.0.2", "b2", 5), addressObject("10.0.0.3", "c", 4)}, "5"))
+	must(t, source.Replace([]kube.Object{addressObject("10.0.0.2", "b2", 5), addressObject("10.0.0.3", "c", 4)}, "5"))
 	wantAddresses(t, set, "blue.10.0.0.2 b2", "blue.10.0.0.3 c")
 }
 
@@ -111,12 +142,12 @@ func TestAListFromARestoredBackupCounts(t *testing.T) {
 		set.store.View(func(tx store.ReadTx) { name = store.ListAddresses(tx)[0].Node })
 		return name
 	}
-	must(t, source.Replace([]any{onNode("before", 90)}, "100"))
-	must(t, source.Replace([]any{onNode("late", 80)}, "110"))
+	must(t, source.Replace([]kube.Object{onNode("before", 90)}, "100"))
+	must(t, source.Replace([]kube.Object{onNode("late", 80)}, "110"))
 	if got := node(); got != "before" {
 		t.Errorf("an object older than its row counts: node is %s", got)
 	}
-	must(t, source.Replace([]any{onNode("restored", 80)}, "85"))
+	must(t, source.Replace([]kube.Object{onNode("restored", 80)}, "85"))
 	if got := node(); got != "restored" {
 		t.Errorf("after the API went back in time the row says %s, want restored", got)
 	}
@@ -125,7 +156,7 @@ func TestAListFromARestoredBackupCounts(t *testing.T) {
 func TestAReplaceIsOneRevision(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})
-	must(t, source.Replace([]any{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
+	must(t, source.Replace([]kube.Object{addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)}, "1"))
 	set.store.View(func(tx store.ReadTx) {
 		if got := tx.Revision(); got != 1 {
 			t.Errorf("revision is %d after one list, want 1", got)
@@ -137,8 +168,8 @@ func TestARowStaysWhileOneSourceCoversIt(t *testing.T) {
 	set := newSet(t)
 	ofVPC, onNode := fed(t, set, &v1alpha1.Address{}), fed(t, set, &v1alpha1.Address{})
 	shared, remote := addressObject("10.0.0.1", "a", 1), addressObject("10.0.0.2", "b", 1)
-	must(t, ofVPC.Replace([]any{shared, remote}, "1"))
-	must(t, onNode.Replace([]any{shared}, "1"))
+	must(t, ofVPC.Replace([]kube.Object{shared, remote}, "1"))
+	must(t, onNode.Replace([]kube.Object{shared}, "1"))
 
 	ofVPC.src.Stop()
 	wantAddresses(t, set, "blue.10.0.0.1 a")
@@ -197,7 +228,7 @@ func TestHostNetworkPodsHaveNoRow(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &corev1.Pod{})
 	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true}}
-	must(t, source.Replace([]any{pod}, "1"))
+	must(t, source.Replace([]kube.Object{pod}, "1"))
 	must(t, source.Delete(pod))
 	set.store.View(func(tx store.ReadTx) {
 		if rows := store.ListPods(tx); len(rows) != 0 {
@@ -211,11 +242,11 @@ func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
 	namespace.Labels = map[string]string{v1alpha1.TenantLabel: "customer-a"}
 	pod := &corev1.Pod{ObjectMeta: objectMeta("web", "p", 1)}
 	pod.Namespace = "shop"
-	for name, first := range map[string]client.Object{"namespace first": namespace, "pod first": pod} {
+	for name, first := range map[string]kube.Object{"namespace first": namespace, "pod first": pod} {
 		t.Run(name, func(t *testing.T) {
 			set := newSet(t)
 			must(t, fed(t, set, first).Add(first))
-			for _, obj := range []client.Object{namespace, pod} {
+			for _, obj := range []kube.Object{namespace, pod} {
 				must(t, fed(t, set, obj).Add(obj))
 			}
 			set.store.View(func(tx store.ReadTx) {

@@ -4,81 +4,90 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Source keeps the rows of one scope like the API has them.
+const (
+	// shortestWatch is how long a watch lasts that counts as a success.
+	shortestWatch = time.Second
+	// watchFor is how long a watch lasts at least before the API server ends it,
+	// and at most twice as long: one that has died unnoticed does no harm for long.
+	watchFor = 5 * time.Minute
+)
+
+// retries are the pauses between attempts: the last ones are below ten seconds.
+func retries() wait.Backoff {
+	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 6 * time.Second}
+}
+
+// Source keeps the rows of one scope like the API has them: it lists the scope,
+// watches it from there on, and lists it anew only where the API server can't say
+// what has changed since. One goroutine does it all, which holds no buffer
+// while nothing comes.
 type Source struct {
-	set  *Set
-	kind kind
+	set   *Set
+	kind  kind
+	scope Scope
 	// held are the objects of the scope that have rows; guarded by set.mu.
 	held map[objectID]struct{}
-	// version is the resource version that the source was told last; only the
-	// Reflector's goroutine uses it.
+	// version is the resource version that the source was told last; listed says
+	// that a watch may go on from there. Only the source's goroutine uses them.
 	version string
+	listed  bool
 
 	synced chan struct{}
-	cancel context.CancelFunc
-	done   chan struct{}
+	// announce is called once, when synced has been closed.
+	announce func()
+	cancel   context.CancelFunc
+	done     chan struct{}
 }
 
 // Start begins to follow a scope until ctx ends, which leaves the rows, or
 // until the Source is stopped, which removes them. It never waits for the API:
 // lists and watches that fail are tried again, every ten seconds at least.
-func (s *Set) Start(ctx context.Context, scope Scope) (*Source, error) {
+// announce is called when the source has synced, unless it has ended before, and
+// must not block.
+func (s *Set) Start(ctx context.Context, scope Scope, announce func()) (*Source, error) {
 	k, err := kindOf(scope.Object)
 	if err != nil {
 		return nil, fmt.Errorf("follow scope: %w", err)
 	}
-	ctx = klog.NewContext(ctx, logr.FromSlogHandler(s.log.Handler()))
 	ctx, cancel := context.WithCancel(ctx)
 	src := newSource(s, k)
-	src.cancel = cancel
-	reflector := cache.NewReflectorWithOptions(
-		listWatch(s.client, k, scope), scope.Object, feed{src},
-		cache.ReflectorOptions{Name: "alioth " + k.name, Backoff: &wait.Backoff{
-			Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 7 * time.Second,
-		}},
-	)
-	go func() {
-		defer close(src.done)
-		reflector.RunWithContext(ctx)
-	}()
+	src.scope, src.announce, src.cancel = scope, announce, cancel
+	go src.run(ctx)
 	return src, nil
 }
 
 func newSource(s *Set, k kind) *Source {
 	return &Source{
 		set: s, kind: k,
-		held:   map[objectID]struct{}{},
-		synced: make(chan struct{}),
-		done:   make(chan struct{}),
+		held:     map[objectID]struct{}{},
+		synced:   make(chan struct{}),
+		announce: func() {},
+		done:     make(chan struct{}),
 	}
 }
 
 // Synced returns a channel that is closed once everything that the scope
-// contained when the source was started is in the store.
+// contained when the source was started is in the store; with an API server that
+// has no streaming lists, what its cache contained.
 func (src *Source) Synced() <-chan struct{} {
 	return src.synced
-}
-
-// Done returns a channel that is closed once the source has ended, synced or
-// not.
-func (src *Source) Done() <-chan struct{} {
-	return src.done
 }
 
 // HasSynced tells whether the channel of Synced is closed.
@@ -99,11 +108,173 @@ func (src *Source) Stop() {
 	src.set.merge(src, change{gone: src.missingFrom(nil)})
 }
 
+// run follows the scope until ctx ends.
+func (src *Source) run(ctx context.Context) {
+	defer close(src.done)
+	pause := retries()
+	for {
+		began := time.Now()
+		err := src.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if src.listed && time.Since(began) >= shortestWatch {
+			pause = retries()
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			src.set.complain(src.kind.name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause.Step()):
+		}
+	}
+}
+
+// follow takes into the store what the API server says until it ends the watch,
+// which is no error.
+func (src *Source) follow(ctx context.Context) error {
+	events, err := src.open(ctx)
+	if err == nil {
+		err = src.changes(events)
+		events.body.Close()
+	}
+	src.listed = src.listed && resumable(err)
+	if expired(err) {
+		return nil // it happens, and to list anew is the answer
+	}
+	return err
+}
+
+// resumable says whether a watch that ended so may go on where it was: when the
+// connection broke, or the API server has too much to do. Whatever else the API
+// server has against it may be about the version.
+func resumable(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsTooManyRequests(err)
+}
+
+func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// open begins a watch, and lists the scope before if it has to.
+func (src *Source) open(ctx context.Context) (*eventReader, error) {
+	if !src.listed {
+		events, err := src.listAndWatch(ctx)
+		var refusal apierrors.APIStatus
+		if !errors.As(err, &refusal) {
+			return events, err
+		}
+		// Kubernetes 1.33 has no such thing unless it is configured, nor have later
+		// ones with an etcd from before 3.5.13.
+		if err := src.list(ctx); err != nil {
+			return nil, fmt.Errorf("list: %w", err)
+		}
+	}
+	return src.watch(ctx, map[string]string{"resourceVersion": src.version})
+}
+
+// listAndWatch begins a watch with what there is now, and nothing older
+// ("Streaming lists" in Kubernetes' API concepts).
+func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
+	if err := src.set.beginList(ctx); err != nil {
+		return nil, err
+	}
+	defer src.set.endList()
+	events, err := src.watch(ctx, map[string]string{"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
+	if err != nil {
+		return nil, err
+	}
+	if err := src.initial(events); err != nil {
+		events.body.Close()
+		return nil, fmt.Errorf("list: %w", err)
+	}
+	return events, nil
+}
+
+// initial reads what there is when a watch begins. An event that says that this
+// was all ends it.
+func (src *Source) initial(events *eventReader) error {
+	var all []entry
+	for {
+		event, err := events.next()
+		if err != nil {
+			return cut(err)
+		}
+		switch watch.EventType(event.Type) {
+		case watch.Added:
+			all = append(all, src.entry(event.Object.Raw))
+		case watch.Bookmark:
+			mark, err := identify(event.Object.Raw)
+			if err != nil {
+				return err
+			}
+			if mark.initialEnd {
+				src.replace(all, mark.version)
+				return nil
+			}
+		case watch.Error:
+			return statusError(event.Object.Raw)
+		default:
+			return fmt.Errorf("the API server sent an event %q among those of what there is", event.Type)
+		}
+	}
+}
+
+// list makes the rows those that the API server has in its cache, which is not
+// older than what the source has been told; or, where that can't be, those that
+// etcd has.
+func (src *Source) list(ctx context.Context) error {
+	if err := src.set.beginList(ctx); err != nil {
+		return err
+	}
+	defer src.set.endList()
+	err := src.listSince(ctx, cmp.Or(src.version, "0"))
+	if expired(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		err = src.listSince(ctx, "")
+	}
+	return err
+}
+
+// listSince asks for a list that is not older than a version; "" is for now.
+func (src *Source) listSince(ctx context.Context, version string) error {
+	parameters := src.scope.parameters()
+	parameters["resourceVersion"] = version
+	body, err := src.set.api.Stream(ctx, src.scope.Object, src.scope.Namespace, parameters)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	var all []entry
+	version, err = readList(body, func(raw []byte) { all = append(all, src.entry(raw)) })
+	if err != nil {
+		return err
+	}
+	src.replace(all, version)
+	return nil
+}
+
+// replace takes a list: it is all there is. One that is older than what was seen
+// before means that the API's data was restored from a backup. Then the list
+// counts, whatever versions the rows have.
+func (src *Source) replace(all []entry, version string) {
+	order, err := resourceversion.CompareResourceVersion(version, src.version)
+	src.version, src.listed = version, true
+	src.set.merge(src, change{present: all, gone: src.missingFrom(all), restored: err == nil && order < 0})
+	if !src.HasSynced() {
+		close(src.synced)
+		src.announce()
+	}
+}
+
 // missingFrom returns what the source holds and the list has not.
-func (src *Source) missingFrom(list []client.Object) []objectID {
+func (src *Source) missingFrom(list []entry) []objectID {
 	listed := make(map[objectID]struct{}, len(list))
-	for _, obj := range list {
-		listed[idOf(obj)] = struct{}{}
+	for _, e := range list {
+		listed[e.id] = struct{}{}
 	}
 	src.set.mu.Lock()
 	defer src.set.mu.Unlock()
@@ -116,106 +287,66 @@ func (src *Source) missingFrom(list []client.Object) []objectID {
 	return missing
 }
 
-func listWatch(c client.WithWatch, k kind, scope Scope) *cache.ListWatch {
-	options := func(raw metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{
-			Namespace:     scope.Namespace,
-			FieldSelector: scope.Fields,
-			LabelSelector: scope.Labels,
-			Limit:         raw.Limit,
-			Continue:      raw.Continue,
-			Raw:           &raw,
+// watch begins a watch with these parameters.
+func (src *Source) watch(ctx context.Context, more map[string]string) (*eventReader, error) {
+	parameters := src.scope.parameters()
+	maps.Copy(parameters, more)
+	parameters["watch"], parameters["allowWatchBookmarks"] = "true", "true"
+	parameters["timeoutSeconds"] = strconv.Itoa(int((watchFor + rand.N(watchFor)).Seconds()))
+	body, err := src.set.api.Stream(ctx, src.scope.Object, src.scope.Namespace, parameters)
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return &eventReader{body: body}, nil
+}
+
+// changes takes what changes into the store, until the API server ends the watch,
+// which is no error.
+func (src *Source) changes(events *eventReader) error {
+	for {
+		event, err := events.next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-	}
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-			list := k.list()
-			return list, c.List(ctx, list, options(raw))
-		},
-		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, k.list(), options(raw))
-		},
-	}
-}
-
-// feed is the face of a Source toward the Reflector, which calls it from one
-// goroutine.
-type feed struct{ src *Source }
-
-var _ cache.TransformingStore = feed{}
-
-// Add implements cache.ReflectorStore.
-func (f feed) Add(obj any) error {
-	object, err := asObject(obj)
-	if err != nil {
-		return err
-	}
-	f.src.version = object.GetResourceVersion()
-	f.src.set.merge(f.src, change{present: []client.Object{object}})
-	return nil
-}
-
-// Update implements cache.ReflectorStore.
-func (f feed) Update(obj any) error {
-	return f.Add(obj)
-}
-
-// Delete implements cache.ReflectorStore.
-func (f feed) Delete(obj any) error {
-	object, err := asObject(obj)
-	if err != nil {
-		return err
-	}
-	f.src.version = object.GetResourceVersion()
-	f.src.set.merge(f.src, change{gone: []objectID{idOf(object)}})
-	return nil
-}
-
-// Replace implements cache.ReflectorStore: the list is all there is. One that
-// is older than what was seen before means that the API's data was restored
-// from a backup, because a Reflector never asks for less than it has seen. Then
-// the list counts, whatever versions the rows have.
-func (f feed) Replace(list []any, version string) error {
-	objects := make([]client.Object, 0, len(list))
-	for _, obj := range list {
-		object, err := asObject(obj)
 		if err != nil {
-			return err
+			return fmt.Errorf("watch: %w", err)
 		}
-		objects = append(objects, object)
+		if err := src.take(event); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
 	}
-	order, err := resourceversion.CompareResourceVersion(version, f.src.version)
-	f.src.version = version
-	f.src.set.merge(f.src, change{
-		present:  objects,
-		gone:     f.src.missingFrom(objects),
-		restored: err == nil && order < 0,
-	})
-	if !f.src.HasSynced() {
-		close(f.src.synced)
+}
+
+// take takes one event into the store.
+func (src *Source) take(event metav1.WatchEvent) error {
+	switch kind := watch.EventType(event.Type); kind {
+	case watch.Added, watch.Modified:
+		e := src.entry(event.Object.Raw)
+		src.version = cmp.Or(e.version, src.version)
+		src.set.merge(src, change{present: []entry{e}})
+	case watch.Deleted, watch.Bookmark:
+		e, err := identify(event.Object.Raw)
+		if err != nil {
+			return fmt.Errorf("event %s: %w", kind, err)
+		}
+		src.version = cmp.Or(e.version, src.version)
+		if kind == watch.Deleted {
+			src.set.merge(src, change{gone: []objectID{e.id}})
+		}
+	case watch.Error:
+		return statusError(event.Object.Raw)
+	default:
+		return fmt.Errorf("the API server sent an event of the unknown type %q", event.Type)
 	}
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. There is nothing to send again: rows
-// stay in the store.
-func (f feed) Resync() error { return nil }
-
-// Transformer implements cache.TransformingStore: while a list streams in, the
-// Reflector holds its objects, which need no managed fields for that.
-func (f feed) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		if accessor, err := meta.Accessor(obj); err == nil {
-			accessor.SetManagedFields(nil)
-		}
-		return obj, nil
+// entry reads an object. One that can't be read is there all the same, and the
+// row stays as it was.
+func (src *Source) entry(raw []byte) entry {
+	e, err := src.kind.read(raw)
+	if err != nil {
+		src.set.log.Error("object ignored", "kind", src.kind.name, "namespace", e.id.namespace, "name", e.id.name, "error", err)
 	}
-}
-
-func asObject(obj any) (client.Object, error) {
-	object, ok := obj.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("take %T into the store: no API object", obj)
-	}
-	return object, nil
+	return e
 }

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -27,13 +29,13 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 // patience bounds a wait for what should come at once on an idle machine.
 const patience = time.Minute
 
-func newClient(t *testing.T) client.WithWatch {
+func newClient(t *testing.T, config *rest.Config) *kube.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := reflector.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.NewWithWatch(server.Config(t), client.Options{Scheme: scheme})
+	c, err := kube.New(config, scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +52,15 @@ func address(vpc, node, ip string) *v1alpha1.Address {
 	return obj
 }
 
-func create(t *testing.T, c client.Client, objects ...client.Object) {
+func create(t *testing.T, c *kube.Client, objects ...kube.Object) {
 	t.Helper()
 	for _, obj := range objects {
 		if err := c.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), obj)); err != nil {
+			err := c.Delete(context.WithoutCancel(t.Context()), obj, obj.GetUID())
+			if err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 		})
@@ -87,7 +90,7 @@ func waitFor(t *testing.T, s *store.Store, want ...*v1alpha1.Address) {
 
 func start(t *testing.T, set *reflector.Set, scope reflector.Scope) *reflector.Source {
 	t.Helper()
-	source, err := set.Start(t.Context(), scope)
+	source, err := set.Start(t.Context(), scope, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,7 @@ func start(t *testing.T, set *reflector.Set, scope reflector.Scope) *reflector.S
 }
 
 func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
-	c := newClient(t)
+	c := newClient(t, server.Config(t))
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +122,7 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 	later := address("blue", "node-1", "fd00::1")
 	create(t, c, later, address("red", "node-2", "fd00::1"))
 	waitFor(t, s, mine, remote, later)
-	if err := c.Delete(t.Context(), mine); err != nil {
+	if err := c.Delete(t.Context(), mine, mine.UID); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, s, remote, later)
@@ -128,7 +131,7 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 }
 
 func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
-	c := newClient(t)
+	c := newClient(t, server.Config(t))
 	s, err := store.New()
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +141,8 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 		reflector.PodsOnNode("node-1"), reflector.AddressesOnNode("node-1"), reflector.AddressesOfVPC("blue"),
 		reflector.Subnets(), reflector.VPCs(), reflector.Nodes(),
 		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
+		reflector.SharedServices(), reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.RollCallNamed("operator"),
+		reflector.ServiceCIDRs(),
 	} {
 		start(t, set, scope)
 	}
@@ -150,7 +155,7 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 
 func TestAnObjectWithoutARowCannotBeFollowed(t *testing.T) {
 	set := reflector.NewSet(nil, nil, slog.New(slog.DiscardHandler))
-	if _, err := set.Start(t.Context(), reflector.Scope{Object: nil}); err == nil {
+	if _, err := set.Start(t.Context(), reflector.Scope{Object: nil}, func() {}); err == nil {
 		t.Error("no error")
 	}
 }

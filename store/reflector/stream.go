@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/kube"
+)
+
+// readList reads a list in the API's JSON, object by object, so that a long one
+// is never in memory as a whole, and returns its resource version. It calls item
+// with each object's JSON, which is not changed afterwards.
+func readList(body io.Reader, item func(raw []byte)) (version string, err error) {
+	decoder := json.NewDecoder(body)
+	if err := expect(decoder, json.Delim('{')); err != nil {
+		return "", err
+	}
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return "", cut(err)
+		}
+		switch key {
+		case "metadata":
+			var list metav1.ListMeta
+			if err := decoder.Decode(&list); err != nil {
+				return "", cut(err)
+			}
+			version = list.ResourceVersion
+		case "items":
+			err = readItems(decoder, item)
+		default:
+			err = decoder.Decode(new(json.RawMessage))
+		}
+		if err != nil {
+			return "", cut(err)
+		}
+	}
+	if err := expect(decoder, json.Delim('}')); err != nil {
+		return "", err
+	}
+	if version == "" {
+		return "", errors.New("the API server's list has no resource version")
+	}
+	return version, nil
+}
+
+// readItems reads an array of objects, or null.
+func readItems(decoder *json.Decoder, item func(raw []byte)) error {
+	begin, err := decoder.Token()
+	if err != nil || begin == nil {
+		return err
+	}
+	if begin != json.Delim('[') {
+		return fmt.Errorf("the API server's list has %v in the place of objects", begin)
+	}
+	for decoder.More() {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return err
+		}
+		item(raw)
+	}
+	return expect(decoder, json.Delim(']'))
+}
+
+func expect(decoder *json.Decoder, want json.Delim) error {
+	got, err := decoder.Token()
+	if err != nil {
+		return cut(err)
+	}
+	if got != want {
+		return fmt.Errorf("the API server sent %v in the place of %v", got, want)
+	}
+	return nil
+}
+
+// cut makes the end of the stream an error: it came too early.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// eventReader reads the events of a watch, a sequence of JSON objects with white
+// space between them. A watch rests most of the time, and there are very many, so
+// it has no buffer until an event begins, and gives it up after the last that came.
+type eventReader struct {
+	body io.ReadCloser
+	// begun reads the event that has begun, and holds what came with it; else nil.
+	begun *json.Decoder
+	first [1]byte
+}
+
+// next waits for an event. The error is io.EOF when the stream ends between two.
+func (r *eventReader) next() (metav1.WatchEvent, error) {
+	var event metav1.WatchEvent
+	for r.begun == nil {
+		if _, err := io.ReadFull(r.body, r.first[:]); err != nil {
+			return event, err
+		}
+		if len(bytes.TrimSpace(r.first[:])) > 0 {
+			r.begun = json.NewDecoder(io.MultiReader(bytes.NewReader(r.first[:]), r.body))
+		}
+	}
+	if err := r.begun.Decode(&event); err != nil {
+		return event, fmt.Errorf("read an event: %w", cut(err))
+	}
+	if !r.more() {
+		r.begun = nil
+	}
+	return event, nil
+}
+
+// more says whether something of another event is in the buffer.
+func (r *eventReader) more() bool {
+	rest, err := io.ReadAll(r.begun.Buffered())
+	return err != nil || len(bytes.TrimSpace(rest)) > 0
+}
+
+// identify reads which object it is, and no more.
+func identify(raw []byte) (entry, error) {
+	var object metav1.PartialObjectMetadata
+	if err := kube.Decode(raw, &object); err != nil {
+		return entry{}, err
+	}
+	return entry{
+		id: idOf(&object), version: object.ResourceVersion,
+		initialEnd: object.Annotations[metav1.InitialEventsAnnotationKey] == "true",
+	}, nil
+}
+
+// statusError is what the API server says against a watch.
+func statusError(raw []byte) error {
+	var status metav1.Status
+	if err := kube.Decode(raw, &status); err != nil {
+		return err
+	}
+	return apierrors.FromObject(&status)
+}
