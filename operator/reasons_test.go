@@ -40,6 +40,7 @@ var elsewhere = map[string]string{
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
 	// Of a Service, which has no condition.
 	v1alpha1.EndpointsLeftOutReason:      "TestAServiceThatIsServedNowhereIsWarned",
+	v1alpha1.ServicesExhaustedReason:     "operator/service, TestServicesForWhichThereIsNoRoomAreWarned: takes 16,384 ports",
 	v1alpha1.LoadBalancerInvalidReason:   "TestALoadBalancerThatGetsNothingSaysWhyAndHeals",
 	v1alpha1.ExternalPoolNotFoundReason:  "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
 	v1alpha1.ExternalPoolExhaustedReason: "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",

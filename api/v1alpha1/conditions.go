@@ -143,6 +143,10 @@ const ExternalIPsNotGrantedReason = "ExternalIPsNotGranted"
 // annotations ask for a load balancer in a way that nobody can serve.
 const LoadBalancerInvalidReason = "LoadBalancerInvalid"
 
+// ServicesExhaustedReason is that of the Warning event of a Service for which there is
+// no room: the Services of its VPC take more than a node's tables have for one VPC.
+const ServicesExhaustedReason = "ServicesExhausted"
+
 // NetworkHealthyCondition is the condition of a Node that says whether anything
 // keeps the node's network from working as it should and waits for a person.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"

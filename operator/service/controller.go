@@ -3,7 +3,8 @@
 
 // Package service gives the load balancers of Alioth's class their addresses and
 // shows them in the status of their Services. It tells in events why a Service is
-// served in no VPC, which of its endpoints get nothing, and why it lacks an address.
+// served in no VPC, that there is no room for it, which of its endpoints get nothing,
+// and why it lacks an address.
 //
 // Services have no finalizer of Alioth's: an address is an object of its own that
 // names the UID of its Service, and package address releases it when that is gone.
@@ -53,6 +54,7 @@ type Reconciler struct {
 	// last. They are looked at again when something changes that may help. It needs
 	// no persistence: after a restart all are told once more.
 	refused map[types.NamespacedName]said
+	shares  *shares
 }
 
 // said is what was told of one life of a Service.
@@ -63,7 +65,7 @@ type said struct {
 
 // New returns a reconciler.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, refused: map[types.NamespacedName]said{}}
+	return &Reconciler{Options: options, refused: map[types.NamespacedName]said{}, shares: newShares()}
 }
 
 // Register adds the controller.
@@ -76,11 +78,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var service *store.Service
 	var serving, external *tenancy.Refusal
 	var w wish
+	var crowded []*store.Service
 	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
 			serving, external, w = decide(tx, service, r.Rules), ungranted(tx, service), wishOf(tx, service, r.Rules)
 		}
+		crowded = r.shares.look(tx, request.NamespacedName, service, r.Rules)
 	})
+	for _, other := range crowded {
+		r.warn(other, noRoom)
+	}
 	if service == nil {
 		r.tell(request.NamespacedName, &store.Service{})
 		return ctrl.Result{}, nil

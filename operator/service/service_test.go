@@ -4,6 +4,7 @@
 package service
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,66 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestServicesForWhichThereIsNoRoomAreWarned(t *testing.T) {
+	recorder := events.NewFakeRecorder(100)
+	s := operatortest.New(t, rows(web(func(s *store.Service) { s.Network = "" }), operatortest.Network("blue", "blue", "default", "blue-vpc", 1))...)
+	r := New(Options{Store: s, Events: recorder, Rules: Rules{DefaultVPC: "default"}})
+	put := func(name string, age, ports int) {
+		t.Helper()
+		row := web(func(s *store.Service) { s.Meta, s.Name, s.Network = operatortest.Meta("uid-"+name, age), name, "" })
+		for n := range ports {
+			row.Ports = append(row.Ports, store.ServicePort{Protocol: "TCP", Port: uint16(n + 1)})
+		}
+		row.ResourceVersion = ""
+		err := s.Update(func(tx store.Tx) error {
+			store.DeleteService(tx, "blue", name, row.UID)
+			return store.PutService(tx, row)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	warned := func(looked string) (names []string) {
+		t.Helper()
+		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: looked}}
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		for name := range r.shares.told {
+			names = append(names, name.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, c := range []struct {
+		change    func()
+		looked    string
+		want      []string
+		announced int
+	}{
+		{func() { put("old", 1, 8000) }, "old", nil, 0},
+		{func() { put("middle", 2, 8000) }, "middle", nil, 0},
+		{func() { put("young", 3, 1000) }, "young", []string{"young"}, 1},
+		{func() {}, "young", []string{"young"}, 0},
+		{func() { put("old", 1, 9000) }, "old", []string{"middle", "young"}, 1},
+		{func() { put("old", 1, 10) }, "old", nil, 0},
+		{func() { put("middle", 2, 16000) }, "middle", []string{"young"}, 1},
+	} {
+		c.change()
+		if got := warned(c.looked); !slices.Equal(got, c.want) {
+			t.Errorf("after %s there is no room for %v, want %v", c.looked, got, c.want)
+		}
+		if len(recorder.Events) != c.announced {
+			t.Errorf("after %s: %d events, want %d", c.looked, len(recorder.Events), c.announced)
+		}
+		for len(recorder.Events) > 0 {
+			if event := <-recorder.Events; !strings.HasPrefix(event, "Warning "+v1alpha1.ServicesExhaustedReason) || !strings.Contains(event, "16384") {
+				t.Errorf("event %q", event)
+			}
+		}
 	}
 }
 

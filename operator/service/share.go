@@ -1,0 +1,114 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// shares know what the Services of each VPC take of the nodes' tables, so that all
+// of them are looked at only where there is no room for all. The daemons leave out
+// the same ones, but only the operator tells of it.
+type shares struct {
+	mu       sync.Mutex
+	taken    map[string]scaled.Room
+	services map[types.NamespacedName]share
+	// told are the Services that were told, with their VPC and UID. It needs no
+	// persistence: after a restart all are told once more.
+	told map[types.NamespacedName]crowded
+}
+
+// share is what one Service takes in its VPC.
+type share struct {
+	vpc  string
+	room scaled.Room
+}
+
+// crowded is one life of a Service for which there is no room.
+type crowded struct{ vpc, uid string }
+
+func newShares() *shares {
+	return &shares{taken: map[string]scaled.Room{}, services: map[types.NamespacedName]share{}, told: map[types.NamespacedName]crowded{}}
+}
+
+// look takes note of a Service, nil where there is none of the name, and returns the
+// Services that have to be told that there is no room for them: a Service can take
+// that of younger ones.
+func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) (news []*store.Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	vpcs := []string{s.services[name].vpc}
+	s.note(tx, name, service, rules)
+	if now := s.services[name].vpc; now != vpcs[0] {
+		vpcs = append(vpcs, now)
+	}
+	for _, vpc := range vpcs {
+		if vpc != "" {
+			news = append(news, s.lookAt(tx, vpc, rules)...)
+		}
+	}
+	return news
+}
+
+// note takes the place of what was known of a Service.
+func (s *shares) note(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) {
+	if last, known := s.services[name]; known {
+		delete(s.services, name)
+		if s.taken[last.vpc] = s.taken[last.vpc].Minus(last.room); s.taken[last.vpc] == (scaled.Room{}) {
+			delete(s.taken, last.vpc)
+		}
+	}
+	if service == nil || shared(tx, service, rules) {
+		return
+	}
+	if vpc := scaled.VPCOf(tx, service, rules.DefaultVPC); vpc != "" {
+		now := share{vpc: vpc, room: scaled.RoomFor(tx, vpc, service)}
+		s.services[name], s.taken[vpc] = now, s.taken[vpc].Plus(now.room)
+	}
+}
+
+// lookAt returns the Services of a VPC that are newly without room.
+func (s *shares) lookAt(tx store.ReadTx, vpc string, rules Rules) (news []*store.Service) {
+	left := map[types.NamespacedName]bool{}
+	for _, service := range s.beyond(tx, vpc, rules) {
+		name, now := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, crowded{vpc, service.UID}
+		left[name] = true
+		if s.told[name] != now {
+			s.told[name] = now
+			news = append(news, service)
+		}
+	}
+	for name, last := range s.told {
+		if last.vpc == vpc && !left[name] {
+			delete(s.told, name)
+		}
+	}
+	return news
+}
+
+// beyond returns the Services of a VPC for which there is no room on any node.
+func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Service {
+	row := store.GetVPC(tx, vpc)
+	if row == nil || scaled.RoomOfVPC.Holds(s.taken[vpc]) {
+		return nil
+	}
+	return scaled.Beyond(tx, vpc, slices.DeleteFunc(scaled.Services(tx, row, rules.DefaultVPC), func(service *store.Service) bool {
+		return shared(tx, service, rules)
+	}))
+}
+
+// noRoom says why a Service is served nowhere.
+var noRoom = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
+	"the Services of its VPC take more than the %d addresses and ports of addresses, or the %d backends, that every node has room for: "+
+		"the youngest, and this one, are served nowhere; delete Services that nobody needs, or move some to another VPC",
+	scaled.RoomOfVPC.Rows, scaled.RoomOfVPC.Backends)}
