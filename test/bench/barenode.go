@@ -90,17 +90,10 @@ func (n *bareNode) start(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("remove the CNI configuration: %w", err)
 	}
 	in := func(dir string) string { return filepath.Join(n.folder, dir) }
-	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", "--net="+n.netns(), n.program,
-		"--node-name="+n.name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
-		"--bpf-dir="+n.pinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+bareNodeMetrics)
-	var err error
-	if n.log, err = os.OpenFile(in("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return 0, fmt.Errorf("open the daemon's log: %w", err)
-	}
-	n.daemon.Stdout, n.daemon.Stderr = n.log, n.log
 	began := time.Now()
-	if err := n.daemon.Start(); err != nil {
-		return 0, fmt.Errorf("start the daemon: %w", err)
+	if err := n.launch(ctx, "--node-name="+n.name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
+		"--bpf-dir="+n.pinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+bareNodeMetrics); err != nil {
+		return 0, err
 	}
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()
@@ -114,6 +107,19 @@ func (n *bareNode) start(ctx context.Context) (time.Duration, error) {
 		case <-again.C:
 		}
 	}
+}
+
+// launch starts the node's program in its namespace.
+func (n *bareNode) launch(ctx context.Context, arguments ...string) (err error) {
+	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", append([]string{"--net=" + n.netns(), n.program}, arguments...)...)
+	if n.log, err = os.OpenFile(filepath.Join(n.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return fmt.Errorf("open the log of %s: %w", n.name, err)
+	}
+	n.daemon.Stdout, n.daemon.Stderr = n.log, n.log
+	if err := n.daemon.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", n.program, err)
+	}
+	return nil
 }
 
 // kill ends the daemon, which leaves everything as it is.
@@ -156,6 +162,34 @@ func (n *bareNode) attach(ctx context.Context, namespace, pod, uid string) error
 		return fmt.Errorf("attach pod %s: %w", pod, err)
 	}
 	return nil
+}
+
+// unhook moves a pod's interface into another network namespace, which it returns:
+// of the sockets there no hook knows whose they are, as of a virtual machine's.
+func (n *bareNode) unhook(ctx context.Context, pod string) (space string, err error) {
+	from, space := n.podNetNS(pod), n.podNetNS(pod)+"-machine"
+	addresses, err := exec.CommandContext(ctx, "ip", "-n", from, "-4", "-o", "addr", "show", "dev", "eth0").Output()
+	if err != nil {
+		return "", fmt.Errorf("read the addresses of %s: %w", pod, err)
+	}
+	route, err := exec.CommandContext(ctx, "ip", "-n", from, "-4", "route", "show", "default").Output()
+	if err != nil {
+		return "", fmt.Errorf("read the routes of %s: %w", pod, err)
+	}
+	var index, device, family, address string
+	if _, err := fmt.Sscan(string(addresses), &index, &device, &family, &address); err != nil {
+		return "", fmt.Errorf("read the address of %s in %q: %w", pod, addresses, err)
+	}
+	for _, step := range []string{
+		"ip netns add " + space, "ip -n " + space + " link set lo up", "ip -n " + from + " link set eth0 netns " + space,
+		"ip -n " + space + " addr add " + address + " dev eth0", "ip -n " + space + " link set eth0 up",
+		"ip -n " + space + " route replace " + strings.TrimSpace(string(route)),
+	} {
+		if err := runStep(ctx, step); err != nil {
+			return "", err
+		}
+	}
+	return space, nil
 }
 
 func (n *bareNode) podNetNS(pod string) string { return n.name + "-" + pod }

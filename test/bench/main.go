@@ -4,7 +4,7 @@
 // Bench measures Alioth on the lab and prints every figure as a ratio to a
 // reference that was measured in the same run, interleaved with it: underlay
 // hosts without pods, Linux bridge with kernel VXLAN, a bare veth pair, and the
-// reference CNI plugins bridge and host-local. The operator's rates are measured
+// reference CNI plugins bridge and host-local, and kube-proxy. The operator's rates are measured
 // against an API server without nodes, and held against plain bars. A bar that
 // is missed is printed as such and is no error.
 package main
@@ -49,13 +49,14 @@ type options struct {
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
-var allParts = []string{"operator", "admission", "scale", "datapath", "pods", "reach"}
+var allParts = []string{"operator", "admission", "scale", "services", "datapath", "pods", "reach"}
 
 func command() *cobra.Command {
 	o := options{}
 	command := &cobra.Command{
 		Use:           "bench",
 		Short:         "Measure Alioth against references in the same run",
+		Long:          "Measure Alioth against references in the same run.\n\n" + servicesHelp,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

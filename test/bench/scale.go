@@ -197,7 +197,7 @@ func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *bareNode, po
 	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
 	for _, obj := range []client.Object{
 		&v1alpha1.VPC{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}, AllowedTenants: []string{v1alpha1.AnyTenant}},
 			Status: v1alpha1.VPCStatus{VNI: int32(5000 + i), Conditions: ready},
 		},
 		&v1alpha1.Subnet{

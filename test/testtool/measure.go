@@ -83,6 +83,28 @@ func latencyCommand() *cobra.Command {
 	return command
 }
 
+func connectCommand() *cobra.Command {
+	var duration time.Duration
+	var first uint16
+	var ports int
+	command := &cobra.Command{
+		Use:   "connect-latency ADDRESS:PORT",
+		Short: "Open a TCP connection, send one byte, wait for one and reset it, again and again, and print the rate and times",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			result, err := load.Connect(command.Context(), args[0], duration, first, ports)
+			if err != nil {
+				return err
+			}
+			return printJSON(command.OutOrStdout(), result)
+		},
+	}
+	command.Flags().DurationVar(&duration, "duration", 2*time.Second, "how long to go on")
+	command.Flags().Uint16Var(&first, "first-port", 20000, "the first of the source ports")
+	command.Flags().IntVar(&ports, "ports", 0, "take so many source ports in turn; 0: leave them to the kernel")
+	return command
+}
+
 func echoCommand() *cobra.Command {
 	var duration time.Duration
 	command := &cobra.Command{

@@ -126,6 +126,19 @@ func TestRoundTripsAreCounted(t *testing.T) {
 	}
 }
 
+func TestConnectionsAreCounted(t *testing.T) {
+	config := startServer(t)
+	for _, ports := range []int{0, 3} {
+		got, err := load.Connect(t.Context(), at(config.RoundTrip), 100*time.Millisecond, 20000, ports)
+		if err != nil || got.Transactions < 10 || got.RTT.P50 == 0 {
+			t.Errorf("%d ports: got %+v, %v", ports, got, err)
+		}
+	}
+	if _, err := load.Connect(t.Context(), at(freePort(t)), 100*time.Millisecond, 0, 0); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("where nobody listens the error is %v", err)
+	}
+}
+
 func TestEchoesAreCounted(t *testing.T) {
 	got, err := load.Echo(t.Context(), netip.MustParseAddr("127.0.0.1"), 100*time.Millisecond)
 	if errors.Is(err, syscall.EPERM) {

@@ -1,0 +1,449 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// ServicesHelp says what the part measures.
+const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are
+network namespaces, with a real API server:
+  - the rate of TCP connections with one request each (opened, one byte there and
+    back, reset), and the time of a round trip on one connection, between two pods
+    of one node: to the ClusterIP and to the backend's own address; at the socket
+    door, and at the packet door from a namespace that no socket hook knows, as a
+    virtual machine's sockets are;
+  - the same on a node whose VPC has 5 Services, and on one whose VPC has 5,000;
+  - the same through kube-proxy in nftables mode on a Linux bridge, with as many
+    Services;
+  - what one changed EndpointSlice costs the daemon with 5,000 Services of 4
+    backends, from the API's answer until it is in the maps; and what a first pass
+    takes, with empty maps;
+  - what the maps of services take of the kernel's memory.
+Rates at the packet door, and those held against them, take 1,000 source ports in
+turn: a pod has 2,048 flows there at a time.`
+
+const (
+	fewServices, manyServices = 5, 5000
+	// serviceBackends is how many backends a Service has, but for the one measured.
+	serviceBackends = 4
+	// serviceAddresses is how many addresses of the VPC the backends are of.
+	serviceAddresses = 200
+	// serviceChanges is how many slices are changed one by one in a round.
+	serviceChanges = 200
+	// doorPorts is how many source ports a client of the packet door takes in turn.
+	doorPorts = 1000
+	// web is the Service that is measured, and the name of its port.
+	web = "web"
+)
+
+// Paths of the tables.
+const (
+	ownAddress  = "pod's address"
+	fewPath     = "5 Services"
+	manyPath    = "5,000 Services"
+	proxiedPath = "kube-proxy"
+	bridgedPod  = "bridge, pod's address"
+)
+
+// services measures Services on nodes of their own.
+func (b *bench) services(ctx context.Context) (err error) {
+	program, err := b.buildKubeProxy(ctx)
+	if err != nil {
+		return err
+	}
+	rig, err := b.newScaleRig(ctx)
+	s := &servicesRig{scaleRig: rig}
+	defer func() { err = errors.Join(err, s.remove(ctx)) }()
+	if err != nil {
+		return err
+	}
+	if s.proxy, err = newProxyNode(ctx, "alioth-bench-proxy", "192.0.2.3", program, rig.server); err != nil {
+		return err
+	}
+	if err := s.setUp(ctx); err != nil {
+		return err
+	}
+	for _, measure := range []func(context.Context) error{s.socketDoor, s.packetDoor, s.daemonCosts, s.mapCosts} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// servicesRig is an API server and three nodes: one whose VPC has few Services, one
+// whose VPC has many, and one with kube-proxy.
+type servicesRig struct {
+	*scaleRig
+	proxy *proxyNode
+	// vips are the addresses of the Services that are measured, by namespace.
+	vips map[string]netip.Addr
+	// machine is the namespace of a pod that no socket hook knows.
+	machine string
+	turn    int
+}
+
+func (s *servicesRig) remove(ctx context.Context) error {
+	var err error
+	if s.proxy != nil {
+		err = s.proxy.remove(ctx)
+	}
+	return errors.Join(s.scaleRig.remove(ctx), err)
+}
+
+// VPCs of the nodes, and namespaces of their Services, which have a Network each.
+const (
+	manyVPC, fewVPC                          = 0, 1
+	manyNamespace, fewNamespace, proxiedName = "many", "few", "proxied"
+)
+
+func (s *servicesRig) setUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scaleSetUp)
+	defer cancel()
+	for name, address := range map[string]string{s.full.name: s.full.address, s.empty.name: s.empty.address, s.proxy.name: s.proxy.address} {
+		if err := s.create(ctx, scaleNode(name, address)); err != nil {
+			return err
+		}
+	}
+	for i := range scaleFar {
+		if err := s.create(ctx, scaleNode(farNode(i), fmt.Sprintf("192.0.2.%d", 100+i))); err != nil {
+			return err
+		}
+	}
+	for _, node := range []*bareNode{s.empty, s.full} {
+		if _, err := node.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.proxy.start(ctx); err != nil {
+		return err
+	}
+	s.step(fmt.Sprintf("creating %d Services of %d backends", manyServices, serviceBackends))
+	err := errors.Join(
+		s.vpc(ctx, manyVPC, serviceAddresses, s.full, "first", "second", "third"),
+		s.vpc(ctx, fewVPC, serviceAddresses, s.empty, "first", "second"),
+	)
+	if err != nil {
+		return err
+	}
+	s.vips = map[string]netip.Addr{}
+	for _, of := range []struct {
+		namespace string
+		vpc       int
+		count     int
+		backend   netip.Addr
+	}{{fewNamespace, fewVPC, fewServices, scaleIP(1)}, {manyNamespace, manyVPC, manyServices, scaleIP(1)}, {proxiedName, -1, 1, proxyPods()["second"]}} {
+		if err := s.fill(ctx, of.namespace, of.vpc, of.count, of.backend); err != nil {
+			return err
+		}
+	}
+	if s.machine, err = s.full.unhook(ctx, fmt.Sprintf("third-%d", manyVPC)); err != nil {
+		return err
+	}
+	return errors.Join(
+		s.refs.serve(s.podOf(s.full, "second", manyVPC)), s.refs.serve(s.podOf(s.empty, "second", fewVPC)), s.refs.serve(s.proxy.pod("second")),
+	)
+}
+
+func (s *servicesRig) podOf(node *bareNode, role string, vpc int) string {
+	return underlay.NetNSPath(node.podNetNS(fmt.Sprintf("%s-%d", role, vpc)))
+}
+
+// fill makes a namespace with a Network, which names a VPC unless that is negative,
+// and Services: the first leads to one backend, the others to some of the VPC.
+func (s *servicesRig) fill(ctx context.Context, namespace string, vpc, count int, backend netip.Addr) error {
+	if err := s.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	if vpc >= 0 {
+		err := s.api.Create(ctx, &arktosv1.Network{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: arktosv1.DefaultNetwork},
+			Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: scaleVPC(vpc)},
+		})
+		if err != nil {
+			return fmt.Errorf("create the Network of %s: %w", namespace, err)
+		}
+	}
+	vip, err := s.service(ctx, namespace, web, []netip.Addr{backend})
+	if err != nil {
+		return err
+	}
+	s.vips[namespace] = vip
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := 1; i < count; i++ {
+		group.Go(func() error {
+			_, err := s.service(groupCtx, namespace, serviceName(i), backendsAt(i))
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+func serviceName(i int) string { return fmt.Sprintf("service-%d", i) }
+
+// backendsAt are some addresses of a VPC that pods elsewhere have, ascending.
+func backendsAt(i int) []netip.Addr {
+	const first = 10 // those before belong to pods here
+	var list []netip.Addr
+	for n := range serviceBackends {
+		list = append(list, scaleIP(first+(i+n)%(serviceAddresses-first)))
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return list
+}
+
+// service makes a Service with one port and its slice, and returns its address.
+func (s *servicesRig) service(ctx context.Context, namespace, name string, backends []netip.Addr) (netip.Addr, error) {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: web, Port: int32(report.PortRoundTrip), TargetPort: intstr.FromInt32(int32(report.PortRoundTrip))},
+	}}}
+	if namespace != manyNamespace || name == web {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "http", Port: int32(report.PortHTTP), TargetPort: intstr.FromInt32(int32(report.PortHTTP))})
+	}
+	if err := s.api.Create(ctx, service); err != nil {
+		return netip.Addr{}, fmt.Errorf("create Service %s/%s: %w", namespace, name, err)
+	}
+	meta.Labels = map[string]string{discoveryv1.LabelServiceName: name}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpointsAt(backends)}
+	for _, port := range service.Spec.Ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port})
+	}
+	if err := s.api.Create(ctx, slice); err != nil {
+		return netip.Addr{}, fmt.Errorf("create EndpointSlice %s/%s: %w", namespace, name, err)
+	}
+	return netip.ParseAddr(service.Spec.ClusterIP)
+}
+
+func endpointsAt(backends []netip.Addr) []discoveryv1.Endpoint {
+	ready := true
+	var list []discoveryv1.Endpoint
+	for _, ip := range backends {
+		list = append(list, discoveryv1.Endpoint{Addresses: []string{ip.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+	}
+	return list
+}
+
+// connects is the rate of connections with a request each; ports as for load.Connect.
+// Of a port from which it has just asked a Service, a pod can't ask the backend itself.
+func connects(ports int) measure {
+	return func(ctx context.Context, p path, span time.Duration) (float64, error) {
+		first := 20000
+		if p.name == ownAddress {
+			first -= doorPorts
+		}
+		var result report.Latency
+		err := ask(ctx, p, &result, "connect-latency", at(p.address, report.PortRoundTrip),
+			"--duration", span.String(), "--ports", fmt.Sprint(ports), "--first-port", fmt.Sprint(first))
+		return result.PerSecond / 1e3, err
+	}
+}
+
+// socketDoor measures sockets of pods.
+func (s *servicesRig) socketDoor(ctx context.Context) error {
+	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.pod("first"))
+	return s.door(ctx, "At the socket door", 0, 0.97, []path{
+		{ownAddress, many, scaleIP(1)},
+		{manyPath, many, s.vips[manyNamespace]},
+		{fewPath, few, s.vips[fewNamespace]},
+		{bridgedPod, bridged, proxyPods()["second"]},
+		{proxiedPath, bridged, s.vips[proxiedName]},
+	}, figures.Bar{Reference: fewPath, AtLeast: 0.95})
+}
+
+// packetDoor measures sockets that no hook knows.
+func (s *servicesRig) packetDoor(ctx context.Context) error {
+	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.pod("first"))
+	return s.door(ctx, "At the packet door", doorPorts, 0.90, []path{
+		{ownAddress, machine, scaleIP(1)},
+		{manyPath, machine, s.vips[manyNamespace]},
+		{proxiedPath, bridged, s.vips[proxiedName]},
+	})
+}
+
+// door measures the way to a Service, held against that to the backend's address,
+// of which it has to reach a share, and against kube-proxy's.
+func (s *servicesRig) door(ctx context.Context, title string, ports int, share float64, paths []path, more ...figures.Bar) error {
+	if err := s.warmUp(ctx, paths); err != nil {
+		return err
+	}
+	rate := append([]figures.Bar{{Reference: ownAddress, AtLeast: share}, {Reference: proxiedPath, AtLeast: 1.1}}, more...)
+	var times []figures.Bar
+	for _, bar := range rate {
+		times = append(times, figures.Bar{Reference: bar.Reference, AtMost: 1 / bar.AtLeast})
+	}
+	jobs := []job{
+		newJob("connections with a request", "1000/s", "%.1f", connects(ports), paths, rate...),
+		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, times...),
+	}
+	var names []string
+	for _, p := range paths {
+		names = append(names, p.name)
+	}
+	for _, j := range jobs {
+		j.row.Subject = manyPath
+	}
+	if err := s.measureAll(ctx, title, jobs); err != nil {
+		return err
+	}
+	return figures.Print(s.out, title+", between two pods of a node", names, rowsOf(jobs))
+}
+
+// daemonCosts measures how the daemon takes 5,000 Services, and a change of one.
+func (s *servicesRig) daemonCosts(ctx context.Context) error {
+	first := plain("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
+	thorough := plain("a pass that looks at everything", "s", "%.2f")
+	p50 := plain("an EndpointSlice changes, pass p50", "ms", "%.2f")
+	p99 := plain("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
+	seen50 := plain("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
+	seen99 := plain("  p99", "ms", "%.2f")
+	for round := range s.rounds {
+		s.full.kill()
+		if err := s.full.forget(); err != nil {
+			return err
+		}
+		if _, err := s.full.start(ctx); err != nil {
+			return err
+		}
+		_, seconds, err := s.passes(ctx)
+		if err != nil {
+			return err
+		}
+		first.Add(alioth, seconds)
+		passes, seen, err := s.changes(ctx)
+		if err != nil {
+			return err
+		}
+		p50.Add(alioth, milliseconds(passes.P50))
+		p99.Add(alioth, milliseconds(passes.P99))
+		seen50.Add(alioth, milliseconds(seen.P50))
+		seen99.Add(alioth, milliseconds(seen.P99))
+		s.full.kill()
+		if _, err := s.full.start(ctx); err != nil {
+			return err
+		}
+		if _, seconds, err = s.passes(ctx); err != nil {
+			return err
+		}
+		thorough.Add(alioth, seconds)
+		s.step(fmt.Sprintf("the daemon, round %d of %d: a change %s, p99 %s", round+1, s.rounds, passes.P50, passes.P99))
+	}
+	title := fmt.Sprintf("The daemon of a node with %d Services of %d backends", manyServices, serviceBackends)
+	return figures.Print(s.out, title, []string{alioth}, []*figures.Row{first, thorough, p50, p99, seen50, seen99})
+}
+
+// changes changes slices one by one, and returns the times of the passes that they
+// took and the times from the API's answer to the row in the map.
+func (s *servicesRig) changes(ctx context.Context) (passes, seen report.Quantiles, err error) {
+	reader, err := datapath.OpenReader(s.full.pinDir())
+	if err != nil {
+		return passes, seen, err
+	}
+	defer reader.Close()
+	if err := s.rest(ctx); err != nil {
+		return passes, seen, err
+	}
+	var took, until []time.Duration
+	for range serviceChanges {
+		s.turn++
+		countBefore, before, err := s.passes(ctx)
+		if err != nil {
+			return passes, seen, err
+		}
+		visible, err := s.change(ctx, reader, 1+s.turn%(manyServices-1), s.turn)
+		if err != nil {
+			return passes, seen, err
+		}
+		count, after, err := s.passes(ctx)
+		if err != nil {
+			return passes, seen, err
+		}
+		until = append(until, visible)
+		if count > countBefore { // the pass has been counted already
+			took = append(took, time.Duration((after-before)/(count-countBefore)*float64(time.Second)))
+		}
+	}
+	return report.QuantilesOf(took), report.QuantilesOf(until), nil
+}
+
+// change gives a Service other backends, and returns how long it took until the maps
+// had them.
+func (s *servicesRig) change(ctx context.Context, reader *datapath.Reader, i, turn int) (time.Duration, error) {
+	key := types.NamespacedName{Namespace: manyNamespace, Name: serviceName(i)}
+	var service corev1.Service
+	var slice discoveryv1.EndpointSlice
+	if err := errors.Join(s.api.Get(ctx, key, &service), s.api.Get(ctx, key, &slice)); err != nil {
+		return 0, fmt.Errorf("read Service %s: %w", key, err)
+	}
+	vip, err := netip.ParseAddr(service.Spec.ClusterIP)
+	if err != nil {
+		return 0, fmt.Errorf("read the address of %s: %w", key, err)
+	}
+	want := backendsAt(i + 7*turn)
+	patch := client.MergeFrom(slice.DeepCopy())
+	slice.Endpoints = endpointsAt(want)
+	if err := s.api.Patch(ctx, &slice, patch); err != nil {
+		return 0, fmt.Errorf("change EndpointSlice %s: %w", key, err)
+	}
+	for began := time.Now(); ; {
+		got, err := reader.Backends(5000+manyVPC, vip, report.PortRoundTrip, unix.IPPROTO_TCP)
+		if err != nil {
+			return 0, err
+		}
+		if slices.EqualFunc(got, want, func(b datapath.Backend, ip netip.Addr) bool { return b.IP == ip }) {
+			return time.Since(began), nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("wait for the backends of %s: %w", key, context.Cause(ctx))
+		}
+	}
+}
+
+// mapCosts tells what the Services take of the kernel's memory.
+func (s *servicesRig) mapCosts(context.Context) error {
+	taken := map[*bareNode]uint64{}
+	for _, node := range []*bareNode{s.empty, s.full} {
+		reader, err := datapath.OpenReader(node.pinDir())
+		if err != nil {
+			return err
+		}
+		bytes, known, err := reader.ServiceMemory()
+		if err = errors.Join(err, reader.Close()); err != nil {
+			return err
+		}
+		if !known {
+			s.step("the kernel does not say what maps take")
+			return nil
+		}
+		taken[node] = bytes
+	}
+	const mib = 1 << 20
+	empty, each := plain("maps of services, 5 Services", "MiB", "%.1f"), plain(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
+	empty.Add(alioth, float64(taken[s.empty])/mib)
+	each.Add(alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
+	return figures.Print(s.out, "Memory of the kernel", []string{alioth}, []*figures.Row{empty, each})
+}
