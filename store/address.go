@@ -135,11 +135,12 @@ func AssumeAddress(tx Tx, row *Address) error {
 	return PutAddress(tx, &assumed)
 }
 
-// ConfirmAddress replaces an assumed row by the one that the API returned. It
-// does nothing where the assumed row is gone: then the object's own events have
-// been seen already, and perhaps its deletion too.
-func ConfirmAddress(tx Tx, row *Address) error {
-	if held := GetAddress(tx, row.Name); held == nil || held.UID != "" {
+// ConfirmAddress replaces an assumed row, as GetAddress gave it before the creation,
+// by the one that the API returned. It does nothing where the assumed row is gone:
+// then the object's own events have been seen already, and perhaps its deletion
+// too, after which the address may have been assumed anew.
+func ConfirmAddress(tx Tx, assumed, row *Address) error {
+	if held := GetAddress(tx, row.Name); held == nil || held != assumed || held.UID != "" {
 		return nil
 	}
 	return PutAddress(tx, row)

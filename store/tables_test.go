@@ -139,8 +139,11 @@ func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
 		row.Meta = version("real", "5")
 		return row
 	}
+	var assumed *store.Address
+	assume := func(tx store.Tx) error { return store.AssumeAddress(tx, created()) }
 	steps := map[string]func(tx store.Tx) error{
-		"confirm": func(tx store.Tx) error { return store.ConfirmAddress(tx, created()) },
+		"confirm": func(tx store.Tx) error { return store.ConfirmAddress(tx, assumed, created()) },
+		"again":   assume,
 		"event":   func(tx store.Tx) error { return store.PutAddress(tx, created()) },
 		"deleted": func(tx store.Tx) error { store.DeleteAddress(tx, created().Name, "real"); return nil },
 		"undo":    func(tx store.Tx) error { store.DeleteAddress(tx, created().Name, ""); return nil },
@@ -157,11 +160,13 @@ func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
 		{order: []string{"event", "undo"}, wantUID: "real", want: true},
 		{order: []string{"event", "deleted", "confirm"}},
 		{order: []string{"confirm", "deleted"}},
+		{order: []string{"event", "deleted", "again", "confirm"}, want: true},
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprint(test.order), func(t *testing.T) {
 			s := newStore(t)
-			update(t, s, func(tx store.Tx) error { return store.AssumeAddress(tx, created()) })
+			update(t, s, assume)
+			s.View(func(tx store.ReadTx) { assumed = store.GetAddress(tx, created().Name) })
 			for _, step := range test.order {
 				update(t, s, steps[step])
 			}

@@ -163,7 +163,7 @@ func (c *Claimer) create(ctx context.Context, rows []*store.Address) (_ []*store
 			made = append(made, row)
 			continue
 		}
-		object := objectOf(row)
+		object, assumed := objectOf(row), c.assumed(row)
 		err := c.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			object, err = c.existing(ctx, row)
@@ -171,7 +171,7 @@ func (c *Claimer) create(ctx context.Context, rows []*store.Address) (_ []*store
 		if err != nil {
 			return nil, netip.Addr{}, fmt.Errorf("claim %s of VPC %s: %w", row.IP, row.VPC, err)
 		}
-		real, err := c.confirm(object)
+		real, err := c.confirm(object, assumed)
 		if err != nil {
 			return nil, netip.Addr{}, err
 		}
@@ -196,12 +196,18 @@ func (c *Claimer) existing(ctx context.Context, row *store.Address) (*v1alpha1.A
 	return object, nil
 }
 
-func (c *Claimer) confirm(object *v1alpha1.Address) (*store.Address, error) {
+// assumed returns the row that stands for an address until it is created.
+func (c *Claimer) assumed(row *store.Address) (found *store.Address) {
+	c.Store.View(func(tx store.ReadTx) { found = store.GetAddress(tx, row.Name) })
+	return found
+}
+
+func (c *Claimer) confirm(object *v1alpha1.Address, assumed *store.Address) (*store.Address, error) {
 	row, err := reflector.Address(object)
 	if err != nil {
 		return nil, err
 	}
-	return row, c.Store.Update(func(tx store.Tx) error { return store.ConfirmAddress(tx, row) })
+	return row, c.Store.Update(func(tx store.Tx) error { return store.ConfirmAddress(tx, assumed, row) })
 }
 
 // ReleaseAll releases everything that a holder has.

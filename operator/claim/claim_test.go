@@ -259,6 +259,34 @@ func once(err error) func(string) error {
 	}
 }
 
+// Somebody deletes an object before its creation is answered, and its pod, which was
+// told the address, keeps the row: that object does not stand behind it.
+func TestAnObjectThatIsGoneBeforeItsAnswerStandsBehindNoRow(t *testing.T) {
+	a := newAPI(t)
+	c := newClaimer(t, a)
+	a.after = func(name string) error {
+		return c.Store.Update(func(tx store.Tx) error {
+			made := *store.GetAddress(tx, name)
+			made.UID = "made-1"
+			if err := store.PutAddress(tx, &made); err != nil {
+				return err
+			}
+			store.DeleteAddress(tx, name, made.UID)
+			return store.AssumeAddress(tx, &made)
+		})
+	}
+	request := requestFor("p", "10.0.0.4")
+	request.Families = ipam.Families{V4: true}
+	if _, err := c.Claim(t.Context(), request, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.Store.View(func(tx store.ReadTx) {
+		if row := store.GetAddress(tx, "v.10.0.0.4"); row == nil || row.UID != "" {
+			t.Errorf("the row is %+v, want one that is assumed", row)
+		}
+	})
+}
+
 func TestASecondOperatorFinishesAHalfMadeSet(t *testing.T) {
 	a := newAPI(t)
 	first := newClaimer(t, a)
