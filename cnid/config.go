@@ -49,6 +49,9 @@ type Config struct {
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr
 	TunnelPort uint16
+	// NodePorts serves NodePorts of Services, and addresses from outside that lead
+	// to them. False where somebody else does, such as kube-proxy.
+	NodePorts bool
 	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
@@ -87,6 +90,7 @@ func DefaultConfig() Config {
 		Metadata:       defaultMetadata(),
 		TunnelPort:     datapath.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
+		NodePorts:    true,
 		PodDevice:    PodDeviceVeth,
 		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
@@ -164,7 +168,7 @@ func (c Config) planConfig() plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata,
-		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow,
+		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts,
 	}
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {
 		cfg.Reserved = append(cfg.Reserved, host.Unmap())

@@ -196,6 +196,9 @@ func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 		hop.Does = "let out of the VPC, masqueraded to the node's address; the node's own routes lead on"
 	default:
 		hop.Does = "handed to the node itself, which takes only answers to what it has asked"
+		if to.Addr() != journal.NodeShadow(h.kernel.cfg.shadow(to.Addr().Is4())) {
+			hop.Does = "handed to the node, which lets out only what answers somebody who has reached the pod from outside"
+		}
 	}
 	return hop
 }

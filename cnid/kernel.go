@@ -37,11 +37,16 @@ type kernel struct {
 	over6   int
 	indexes netdev.Indexes
 	filter  netfilter.State
+	// forgot says that connection tracking has no UDP flows but where filter leads.
+	forgot bool
 	// pods is how many pods the node takes, 0: it has not said. Programs, packet
 	// filter and metrics have it from here.
 	pods atomic.Uint32
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []repair
+
+	health    *healthChecks
+	announcer *announcer
 
 	// mu guards path, which is replaced when what its programs are told at
 	// load time changes.
@@ -54,7 +59,7 @@ type kernel struct {
 
 func newKernel(cfg Config, host *netdev.Host, metrics *syncMetrics, log *slog.Logger) *kernel {
 	return &kernel{
-		cfg: cfg, host: host, metrics: metrics, log: log,
+		cfg: cfg, host: host, metrics: metrics, log: log, health: newHealthChecks(log), announcer: newAnnouncer(log),
 		drops: newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
 	}
 }
@@ -89,7 +94,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 	}
 	return k.open(datapath.Config{
 		PinDir: k.cfg.BPFDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
-		UnderlayIfindex: k.pushOn(), UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
+		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
 		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, datapath.ShareOfConnections(k.pods.Load())),
@@ -155,13 +160,14 @@ func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
 	want.Filter.Pods = k.pods.Load()
 	if known := reflect.DeepEqual(want.Filter, k.filter); thorough || !known {
 		began := time.Now()
-		replaced, err := netfilter.Apply(want.Filter)
+		replaced, err := k.filterAs(want.Filter, thorough)
 		if err != nil {
 			return nil, err
 		}
 		if replaced && known {
 			k.repaired = append(k.repaired, repair{repairFilter, "packet filter table inet " + netfilter.TableName})
 		}
+		k.forget(want.Filter)
 		k.filter = want.Filter
 		k.metrics.since(stepFilter, began)
 	}
@@ -178,11 +184,42 @@ func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
 	}
 	programs := k.path.ApplyParts(want.Datapath)
 	k.metrics.since(stepDatapath, began)
+	k.health.update(want.Health)
+	k.announcer.update(k.underlay, want.Announced())
 	failed := map[int]error{}
 	return failed, errors.Join(apart(devices, failed), apart(programs, failed))
 }
 
+// filterAs makes the packet filter as it is wanted, and says whether anything was
+// replaced. Services come and go far more often than anything else, and they are many.
+func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, err error) {
+	if !thorough && netfilter.OnlyFronts(k.filter, want) {
+		if err = netfilter.Change(k.filter, want); err == nil {
+			return true, nil
+		}
+		k.log.Warn("can't change ports of services; looking at the whole packet filter", "error", err)
+	}
+	return netfilter.Apply(want)
+}
+
+// forget ends UDP flows to what a filter leads to no more, which is in force. What an
+// earlier process led somewhere is not known: so the first filter is always looked at.
+func (k *kernel) forget(filter netfilter.State) {
+	if k.forgot && netfilter.SameUDP(k.filter, filter) {
+		return
+	}
+	count, err := netfilter.Forget(filter)
+	k.forgot = err == nil
+	if err != nil {
+		k.log.Warn("can't forget UDP flows to backends that are gone; they go on until nobody sends for a while", "error", err)
+	}
+	if count > 0 {
+		k.log.Debug("forgot UDP flows to backends that are gone", "flows", count)
+	}
+}
+
 func (k *kernel) close() {
+	k.health.close()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {

@@ -74,15 +74,18 @@ func runTests(m *testing.M) int {
 // script is what a node process is told: its configuration and the rows that
 // stand for the API.
 type script struct {
-	Config    Config
-	Uninstall bool
-	VPCs      []store.VPC
-	Subnets   []store.Subnet
-	Nodes     []store.Node
-	Pods      []store.Pod
-	Addresses []store.Address
-	Services  []store.Service
-	Slices    []store.EndpointSlice
+	Config     Config
+	Uninstall  bool
+	VPCs       []store.VPC
+	Subnets    []store.Subnet
+	Namespaces []store.Namespace
+	Networks   []store.Network
+	Nodes      []store.Node
+	Pods       []store.Pod
+	Addresses  []store.Address
+	Services   []store.Service
+	Slices     []store.EndpointSlice
+	External   []store.ExternalAddress
 }
 
 // playNode is a daemon whose API side is a script on standard input.
@@ -195,6 +198,12 @@ func (s *script) fill(tx store.Tx) error {
 	for _, row := range s.Subnets {
 		failures = append(failures, store.PutSubnet(tx, &row))
 	}
+	for _, row := range s.Namespaces {
+		failures = append(failures, store.PutNamespace(tx, &row))
+	}
+	for _, row := range s.Networks {
+		failures = append(failures, store.PutNetwork(tx, &row))
+	}
 	for _, row := range s.Nodes {
 		failures = append(failures, store.PutNode(tx, &row))
 	}
@@ -206,6 +215,9 @@ func (s *script) fill(tx store.Tx) error {
 	}
 	for _, row := range s.Services {
 		failures = append(failures, store.PutService(tx, &row))
+	}
+	for _, row := range s.External {
+		failures = append(failures, store.PutExternalAddress(tx, &row))
 	}
 	for _, row := range s.Slices {
 		failures = append(failures, store.PutEndpointSlice(tx, &row))

@@ -87,6 +87,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
 	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services, closed to every VPC that does not list them by themselves in spec.egressAllow")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
+	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts of Services on this node, and addresses from outside that lead to them; false where kube-proxy does")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")
 	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "flows to services that one pod may have at a time")
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),

@@ -116,6 +116,9 @@ func (w words) writeAddresses(out io.Writer) {
 
 func (w words) writeNodes(out io.Writer) {
 	fmt.Fprintf(out, "\nNodes from which tunnel packets are taken\n%s\n", join(w.Nodes))
+	if len(w.Announced) > 0 {
+		fmt.Fprintf(out, "\nExternal addresses that this node announces\n%s\n", join(w.Announced))
+	}
 }
 
 func (w words) writeServices(out io.Writer) {

@@ -26,6 +26,8 @@ var ErrNoUnderlay = errors.New("no device of this node has the address")
 type Underlay struct {
 	Device  string
 	Ifindex int
+	// MAC of the device; zero where it has none of 6 bytes.
+	MAC [6]byte
 	// PodMTU is the size in bytes of the largest packet of a pod that fits
 	// through the tunnel.
 	PodMTU int
@@ -49,7 +51,9 @@ func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 		if tunnelAddress.Is4() {
 			overhead = OverheadIPv4
 		}
-		return Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}, nil
+		found := Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}
+		copy(found.MAC[:], link.Attrs().HardwareAddr)
+		return found, nil
 	}
 	return Underlay{}, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
 }

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/userdata"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,13 +22,14 @@ const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
 // one and the same State changes it.
-const rulesVersion = 3
+const rulesVersion = 4
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;
 // otherwise the table is replaced in one transaction. HostPorts have chains of
 // their own, which alone are refilled when nothing else differs: counters and
-// accounts of flows would begin anew with the table, and pods come and go. The
+// accounts of flows would begin anew with the table, and pods come and go. Fronts
+// are in maps of which only the elements change that are others. The
 // size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
 // part of the state. It says whether anything was replaced.
 func Apply(want State) (replaced bool, err error) {
@@ -42,14 +45,33 @@ func Apply(want State) (replaced bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	conn := &nftables.Conn{}
+	conn, err := nftables.New(nftables.WithSockOptions(roomy))
+	if err != nil {
+		return false, fmt.Errorf("open a socket of nf_tables: %w", err)
+	}
 	if !intact(conn, list) || !holds(conn, list, !variable) {
 		return true, replace(conn, want, list)
 	}
 	if !holds(conn, list, variable) {
-		return true, refill(conn, list)
+		if err := refill(conn, list); err != nil {
+			return true, err
+		}
+		replaced = true
 	}
-	return false, nil
+	changed, err := updateFronts(conn, want)
+	return replaced || changed, err
+}
+
+// mostSent is how long a transaction may be in bytes: the kernel takes it in one
+// piece. The fronts of 5,000 Services are some 10 MB. It answers each message, and
+// nobody reads that before it has taken all.
+const (
+	mostSent     = 64 << 20
+	mostAnswered = 8 << 20
+)
+
+func roomy(socket *netlink.Conn) error {
+	return errors.Join(socket.SetWriteBuffer(mostSent), socket.SetReadBuffer(mostAnswered))
 }
 
 // variable chains change while pods come and go.
@@ -101,7 +123,7 @@ func table() *nftables.Table {
 // was made from; each rule carries it as its comment.
 func identified(s State) ([]chain, error) {
 	fixed := s
-	fixed.HostPorts = nil
+	fixed.HostPorts, fixed.Fronts = nil, nil
 	ofTable, err := fingerprint(fixed)
 	if err != nil {
 		return nil, err
@@ -137,17 +159,21 @@ func fingerprint(from any) (string, error) {
 // there: it is then replaced.
 func holds(conn *nftables.Conn, list []chain, variable bool) bool {
 	for _, c := range list {
-		if c.variable != variable {
-			continue
-		}
-		rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
-		if err != nil || len(rules) != len(c.rules) {
+		if c.variable == variable && !holdsChain(conn, c) {
 			return false
 		}
-		for _, r := range rules {
-			if comment, ok := userdata.GetString(r.UserData, userdata.TypeComment); !ok || comment != c.mark {
-				return false
-			}
+	}
+	return true
+}
+
+func holdsChain(conn *nftables.Conn, c chain) bool {
+	rules, err := conn.GetRules(table(), &nftables.Chain{Name: c.name, Table: table()})
+	if err != nil || len(rules) != len(c.rules) {
+		return false
+	}
+	for _, r := range rules {
+		if comment, ok := userdata.GetString(r.UserData, userdata.TypeComment); !ok || comment != c.mark {
+			return false
 		}
 	}
 	return true
@@ -166,7 +192,7 @@ func intact(conn *nftables.Conn, list []chain) bool {
 	}
 	count := 0
 	for _, c := range found {
-		if c.Table.Name != TableName {
+		if c.Table.Name != TableName || strings.HasPrefix(c.Name, variablePrefix) {
 			continue
 		}
 		count++
@@ -192,12 +218,18 @@ func replace(conn *nftables.Conn, want State, list []chain) error {
 			return err
 		}
 	}
+	if err := addFrontMaps(conn); err != nil {
+		return err
+	}
 	for _, c := range list {
 		added := conn.AddChain(&nftables.Chain{Name: c.name, Table: t, Type: c.kind, Hooknum: c.hook, Priority: c.priority})
 		addRules(conn, added, c)
 	}
+	if _, err := putFronts(conn, want, heldFronts{}); err != nil {
+		return err
+	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("replace packet filter table %s (the kernel needs nf_tables with inet, nat, fib, ct, connlimit and objref): %w",
+		return fmt.Errorf("replace packet filter table %s (the kernel needs nf_tables with inet, nat, fib, ct, connlimit, objref, numgen, hash and reject): %w",
 			TableName, err)
 	}
 	return nil

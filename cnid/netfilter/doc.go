@@ -8,14 +8,16 @@
 //	                 node's own interface or the node itself may use a shadow
 //	                 address or send to the default VPC
 //	raw output       the tunnel bypasses conntrack
-//	nat prerouting   ports of the node that lead to pods
+//	nat prerouting   ports of the node that lead to pods, and fronts of Services
 //	nat output       the same for the node's own programs
 //	filter input     from a pod only a reply, and what a program marked as a
 //	                 flow to a shared service or as one of the default VPC
 //	filter forward   from a pod only what a program marked, and to the default
-//	                 VPC only shared services
+//	                 VPC only shared services and what another node has a backend for
 //	nat postrouting  shadow addresses never leave the node; what comes to a
-//	                 pod by a port of the node does so under the node's shadow
+//	                 pod by a port of the node does so under the node's shadow, and
+//	                 what goes on to another node under this one's address in the
+//	                 default VPC
 //
 // A State describes the table completely; Apply replaces it in one
 // transaction, or leaves it alone when the kernel already holds it. Every drop

@@ -108,25 +108,35 @@ func toThisNode() rule {
 	}
 }
 
-// openHostPorts translates what comes to the node's ports: from outside, from
-// the default VPC's pods, which alone may reach nodes, and from the node itself.
-func openHostPorts(s State) []chain {
-	pod := fromDevices(s.PodDevices)
+// openPorts translates what comes to the node's ports, and to fronts: from outside,
+// from the default VPC's pods, which alone may reach nodes, and from the node itself.
+// A port that leads to a certain pod comes before a front. What other nodes send
+// through the default VPC goes to fronts only.
+func openPorts(s State) []chain {
+	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	return []chain{
 		{
 			name: "nat_prerouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting,
-			priority: nftables.ChainPriorityNATDest, rules: []rule{
+			priority: beforeOthers, rules: []rule{
 				when(pod, not(marked(s, s.NodeMark)), verdict(expr.VerdictAccept)),
-				when(fromDevice(s.NodeDevice), verdict(expr.VerdictAccept)),
+				when(node, jump(nodesChain)),
+				when(node, verdict(expr.VerdictAccept)),
 				when(toThisNode(), jump(hostPortsChain)),
+				when(pod, jump(insideChain)),
+				when(pod, verdict(expr.VerdictAccept)),
+				jump(outsideChain),
 			},
 		},
 		{
 			name: "nat_output", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookOutput,
-			priority: nftables.ChainPriorityNATDest, rules: []rule{when(toThisNode(), jump(hostPortsChain))},
+			priority: beforeOthers, rules: []rule{when(toThisNode(), jump(hostPortsChain)), jump(insideChain)},
 		},
 	}
 }
+
+// beforeOthers is in front of where others translate destinations, so that it does
+// not depend on whose table is older what a port of the node leads to.
+var beforeOthers = nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest - 1)
 
 // served lets flows through that this table, or somebody else's rule, has sent to
 // a port that a pod serves on the node. They count on the account of the pod.
@@ -138,13 +148,30 @@ func served(s State) []rule {
 			when(fromDevices(s.PodDevices), toPod, opening(), jump(podShare)),
 			when(toPod, opening(), jump(servedShare)))
 	}
-	return append(rules, when(toPod, jump(servedChain)))
+	rules = append(rules, when(toPod, jump(servedChain)))
+	for _, family := range families() {
+		rules = append(rules, when(toPod, isPlace(family), verdict(expr.VerdictAccept)))
+	}
+	return rules
+}
+
+// throughHere lets through what goes to another node that has a backend. Such flows
+// are on the account of the port at which that node takes them.
+func throughHere(s State) []rule {
+	var rules []rule
+	for _, family := range families() {
+		if s.FlowsPerShadow > 0 {
+			rules = append(rules, when(relayed(s, family), opening(), jump(relayShare)))
+		}
+		rules = append(rules, when(relayed(s, family), verdict(expr.VerdictAccept)))
+	}
+	return rules
 }
 
 // asNode gives a flow to a pod's port the node's shadow for a source: it is what
-// a pod can answer whatever addresses its VPC has.
+// a pod can answer whatever addresses its VPC has. It leaves alone what is shown.
 func asNode(s State) []rule {
-	var rules []rule
+	rules := []rule{when(isShown(s), verdict(expr.VerdictAccept))}
 	for _, shadow := range s.NodeShadows {
 		family := familyOf(single(shadow))
 		rules = append(rules, when(toDevices(s.PodDevices), ofFamily(family), rewritten(), rule{

@@ -20,11 +20,13 @@ import (
 // in the default VPC by their addresses there; neither can use up the account of
 // the others. What comes to a pod by a port of the node counts on an account of
 // the pod's shadow as well, but another one: who floods a pod's port from outside
-// does not keep the pod from opening flows.
+// does not keep the pod from opening flows. What goes on to another node counts on
+// an account of the port there, which is that of one Service.
 const (
 	podShare    = "pod_share"
 	nodeShare   = "node_share"
 	servedShare = "served_share"
+	relayShare  = "relay_share"
 )
 
 // accounts are the chains, each with the side of a packet on whose account the
@@ -106,7 +108,10 @@ func shares(s State) []chain {
 	for _, a := range accounts() {
 		list = append(list, chain{name: a.name, rules: share(s, a)})
 	}
-	return list
+	port := &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
+	return append(list, chain{name: relayShare, rules: []rule{
+		when(rule{port, counting(s, relayFlows)}, verdict(expr.VerdictReturn)), drop(ReasonFlowLimit),
+	}})
 }
 
 // share returns to the caller when the address is counted and has not too many
@@ -115,14 +120,22 @@ func shares(s State) []chain {
 func share(s State, a account) []rule {
 	var rules []rule
 	for _, family := range families() {
-		count := &expr.Dynset{
-			SrcRegKey: 1, SetName: flowSet(a.name, family), Operation: unix.NFT_DYNSET_OP_ADD,
-			Exprs: []expr.Any{&expr.Connlimit{Count: s.FlowsPerShadow}},
-		}
-		rules = append(rules, when(ofFamily(family), rule{load(a.of, family), count}, verdict(expr.VerdictReturn)))
+		counted := rule{load(a.of, family), counting(s, flowSet(a.name, family))}
+		rules = append(rules, when(ofFamily(family), counted, verdict(expr.VerdictReturn)))
 	}
 	return append(rules, drop(ReasonFlowLimit))
 }
+
+// counting holds while what is in register 1 has a share left, by a set of accounts.
+func counting(s State, set string) expr.Any {
+	return &expr.Dynset{
+		SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_ADD,
+		Exprs: []expr.Any{&expr.Connlimit{Count: s.FlowsPerShadow}},
+	}
+}
+
+// relayFlows is the set of accounts of what goes on to other nodes.
+const relayFlows = "relay_flows"
 
 // limit sends the new flows of a device through the chain of shares.
 func limit(s State, device rule, name string) []rule {
@@ -153,6 +166,10 @@ func addFlowSets(conn *nftables.Conn, t *nftables.Table) error {
 				return fmt.Errorf("add set %s: %w", set.Name, err)
 			}
 		}
+	}
+	set := &nftables.Set{Table: t, ID: id + 1, Name: relayFlows, KeyType: nftables.TypeInetService, Dynamic: true, Size: maxFlowHolders}
+	if err := conn.AddSet(set, nil); err != nil {
+		return fmt.Errorf("add set %s: %w", set.Name, err)
 	}
 	return nil
 }

@@ -41,6 +41,15 @@ const (
 	// ReasonRewritten: somebody else's rule has given a pod's packet another
 	// destination than the one that a program let through.
 	ReasonRewritten = "rewritten"
+	// ReasonNobodyHere: a Service wants what comes from outside to stay on the node
+	// where it came in, and this one has no backend.
+	ReasonNobodyHere = "nobody_here"
+	// ReasonSourceRange: a Service wants no packets from this source
+	// (loadBalancerSourceRanges).
+	ReasonSourceRange = "source_range"
+	// ReasonFrontChanged: the backends of a Service changed while a packet for it
+	// was looked at; who sent it sends it again.
+	ReasonFrontChanged = "front_changed"
 	// ReasonFlowLimit: a pod has more flows through the door than it may, or
 	// one of the default VPC to the node's address there; or there are too
 	// many to be counted.
@@ -51,7 +60,8 @@ const (
 func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
-		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten, ReasonFlowLimit,
+		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten,
+		ReasonNobodyHere, ReasonSourceRange, ReasonFrontChanged, ReasonFlowLimit,
 	}
 }
 
@@ -74,7 +84,7 @@ type chain struct {
 
 // chains returns the whole table for a state, targets of jumps first.
 func chains(s State) []chain {
-	return slices.Concat(shares(s), hostPortChains(s), openHostPorts(s), []chain{
+	return slices.Concat(shares(s), hostPortChains(s), frontChains(), openPorts(s), []chain{
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
 			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),
@@ -148,15 +158,18 @@ func forward(s State) []rule {
 	rules := []rule{when(toPod, answering(), verdict(expr.VerdictAccept))}
 	rules = append(rules, served(s)...)
 	rules = append(rules, when(toPod, drop(ReasonShadowUnasked)))
+	rules = append(rules, throughHere(s)...)
 	rules = append(rules, disguised(s, pod)...)
 	rules = append(rules, limit(s, pod, podShare)...)
 	return append(rules,
 		when(pod, marked(s, s.SharedMark), verdict(expr.VerdictAccept)),
+		when(toNode, replying(), verdict(expr.VerdictAccept)),
 		when(toNode, drop(ReasonNodeDoor)),
 		when(pod, marked(s, s.EgressMark), verdict(expr.VerdictAccept)),
 		when(pod, marked(s, s.NodeMark), verdict(expr.VerdictAccept)),
 		when(pod, replying(), verdict(expr.VerdictAccept)),
 		when(pod, drop(ReasonForwardClosed)),
+		when(node, replying(), verdict(expr.VerdictAccept)),
 		when(node, drop(ReasonForwardClosed)))
 }
 
@@ -171,6 +184,9 @@ func disguised(s State, pod rule) []rule {
 
 func postrouting(s State) []rule {
 	rules := asNode(s)
+	for _, family := range families() {
+		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}))
+	}
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
 	}

@@ -45,6 +45,9 @@ type State struct {
 	// HostPorts are the node's ports that lead to pods. Of two for one address,
 	// protocol and port of the node, any may win.
 	HostPorts []HostPort
+	// Fronts lead to backends of Services. Of two for one address, protocol and
+	// port the first wins.
+	Fronts []Front
 }
 
 // normal returns the state with its lists sorted, so that equal states have
@@ -56,8 +59,23 @@ func (s State) normal() State {
 	slices.SortFunc(s.DefaultVPC, netip.Prefix.Compare)
 	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
 	s.HostPorts = sortedHostPorts(s.HostPorts)
+	s.Fronts = sortedFronts(s.Fronts)
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
 	return s
+}
+
+func (s State) validatePorts() error {
+	for _, p := range s.HostPorts {
+		if err := p.validate(); err != nil {
+			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
+		}
+	}
+	for _, f := range s.Fronts {
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("port %d of a service: %w", f.Port, err)
+		}
+	}
+	return nil
 }
 
 func (s State) validate() error {
@@ -77,10 +95,8 @@ func (s State) validate() error {
 			return fmt.Errorf("the node has no shadow address in range %v", shadow)
 		}
 	}
-	for _, p := range s.HostPorts {
-		if err := p.validate(); err != nil {
-			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
-		}
+	if err := s.validatePorts(); err != nil {
+		return err
 	}
 	marks := []uint32{0, s.SharedMark, s.EgressMark, s.NodeMark}
 	for i, mark := range marks {

@@ -32,7 +32,8 @@ func (b *nodeBuilder) closed() {
 	for _, row := range store.ListServiceCIDRs(b.tx) { // some may have been added
 		add(datapath.ClosedService, row.Prefixes...)
 	}
-	add(datapath.ClosedLinkLocal, netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
+	add(datapath.ClosedLinkLocal, linkLocal...)
+	add(datapath.ClosedLinkLocal,
 		// What means the node itself reaches even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
@@ -44,10 +45,17 @@ func (b *nodeBuilder) closed() {
 			add(datapath.ClosedNode, single(ip))
 		}
 	}
+	if b.in.NodePorts {
+		for _, row := range store.ListExternalAddresses(b.tx) { // they lead to nodes
+			add(datapath.ClosedNode, single(row.IP))
+		}
+	}
 	for _, ip := range b.in.Metadata {
 		add(datapath.ClosedMetadata, single(ip))
 	}
 }
+
+var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
 
 // closedLists are the entries of one VPC's own lists. The datapath goes by the longest
 // prefix, and a denied range wins however short it is: so what is allowed inside

@@ -22,6 +22,9 @@ type nodePlan struct {
 	part    *datapath.State
 	devices netdev.State
 	filter  netfilter.State
+	health  []HealthCheck
+	// fronted are VPCs by name, see datapath.VPC.Fronted.
+	fronted map[string]bool
 	lost    []Lost
 }
 
@@ -53,13 +56,15 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 		return cmp.Compare(a.Record.Device.HostIfindex, b.Record.Device.HostIfindex)
 	})
 	b.nodes()
+	b.announced()
 	b.closed()
 	b.services()
 	b.namespaces()
 	b.probes()
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
-	return &nodePlan{part: &part, devices: b.devices(), filter: b.filter(), lost: lost}
+	fronts := b.fronts()
+	return &nodePlan{part: &part, devices: b.devices(), filter: b.filter(fronts.list), health: fronts.health, fronted: fronts.fronted, lost: lost}
 }
 
 // nodes adds the addresses from which tunnel packets are accepted. This node's
@@ -74,6 +79,16 @@ func (b *nodeBuilder) nodes() {
 		others = append(others, row.Addresses...)
 	}
 	b.part.Nodes = unique(slices.DeleteFunc(others, func(ip netip.Addr) bool { return slices.Contains(own, ip) }))
+}
+
+// announced adds the external addresses that this node has been chosen for.
+func (b *nodeBuilder) announced() {
+	for _, row := range store.ListExternalAddresses(b.tx) {
+		if b.in.NodePorts && row.Node == b.in.Node && !row.Deleting {
+			b.part.Announced = append(b.part.Announced, row.IP)
+		}
+	}
+	slices.SortFunc(b.part.Announced, netip.Addr.Compare)
 }
 
 // unique returns a sorted copy without duplicates.
@@ -105,7 +120,7 @@ func (b *nodeBuilder) devices() netdev.State {
 	return s
 }
 
-func (b *nodeBuilder) filter() netfilter.State {
+func (b *nodeBuilder) filter(fronts []netfilter.Front) netfilter.State {
 	s := netfilter.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,
@@ -113,7 +128,7 @@ func (b *nodeBuilder) filter() netfilter.State {
 		NodeDevice:    netdev.NodeDevice,
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
-		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(),
+		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(), Fronts: fronts,
 	}
 	for _, shadow := range b.in.Shadows {
 		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))

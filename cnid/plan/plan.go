@@ -67,6 +67,9 @@ type Config struct {
 	TunnelPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
 	FlowsPerShadow uint32
+	// NodePorts says that Services are reached by ports of this node, and by
+	// addresses that lead to it.
+	NodePorts bool
 	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is
 	// left out.
 	NetnsCookie uint64
@@ -90,9 +93,26 @@ type Wanted struct {
 	Datapath datapath.Parts
 	Devices  netdev.State
 	Filter   netfilter.State
+	Health   []HealthCheck
 	// Lost are the attachments that are left out of it all. Without an interface
 	// of the datapath nothing goes in or out by them.
 	Lost []Lost
+}
+
+// Announced are the external addresses that this node answers for.
+func (w Wanted) Announced() []netip.Addr {
+	if node := w.Datapath.VPCs[0]; node != nil {
+		return node.Announced
+	}
+	return nil
+}
+
+// HealthCheck is what load balancers outside are told at a port of this node.
+type HealthCheck struct {
+	Service ServiceRef
+	Port    uint16
+	// Backends is how many ready ones the Service has on this node.
+	Backends int
 }
 
 // Lost is an attachment that the API has nothing for any more.

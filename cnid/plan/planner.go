@@ -40,10 +40,11 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	if p.node == nil || stale.node {
 		changed = p.planNode(tx) || changed
 	}
+	changed = p.front() || changed
 	if changed {
 		p.want = Wanted{
 			Datapath: parts(p.node.part, p.vpcs, p.scaled.services()),
-			Devices:  p.node.devices, Filter: p.node.filter, Lost: p.node.lost,
+			Devices:  p.node.devices, Filter: p.node.filter, Health: p.node.health, Lost: p.node.lost,
 		}
 	}
 	return p.want
@@ -63,12 +64,31 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 			continue
 		}
 		now := planVPC(tx, p.in, name, p.attached[name])
+		if known && last.part != nil && now.part != nil { // planned with the node
+			now.part.VPCs[0].Fronted = last.part.VPCs[0].Fronted
+		}
 		if known && reflect.DeepEqual(last.part, now.part) {
 			now.part = last.part
 		}
 		changed = changed || !known || now.part != last.part
 		stale.node = stale.node || !known || !reflect.DeepEqual(last.here, now.here)
 		p.vpcs[name] = now
+	}
+	return changed
+}
+
+// front says in the parts of VPCs whether their pods may be asked by others from
+// outside than nodes, and whether one of these is another then.
+func (p *Planner) front() (changed bool) {
+	for name, v := range p.vpcs {
+		if v.part == nil || v.part.VPCs[0].Fronted == p.node.fronted[name] {
+			continue
+		}
+		now, part := *v, *v.part
+		part.VPCs = slices.Clone(part.VPCs)
+		part.VPCs[0].Fronted = p.node.fronted[name]
+		now.part, changed = &part, true
+		p.vpcs[name] = &now
 	}
 	return changed
 }
@@ -130,8 +150,10 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		return s
 	}
 	for _, c := range changes {
-		s.row(tx, c.Old, in)
-		s.row(tx, c.New, in)
+		for _, row := range []any{c.Old, c.New} {
+			s.row(tx, row, in)
+			s.outside(tx, row, in)
+		}
 	}
 	if s.parts {
 		s.allParts(p, in)
@@ -195,7 +217,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.Network:
 		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // of these nothing is planned
+	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // see outside
 	default: // a Node, to which any address may lead
 		s.parts = true
 	}

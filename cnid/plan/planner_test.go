@@ -60,7 +60,7 @@ type randomWorld struct {
 	seq      uint64
 }
 
-func (r *randomWorld) adapt(cfg *Config) { cfg.Metadata = r.metadata }
+func (r *randomWorld) adapt(cfg *Config) { cfg.Metadata, cfg.NodePorts = r.metadata, true }
 
 func (r *randomWorld) of(list ...string) string { return list[r.IntN(len(list))] }
 
@@ -246,7 +246,7 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 	case 1:
 		namespace, name = "shop", r.of("kube-dns", "other", "web")
 	}
-	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443}, {Name: "q", Protocol: "TCP", Port: 80}}[r.IntN(2):]
+	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443, NodePort: uint16(r.IntN(2)) * 30443}, {Name: "q", Protocol: "TCP", Port: 80}}[r.IntN(2):]
 	switch r.IntN(4) {
 	case 0:
 		if remove {
@@ -256,7 +256,7 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		return store.PutService(tx, &store.Service{
 			Meta: r.meta(name), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
 			ClusterIPs: ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
-			NodeLocal:  r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC),
+			NodeLocal:  r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
 		})
 	case 1:
 		if remove {
@@ -270,8 +270,11 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		store.DeleteEndpointSlice(tx, namespace, name, name)
 		return nil
 	}
-	terminating := store.Endpoint{Addresses: ips(r.ip()), Terminating: true}
-	return slice(namespace, of, name, ports, []store.Endpoint{ready(r.ip()), ready(r.ip()), terminating}[r.IntN(3):]...)(tx)
+	ends := []store.Endpoint{ready(r.ip()), ready(r.ip()), {Addresses: ips(r.ip()), Terminating: true}}
+	for i := range ends {
+		ends[i].Node = r.of("node1", "node2", "node3", "")
+	}
+	return slice(namespace, of, name, ports, ends[r.IntN(3):]...)(tx)
 }
 
 // TestAPlannerSharesLikeBuild has Services that there is no room for together.

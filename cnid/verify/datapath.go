@@ -104,6 +104,9 @@ func rowsOf(s datapath.State) map[string]string {
 	for _, ip := range s.Nodes {
 		put(nil, "node %s", ip)
 	}
+	for _, ip := range s.Announced {
+		put(nil, "announced address %s", ip)
+	}
 	for _, p := range s.Closed {
 		put(p.Class, "closed prefix %s in VNI %d", p.Prefix.Masked(), p.VNI)
 	}

@@ -115,6 +115,8 @@ type aliothConfig struct {
 	Pad                     uint16
 	UnderlayIfindex         [2]uint32
 	FragmentIfindex         uint32
+	UnderlayMac             [6]uint8
+	Pad2                    [2]uint8
 }
 
 type aliothConn struct {
@@ -459,6 +461,7 @@ type aliothVpcFlag uint32
 const (
 	aliothVpcFlagVPC_EGRESS  aliothVpcFlag = 1
 	aliothVpcFlagVPC_DEFAULT aliothVpcFlag = 2
+	aliothVpcFlagVPC_FRONTED aliothVpcFlag = 4
 )
 
 type aliothWork struct {
@@ -490,6 +493,7 @@ type aliothWork struct {
 const (
 	aliothMapAliothAddresses     = "alioth_addresses"
 	aliothMapAliothAffinities    = "alioth_affinities"
+	aliothMapAliothAnnounced     = "alioth_announced"
 	aliothMapAliothBackends      = "alioth_backends"
 	aliothMapAliothChoices       = "alioth_choices"
 	aliothMapAliothClosed        = "alioth_closed"
@@ -599,6 +603,7 @@ type aliothProgramSpecs struct {
 type aliothMapSpecs struct {
 	AliothAddresses    *ebpf.MapSpec `ebpf:"alioth_addresses"`
 	AliothAffinities   *ebpf.MapSpec `ebpf:"alioth_affinities"`
+	AliothAnnounced    *ebpf.MapSpec `ebpf:"alioth_announced"`
 	AliothBackends     *ebpf.MapSpec `ebpf:"alioth_backends"`
 	AliothChoices      *ebpf.MapSpec `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.MapSpec `ebpf:"alioth_closed"`
@@ -660,6 +665,7 @@ func (o *aliothObjects) Close() error {
 type aliothMaps struct {
 	AliothAddresses    *ebpf.Map `ebpf:"alioth_addresses"`
 	AliothAffinities   *ebpf.Map `ebpf:"alioth_affinities"`
+	AliothAnnounced    *ebpf.Map `ebpf:"alioth_announced"`
 	AliothBackends     *ebpf.Map `ebpf:"alioth_backends"`
 	AliothChoices      *ebpf.Map `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.Map `ebpf:"alioth_closed"`
@@ -695,6 +701,7 @@ func (m *aliothMaps) Close() error {
 	return _AliothClose(
 		m.AliothAddresses,
 		m.AliothAffinities,
+		m.AliothAnnounced,
 		m.AliothBackends,
 		m.AliothChoices,
 		m.AliothClosed,

@@ -55,6 +55,8 @@ type Config struct {
 	// programs push and pop the outer headers over IPv4 themselves; 0 leaves
 	// all of that to the VXLAN device.
 	UnderlayIfindex int
+	// UnderlayMAC is that device's, under which announced addresses are.
+	UnderlayMAC MAC
 	// UnderlayIfindex6 is the device that holds TunnelSource6. With it packets
 	// are measured against the route to a node over IPv6; with 0 the kernel
 	// drops uncounted what does not fit.
@@ -175,6 +177,7 @@ func (c Config) constants() (aliothConfig, error) {
 		VxlanIfindex:            uint32(c.VXLANIfindex),
 		UnderlayIfindex:         [aliothFamilyFAMILY_LEN]uint32{uint32(c.UnderlayIfindex), uint32(c.UnderlayIfindex6)},
 		FragmentIfindex:         uint32(c.FragmentIfindex),
+		UnderlayMac:             c.UnderlayMAC,
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
 	}

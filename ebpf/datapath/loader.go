@@ -238,6 +238,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_maglev":      o.AliothMaglev,
 		"alioth_netns":       o.AliothNetns,
 		"alioth_nodes":       o.AliothNodes,
+		"alioth_announced":   o.AliothAnnounced,
 		"alioth_services":    o.AliothServices,
 		socketsMap:           o.AliothSockets,
 		"alioth_subnets":     o.AliothSubnets,

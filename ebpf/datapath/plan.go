@@ -21,6 +21,7 @@ const (
 	tableRanges      table = "vpc_ranges"
 	tableVPCs        table = "vpcs"
 	tableNodes       table = "nodes"
+	tableAnnounced   table = "announced"
 	tableClosed      table = "closed"
 	tableServices    table = "services"
 	tableBackends    table = "backends"
@@ -109,6 +110,7 @@ func makePlan(have, want *tables) []operation {
 	targets := diff(tableTargets, have.targets, want.targets)
 	namespaces := diff(tableNamespaces, have.namespaces, want.namespaces)
 	nodes := diff(tableNodes, have.nodes, want.nodes)
+	announced := diff(tableAnnounced, have.announced, want.announced)
 	closed := diff(tableClosed, have.closed, want.closed)
 	ranges := diff(tableRanges, have.ranges, want.ranges)
 	subnets := diff(tableSubnets, have.subnets, want.subnets)
@@ -121,12 +123,12 @@ func makePlan(have, want *tables) []operation {
 	flows := diff(tableFlows, have.flows, want.flows)
 	attachments := diff(tableAttachments, have.attachments, want.attachments)
 	return slices.Concat(
-		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes,
+		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes, announced.deletes,
 		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts,
 		backends.puts, maglev.puts, choices.puts, services.puts,
 		services.deletes, choices.deletes, maglev.deletes, backends.deletes,
 		interfaces.puts, flows.puts, attachments.puts,
-		addresses.puts, targets.puts, namespaces.puts,
+		addresses.puts, targets.puts, namespaces.puts, announced.puts,
 		flows.deletes, interfaces.deletes,
 		vpcs.deletes, subnets.deletes, ranges.deletes, closed.deletes,
 	)

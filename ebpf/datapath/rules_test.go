@@ -401,7 +401,7 @@ func (r *rules) leaving(at place, in, out seen, mark uint32) error {
 	switch mark & MarkMask {
 	case 0:
 		if out.dst != node {
-			return fmt.Errorf("it answers %s", out.dst)
+			return r.answering(from, out)
 		}
 	case MarkShared:
 		for _, s := range r.state.Services {
@@ -412,6 +412,23 @@ func (r *rules) leaving(at place, in, out seen, mark uint32) error {
 		return fmt.Errorf("%s is no backend of %s", out.dst, in.dst)
 	case MarkEgress, MarkNode:
 		return r.outside(from, out, mark&MarkMask)
+	}
+	return nil
+}
+
+// answering: to whoever may have reached the pod from outside, and no opening.
+func (r *rules) answering(from Interface, out seen) error {
+	at := slices.IndexFunc(r.state.VPCs, func(v VPC) bool { return v.VNI == from.VNI })
+	if !r.state.VPCs[at].Fronted {
+		return fmt.Errorf("it answers %s", out.dst)
+	}
+	for _, c := range r.state.Closed {
+		if c.VNI == 0 && c.Prefix.Contains(out.dst) && c.Class != ClosedNode && c.Class != ClosedDenied {
+			return fmt.Errorf("it answers %s, which is closed by %s", out.dst, c.Prefix)
+		}
+	}
+	if out.opens {
+		return fmt.Errorf("it opens a connection to %s", out.dst)
 	}
 	return nil
 }
@@ -459,6 +476,7 @@ type seen struct {
 	src, dst       netip.Addr
 	proto          uint8
 	dport          uint16 // without extension headers in between
+	opens          bool   // TCP with SYN and without ACK
 	sound          bool   // the IPv4 header's checksum is right, or there is none
 }
 
@@ -484,6 +502,9 @@ func view(b []byte) seen {
 	}
 	if len(b) >= l4+4 {
 		s.dport = binary.BigEndian.Uint16(b[l4+2:])
+	}
+	if s.proto == protoTCP && len(b) > l4+13 {
+		s.opens = b[l4+13]&(flagSYN|flagACK) == flagSYN
 	}
 	return s
 }

@@ -21,11 +21,14 @@ type State struct {
 	VPCs       []VPC
 	// Nodes are the underlay addresses from which tunnel packets are
 	// accepted, and which are closed to tenants' egress.
-	Nodes    []netip.Addr
-	Closed   []ClosedPrefix
-	Services []Service
-	Probes   []ProbeTarget
-	Hooks    []HookTarget
+	Nodes []netip.Addr
+	// Announced are the external addresses for which this node answers ARP and
+	// neighbour discovery on its network, see Config.UnderlayMAC.
+	Announced []netip.Addr
+	Closed    []ClosedPrefix
+	Services  []Service
+	Probes    []ProbeTarget
+	Hooks     []HookTarget
 	// Namespaces are those of pods and of the node.
 	Namespaces []Namespace
 }
@@ -113,6 +116,10 @@ type VPC struct {
 	Prefixes []netip.Prefix
 	// EgressMasquerade lets the VPC's pods open flows to the outside.
 	EgressMasquerade bool
+	// Fronted lets the VPC's pods answer whoever reached them from outside under an
+	// address of his own, as far as the host's connection tracking knows of that,
+	// whatever egress is closed to but for what belongs to the cluster.
+	Fronted bool
 	// Default marks the default VPC, which alone may reach nodes and in which
 	// this node has an address of its own.
 	Default bool

@@ -46,6 +46,7 @@ type tables struct {
 	ranges      map[aliothPrefixKey]uint32
 	vpcs        map[uint32]aliothVpc
 	nodes       map[aliothAddr]uint32
+	announced   map[aliothAddr]uint32
 	closed      map[aliothPrefixKey]aliothClosed
 	services    map[aliothServiceKey]aliothService
 	backends    map[aliothBackendKey]aliothBackend
@@ -67,6 +68,7 @@ func newTables() *tables {
 		ranges:      map[aliothPrefixKey]uint32{},
 		vpcs:        map[uint32]aliothVpc{},
 		nodes:       map[aliothAddr]uint32{},
+		announced:   map[aliothAddr]uint32{},
 		closed:      map[aliothPrefixKey]aliothClosed{},
 		services:    map[aliothServiceKey]aliothService{},
 		backends:    map[aliothBackendKey]aliothBackend{},
@@ -96,6 +98,9 @@ func (t *tables) add(s *State, served bool, have *tables) {
 	for _, n := range s.Nodes {
 		t.nodes[rawAddr(n)] = 0
 	}
+	for _, ip := range s.Announced {
+		t.announced[rawAddr(ip)] = 0
+	}
 	for _, c := range s.Closed {
 		t.closed[rawPrefix(c.VNI, c.Prefix)] = aliothClosed{Class: aliothClosedClass(c.Class)}
 	}
@@ -122,6 +127,7 @@ func (t *tables) only(a, b *tables) *tables {
 		ranges:      pick(t.ranges, a.ranges, b.ranges),
 		vpcs:        pick(t.vpcs, a.vpcs, b.vpcs),
 		nodes:       pick(t.nodes, a.nodes, b.nodes),
+		announced:   pick(t.announced, a.announced, b.announced),
 		closed:      pick(t.closed, a.closed, b.closed),
 		services:    pick(t.services, a.services, b.services),
 		backends:    pick(t.backends, a.backends, b.backends),
@@ -154,6 +160,7 @@ func (t *tables) swap(old, now *tables) {
 	exchange(t.ranges, old.ranges, now.ranges)
 	exchange(t.vpcs, old.vpcs, now.vpcs)
 	exchange(t.nodes, old.nodes, now.nodes)
+	exchange(t.announced, old.announced, now.announced)
 	exchange(t.closed, old.closed, now.closed)
 	exchange(t.services, old.services, now.services)
 	exchange(t.backends, old.backends, now.backends)
@@ -227,6 +234,9 @@ func (t *tables) addVPC(v VPC) {
 	if v.Default {
 		flags |= aliothVpcFlagVPC_DEFAULT
 	}
+	if v.Fronted {
+		flags |= aliothVpcFlagVPC_FRONTED
+	}
 	t.vpcs[v.VNI] = aliothVpc{Flags: flags}
 	for _, p := range v.Prefixes {
 		t.ranges[rawPrefix(v.VNI, p)] = 0
@@ -254,6 +264,9 @@ func (t *tables) state() State {
 	}
 	for ip := range t.nodes {
 		s.Nodes = append(s.Nodes, cookedAddr(ip))
+	}
+	for ip := range t.announced {
+		s.Announced = append(s.Announced, cookedAddr(ip))
 	}
 	for key, row := range t.closed {
 		s.Closed = append(s.Closed, ClosedPrefix{VNI: key.Vni, Prefix: cookedPrefix(key), Class: ClosedClass(row.Class)})
@@ -304,6 +317,7 @@ func (t *tables) cookedVPC(vni uint32, row aliothVpc) VPC {
 		VNI:              vni,
 		EgressMasquerade: row.Flags&aliothVpcFlagVPC_EGRESS != 0,
 		Default:          row.Flags&aliothVpcFlagVPC_DEFAULT != 0,
+		Fronted:          row.Flags&aliothVpcFlagVPC_FRONTED != 0,
 	}
 	for key := range t.ranges {
 		if key.Vni == vni {
@@ -327,6 +341,7 @@ func (s *State) sort() {
 	})
 	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
 	slices.SortFunc(s.Nodes, netip.Addr.Compare)
+	slices.SortFunc(s.Announced, netip.Addr.Compare)
 	slices.SortFunc(s.Closed, func(a, b ClosedPrefix) int {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
 	})

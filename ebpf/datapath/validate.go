@@ -32,6 +32,7 @@ type (
 	vpcKey       uint32
 	interfaceKey int
 	shadowKey    netip.Addr
+	announcedKey netip.Addr
 	nodeKey      netip.Addr
 	probeKey     netip.Addr
 	rangeKey     struct {
@@ -62,7 +63,7 @@ func newChecker() *checker {
 func (s *State) check(vni uint32) error {
 	c := newChecker()
 	checks := []func(*checker) error{
-		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes,
+		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkAnnounced,
 		s.checkClosed, s.checkServices, s.checkTargets,
 	}
 	for _, check := range checks {
@@ -84,7 +85,7 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
 	}
-	if vni != 0 && len(s.Nodes)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
+	if vni != 0 && len(s.Nodes)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
 		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil
@@ -268,6 +269,18 @@ func (s *State) checkNodes(c *checker) error {
 			return err
 		}
 		if err := c.once(nodeKey(ip.Unmap()), "node %s", ip.Unmap()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) checkAnnounced(c *checker) error {
+	for _, ip := range s.Announced {
+		if err := checkIP("announced", ip); err != nil {
+			return err
+		}
+		if err := c.once(announcedKey(ip.Unmap()), "announced address %s", ip.Unmap()); err != nil {
 			return err
 		}
 	}

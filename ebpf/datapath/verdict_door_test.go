@@ -165,6 +165,57 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 	})
 }
 
+func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
+	w := newWorld(t)
+	s := w.state()
+	for i := range s.VPCs {
+		s.VPCs[i].Fronted = true
+	}
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	answer := tcp{Sport: 80, Dport: 40000, Flags: flagSYN | flagACK}
+	out := func(dst string, l4 transport) frame {
+		return fromA(func(f *frame) {
+			f.Dst, f.L4 = ip(dst), l4
+			if ip(dst).Is6() {
+				f.Src = ip("fd10:0:0:1::10")
+			}
+		})
+	}
+	twin := func(f *frame) {
+		f.Src = ip("169.254.64.12")
+		if f.Dst.Is6() {
+			f.Src = ip("fd00:a110::12")
+		}
+	}
+	open := func(f *frame) { f.Src = ip(shadowOpen) }
+	closed := func(name, dst string, l4 transport) verdictCase {
+		return dropped(name, w.twin, out(dst, l4).bytes(), "egress_closed")
+	}
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		toStack("SYN and ACK", w.twin, out(outside, answer), twin, 0),
+		toStack("SYN and ACK over IPv6", w.twin, out(outside6, answer), twin, 0),
+		toStack("RST", w.twin, out(outside, tcp{Flags: flagRST}), twin, 0),
+		toStack("UDP", w.twin, out(outside, udp{Sport: 53, Dport: 40000}), twin, 0),
+		toStack("UDP over IPv6", w.twin, out(outside6, udp{Sport: 53, Dport: 40000}), twin, 0),
+		toStack("to a node", w.twin, out("192.0.2.2", answer), twin, 0),
+		toStack("to a denied range", w.open, out("203.0.113.5", answer), open, 0),
+		toStack("where egress leads, UDP", w.open, out(outside, udp{Sport: 53, Dport: 40000}), open, MarkEgress),
+		toStack("where egress leads, a bare SYN", w.open, out(outside, tcp{Flags: flagSYN}), open, MarkEgress),
+		dropped("a bare SYN to a denied range", w.open, out("203.0.113.5", tcp{Flags: flagSYN}).bytes(), "egress_denied"),
+		closed("a bare SYN", outside, tcp{Flags: flagSYN}),
+		closed("a bare SYN over IPv6", outside6, tcp{Flags: flagSYN}),
+		closed("an echo request", outside, icmp{Type: 8, Body: make([]byte, 12)}),
+		closed("SCTP", outside, raw{132, make([]byte, 32)}),
+		closed("to the tunnel's port", outside, udp{Sport: 53, Dport: 4789}),
+		closed("to another pod's shadow", "169.254.64.11", answer),
+		closed("to the default VPC", "10.8.1.10", answer),
+		closed("to a service range", "10.96.5.5", answer),
+		closed("to link-local", "169.254.169.254", answer),
+	})
+}
+
 func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()

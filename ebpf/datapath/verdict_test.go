@@ -63,7 +63,7 @@ func px(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 const (
 	vniRed  = 100 // two pods, egress closed
-	vniBlue = 200 // one pod with the addresses of a red one
+	vniBlue = 200 // one pod with the addresses of a red one, reached from outside
 	vniOpen = 300 // egress open
 	vniMain = 400 // the default VPC
 )
@@ -106,7 +106,7 @@ func (w *world) state() State {
 	return State{
 		VPCs: []VPC{
 			{VNI: vniRed, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
-			{VNI: vniBlue, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
+			{VNI: vniBlue, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, Fronted: true},
 			{VNI: vniOpen, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: true},
 			{VNI: vniMain, Prefixes: []netip.Prefix{px("10.8.0.0/16"), px("fd18::/48")}, EgressMasquerade: true, Default: true},
 		},

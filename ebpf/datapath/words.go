@@ -105,7 +105,7 @@ var leftFor = map[uint32]string{
 	MarkShared: "let out to a shared service",
 	MarkEgress: "let out to the outside",
 	MarkNode:   "let out to the outside or a node",
-	0:          "handed to the node, which it answers",
+	0:          "handed to the node, as an answer to it or to somebody outside",
 }
 
 // Means says in words what has happened to a dropped packet; "" for a reason

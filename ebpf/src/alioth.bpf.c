@@ -276,8 +276,11 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	struct addr node;
 
 	see(skb, &pkt, DIRECTION_FROM_TUNNEL);
-	if (!pop_outer(skb, &pkt, &node))
+	if (!pop_outer(skb, &pkt, &node)) {
+		if (skb->protocol == bpf_htons(ETH_P_ARP) || skb->protocol == bpf_htons(ETH_P_IPV6))
+			return announce(skb);
 		return TCX_NEXT;
+	}
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
 }
 

@@ -82,6 +82,21 @@ static __always_inline enum reason closed_transport(struct __sk_buff *skb, struc
 	return UNDECIDED;
 }
 
+/* answers_outside tells whether a packet can be what answers somebody outside who has
+ * reached the pod under his own address, which egress may be closed to. Whether it is,
+ * the host's connection tracking knows; what opens a flow ends here.
+ */
+static __always_inline bool answers_outside(struct __sk_buff *skb, struct packet *pkt, enum reason closed)
+{
+	if (closed && closed != DROP_EGRESS_NODE && closed != DROP_EGRESS_DENIED && closed != DROP_EGRESS_UNLISTED)
+		return false;
+	if (closed_transport(skb, pkt))
+		return false;
+	if (pkt->proto == IPPROTO_TCP)
+		return !pkt->fragment && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) != TCP_SYN;
+	return pkt->proto == IPPROTO_UDP || is_icmp_error(pkt);
+}
+
 static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
 					      const struct interface *from)
 {
@@ -89,9 +104,13 @@ static __always_inline enum reason to_outside(struct __sk_buff *skb, struct pack
 	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &vni);
 	enum reason reason;
 
-	if (!vpc || !(vpc->flags & VPC_EGRESS))
+	if (!vpc || !(vpc->flags & (VPC_EGRESS | VPC_FRONTED)))
 		return DROP_EGRESS_CLOSED;
 	reason = closed_destination(pkt, vpc->flags);
+	if ((reason || !(vpc->flags & VPC_EGRESS)) && (vpc->flags & VPC_FRONTED) && answers_outside(skb, pkt, reason))
+		return leave(skb, pkt, from, 0);
+	if (!(vpc->flags & VPC_EGRESS))
+		return DROP_EGRESS_CLOSED;
 	if (reason)
 		return reason;
 	reason = closed_transport(skb, pkt);

@@ -83,6 +83,15 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_nodes SEC(".maps");
 
+/* External addresses for which this node answers on its network. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct addr);
+	__type(value, __u32);
+	__uint(max_entries, MAX_ANNOUNCED);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_announced SEC(".maps");
+
 /* Destinations that egress must not reach; VNI 0 stands for every VPC. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

@@ -75,26 +75,33 @@ static __always_inline enum reason check_arp(const struct arp_frame *arp, const 
 	return target == own || !sender ? DROP_ARP_OWN : UNDECIDED;
 }
 
+/* reply_arp turns a request into its answer: the target is at a MAC. */
+static __always_inline int reply_arp(struct __sk_buff *skb, struct arp_frame *arp, const __u8 *mac)
+{
+	__u8 target[4];
+
+	__builtin_memcpy(target, arp->target_ip, 4);
+	__builtin_memcpy(arp->eth.h_dest, arp->sender_mac, 6);
+	__builtin_memcpy(arp->eth.h_source, mac, 6);
+	arp->operation = bpf_htons(ARP_REPLY);
+	__builtin_memcpy(arp->target_mac, arp->sender_mac, 6);
+	__builtin_memcpy(arp->target_ip, arp->sender_ip, 4);
+	__builtin_memcpy(arp->sender_mac, mac, 6);
+	__builtin_memcpy(arp->sender_ip, target, 4);
+	return bpf_skb_store_bytes(skb, 0, arp, sizeof(*arp), 0) ? -1 : 0;
+}
+
 static __always_inline enum reason answer_arp(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	struct arp_frame arp;
 	enum reason reason;
-	__u8 target[4];
 
 	if (bpf_skb_load_bytes(skb, 0, &arp, sizeof(arp)))
 		return DROP_BAD_HEADER;
 	reason = check_arp(&arp, from);
 	if (reason)
 		return reason;
-	__builtin_memcpy(target, arp.target_ip, 4);
-	__builtin_memcpy(arp.eth.h_dest, from->mac, 6);
-	__builtin_memcpy(arp.eth.h_source, virtual_mac, 6);
-	arp.operation = bpf_htons(ARP_REPLY);
-	__builtin_memcpy(arp.target_mac, arp.sender_mac, 6);
-	__builtin_memcpy(arp.target_ip, arp.sender_ip, 4);
-	__builtin_memcpy(arp.sender_mac, virtual_mac, 6);
-	__builtin_memcpy(arp.sender_ip, target, 4);
-	if (bpf_skb_store_bytes(skb, 0, &arp, sizeof(arp), 0))
+	if (reply_arp(skb, &arp, virtual_mac))
 		return DROP_REWRITE_FAILED;
 	pkt->action = to_interface(skb, skb->ifindex, from->flags);
 	return REPLIED;
@@ -141,19 +148,21 @@ struct nd_answer {
 	struct ipv6hdr ip;
 } __attribute__((packed));
 
-/* advertise replaces the packet by the answer to its solicitation. */
-static __always_inline int advertise(struct __sk_buff *skb, const struct packet *pkt, const struct addr *target,
-				     const struct interface *from)
+/* advertise replaces the packet by the answer to its solicitation: the target is at
+ * a MAC.
+ */
+static __always_inline int advertise(struct __sk_buff *skb, const struct addr *asker, const __u8 *asker_mac,
+				     const struct addr *target, const __u8 *mac, __u8 flags)
 {
 	struct pseudo_header pseudo = {
 		.src = *target,
-		.dst = pkt->src,
+		.dst = *asker,
 		.len = bpf_htonl(sizeof(struct nd_message)),
 		.proto = bpf_htonl(IPPROTO_ICMPV6),
 	};
 	struct nd_message na = {
 		.type = ND_NEIGHBOUR_ADVERTISEMENT,
-		.flags = NA_ROUTER | NA_SOLICITED | NA_OVERRIDE,
+		.flags = flags,
 		.target = *target,
 		.option_type = ND_OPTION_TARGET_LLADDR,
 		.option_len = 1,
@@ -169,14 +178,14 @@ static __always_inline int advertise(struct __sk_buff *skb, const struct packet 
 	};
 	__s64 sum;
 
-	__builtin_memcpy(na.option_mac, virtual_mac, 6);
+	__builtin_memcpy(na.option_mac, mac, 6);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&na, sizeof(na), sum);
 	na.check = fold_checksum(sum);
-	__builtin_memcpy(answer.eth.h_dest, from->mac, 6);
-	__builtin_memcpy(answer.eth.h_source, virtual_mac, 6);
+	__builtin_memcpy(answer.eth.h_dest, asker_mac, 6);
+	__builtin_memcpy(answer.eth.h_source, mac, 6);
 	__builtin_memcpy(answer.ip.saddr, target, 16);
-	__builtin_memcpy(answer.ip.daddr, &pkt->src, 16);
+	__builtin_memcpy(answer.ip.daddr, asker, 16);
 	if (skb->len != sizeof(answer) + sizeof(na) && bpf_skb_change_tail(skb, sizeof(answer) + sizeof(na), 0))
 		return -1;
 	if (bpf_skb_store_bytes(skb, 0, &answer, sizeof(answer), 0))
@@ -201,10 +210,81 @@ __noinline enum reason answer_solicitation(struct __sk_buff *skb, struct packet 
 	if (reason)
 		return reason;
 	target = ns.target;
-	if (advertise(skb, pkt, &target, from))
+	if (advertise(skb, &pkt->src, from->mac, &target, virtual_mac, NA_ROUTER | NA_SOLICITED | NA_OVERRIDE))
 		return DROP_REWRITE_FAILED;
 	pkt->action = to_interface(skb, skb->ifindex, from->flags);
 	return REPLIED;
+}
+
+static __always_inline bool is_announced(const struct addr *ip)
+{
+	struct addr key = *ip;
+
+	return bpf_map_lookup_elem(&alioth_announced, &key);
+}
+
+/* own_mac is the underlay device's. */
+static __always_inline void own_mac(__u8 *mac)
+{
+	for (int i = 0; i < 6; i++)
+		mac[i] = alioth_config.underlay_mac[i];
+}
+
+/* announce_v4 answers a request or a probe (RFC 5227) for an announced address, and
+ * tells whether it did.
+ */
+static __always_inline bool announce_v4(struct __sk_buff *skb)
+{
+	struct arp_frame arp;
+	__be32 ip, asker;
+	struct addr target;
+	__u8 mac[6];
+
+	if (bpf_skb_load_bytes(skb, 0, &arp, sizeof(arp)) || arp.eth.h_proto != bpf_htons(ETH_P_ARP) ||
+	    arp.hardware != bpf_htons(1) || arp.protocol != bpf_htons(ETH_P_IP) || arp.hardware_len != 6 ||
+	    arp.protocol_len != 4 || arp.operation != bpf_htons(ARP_REQUEST))
+		return false;
+	__builtin_memcpy(&ip, arp.target_ip, 4);
+	__builtin_memcpy(&asker, arp.sender_ip, 4);
+	addr_from_v4(&target, ip);
+	/* Who announces it himself asks for nothing. */
+	if (ip == asker || !is_announced(&target))
+		return false;
+	own_mac(mac);
+	return !reply_arp(skb, &arp, mac);
+}
+
+/* announce_v6 does the same for a solicitation. Duplicate address detection is left
+ * without an answer: no two have the claim.
+ */
+static __always_inline bool announce_v6(struct __sk_buff *skb)
+{
+	struct addr asker, target;
+	struct nd_message ns = {};
+	struct nd_answer asked;
+	__u8 mac[6];
+
+	if (bpf_skb_load_bytes(skb, 0, &asked, sizeof(asked)) || asked.eth.h_proto != bpf_htons(ETH_P_IPV6) ||
+	    asked.ip.nexthdr != IPPROTO_ICMPV6 || asked.ip.hop_limit != 255 ||
+	    bpf_skb_load_bytes(skb, sizeof(asked), &ns, ND_SOLICITATION_LEN) || ns.type != ND_NEIGHBOUR_SOLICITATION ||
+	    ns.code)
+		return false;
+	__builtin_memcpy(&asker, asked.ip.saddr, 16);
+	target = ns.target;
+	if (addr_is_zero(&asker) || !is_announced(&target))
+		return false;
+	own_mac(mac);
+	return !advertise(skb, &asker, asked.eth.h_source, &target, mac, NA_SOLICITED | NA_OVERRIDE);
+}
+
+/* announce answers on the node's network who asks for an address that the node
+ * announces. It has a stack frame of its own, which is large.
+ */
+__noinline int announce(struct __sk_buff *skb)
+{
+	bool answered = skb->protocol == bpf_htons(ETH_P_ARP) ? announce_v4(skb) : announce_v6(skb);
+
+	return answered ? bpf_redirect(skb->ifindex, 0) : TCX_NEXT;
 }
 
 /* link_protocol tells what kind of link-local control message an ICMPv6 packet

@@ -17,6 +17,7 @@
 #define MAX_SUBNETS 65536
 #define MAX_VPCS 16384
 #define MAX_NODES 16384
+#define MAX_ANNOUNCED 4096
 #define MAX_CLOSED 65536
 #define MAX_SERVICES 131072
 #define MAX_BACKENDS 262144
@@ -159,6 +160,8 @@ struct config {
 	 * those are dropped.
 	 */
 	__u32 fragment_ifindex;
+	__u8 underlay_mac[6]; /* of the device that holds tunnel_source of IPv4 */
+	__u8 pad2[2];
 };
 
 enum interface_flag {
@@ -234,6 +237,8 @@ struct prefix_key {
 enum vpc_flag {
 	VPC_EGRESS = 1 << 0,
 	VPC_DEFAULT = 1 << 1,
+	/* Somebody outside may reach pods under an address of his own. */
+	VPC_FRONTED = 1 << 2,
 };
 
 struct vpc {

@@ -12,6 +12,7 @@ package scaled
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -122,33 +123,47 @@ const MaxBackends = 1000
 // the endpoints of that node.
 func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) []netip.AddrPort {
 	var ready, terminating []netip.AddrPort
-	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
-		number := portOf(slice, port)
-		if number == 0 {
-			continue
-		}
-		for _, endpoint := range slice.Endpoints {
-			for _, ip := range endpoint.Addresses {
-				held := machine(tx, vpc, ip)
-				if ip.Is4() != is4 || held == nil || service.NodeLocal && held.Node != node {
-					continue
-				}
-				backend := netip.AddrPortFrom(ip, number)
-				switch {
-				case endpoint.Ready:
-					ready = append(ready, backend)
-				case endpoint.Terminating:
-					terminating = append(terminating, backend)
-				}
-			}
+	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
+		held := machine(tx, vpc, backend.Addr())
+		switch {
+		case held == nil || service.NodeLocal && held.Node != node:
+		case endpoint.Ready:
+			ready = append(ready, backend)
+		case endpoint.Terminating:
+			terminating = append(terminating, backend)
 		}
 	}
 	if len(ready) == 0 {
 		ready = terminating
 	}
-	slices.SortFunc(ready, netip.AddrPort.Compare)
-	ready = slices.Compact(ready)
+	ready = once(ready)
 	return ready[:min(len(ready), MaxBackends)]
+}
+
+// endpointsFor are the addresses of a family that slices name for a port of a
+// Service, with the endpoints that have them.
+func endpointsFor(tx store.ReadTx, service *store.Service, port store.ServicePort, is4 bool) iter.Seq2[netip.AddrPort, *store.Endpoint] {
+	return func(yield func(netip.AddrPort, *store.Endpoint) bool) {
+		for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+			number := portOf(slice, port)
+			if number == 0 {
+				continue
+			}
+			for i := range slice.Endpoints {
+				for _, ip := range slice.Endpoints[i].Addresses {
+					if ip.Is4() == is4 && !yield(netip.AddrPortFrom(ip, number), &slice.Endpoints[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// once sorts a list, and leaves each in it once.
+func once(list []netip.AddrPort) []netip.AddrPort {
+	slices.SortFunc(list, netip.AddrPort.Compare)
+	return slices.Compact(list)
 }
 
 // portOf returns the number that a port of a Service has in a slice, 0 where it has

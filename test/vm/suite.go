@@ -57,7 +57,7 @@ func modules() []string {
 		"veth", "macvlan", "bridge", "vxlan", "dummy", "tun",
 		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
-		"nft_fib_inet", "nft_reject_inet", "nf_conntrack_netlink",
+		"nft_fib_inet", "nft_reject_inet", "nft_numgen", "nft_hash", "nf_conntrack_netlink",
 		"tcp_diag", "udp_diag",
 	}
 }

@@ -1,0 +1,101 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/netdev"
+)
+
+// announcements is how often an address is announced that has become this node's, and
+// announceEvery how long lies between: neighbours may miss one.
+const (
+	announcements = 3
+	announceEvery = time.Second
+)
+
+// announcer tells the node's network of external addresses that have become this
+// node's. Who asks for them is answered by a program, with or without a daemon.
+type announcer struct {
+	log *slog.Logger
+	// send is netdev.Announce.
+	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
+
+	mu sync.Mutex
+	at netdev.Underlay
+	// due are the addresses of this node, with how often they are to be announced.
+	due map[netip.Addr]int
+	// more is signalled when there is something to be announced.
+	more chan struct{}
+}
+
+func newAnnouncer(log *slog.Logger) *announcer {
+	return &announcer{log: log, send: netdev.Announce, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
+}
+
+// update takes what the program answers for, and on which device.
+func (a *announcer) update(at netdev.Underlay, ips []netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	moved := at.Ifindex != a.at.Ifindex || at.MAC != a.at.MAC
+	a.at = at
+	maps.DeleteFunc(a.due, func(ip netip.Addr, _ int) bool { return moved || !slices.Contains(ips, ip) })
+	for _, ip := range ips {
+		if _, known := a.due[ip]; known {
+			continue
+		}
+		a.due[ip] = announcements
+		select {
+		case a.more <- struct{}{}:
+		default: // it has been
+		}
+	}
+}
+
+// run announces until ctx ends.
+func (a *announcer) run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.more:
+		case <-again:
+		}
+		again = nil
+		if a.round() {
+			again = time.After(announceEvery)
+		}
+	}
+}
+
+// round announces what is due, and says whether something will be once more.
+func (a *announcer) round() (more bool) {
+	a.mu.Lock()
+	at := a.at
+	var ips []netip.Addr
+	for ip, left := range a.due {
+		if left == 0 {
+			continue
+		}
+		ips = append(ips, ip)
+		a.due[ip]--
+		more = more || left > 1
+	}
+	a.mu.Unlock()
+	if len(ips) == 0 {
+		return false
+	}
+	if err := a.send(at.Ifindex, at.MAC, ips); err != nil {
+		a.log.Warn("can't tell the network of an external address; neighbours find out when they ask", "device", at.Device, "error", err)
+	}
+	return more
+}

@@ -1,0 +1,128 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/google/nftables"
+)
+
+// OnlyFronts says whether two states differ in their fronts at most.
+func OnlyFronts(a, b State) bool {
+	a.Fronts, b.Fronts = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// Change does what Apply does where the table holds last, and want differs in its
+// fronts only: it reads nothing, and writes what is another one. Where somebody else
+// has changed the table it may fail, and Apply puts it right.
+func Change(last, want State) error {
+	last, want = last.normal(), want.normal()
+	if err := want.validate(); err != nil {
+		return fmt.Errorf("check packet filter rules: %w", err)
+	}
+	conn, err := nftables.New(nftables.WithSockOptions(roomy))
+	if err != nil {
+		return fmt.Errorf("open a socket of nf_tables: %w", err)
+	}
+	have, needed := variableChains(last), variableChains(want)
+	for name, c := range needed {
+		if _, ok := have[name]; !ok {
+			addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c)
+		}
+	}
+	gone, come := changedFronts(last.Fronts, want.Fronts)
+	if err := swapFronts(conn, gone, come, want.Fronts); err != nil {
+		return err
+	}
+	for name := range have {
+		if _, ok := needed[name]; !ok {
+			conn.DelChain(&nftables.Chain{Name: name, Table: table()})
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("change ports of services in packet filter table %s: %w", TableName, err)
+	}
+	return nil
+}
+
+// changedFronts are the fronts of sorted lists that the other one does not have in
+// the same way.
+func changedFronts(last, want []Front) (gone, come []Front) {
+	for len(last) > 0 || len(want) > 0 {
+		switch order := compareHeads(last, want); {
+		case order < 0:
+			gone, last = append(gone, last[0]), last[1:]
+		case order > 0:
+			come, want = append(come, want[0]), want[1:]
+		default:
+			if !reflect.DeepEqual(last[0], want[0]) {
+				gone, come = append(gone, last[0]), append(come, want[0])
+			}
+			last, want = last[1:], want[1:]
+		}
+	}
+	return gone, come
+}
+
+// compareHeads compares the first of both lists; what is not there comes last.
+func compareHeads(a, b []Front) int {
+	switch {
+	case len(a) == 0:
+		return 1
+	case len(b) == 0:
+		return -1
+	}
+	return compareFronts(a[0], b[0])
+}
+
+// swapFronts puts into the transaction what takes fronts out of the maps and others in.
+// What other fronts have as well stays.
+func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
+	out, in := contentsOf(gone), contentsOf(come)
+	keep(out, all)
+	for name := range frontMaps {
+		for _, family := range families() {
+			set := mapSet(name, family, 0)
+			var found []nftables.SetElement
+			for key, to := range out[set.Name] {
+				if now, ok := in[set.Name][key]; ok && now == to {
+					delete(in[set.Name], key)
+					continue
+				}
+				found = append(found, nftables.SetElement{Key: []byte(key)})
+			}
+			if _, err := replaceElements(conn, set, found, in[set.Name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep takes out of what is to go what fronts share with others that stay: places,
+// and addresses.
+func keep(out map[string]contents, all []Front) {
+	places, addresses := map[netip.AddrPort]bool{}, map[netip.Addr]bool{}
+	for _, f := range all {
+		family := familyOf(single(f.IP))
+		if set := out[mapName(placesSet, family)]; len(set) > 0 {
+			clear(places)
+			for _, place := range slices.Concat(f.All, f.Here) {
+				if !places[place] {
+					places[place] = true
+					delete(set, keyOf(place.Addr(), f.Protocol, place.Port()))
+				}
+			}
+		}
+		if set := out[mapName(addressesSet, family)]; len(set) > 0 && !f.ofNode() && !addresses[f.IP] {
+			addresses[f.IP] = true
+			delete(set, keyOf(f.IP, 0, 0))
+		}
+	}
+}

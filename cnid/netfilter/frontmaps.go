@@ -1,0 +1,302 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// The maps that hold the fronts, each once per family. What a packet costs does not
+// grow with them, and a Service that changes changes its own elements only.
+const (
+	// fromOutside, fromInside and fromNodes lead from a front to a chain: for what
+	// comes from outside, for what the node and pods of the default VPC ask here,
+	// and for what other nodes send here.
+	fromOutsideMap = "from_outside"
+	fromInsideMap  = "from_inside"
+	fromNodesMap   = "from_nodes"
+	// shownMap leads to what backends are shown of who asks from outside, and back.
+	shownMap = "shown"
+	// askersMap leads to who may ask from outside, and back for those.
+	askersMap = "askers"
+	// addressesSet has the addresses of fronts that are not those of the node, with
+	// protocol and port 0.
+	addressesSet = "addresses"
+	// allPlaces and placesHere lead from a front and a slot to a place.
+	allPlaces  = "all"
+	placesHere = "here"
+	// placesSet has the places: what may be forwarded to, once it is translated.
+	placesSet = "places"
+)
+
+// shape is what a map has for key and data.
+type shape struct {
+	slot, verdict, place bool
+}
+
+// isJump says whether a verdict map leads back again.
+func isJump(set *nftables.Set) bool {
+	return strings.HasPrefix(set.Name, shownMap) || strings.HasPrefix(set.Name, askersMap)
+}
+
+var frontMaps = map[string]shape{
+	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, shownMap: {verdict: true}, askersMap: {verdict: true},
+	allPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
+	placesSet: {}, addressesSet: {},
+}
+
+// leadsTo is the data of an element: a chain, or an address and port, or nothing.
+type leadsTo struct{ chain, place string }
+
+// contents are the elements of a map by their keys.
+type contents map[string]leadsTo
+
+// contentsOf are the elements of all maps, by the names of these.
+func contentsOf(fronts []Front) map[string]contents {
+	all := map[string]contents{}
+	for name := range frontMaps {
+		for _, family := range families() {
+			all[mapName(name, family)] = contents{}
+		}
+	}
+	for _, f := range fronts {
+		family := familyOf(single(f.IP))
+		of := func(name string) contents { return all[mapName(name, family)] }
+		of(fromOutsideMap)[f.key()] = leadsTo{chain: f.fromOutside()}
+		of(fromInsideMap)[f.key()] = leadsTo{chain: f.chainFor(allPlaces, f.All)}
+		f.fill(of(allPlaces), of(placesSet), f.All)
+		f.fill(of(placesHere), of(placesSet), f.Here)
+		if f.Sources != nil {
+			of(askersMap)[f.key()] = leadsTo{chain: f.mayAsk().name()}
+		}
+		if !f.ofNode() {
+			of(addressesSet)[keyOf(f.IP, 0, 0)] = leadsTo{}
+		} else {
+			of(fromNodesMap)[f.key()] = leadsTo{chain: f.chainFor(placesHere, f.Here)}
+		}
+		if show, ok := f.shows(); ok {
+			of(shownMap)[f.key()] = leadsTo{chain: show.name()}
+		}
+	}
+	return all
+}
+
+func (f Front) fill(slots, places contents, list []netip.AddrPort) {
+	for slot, place := range list {
+		key := f.key() + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
+		slots[key] = leadsTo{place: string(place.Addr().AsSlice()) + padded(portOf(place.Port()))}
+		places[keyOf(place.Addr(), f.Protocol, place.Port())] = leadsTo{}
+	}
+}
+
+func (f Front) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
+
+// keyOf concatenates what the rules load, each part padded to a register of 4
+// bytes.
+func keyOf(ip netip.Addr, protocol uint8, port uint16) string {
+	return string(ip.AsSlice()) + padded([]byte{protocol}) + padded(portOf(port))
+}
+
+func portOf(port uint16) []byte { return binary.BigEndian.AppendUint16(nil, port) }
+
+func padded(field []byte) string {
+	register := make([]byte, 4)
+	copy(register, field)
+	return string(register)
+}
+
+func mapName(name string, family byte) string {
+	if family == unix.NFPROTO_IPV4 {
+		return name + "4"
+	}
+	return name + "6"
+}
+
+// mapSet is a map as it is declared; id is any that no other set of the
+// transaction has.
+func mapSet(name string, family byte, id uint32) *nftables.Set {
+	kind, s := frontMaps[name], &nftables.Set{Table: table(), ID: id, Name: mapName(name, family), Concatenation: true}
+	ip := map[byte]nftables.SetDatatype{unix.NFPROTO_IPV4: nftables.TypeIPAddr, unix.NFPROTO_IPV6: nftables.TypeIP6Addr}[family]
+	key := []nftables.SetDatatype{ip, nftables.TypeInetProto, nftables.TypeInetService}
+	if kind.slot {
+		key = append(key, nftables.TypeInteger)
+	}
+	s.KeyType = nftables.MustConcatSetType(key...)
+	switch {
+	case kind.verdict:
+		s.IsMap, s.DataType = true, nftables.TypeVerdict
+	case kind.place:
+		s.IsMap, s.DataType = true, nftables.MustConcatSetType(ip, nftables.TypeInetService)
+	}
+	return s
+}
+
+// addFrontMaps declares the maps.
+func addFrontMaps(conn *nftables.Conn) error {
+	id := uint32(len(accounts())*len(families()) + 1) // those of accounts
+	for name := range frontMaps {
+		for _, family := range families() {
+			id++
+			if err := conn.AddSet(mapSet(name, family, id), nil); err != nil {
+				return fmt.Errorf("add map %s: %w", mapName(name, family), err)
+			}
+		}
+	}
+	return nil
+}
+
+// element is what the kernel is told of one.
+func (l leadsTo) element(set *nftables.Set, key string) nftables.SetElement {
+	e := nftables.SetElement{Key: []byte(key)}
+	if l.chain != "" {
+		e.VerdictData = &expr.Verdict{Kind: expr.VerdictGoto, Chain: l.chain}
+		if isJump(set) {
+			e.VerdictData.Kind = expr.VerdictJump
+		}
+	}
+	if l.place != "" {
+		e.Val = []byte(l.place)
+	}
+	return e
+}
+
+// same says whether an element that was read leads there. Of a verdict the library
+// gives the attributes, the last of which is the name of the chain.
+func (l leadsTo) same(found nftables.SetElement) bool {
+	if l.chain != "" {
+		return bytes.HasSuffix(bytes.TrimRight(found.Val, "\x00"), []byte("\x00"+l.chain))
+	}
+	return string(found.Val) == l.place
+}
+
+// perMessage is how many elements one message has at most: attributes are 64 KiB
+// long at most.
+const perMessage = 256
+
+// difference puts into the transaction what a map has too many and too few, and
+// says whether that is anything.
+func difference(conn *nftables.Conn, set *nftables.Set, found []nftables.SetElement, want contents) (bool, error) {
+	var gone []nftables.SetElement
+	come := maps.Clone(want)
+	for _, e := range found {
+		if to, ok := want[string(e.Key)]; ok && to.same(e) {
+			delete(come, string(e.Key))
+			continue
+		}
+		gone = append(gone, nftables.SetElement{Key: e.Key})
+	}
+	return replaceElements(conn, set, gone, come)
+}
+
+// replaceElements puts into the transaction that some elements go and others come.
+func replaceElements(conn *nftables.Conn, set *nftables.Set, gone []nftables.SetElement, want contents) (bool, error) {
+	var come []nftables.SetElement
+	for key, to := range want {
+		come = append(come, to.element(set, key))
+	}
+	for chunk := range slices.Chunk(gone, perMessage) {
+		if err := conn.SetDeleteElements(set, chunk); err != nil {
+			return false, fmt.Errorf("delete elements of %s: %w", set.Name, err)
+		}
+	}
+	for chunk := range slices.Chunk(come, perMessage) {
+		if err := conn.SetAddElements(set, chunk); err != nil {
+			return false, fmt.Errorf("add elements to %s: %w", set.Name, err)
+		}
+	}
+	return len(gone)+len(come) > 0, nil
+}
+
+// heldFronts is what the kernel has of fronts. The zero value is nothing.
+type heldFronts struct {
+	// chains are those that only some fronts need, by their names, and whether they
+	// are as they should be.
+	chains map[string]bool
+	// elements of the maps by the names of these.
+	elements map[string][]nftables.SetElement
+}
+
+func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
+	held := heldFronts{chains: map[string]bool{}, elements: map[string][]nftables.SetElement{}}
+	found, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return held, fmt.Errorf("list chains: %w", err)
+	}
+	needed := variableChains(s)
+	for _, c := range found {
+		if c.Table.Name != TableName || !strings.HasPrefix(c.Name, variablePrefix) {
+			continue
+		}
+		want, ok := needed[c.Name]
+		held.chains[c.Name] = ok && holdsChain(conn, want)
+	}
+	for name := range frontMaps {
+		for _, family := range families() {
+			set := mapSet(name, family, 0)
+			if held.elements[set.Name], err = conn.GetSetElements(set); err != nil {
+				return held, fmt.Errorf("read map %s of packet filter table %s: %w", set.Name, TableName, err)
+			}
+		}
+	}
+	return held, nil
+}
+
+// putFronts puts into the transaction what makes the maps, and the chains that only
+// some fronts need, equal to the fronts. It says whether that is anything.
+func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err error) {
+	needed := variableChains(s)
+	for name, c := range needed {
+		if held.chains[name] {
+			continue
+		}
+		changed = true
+		added := conn.AddChain(&nftables.Chain{Name: name, Table: table()})
+		conn.FlushChain(added)
+		addRules(conn, added, c)
+	}
+	want := contentsOf(s.Fronts)
+	for name := range frontMaps {
+		for _, family := range families() {
+			set := mapSet(name, family, 0)
+			differs, err := difference(conn, set, held.elements[set.Name], want[set.Name])
+			if err != nil {
+				return false, err
+			}
+			changed = changed || differs
+		}
+	}
+	for name := range held.chains {
+		if _, ok := needed[name]; !ok {
+			changed = true
+			conn.DelChain(&nftables.Chain{Name: name, Table: table()})
+		}
+	}
+	return changed, nil
+}
+
+// updateFronts makes the kernel hold the fronts, in one transaction.
+func updateFronts(conn *nftables.Conn, s State) (changed bool, err error) {
+	held, err := readFronts(conn, s)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = putFronts(conn, s, held); err != nil {
+		return false, err
+	}
+	if err := conn.Flush(); err != nil {
+		return false, fmt.Errorf("change ports of services in packet filter table %s: %w", TableName, err)
+	}
+	return changed, nil
+}

@@ -1,0 +1,206 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Chains that are the same whatever fronts there are.
+const (
+	outsideChain = "fronts_from_outside"
+	insideChain  = "fronts_from_inside"
+	nodesChain   = "fronts_from_nodes"
+	refusedChain = "refused"
+	// nobodyHereChain drops what another node has a place for.
+	nobodyHereChain = "nobody_here"
+)
+
+// Where a packet's key is loaded, as 4-byte registers: address, protocol, port and
+// slot in this order, and apart from them the address that asks.
+const (
+	keyRegister    = unix.NFT_REG32_00
+	clientRegister = unix.NFT_REG32_08
+)
+
+// pickSeed is the same on all nodes and in every table, so that who asks by the
+// same address goes to the same place.
+const pickSeed = 0x5bd1e995
+
+// words is the length of an address in registers.
+func words(family byte) uint32 {
+	if family == unix.NFPROTO_IPV4 {
+		return 1
+	}
+	return 4
+}
+
+// loadKey loads what keyOf concatenates: of the packet's destination, or of all
+// addresses of the node.
+func loadKey(family byte, ofNode bool) rule {
+	ip := load(destination, family).(*expr.Payload)
+	ip.DestRegister = keyRegister
+	first := rule{ip}
+	if ofNode {
+		first = rule{&expr.Immediate{Register: keyRegister, Data: make([]byte, 4*words(family))}}
+	}
+	return when(first, rule{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: keyRegister + words(family)},
+		&expr.Payload{DestRegister: keyRegister + words(family) + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+	})
+}
+
+// isPlace holds for packets to a place of a front.
+func isPlace(family byte) rule {
+	return when(ofFamily(family), loadKey(family, false), rule{
+		&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(placesSet, family)},
+	})
+}
+
+// frontChains are the chains that look fronts up.
+func frontChains() []chain {
+	return []chain{
+		{name: refusedChain, rules: refusal()},
+		{name: nobodyHereChain, rules: []rule{drop(ReasonNobodyHere)}},
+		{name: outsideChain, rules: slices.Concat(lookups(askersMap), lookups(shownMap), lookups(fromOutsideMap), others())},
+		{name: insideChain, rules: slices.Concat(loopback(), lookups(fromInsideMap), others())},
+		{name: nodesChain, rules: ofNodeLookups(fromNodesMap)},
+	}
+}
+
+// refusal answers at once that nobody is there (RFC 9293 section 3.10.7.1, RFC 1122
+// section 4.1.3.1).
+func refusal() []rule {
+	return []rule{
+		when(rule{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+			&expr.Reject{Type: unix.NFT_REJECT_TCP_RST},
+		}),
+		{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}},
+	}
+}
+
+// loopback leaves alone what the node sends to itself by loopback addresses.
+func loopback() []rule {
+	var rules []rule
+	for _, prefix := range []string{"127.0.0.0/8", "::1/128"} {
+		rules = append(rules, when(inside(destination, netip.MustParsePrefix(prefix)), verdict(expr.VerdictReturn)))
+	}
+	return rules
+}
+
+func lookups(name string) []rule {
+	rules := ofNodeLookups(name)
+	for _, family := range families() {
+		rules = append(rules, when(ofFamily(family), loadKey(family, false), toChain(name, family)))
+	}
+	return rules
+}
+
+func ofNodeLookups(name string) []rule {
+	var rules []rule
+	for _, family := range families() {
+		rules = append(rules, when(ofFamily(family), toThisNode(), loadKey(family, true), toChain(name, family)))
+	}
+	return rules
+}
+
+// others refuses what a front's address has no port for: it is nobody's, and the
+// node's routes would send it back to where it came from.
+func others() []rule {
+	var rules []rule
+	for _, family := range families() {
+		ip := load(destination, family).(*expr.Payload)
+		ip.DestRegister = keyRegister
+		rules = append(rules, when(ofFamily(family), rule{
+			ip,
+			&expr.Immediate{Register: keyRegister + words(family), Data: make([]byte, 4)},
+			&expr.Immediate{Register: keyRegister + words(family) + 1, Data: make([]byte, 4)},
+			&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(addressesSet, family)},
+		}, rule{&expr.Verdict{Kind: expr.VerdictGoto, Chain: refusedChain}}))
+	}
+	return rules
+}
+
+// toChain goes on where a map leads; without an element of the packet's key the
+// rule does not match.
+func toChain(name string, family byte) rule {
+	return rule{&expr.Lookup{
+		SourceRegister: keyRegister, SetName: mapName(name, family), DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
+	}}
+}
+
+// chain is the one that picks.
+func (p pick) chain() chain {
+	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, p.name())}
+	for _, family := range families() {
+		c.rules = append(c.rules, when(ofFamily(family), loadKey(family, p.ofNode), p.number(family), rule{
+			&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(p.from, family), DestRegister: keyRegister, IsDestRegSet: true},
+			&expr.NAT{
+				Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: keyRegister, RegProtoMin: keyRegister + words(family), Specified: true,
+			},
+		}))
+	}
+	c.rules = append(c.rules, drop(ReasonFrontChanged))
+	return c
+}
+
+// number puts a slot behind the key.
+func (p pick) number(family byte) rule {
+	slot := keyRegister + words(family) + 2
+	if !p.sticky {
+		return rule{&expr.Numgen{Register: slot, Modulus: uint32(p.slots), Type: unix.NFT_NG_RANDOM}}
+	}
+	client := load(source, family).(*expr.Payload)
+	client.DestRegister = clientRegister
+	return rule{client, &expr.Hash{
+		SourceRegister: clientRegister, DestRegister: slot, Length: client.Len, Modulus: uint32(p.slots), Seed: pickSeed, Type: expr.HashTypeJenkins,
+	}}
+}
+
+// showChain marks packets whose source the backend is to see.
+func showChain(s State, name string, hidden []netip.Prefix) chain {
+	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, name, s.EgressMark)}
+	for _, prefix := range hidden {
+		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
+	}
+	c.rules = append(c.rules, rule{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(^s.MarkMask), Xor: binaryutil.NativeEndian.PutUint32(s.EgressMark),
+		},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+	})
+	return c
+}
+
+// askChain leads back who may ask.
+func askChain(name string, sources []netip.Prefix) chain {
+	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s", rulesVersion, name)}
+	for _, prefix := range sources {
+		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
+	}
+	c.rules = append(c.rules, drop(ReasonSourceRange))
+	return c
+}
+
+// isShown holds for what came from outside and is to be shown to a backend as it is.
+// The mark is the one of what a pod sends to the outside: to a pod, and not from one,
+// it goes with nothing else.
+func isShown(s State) rule {
+	return when(toDevices(s.PodDevices), not(fromDevices(s.PodDevices)), marked(s, s.EgressMark), rewritten())
+}
+
+// relayed holds for what is on its way to another node that has a backend.
+func relayed(s State, family byte) rule {
+	return when(toDevice(s.NodeDevice), rewritten(), isPlace(family))
+}

@@ -1,0 +1,343 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/store"
+)
+
+// serviceOf is a Service of the tenant that has a namespace and a VPC of one name,
+// with a node port.
+func serviceOf(tenant, vip string, port uint16) store.Service {
+	return store.Service{
+		Meta: meta(tenant + "-web"), Namespace: tenant, Name: "web", ClusterIPs: []netip.Addr{netip.MustParseAddr(vip)},
+		Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: port}},
+	}
+}
+
+// sliceOf is what backs it: addresses by the nodes that have them.
+func sliceOf(tenant string, backends map[string]string) store.EndpointSlice {
+	row := store.EndpointSlice{
+		Meta: meta(tenant + "-web"), Namespace: tenant, Name: "web", Service: "web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
+	}
+	for node, addr := range backends {
+		row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(addr)}, Ready: true, Node: node})
+	}
+	return row
+}
+
+// tenantOf gives a VPC to a tenant of its name.
+func (s *script) tenantOf(vpc string) {
+	s.vpc(vpc).AllowedTenants = []string{vpc}
+	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta(vpc), Name: vpc, Tenant: vpc})
+	s.Networks = append(s.Networks, store.Network{Meta: meta(vpc + "-default"), Namespace: vpc, Name: "default", Tenant: vpc, Type: "vpc", VPC: vpc})
+}
+
+// everyNode starts the second node too, with further pods there.
+func (l *outsideLab) everyNode(t *testing.T, pods ...string) {
+	t.Helper()
+	var more script
+	for _, name := range pods {
+		l.addPod(t, &more, 1, name+"2", name, name, false, "10.20.1.20/24", "fd20:0:0:1::20/64")
+	}
+	l.nodes[0].say(t, more)
+	s := l.nodes[0].script
+	s.Pods, s.Addresses = append(s.Pods, more.Pods...), append(s.Addresses, more.Addresses...)
+	l.nodes[0].script, l.nodes[1].script = s, s
+	l.nodes[1].start(t)
+	for _, name := range pods {
+		if err := l.cni(t, "ADD", l.pods[name+"2"]); err != nil {
+			t.Fatal(err)
+		}
+		l.pods[name+"2"].serve(t)
+	}
+}
+
+// answers says why it is not all of these, and nobody else, who answer at an address
+// that is asked again and again.
+func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...string) error {
+	t.Helper()
+	seen := map[string]bool{}
+	for range 60 {
+		name, err := l.servesOnNode(t, from, at)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(want, name) {
+			return fmt.Errorf("%s answered, want %v", name, want)
+		}
+		if seen[name] = true; len(seen) == len(want) {
+			return nil
+		}
+	}
+	return fmt.Errorf("only %v answered, want %v", seen, want)
+}
+
+// TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
+// addresses; green has a pod on either node, grey one on the second.
+func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
+	backends := map[string]string{"node2": "10.20.1.20"}
+	l := newOutsideLab(t, func(s *script) {
+		s.tenantOf("green")
+		s.tenantOf("grey")
+		s.vpc("green").EgressMasquerade = false
+		s.Services = append(s.Services, serviceOf("green", "10.96.1.1", 30080), serviceOf("grey", "10.96.1.2", 30081))
+		s.Slices = append(s.Slices, sliceOf("green", map[string]string{"node1": "10.20.1.10", "node2": "10.20.1.20"}), sliceOf("grey", backends))
+	})
+	l.attach(t)
+	l.green.serve(t)
+	l.grey.serve(t)
+	l.everyNode(t, "green", "grey")
+	ways := []struct {
+		name string
+		from ns.NetNS
+		at   string
+		want []string
+	}{
+		{"from outside, a backend on either node", l.host, "198.51.100.254:30080", []string{"green", "green2"}},
+		{"from outside, on the other node only", l.host, "198.51.100.254:30081", []string{"grey2"}},
+		{"from the node itself", l.nodes[0], "192.0.2.1:30081", []string{"grey2"}},
+		{"from a node that has a backend, by the other", l.nodes[1], "192.0.2.1:30080", []string{"green", "green2"}},
+		{"by the node that has the backend", l.nodes[0], "192.0.2.2:30081", []string{"grey2"}},
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, way := range ways {
+			eventually(t, when+", "+way.name, func() error { return l.answers(t, way.from, way.at, way.want...) })
+		}
+		if name, err := l.servesOnNode(t, l.grey, "198.51.100.254:30080"); err == nil {
+			t.Errorf("%s: a pod of another tenant was answered by %s", when, name)
+		}
+	}
+	check("at first")
+	for _, node := range l.nodes {
+		node.stop(unix.SIGKILL)
+	}
+	check("while no daemon lives")
+	for _, node := range l.nodes {
+		node.start(t)
+	}
+	check("after they started anew")
+	for _, node := range l.nodes {
+		node.say(t, script{Slices: []store.EndpointSlice{sliceOf("grey", nil)}})
+	}
+	eventually(t, "who asks for what has no backend is refused", func() error {
+		name, err := l.servesOnNode(t, l.host, "198.51.100.254:30081")
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("answered by %q, error %w", name, err)
+		}
+		return nil
+	})
+}
+
+// shows answers at TCP port 80 of a pod with the address from which it is asked.
+func (p *labPod) shows(t *testing.T) {
+	t.Helper()
+	var listener net.Listener
+	testnet.In(t, p.NetNS, func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":80")
+		return err
+	})
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(conn, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
+			conn.Close()
+		}
+	}()
+}
+
+// TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo has a VPC whose egress is closed,
+// so that answers are all that gets out of it.
+func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
+	l := newOutsideLab(t, func(s *script) {
+		s.tenantOf("green")
+		s.vpc("green").EgressMasquerade = false
+		web := serviceOf("green", "10.96.1.1", 30080)
+		web.ClusterIPs, web.ExternalNodeLocal = append(web.ClusterIPs, netip.MustParseAddr("fd96::1")), true
+		web.HealthCheckNodePort = 32000
+		s.Services = append(s.Services, web)
+		s.Slices = append(s.Slices, sliceOf("green", map[string]string{"node1": "10.20.1.10"}))
+		six := sliceOf("green", nil)
+		six.Name, six.UID = "web6", "green-web6"
+		six.Endpoints = []store.Endpoint{{Addresses: []netip.Addr{netip.MustParseAddr("fd20:0:0:1::10")}, Ready: true, Node: "node1"}}
+		s.Slices = append(s.Slices, six)
+	})
+	l.attach(t)
+	l.green.shows(t)
+	l.nodes[1].script = l.nodes[0].script
+	l.nodes[1].start(t)
+	for _, way := range []struct {
+		name     string
+		from     ns.NetNS
+		at, want string
+	}{
+		{"from outside", l.host, "198.51.100.254:30080", hostAddrs[0].String()},
+		{"from outside, IPv6", l.host, "[2001:db8:1::254]:30080", hostAddrs[1].String()},
+		{"from the other node", l.nodes[1], "192.0.2.1:30080", "192.0.2.2"},
+		{"from the node itself", l.nodes[0], "192.0.2.1:30080", "169.254.64.1"},
+		{"by the other node", l.nodes[0], "192.0.2.2:30080", ""},
+	} {
+		if way.want == "" {
+			if name, err := l.servesOnNode(t, way.from, way.at); err == nil {
+				t.Errorf("%s: answered, %s", way.name, name)
+			}
+			continue
+		}
+		eventually(t, way.name, func() error {
+			seen, err := l.servesOnNode(t, way.from, way.at)
+			if err == nil && seen != way.want {
+				err = fmt.Errorf("the pod saw %s, want %s", seen, way.want)
+			}
+			return err
+		})
+	}
+	for at, want := range map[string]string{
+		"198.51.100.254:32000": `200 {"service":{"namespace":"green","name":"web"},"localEndpoints":1,"serviceProxyHealthy":true}`,
+		"192.0.2.2:32000":      `503 {"service":{"namespace":"green","name":"web"},"localEndpoints":0,"serviceProxyHealthy":true}`,
+	} {
+		eventually(t, "the health check at "+at, func() error {
+			got, err := l.health(l.nodes[0], at)
+			if err == nil && got != want {
+				err = fmt.Errorf("%s, want %s", got, want)
+			}
+			return err
+		})
+	}
+	closeUDP := l.echo(t)
+	defer closeUDP()
+	conn := l.green.mustDial(t, "udp", 0, netip.AddrPortFrom(hostAddrs[0], echoPort))
+	if err := errors.Join(conn.SetDeadline(time.Now().Add(shyness)), say(conn)); err == nil {
+		t.Error("the pod got an answer from outside though its VPC's egress is closed")
+	}
+}
+
+// shyness is how long an answer is waited for that must not come.
+const shyness = 400 * time.Millisecond
+
+// say sends a datagram and waits for another.
+func say(conn net.Conn) error {
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		return err
+	}
+	_, err := conn.Read(make([]byte, 16))
+	return err
+}
+
+// TestAnExternalAddressIsAnnouncedByItsNode asks from the other node, on which no
+// daemon runs.
+func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
+	const four, six = "192.0.2.80", "2001:db8::80"
+	external := func(ip, node string) store.ExternalAddress {
+		return store.ExternalAddress{
+			Meta: meta("external-" + ip), IP: netip.MustParseAddr(ip), Node: node,
+			Holder: store.Holder{Kind: store.HolderService, Namespace: "green", Name: "web", UID: "green-web"},
+		}
+	}
+	l := newOutsideLab(t, func(s *script) {
+		s.tenantOf("green")
+		s.vpc("green").EgressMasquerade = false
+		web := serviceOf("green", "10.96.1.1", 30080)
+		web.ClusterIPs, web.LoadBalancer, web.ExternalNodeLocal = append(web.ClusterIPs, netip.MustParseAddr("fd96::1")), store.LoadBalancerExternal, true
+		web.SourceRanges = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}
+		s.Services = append(s.Services, web)
+		slice6 := sliceOf("green", map[string]string{"node1": "fd20:0:0:1::10"})
+		slice6.Name, slice6.UID = "web6", "green-web6"
+		s.Slices = append(s.Slices, sliceOf("green", map[string]string{"node1": "10.20.1.10"}), slice6)
+		s.External = append(s.External, external(four, "node1"), external(six, "node1"))
+	})
+	l.attach(t)
+	l.green.shows(t)
+	check := func(when string) {
+		t.Helper()
+		for at, want := range map[string]string{four + ":80": "192.0.2.2", "[" + six + "]:80": "2001:db8::2"} {
+			eventually(t, when+", "+at, func() error {
+				seen, err := l.servesOnNode(t, l.nodes[1], at)
+				if err == nil && seen != want {
+					err = fmt.Errorf("the pod saw %s, want %s", seen, want)
+				}
+				return err
+			})
+		}
+	}
+	check("at first")
+	if name, err := l.servesOnNode(t, l.nodes[1], four+":81"); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("another port: %q, %v; want a refusal", name, err)
+	}
+	l.nodes[0].stop(unix.SIGKILL)
+	forgetNeighbours(t, l.nodes[1])
+	check("while the daemon is dead")
+	l.nodes[0].start(t)
+	l.nodes[0].say(t, script{External: []store.ExternalAddress{external(four, "node2"), external(six, "node2")}})
+	eventually(t, "another node announces it", func() error {
+		forgetNeighbours(t, l.nodes[1])
+		if name, err := l.servesOnNode(t, l.nodes[1], four+":80"); err == nil {
+			return fmt.Errorf("%s answered", name)
+		}
+		return nil
+	})
+}
+
+// forgetNeighbours empties the neighbour table of the device between the nodes.
+func forgetNeighbours(t *testing.T, at ns.NetNS) {
+	t.Helper()
+	testnet.In(t, at, func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		list, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_ALL)
+		for _, row := range list {
+			if row.State&(unix.NUD_PERMANENT|unix.NUD_NOARP) == 0 {
+				err = errors.Join(err, netlink.NeighDel(&row))
+			}
+		}
+		return err
+	})
+}
+
+// health is status and body of what a load balancer is told.
+func (l *outsideLab) health(from ns.NetNS, at string) (answer string, err error) {
+	err = from.Do(func(ns.NetNS) error {
+		conn, err := net.DialTimeout("tcp", at, patience)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		client := http.Client{Transport: &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		}}
+		defer client.CloseIdleConnections()
+		response, err := client.Get("http://" + at)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		answer = fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
+		return err
+	})
+	return answer, err
+}

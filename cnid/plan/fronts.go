@@ -1,0 +1,246 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// frontBuilder plans what leads from outside to the backends of Services. It knows
+// of all Services, and of backends where they are: those here by Address objects and
+// the journal, those of other nodes by the node that slices name.
+type frontBuilder struct {
+	tx   store.ReadTx
+	in   Input
+	live map[vpcAddress]netip.Addr
+	// nodes are the addresses of other nodes in the default VPC, by name and family
+	// (IPv4 first), in which they take what is sent on; none where this node has no
+	// address there.
+	nodes map[string][2]netip.Addr
+	// nodeIPs are all addresses of nodes, once they have been asked for.
+	nodeIPs []netip.Addr
+	list    []netfilter.Front
+	health  []HealthCheck
+	// fronted are the VPCs whose pods are shown who asks from outside.
+	fronted map[string]bool
+}
+
+// vpcAddress is an address of a VPC.
+type vpcAddress struct {
+	vpc string
+	ip  netip.Addr
+}
+
+// fronts are those of all Services that belong to a VPC.
+func (b *nodeBuilder) fronts() *frontBuilder {
+	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, fronted: map[string]bool{}}
+	if !b.in.NodePorts {
+		return f
+	}
+	for _, rec := range b.live {
+		for _, prefix := range rec.Addrs {
+			for _, shadow := range shadowsOf(rec) {
+				if shadow.Is4() == prefix.Addr().Is4() {
+					f.live[vpcAddress{rec.VPC, prefix.Addr()}] = shadow
+				}
+			}
+		}
+	}
+	if home := b.vpcs[b.in.DefaultVPC]; home != nil && len(home.here.node.Addrs) > 0 {
+		f.nodes = map[string][2]netip.Addr{}
+	}
+	rows := slices.DeleteFunc(store.ListServices(b.tx), func(row *store.Service) bool { return !isReachedFromOutside(row) })
+	slices.SortStableFunc(rows, func(a, b *store.Service) int { return a.Compare(&b.Meta) })
+	for _, row := range rows {
+		f.service(row)
+	}
+	return f
+}
+
+func isReachedFromOutside(row *store.Service) bool {
+	return len(row.ExternalIPs) > 0 || row.LoadBalancer == store.LoadBalancerExternal ||
+		slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
+}
+
+// externalAddresses are those of a Service that are not the node's: claimed for it as a
+// load balancer, which has a list of who may ask, and granted to its tenant. What
+// leads to nodes or inside of the cluster is none, whoever claims it.
+func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []netip.Addr) {
+	if row.LoadBalancer == store.LoadBalancerExternal {
+		for _, address := range store.ExternalAddressesByService(tx, row.UID) {
+			if !address.Deleting {
+				claimed = append(claimed, address.IP)
+			}
+		}
+	}
+	return claimed, scaled.ExternalIPs(tx, row)
+}
+
+// outside marks what is planned for clients from outside, if it goes by a row.
+func (s *stale) outside(tx store.ReadTx, row any, in Input) {
+	if !in.NodePorts {
+		return
+	}
+	switch row := row.(type) {
+	case *store.Service:
+		s.node = s.node || isReachedFromOutside(row)
+	case *store.EndpointSlice:
+		service := store.GetService(tx, row.Namespace, row.Service)
+		s.node = s.node || service != nil && isReachedFromOutside(service)
+	case *store.Address:
+		s.node = s.node || row.Node == in.Node || row.Holder.Kind == store.HolderNode
+	case *store.VPC, *store.Namespace, *store.Network, *store.ExternalPool, *store.ExternalAddress:
+		s.node = true
+	}
+}
+
+// service adds the ports of one Service, for the families that it has addresses of.
+func (b *frontBuilder) service(row *store.Service) {
+	vpc := store.GetVPC(b.tx, scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
+	if vpc == nil {
+		return
+	}
+	if row.ExternalNodeLocal {
+		b.fronted[vpc.Name] = true
+	}
+	if row.HealthCheckNodePort != 0 {
+		b.health = append(b.health, b.healthCheck(vpc.Name, row))
+	}
+	for _, port := range row.Ports {
+		if proto := protocol(port.Protocol); proto != 0 {
+			for _, vip := range row.ClusterIPs {
+				b.port(vpc, row, port, proto, vip.Is4())
+			}
+		}
+	}
+}
+
+// port adds one port of a Service for one family: at the node's addresses, and at
+// those that lead to all nodes.
+func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
+	front := b.front(vpc, row, port, proto, is4)
+	if port.NodePort != 0 {
+		b.list = append(b.list, front)
+	}
+	front.Port = port.Port
+	claimed, granted := externalAddresses(b.tx, row)
+	for _, ip := range slices.Concat(claimed, granted) {
+		if ip.Is4() != is4 || b.isInside(ip) {
+			continue
+		}
+		front.IP, front.Sources = ip, nil
+		if slices.Contains(claimed, ip) {
+			front.Sources = row.SourceRanges
+		}
+		b.list = append(b.list, front)
+	}
+}
+
+// isInside says whether an address is one of a node or of the cluster's own ranges.
+func (b *frontBuilder) isInside(ip netip.Addr) bool {
+	if b.nodeIPs == nil {
+		b.nodeIPs = addressesOf(store.ListNodes(b.tx)...)
+	}
+	ranges := append(slices.Clone(b.in.Shadows), b.in.ServiceRanges...)
+	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+		ranges = append(ranges, home.Prefixes...)
+	}
+	return slices.Contains(b.nodeIPs, ip) || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// healthCheck counts the backends of a Service here, by the first of its families.
+func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
+	ready := map[netip.Addr]bool{}
+	for _, port := range row.Ports {
+		spread := scaled.SpreadOf(b.tx, vpc, row, port, row.ClusterIPs[0].Is4(), b.in.Node)
+		for _, backend := range spread.Here {
+			if spread.Ready {
+				ready[backend.Addr()] = true
+			}
+		}
+	}
+	return HealthCheck{ServiceRef{row.Namespace, row.Name}, row.HealthCheckNodePort, len(ready)}
+}
+
+func (b *frontBuilder) front(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Front {
+	spread := scaled.SpreadOf(b.tx, vpc.Name, row, port, is4, b.in.Node)
+	front := netfilter.Front{
+		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Sticky: row.Affinity > 0, Local: row.ExternalNodeLocal,
+		Here: atMost(b.shadows(vpc.Name, spread.Here)), All: b.shadows(vpc.Name, spread.Also),
+	}
+	if is4 {
+		front.IP = all4.Addr()
+	}
+	if front.Local {
+		front.Hidden = b.hidden(vpc, is4)
+	}
+	if port.NodePort == 0 {
+		spread.Elsewhere = nil // other nodes take nothing for it
+	}
+	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
+		if ip := b.ofNode(name, is4); ip.IsValid() {
+			front.All = append(front.All, slices.Repeat([]netip.AddrPort{netip.AddrPortFrom(ip, port.NodePort)}, spread.Elsewhere[name])...)
+		}
+	}
+	front.All = atMost(front.All)
+	return front
+}
+
+// hidden are the addresses of a family that pods of a VPC can't answer when they are
+// asked by one from outside: they lead somewhere else.
+func (b *frontBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
+	list := append(slices.Clone(vpc.Prefixes), linkLocal...)
+	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+		list = append(list, home.Prefixes...)
+	}
+	list = append(append(list, b.in.Shadows...), b.in.ServiceRanges...)
+	list = slices.DeleteFunc(list, func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+	slices.SortFunc(list, netip.Prefix.Compare)
+	return slices.Compact(list)
+}
+
+func atMost(list []netip.AddrPort) []netip.AddrPort {
+	return list[:min(len(list), datapath.MaxBackends)]
+}
+
+// shadows are where backends of this node are reached; one that is not attached has
+// none.
+func (b *frontBuilder) shadows(vpc string, backends []netip.AddrPort) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, backend := range backends {
+		if shadow, ok := b.live[vpcAddress{vpc, backend.Addr()}]; ok {
+			list = append(list, netip.AddrPortFrom(shadow, backend.Port()))
+		}
+	}
+	return list
+}
+
+// ofNode is the address of another node in the default VPC, or the zero value.
+func (b *frontBuilder) ofNode(name string, is4 bool) netip.Addr {
+	if b.nodes == nil {
+		return netip.Addr{}
+	}
+	addrs, known := b.nodes[name]
+	if !known {
+		for _, own := range OwnAddresses(b.tx, name, b.in.DefaultVPC) {
+			addrs[familyIndex(own.IP.Is4())] = own.IP
+		}
+		b.nodes[name] = addrs
+	}
+	return addrs[familyIndex(is4)]
+}
+
+func familyIndex(is4 bool) int {
+	if is4 {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,62 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
+	underlay := onUnderlay(t)
+	var uplink int
+	w := newWorld(t, func(cfg *Config) {
+		underlay(cfg)
+		cfg.UnderlayMAC = macUplink
+		uplink = cfg.UnderlayIfindex
+	})
+	s := w.state()
+	s.Announced = []netip.Addr{ip("192.0.2.80"), ip("2001:db8::80")}
+	if err := w.Apply(s); err != nil {
+		t.Fatal(err)
+	}
+	router, mine, none := ip("192.0.2.254"), ip("192.0.2.80"), ip("0.0.0.0")
+	solicit := func(target, src string, change func(*frame)) []byte {
+		f := frame{
+			EthDst: MAC{0x33, 0x33, 0xff, 0, 0, 0x80}, EthSrc: macR, Src: ip(src), Dst: ip("ff02::1:ff00:80"), Hops: 255,
+			L4: solicitation(target, append([]byte{1, 1}, macR[:]...)...),
+		}
+		change(&f)
+		return f.bytes()
+	}
+	target := ip("2001:db8::80").As16()
+	advertised := icmp{V6: true, Type: 136, Body: append(append(append([]byte{0x60, 0, 0, 0}, target[:]...), 2, 1), macUplink[:]...)}
+	answered := func(name string, in, out []byte) verdictCase {
+		return verdictCase{name: name, device: uplink, in: in, out: out, verdict: actRedirect, counts: map[string]uint64{}}
+	}
+	left := func(name string, in []byte) verdictCase {
+		return verdictCase{name: name, device: uplink, in: in, verdict: actNext, counts: map[string]uint64{}}
+	}
+	w.check(t, w.objects.AliothFromUnderlay, []verdictCase{
+		answered("a request", arpFrame(bcast, macR, 1, macR, router, MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, router)),
+		answered("a request to the node alone", arpFrame(macUplink, macR, 1, macR, router, macUplink, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, router)),
+		answered("a probe", arpFrame(bcast, macR, 1, macR, none, MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, none)),
+		left("a request for the node's own address", arpFrame(bcast, macR, 1, macR, router, MAC{}, ip("192.0.2.1"))),
+		left("an announcement", arpFrame(bcast, macR, 1, macR, mine, MAC{}, mine)),
+		left("an answer", arpFrame(macUplink, macR, 2, macR, router, macUplink, mine)),
+		left("a cut request", arpFrame(bcast, macR, 1, macR, router, MAC{}, mine)[:40]),
+		answered("a solicitation", solicit("2001:db8::80", "2001:db8::254", unchanged), frame{
+			EthDst: macR, EthSrc: macUplink, Src: ip("2001:db8::80"), Dst: ip("2001:db8::254"), Hops: 255, L4: advertised,
+		}.bytes()),
+		left("a solicitation for another address", solicit("2001:db8::81", "2001:db8::254", unchanged)),
+		left("duplicate address detection", solicit("2001:db8::80", "::", unchanged)),
+		left("a solicitation from beyond the network", solicit("2001:db8::80", "2001:db8::254", func(f *frame) { f.Hops = 254 })),
+		left("an advertisement", solicit("2001:db8::80", "2001:db8::254", func(f *frame) { f.L4 = advertised })),
+		left("anything else over IPv6", solicit("2001:db8::80", "2001:db8::254", func(f *frame) { f.L4 = udp{Sport: 1, Dport: 2} })),
+	})
+	state, err := w.Snapshot()
+	if err != nil || len(state.Announced) != 2 {
+		t.Errorf("announced %v, %v", state.Announced, err)
+	}
+}

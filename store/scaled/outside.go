@@ -1,0 +1,71 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Spread is where connections to a port of a Service go that come to a node from
+// outside of the VPC.
+type Spread struct {
+	// Here are the backends on the node: the ready ones, or where none is ready
+	// those that are shutting down but serve still. Ascending, each once.
+	Here []netip.AddrPort
+	// Ready says that those of Here are.
+	Ready bool
+	// Also are those of Here among which and Elsewhere one is chosen where all
+	// nodes count: none of them if they are shutting down while others are ready.
+	Also []netip.AddrPort
+	// Elsewhere is how many backends each other node has.
+	Elsewhere map[string]int
+}
+
+// SpreadOf says where connections to a port of a Service of a VPC go from a node, for
+// addresses of one family.
+//
+// What slices say of other nodes is taken on trust, because a node knows the Address
+// objects of a VPC only if it has a part in it. It decides nothing but which node is
+// asked: that one chooses among what is held there.
+func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) Spread {
+	var here, hereLeaving []netip.AddrPort
+	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
+	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
+		local := endpoint.Node == node && isHeld(tx, vpc, backend.Addr(), node)
+		other := endpoint.Node != node && endpoint.Node != ""
+		switch {
+		case endpoint.Ready && local:
+			here = append(here, backend)
+		case endpoint.Ready && other:
+			elsewhere[backend] = endpoint.Node
+		case endpoint.Terminating && local:
+			hereLeaving = append(hereLeaving, backend)
+		case endpoint.Terminating && other:
+			leaving[backend] = endpoint.Node
+		}
+	}
+	s := Spread{Here: once(here), Ready: len(here) > 0, Also: once(here), Elsewhere: countNodes(elsewhere)}
+	if len(here) == 0 {
+		s.Here = once(hereLeaving)
+	}
+	if len(here)+len(elsewhere) == 0 {
+		s.Also, s.Elsewhere = s.Here, countNodes(leaving)
+	}
+	return s
+}
+
+func isHeld(tx store.ReadTx, vpc string, ip netip.Addr, node string) bool {
+	held := machine(tx, vpc, ip)
+	return held != nil && held.Node == node
+}
+
+func countNodes(backends map[netip.AddrPort]string) map[string]int {
+	nodes := map[string]int{}
+	for _, node := range backends {
+		nodes[node]++
+	}
+	return nodes
+}

@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// published is a Service with node ports and the one pod behind it.
+type published struct {
+	service *corev1.Service
+	pod     *corev1.Pod
+}
+
+// targetsAt are the ports of the Service at an address of a node.
+func (p published) targetsAt(ip netip.Addr) []string {
+	var targets []string
+	for _, port := range p.service.Spec.Ports {
+		target := scene.TargetPort(port.Name, ip, uint16(port.NodePort))
+		if port.Name == "http" {
+			target += "/echo"
+		}
+		targets = append(targets, target)
+	}
+	return targets
+}
+
+// publish makes a NodePort Service of a namespace in front of a pod.
+func (e *env) publish(t *testing.T, pod *corev1.Pod, policy corev1.ServiceExternalTrafficPolicy) published {
+	t.Helper()
+	service := serviceOf(pod.Namespace, "web", "web")
+	service.Spec.Type, service.Spec.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, policy
+	e.Make(t, service)
+	return published{service, pod}
+}
+
+// TestNodePortsLeadIntoEveryVPC has two tenants with the same addresses, each with a
+// backend on another node, and the default VPC.
+func TestNodePortsLeadIntoEveryVPC(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	everywhere := corev1.ServiceExternalTrafficPolicyCluster
+	one, other := e.Tenant(t, stage.Overlapping("ports-a")), e.Tenant(t, stage.Overlapping("ports-b"))
+	namespace := e.plainNamespace(t)
+	address := scene.WithNIC(`{"ip": "10.10.1.30"}`)
+	list := []published{
+		e.publish(t, one.Pod("server", scene.OnNode(first), scene.WithLabel("app", "web"), address), everywhere),
+		e.publish(t, other.Pod("server", scene.OnNode(second), scene.WithLabel("app", "web"), address), corev1.ServiceExternalTrafficPolicyLocal),
+		e.publish(t, scene.Pod(namespace, "server", scene.OnNode(first), scene.WithLabel("app", "web")), everywhere),
+	}
+	foreign := other.Pod("foreign", scene.OnNode(second))
+	e.Run(t, list[0].pod, list[1].pod, list[2].pod, foreign)
+	host := e.outsideHost(t, "knocks", 208)
+	nodes := e.Lab.Nodes()
+	for _, p := range list {
+		at := nodes
+		if p.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			at = nodes[1:] // those with a backend
+		}
+		for _, node := range at {
+			t.Run(fmt.Sprintf("%s by %s", p.pod.Namespace, node.Name), func(t *testing.T) {
+				e.expectFromOutside(t, host, p, node.IPv4)
+			})
+		}
+	}
+	t.Run("a Local one is answered nowhere else", func(t *testing.T) {
+		results := e.knock(t, host, list[1].targetsAt(nodes[0].IPv4)...)
+		if slices.ContainsFunc(results, func(r report.Probe) bool { return r.OK }) {
+			t.Errorf("%+v", results)
+		}
+	})
+	t.Run("not from a tenant's pod", func(t *testing.T) { e.expectSilence(t, foreign, list[0].targetsAt(nodes[0].IPv4)...) })
+}
+
+func (e *env) knock(t *testing.T, host *cluster.Host, targets ...string) []report.Probe {
+	t.Helper()
+	results, err := scene.ParseLines[report.Probe](e.onHost(t, host, append([]string{"probe", "--timeout", silenceTime.String()}, targets...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// expectFromOutside waits until all ports are answered by the pod, which sees the host
+// itself where its Service says so, and otherwise its node.
+func (e *env) expectFromOutside(t *testing.T, host *cluster.Host, p published, node netip.Addr) {
+	t.Helper()
+	local := p.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	var wrong []report.Probe
+	err := scene.Until(within(t, patience), "the ports to be answered", func(context.Context) (bool, string, error) {
+		wrong = nil
+		results := e.knock(t, host, p.targetsAt(node)...)
+		for _, r := range results {
+			peer, err := netip.ParseAddr(r.Peer)
+			shown := err == nil && !peer.IsLinkLocalUnicast() // which shadows are
+			if !r.OK || r.Name != scene.ServerName(p.pod.Namespace, p.pod.Name) || shown != local {
+				wrong = append(wrong, r)
+			}
+		}
+		return len(wrong) == 0 && len(results) == len(p.service.Spec.Ports), fmt.Sprintf("%+v", wrong), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
