@@ -203,14 +203,16 @@ func TestAPodThatFloodsASharedServiceTakesNothingFromAnother(t *testing.T) {
 // filterDrops reads a counter of the packet filter from the daemon's metrics.
 func (l *outsideLab) filterDrops(t *testing.T, reason string) int {
 	t.Helper()
-	return l.metric(t, fmt.Sprintf("alioth_filter_dropped_packets_total{reason=%q}", reason))
+	return l.nodes[0].metric(t, fmt.Sprintf("alioth_filter_dropped_packets_total{reason=%q}", reason))
 }
 
-func (l *outsideLab) flowsPerPod(t *testing.T) int { return l.metric(t, "alioth_filter_flows_per_pod") }
+func (l *outsideLab) flowsPerPod(t *testing.T) int {
+	return l.nodes[0].metric(t, "alioth_filter_flows_per_pod")
+}
 
-func (l *outsideLab) metric(t *testing.T, name string) int {
+func (m *machine) metric(t *testing.T, name string) int {
 	t.Helper()
-	for line := range strings.Lines(l.nodes[0].get(t, "/metrics")) {
+	for line := range strings.Lines(m.get(t, "/metrics")) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			var number float64
 			if _, err := fmt.Sscan(value, &number); err != nil {

@@ -42,6 +42,10 @@ type kernel struct {
 	// pods is how many pods the node takes, 0: it has not said. Programs, packet
 	// filter and metrics have it from here.
 	pods atomic.Uint32
+	// endsSockets says that stranded sockets can be ended; services is told that
+	// there may be some.
+	endsSockets bool
+	services    chan struct{}
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []repair
 
@@ -60,7 +64,8 @@ type kernel struct {
 func newKernel(cfg Config, host *netdev.Host, metrics *syncMetrics, log *slog.Logger) *kernel {
 	return &kernel{
 		cfg: cfg, host: host, metrics: metrics, log: log, health: newHealthChecks(log), announcer: newAnnouncer(log),
-		drops: newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
+		services: make(chan struct{}, 1),
+		drops:    newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
 	}
 }
 
@@ -97,6 +102,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
+		ConnectedDatagrams:      k.endsSockets,
 		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, datapath.ShareOfConnections(k.pods.Load())),
 	})
 }
@@ -186,6 +192,12 @@ func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
 	k.metrics.since(stepDatapath, began)
 	k.health.update(want.Health)
 	k.announcer.update(k.underlay, want.Announced())
+	if k.path.ServicesChanged() {
+		select {
+		case k.services <- struct{}{}:
+		default: // told already
+		}
+	}
 	failed := map[int]error{}
 	return failed, errors.Join(apart(devices, failed), apart(programs, failed))
 }
@@ -259,6 +271,16 @@ func (k *kernel) dropCounters() ([]datapath.DropCounter, error) {
 		return nil, nil
 	}
 	return k.path.DropCounters()
+}
+
+// strandedSockets returns the datapath's; none before it is open.
+func (k *kernel) strandedSockets() ([]datapath.StrandedSocket, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return nil, nil
+	}
+	return k.path.StrandedSockets()
 }
 
 // errNotOpen says that nothing is programmed yet.

@@ -29,6 +29,7 @@ type syncMetrics struct {
 	seconds  *prometheus.HistogramVec
 	failures prometheus.Counter
 	repairs  *prometheus.CounterVec
+	stranded prometheus.Counter
 }
 
 func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
@@ -46,11 +47,15 @@ func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
 			Namespace: metricsNamespace, Subsystem: "cnid", Name: "repairs_total",
 			Help: "What was deleted or changed by hand on the node and put right, by kind.",
 		}, []string{"kind"}),
+		stranded: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Subsystem: "cnid", Name: "stranded_sockets_ended_total",
+			Help: "UDP sockets that were ended because what they were connected to is no backend of their service any more.",
+		}),
 	}
 	for _, kind := range repairKinds() {
 		m.repairs.WithLabelValues(kind)
 	}
-	registry.MustRegister(m.seconds, m.failures, m.repairs)
+	registry.MustRegister(m.seconds, m.failures, m.repairs, m.stranded)
 	return m
 }
 

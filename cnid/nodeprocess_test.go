@@ -213,6 +213,9 @@ func (s *script) fill(tx store.Tx) error {
 	for _, row := range s.Addresses {
 		failures = append(failures, store.PutAddress(tx, &row))
 	}
+	for _, row := range s.Namespaces {
+		failures = append(failures, store.PutNamespace(tx, &row))
+	}
 	for _, row := range s.Services {
 		failures = append(failures, store.PutService(tx, &row))
 	}

@@ -162,6 +162,10 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	ends, err := endsSockets(log)
+	if err != nil {
+		return nil, err
+	}
 	for _, dir := range []string{cfg.StateDir, cfg.RunDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -190,10 +194,10 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	planned := cfg.planConfig()
 	planned.NetnsCookie = own.Cookie
 	registry := prometheus.NewRegistry()
-	metrics := newSyncMetrics(registry)
+	k := newKernel(cfg, host, newSyncMetrics(registry), log)
+	k.endsSockets = ends
 	return &node{
-		cfg: cfg, plan: planned, log: log, store: s, journal: j,
-		kernel: newKernel(cfg, host, metrics, log), registry: registry,
+		cfg: cfg, plan: planned, log: log, store: s, journal: j, kernel: k, registry: registry,
 		kind: kind, departures: newDepartures(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
@@ -278,7 +282,8 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
-	background(ctx, group, n.syncer.run, n.kernel.sweep, n.kernel.announcer.run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
+	ending := &stranded{kernel: n.kernel, own: n.plan.NetnsCookie, records: n.journal.Records, metrics: n.kernel.metrics, log: n.log}
+	background(ctx, group, n.syncer.run, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
 		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
 		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
 	return nil

@@ -112,7 +112,7 @@ type aliothConfig struct {
 	VxlanIfindex            uint32
 	ConnectionsPerInterface uint32
 	TunnelPort              uint16
-	Pad                     uint16
+	ConnectedDatagrams      uint16
 	UnderlayIfindex         [2]uint32
 	FragmentIfindex         uint32
 	UnderlayMac             [6]uint8
@@ -435,6 +435,17 @@ type aliothSocket struct {
 	Next uint32
 }
 
+type aliothStranded struct {
+	_           structs.HostLayout
+	NetnsCookie uint64
+	Cookie      uint64
+	Local       aliothAddr
+	Remote      aliothAddr
+	LocalPort   uint16
+	RemotePort  uint16
+	Ifindex     uint32
+}
+
 type aliothTargetKey struct {
 	_     structs.HostLayout
 	Scope uint32
@@ -535,6 +546,7 @@ const (
 	aliothProgAliothRecvmsg6     = "alioth_recvmsg6"
 	aliothProgAliothSendmsg4     = "alioth_sendmsg4"
 	aliothProgAliothSendmsg6     = "alioth_sendmsg6"
+	aliothProgAliothStranded     = "alioth_stranded"
 	aliothProgAliothToPod        = "alioth_to_pod"
 	aliothVarAliothConfig        = "alioth_config"
 	aliothVarAliothFlowsUntil    = "alioth_flows_until"
@@ -594,6 +606,7 @@ type aliothProgramSpecs struct {
 	AliothRecvmsg6     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg4"`
 	AliothSendmsg6     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg6"`
+	AliothStranded     *ebpf.ProgramSpec `ebpf:"alioth_stranded"`
 	AliothToPod        *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
 }
 
@@ -758,6 +771,7 @@ type aliothPrograms struct {
 	AliothRecvmsg6     *ebpf.Program `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.Program `ebpf:"alioth_sendmsg4"`
 	AliothSendmsg6     *ebpf.Program `ebpf:"alioth_sendmsg6"`
+	AliothStranded     *ebpf.Program `ebpf:"alioth_stranded"`
 	AliothToPod        *ebpf.Program `ebpf:"alioth_to_pod"`
 }
 
@@ -775,6 +789,7 @@ func (p *aliothPrograms) Close() error {
 		p.AliothRecvmsg6,
 		p.AliothSendmsg4,
 		p.AliothSendmsg6,
+		p.AliothStranded,
 		p.AliothToPod,
 	)
 }

@@ -79,6 +79,11 @@ type Config struct {
 	// NetnsCookie is the cookie of the node's network namespace. Default: that
 	// of the namespace in which Open is called.
 	NetnsCookie uint64
+	// ConnectedDatagrams has the socket door translate sockets for datagrams when
+	// they connect, whatever their interface is. Who sets it has to end those that
+	// StrandedSockets returns. Without it pods' packets are translated instead, and
+	// move to another backend by themselves.
+	ConnectedDatagrams bool
 	// ConnectionsPerInterface bounds the flows to services that one
 	// interface may hold. Default DefaultConnectionsPerInterface.
 	ConnectionsPerInterface uint32
@@ -180,6 +185,9 @@ func (c Config) constants() (aliothConfig, error) {
 		UnderlayMac:             c.UnderlayMAC,
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
+	}
+	if c.ConnectedDatagrams {
+		k.ConnectedDatagrams = 1
 	}
 	for family, ip := range []netip.Addr{c.NodeShadow4, c.NodeShadow6} {
 		if ip.IsValid() {

@@ -37,6 +37,8 @@ type Datapath struct {
 	recheck bool
 	// unpruned says that flows may lead to nobody since they were last pruned.
 	unpruned bool
+	// stranding says that services have changed since ServicesChanged was called.
+	stranding bool
 	// repaired is what Repaired returns next.
 	repaired []Repair
 	// promote makes new maps and programs the node's own. It is set while
@@ -90,7 +92,7 @@ func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *ado
 		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, filters: filters, log: log, held: map[string]link.Link{}},
 		filters: filters,
 		// An earlier process may have ended in between.
-		unpruned: true,
+		unpruned: true, stranding: true,
 	}
 	if err := d.takeOver(adopted); err != nil {
 		filters.close()
@@ -221,7 +223,7 @@ func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
 // is unknown from then on, until settle says it.
 func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
 	d.have, d.applied = nil, Parts{}
-	d.unpruned = d.unpruned || ends
+	d.unpruned, d.stranding = d.unpruned || ends, d.stranding || ends
 	if err := d.promoteAfter(&plan); err != nil {
 		return nil, err
 	}

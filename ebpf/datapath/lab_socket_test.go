@@ -230,8 +230,9 @@ func connected(t *testing.T, p *labPod, to netip.AddrPort) *net.UDPConn {
 	return client
 }
 
-func TestAConnectedSocketForDatagramsMovesOnWithItsService(t *testing.T) {
+func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 	l, red, _ := socketTenants(t)
+	l.nodes[0].restart(t, func() { l.nodes[0].cfg.ConnectedDatagrams = false })
 	vip := netip.AddrPortFrom(ip(vipB), 53)
 	old := serve(t, red[20], netip.AddrPortFrom(red[20].addrs[0], 8080))
 	fresh := serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], 8080))

@@ -10,14 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/cgrouptest"
 )
 
 // lab is two nodes and a host outside, each a network namespace:
@@ -203,7 +203,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	inNetns(t)
 	cgroup := childCgroup(t)
-	joinCgroup(t, cgroup)
+	cgrouptest.Join(t, cgroup)
 	l := &lab{t: t, outside: newNs(t)}
 	for i := range l.nodes {
 		l.nodes[i] = &labNode{ns: newNs(t), underlay: [2]netip.Addr{
@@ -254,6 +254,7 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"), Connections: fewConnections,
 		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
 		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
+		ConnectedDatagrams: true,
 	}
 	n.cfg.FragmentIfindex, n.cfg.FragmentPeerIfindex = addFragmenter(t)
 	n.d = openLoaded(t, n.cfg)
@@ -356,29 +357,4 @@ func (l *lab) apply() {
 			}
 		})
 	}
-}
-
-// joinCgroup moves the test's process into a cgroup until the test ends.
-func joinCgroup(t *testing.T, dir string) {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home := ""
-	for line := range strings.Lines(string(data)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			home = path
-		}
-	}
-	root := filepath.Dir(dir)
-	pid := []byte(strconv.Itoa(os.Getpid()))
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), pid, 0); err != nil {
-		t.Fatalf("join cgroup: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := os.WriteFile(filepath.Join(root, home, "cgroup.procs"), pid, 0); err != nil {
-			t.Errorf("leave cgroup: %v", err)
-		}
-	})
 }

@@ -162,12 +162,13 @@ static __always_inline bool is_served(struct bpf_sock_addr *ctx)
 }
 
 /* may_move tells whether the packet door has to serve a connected socket for
- * datagrams: it takes the flow to another backend when the first one goes, and
- * nothing tells the socket. Where no program sees the packets, that is as it is.
+ * datagrams, since nobody would end the socket when its backend goes: that door
+ * takes the flow to another one. Where no program sees the packets, the socket
+ * stays with its backend.
  */
 static __always_inline bool may_move(struct bpf_sock_addr *ctx, const struct netns_vpc *vpc)
 {
-	return ctx->protocol == IPPROTO_UDP && vpc->ifindex && !at_node(ctx);
+	return !alioth_config.connected_datagrams && ctx->protocol == IPPROTO_UDP && vpc->ifindex && !at_node(ctx);
 }
 
 /* connect_service decides about a connect to to->service. */

@@ -150,7 +150,10 @@ struct config {
 	__u32 vxlan_ifindex;
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
-	__u16 pad;
+	/* Not 0: sockets for datagrams are translated when they connect, whatever their
+	 * interface is. Somebody ends those that are stranded then.
+	 */
+	__u16 connected_datagrams;
 	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's
 	 * device carries everything; without that of a family nobody tells whether
 	 * a packet fits.
@@ -377,6 +380,19 @@ struct socket {
 	struct peer connected;
 	struct peer asked[SOCKET_PEERS]; /* by datagrams that name their destination */
 	__u32 next; /* of asked, to be used for another service */
+};
+
+/* A socket for datagrams that is connected to what is no backend any more of the
+ * service that it asked for.
+ */
+struct stranded {
+	__u64 netns_cookie;
+	__u64 cookie;
+	struct addr local;
+	struct addr remote;
+	__be16 local_port;
+	__be16 remote_port;
+	__u32 ifindex; /* of the device that it is bound to; 0: none */
 };
 
 /* Scope 0 is the node's own network namespace; others may follow. */

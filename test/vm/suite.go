@@ -43,6 +43,7 @@ func Packages() []Package {
 		{Path: "./cnid/netns"},
 		{Path: "./cnid/attach/pair"},
 		{Path: "./cnid/netdev"},
+		{Path: "./cnid/sockdiag"},
 		{Path: "./cnid/netfilter", Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Files: []string{"../../docs/packets.md", "../../docs/reasons.md"}},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry"},

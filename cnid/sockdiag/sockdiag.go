@@ -1,0 +1,107 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sockdiag ends sockets of others, as "ss --kill" does: by SOCK_DESTROY of
+// sock_diag(7), which the kernel has with CONFIG_INET_DIAG_DESTROY.
+package sockdiag
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotSupported says that the kernel can't end UDP sockets.
+var ErrNotSupported = errors.New("the kernel can't end UDP sockets of others; it needs CONFIG_INET_DIAG_DESTROY and CONFIG_INET_UDP_DIAG")
+
+// ErrGone says that there is no such socket, or no more.
+var ErrGone = errors.New("the socket is gone")
+
+// Socket is a UDP socket of a network namespace.
+type Socket struct {
+	// Cookie is the kernel's name of it, socket(7) SO_COOKIE. No other is ended in
+	// its place.
+	Cookie uint64
+	// Local and Remote are its ends, which is how the kernel finds it. Remote is
+	// unspecified if it is not connected.
+	Local, Remote netip.AddrPort
+	// Ifindex is the device that it is bound to, 0 if none.
+	Ifindex int
+}
+
+// Destroy ends a socket of the calling thread's network namespace: who waits on it
+// or reads next gets ECONNABORTED, and it is connected to nobody any more. Errors
+// are ErrGone, ErrNotSupported or the kernel's.
+func Destroy(s Socket) error {
+	request := nl.NewNetlinkRequest(unix.SOCK_DESTROY, unix.NLM_F_ACK)
+	request.AddRawData(requestOf(s))
+	_, err := request.Execute(unix.NETLINK_SOCK_DIAG, 0)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return ErrNotSupported
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESTALE):
+		return ErrGone
+	}
+	return fmt.Errorf("end socket %s to %s: %w", s.Local, s.Remote, err)
+}
+
+// requestOf returns struct inet_diag_req_v2 of linux/inet_diag.h.
+func requestOf(s Socket) []byte {
+	b := []byte{family(s.Local), unix.IPPROTO_UDP, 0, 0}
+	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // whatever its state is
+	b = binary.BigEndian.AppendUint16(b, s.Local.Port())
+	b = binary.BigEndian.AppendUint16(b, s.Remote.Port())
+	b = appendAddr(b, s.Local.Addr())
+	b = appendAddr(b, s.Remote.Addr())
+	b = binary.NativeEndian.AppendUint32(b, uint32(s.Ifindex))
+	b = binary.NativeEndian.AppendUint32(b, uint32(s.Cookie))
+	return binary.NativeEndian.AppendUint32(b, uint32(s.Cookie>>32))
+}
+
+func family(end netip.AddrPort) byte {
+	if end.Addr().Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// appendAddr appends the 16 bytes of an address, of which IPv4 uses the first 4.
+func appendAddr(b []byte, ip netip.Addr) []byte {
+	var field [16]byte
+	copy(field[:], ip.AsSlice())
+	return append(b, field[:]...)
+}
+
+// Probe ends a socket of its own to find out whether the kernel can. It returns
+// ErrNotSupported if not.
+func Probe() (err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return fmt.Errorf("open a socket to end: %w", err)
+	}
+	defer unix.Close(fd)
+	// No address has to be there for that.
+	if err := unix.Bind(fd, &unix.SockaddrInet4{}); err != nil {
+		return fmt.Errorf("bind a socket to end: %w", err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return fmt.Errorf("ask for the port of a socket to end: %w", err)
+	}
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		return fmt.Errorf("ask for the cookie of a socket to end: %w", err)
+	}
+	local := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(name.(*unix.SockaddrInet4).Port))
+	err = Destroy(Socket{Cookie: cookie, Local: local, Remote: netip.AddrPortFrom(netip.IPv4Unspecified(), 0)})
+	if errors.Is(err, ErrGone) { // it is not: nobody has looked among UDP sockets
+		return ErrNotSupported
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"unsafe"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+)
+
+// describe says how a socket of a pod is found when it is stranded.
+func describe(t *testing.T, p *labPod, conn *net.UDPConn, remote netip.AddrPort) StrandedSocket {
+	t.Helper()
+	s := StrandedSocket{NetnsCookie: cookieOf(t, p.ns), Remote: remote}
+	onSocket(t, conn, func(fd int) (err error) {
+		if s.Cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil {
+			return err
+		}
+		name, err := unix.Getsockname(fd)
+		switch name := name.(type) {
+		case *unix.SockaddrInet4:
+			s.Local = netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port))
+		case *unix.SockaddrInet6:
+			s.Local = netip.AddrPortFrom(netip.AddrFrom16(name.Addr).Unmap(), uint16(name.Port))
+		}
+		return err
+	})
+	return s
+}
+
+// expectStranded looks for stranded sockets.
+func expectStranded(t *testing.T, d *Datapath, want ...StrandedSocket) {
+	t.Helper()
+	got, err := d.StrandedSockets()
+	must(t, err)
+	byCookie := func(a, b StrandedSocket) int { return cmp.Compare(a.Cookie, b.Cookie) }
+	slices.SortFunc(got, byCookie)
+	slices.SortFunc(want, byCookie)
+	if diff := gocmp.Diff(want, got, cmpopts.EquateComparable(netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("stranded sockets (-want +got):\n%s", diff)
+	}
+}
+
+// disconnect makes a socket talk to nobody in particular, connect(2).
+func disconnect(t *testing.T, conn *net.UDPConn) {
+	t.Helper()
+	onSocket(t, conn, func(fd int) error {
+		nobody := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
+		_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&nobody)), unix.SizeofSockaddrInet4)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+func TestSocketsAreStrandedByTheBackendThatTheyAskedFor(t *testing.T) {
+	l, red, blue := socketTenants(t)
+	n := l.nodes[0]
+	v4, v6 := netip.AddrPortFrom(ip(vipB), 53), netip.AddrPortFrom(ip(vipB6), 53)
+	old4, old6 := netip.AddrPortFrom(red[20].addrs[0], 8080), netip.AddrPortFrom(red[20].addrs[1], 8080)
+	mapped, moved := unconnected(t, red[10], "udp"), connected(t, red[10], v4)
+	onSocket(t, mapped, func(fd int) error {
+		return unix.Connect(fd, &unix.SockaddrInet6{Port: int(v4.Port()), Addr: v4.Addr().As16()})
+	})
+	lost := []StrandedSocket{
+		describe(t, red[10], connected(t, red[10], v4), old4),
+		describe(t, red[10], connected(t, red[10], v6), old6),
+		describe(t, red[10], mapped, old4),
+	}
+	// The same of the other VPC, the backend by its own name, sockets that have gone
+	// on to something else or nothing, and one of TCP.
+	connected(t, blue[10], v4)
+	connected(t, red[10], old4)
+	onSocket(t, moved, func(fd int) error { return unix.Connect(fd, &unix.SockaddrInet4{Port: 53, Addr: ip(vipSelf).As4()}) })
+	disconnect(t, connected(t, red[10], v4))
+	listen(t, red[20].ns, old4)
+	_, err := dial(t, red[10].ns, netip.AddrPortFrom(v4.Addr(), 80), 0)
+	must(t, err)
+	nothingByPackets(t, l)
+	expectStranded(t, n.d)
+	n.d.ServicesChanged()
+	l.replaceBackends(v4.Addr(), protoTCP)
+	l.replaceBackends(v4.Addr(), protoUDP, Backend{red[11].addrs[0], 8080})
+	l.replaceBackends(v6.Addr(), protoUDP)
+	if !n.d.ServicesChanged() || n.d.ServicesChanged() {
+		t.Error("that services have changed is not told once")
+	}
+	expectStranded(t, n.d, lost...)
+	n.restart(t, func() {})
+	expectStranded(t, n.d, lost...)
+	l.replaceBackends(v4.Addr(), protoUDP, Backend{old4.Addr(), 8080}, Backend{red[11].addrs[0], 8080})
+	expectStranded(t, n.d, lost[1])
+}

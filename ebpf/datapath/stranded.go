@@ -1,0 +1,76 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/cilium/ebpf/link"
+)
+
+// StrandedSocket is a socket for datagrams that the socket door has connected to
+// what is no backend any more of the service that it asked for.
+type StrandedSocket struct {
+	// NetnsCookie names its network namespace, as Namespace.Cookie.
+	NetnsCookie uint64
+	// Cookie is the kernel's name of the socket, socket(7) SO_COOKIE.
+	Cookie uint64
+	// Local and Remote are its ends as the kernel has them. IPv4 addresses of
+	// sockets of IPv6 are IPv4.
+	Local, Remote netip.AddrPort
+	// Ifindex is the device that it is bound to, 0 if none.
+	Ifindex int
+}
+
+// StrandedSockets looks for them in all network namespaces. What is stranded is
+// judged by what the maps hold now, so an earlier process's are found as well.
+func (d *Datapath) StrandedSockets() ([]StrandedSocket, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	iterator, err := link.AttachIter(link.IterOptions{Program: d.objects.AliothStranded, Map: d.objects.AliothSockets})
+	if err != nil {
+		return nil, fmt.Errorf("look for stranded sockets: %w", err)
+	}
+	defer iterator.Close()
+	rows, err := iterator.Open()
+	if err != nil {
+		return nil, fmt.Errorf("look for stranded sockets: %w", err)
+	}
+	defer rows.Close()
+	return readStranded(bufio.NewReader(rows))
+}
+
+func readStranded(rows io.Reader) ([]StrandedSocket, error) {
+	var found []StrandedSocket
+	for {
+		var row aliothStranded
+		err := binary.Read(rows, binary.NativeEndian, &row)
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read stranded sockets: %w", err)
+		}
+		found = append(found, StrandedSocket{
+			NetnsCookie: row.NetnsCookie, Cookie: row.Cookie, Ifindex: int(row.Ifindex),
+			Local:  netip.AddrPortFrom(cookedAddr(row.Local), networkOrder(row.LocalPort)),
+			Remote: netip.AddrPortFrom(cookedAddr(row.Remote), networkOrder(row.RemotePort)),
+		})
+	}
+}
+
+// ServicesChanged says whether services or their backends have changed since it was
+// last called, or might have before the first time.
+func (d *Datapath) ServicesChanged() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed := d.stranding
+	d.stranding = false
+	return changed
+}
