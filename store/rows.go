@@ -155,6 +155,8 @@ type Node struct {
 	Name string
 	// Addresses are the node's InternalIPs, in the order of its status.
 	Addresses []netip.Addr
+	// Zone is the value of its label topology.kubernetes.io/zone, or "".
+	Zone string
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
 	// Pods is how many pods the node's kubelet takes; 0: it has not said.
@@ -330,4 +332,7 @@ type Endpoint struct {
 	Node        string
 	// PodUID is the UID of the target pod, or "".
 	PodUID string
+	// ForNodes and ForZones are the places for whose clients the endpoint is
+	// meant; none: it has no hint.
+	ForNodes, ForZones []string
 }

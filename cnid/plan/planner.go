@@ -149,16 +149,29 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		maps.Copy(s.refill, s.vpcs)
 		return s
 	}
+	moved := false
 	for _, c := range changes {
 		for _, row := range []any{c.Old, c.New} {
 			s.row(tx, row, in)
 			s.outside(tx, row, in)
 		}
+		moved = moved || zoneOf(c.Old, in.Node) != zoneOf(c.New, in.Node)
 	}
 	if s.parts {
 		s.allParts(p, in)
 	}
+	if moved { // other backends are near
+		maps.Copy(s.refill, s.vpcs)
+	}
 	return s
+}
+
+// zoneOf returns the zone of a node if the row is that node's, and otherwise none.
+func zoneOf(row any, node string) string {
+	if row, ok := row.(*store.Node); ok && row.Name == node {
+		return row.Zone
+	}
+	return ""
 }
 
 // sameList says whether two slices are one.

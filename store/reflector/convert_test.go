@@ -142,7 +142,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 
 func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	got, err := Node(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}},
 		Status: corev1.NodeStatus{
 			Addresses: []corev1.NodeAddress{
@@ -159,7 +159,7 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &store.Node{
-		Name: "node-1", OutOfService: true, Ready: true, Pods: 250,
+		Name: "node-1", OutOfService: true, Ready: true, Pods: 250, Zone: "zone-a",
 		Addresses:    addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 	}
@@ -463,7 +463,9 @@ func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
 		Ports:      []discoveryv1.EndpointPort{{}},
 		Endpoints: []discoveryv1.Endpoint{
 			{Addresses: []string{"10.0.0.1"}, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: "p"}},
-			{Addresses: []string{"web.example"}, Conditions: conditions(&no, nil, &yes)},
+			{Addresses: []string{"web.example"}, Conditions: conditions(&no, nil, &yes), Hints: &discoveryv1.EndpointHints{
+				ForZones: []discoveryv1.ForZone{{Name: "zone-a"}, {Name: "zone-b"}}, ForNodes: []discoveryv1.ForNode{{Name: "node-1"}},
+			}},
 			{Conditions: conditions(&no, &no, &yes), TargetRef: &corev1.ObjectReference{Kind: "VM", UID: "v"}},
 		},
 	})
@@ -475,7 +477,7 @@ func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
 		Ports:   []store.ServicePort{{Protocol: "TCP"}},
 		Endpoints: []store.Endpoint{
 			{Addresses: addrs("10.0.0.1"), Ready: true, Node: "node-1", PodUID: "p"},
-			{Terminating: true},
+			{Terminating: true, ForZones: []string{"zone-a", "zone-b"}, ForNodes: []string{"node-1"}},
 			{},
 		},
 	}

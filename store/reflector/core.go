@@ -25,7 +25,7 @@ func Namespace(in *corev1.Namespace) (*store.Namespace, error) {
 // Node converts a Node. Addresses that are no IPs, such as host names, are left
 // out. It never fails.
 func Node(in *corev1.Node) (*store.Node, error) {
-	row := &store.Node{Meta: rowMeta(in), Name: in.Name}
+	row := &store.Node{Meta: rowMeta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
 		ip, err := netip.ParseAddr(address.Address)
 		if err != nil {

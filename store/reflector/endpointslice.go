@@ -56,6 +56,14 @@ func endpoint(in *discoveryv1.Endpoint) store.Endpoint {
 	if in.TargetRef != nil && in.TargetRef.Kind == "Pod" {
 		out.PodUID = string(in.TargetRef.UID)
 	}
+	if in.Hints != nil {
+		for _, zone := range in.Hints.ForZones {
+			out.ForZones = append(out.ForZones, zone.Name)
+		}
+		for _, node := range in.Hints.ForNodes {
+			out.ForNodes = append(out.ForNodes, node.Name)
+		}
+	}
 	return out
 }
 

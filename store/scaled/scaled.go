@@ -119,25 +119,28 @@ const MaxBackends = 1000
 
 // Backends returns where connections to one port of a Service go, addresses of one
 // family, ascending, each once and MaxBackends at most: the ready endpoints; where there
-// are none, those that are shutting down but serve still. node limits a Service that is NodeLocal to
-// the endpoints of that node.
+// are none, those that are shutting down but serve still. node is that of the clients:
+// it limits a Service that is NodeLocal to its own endpoints, and otherwise those that
+// are ready to the ones meant for it.
 func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) []netip.AddrPort {
-	var ready, terminating []netip.AddrPort
+	var ready, terminating []candidate
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
-		held := machine(tx, vpc, backend.Addr())
+		held, one := machine(tx, vpc, backend.Addr()), candidate{backend, endpoint}
 		switch {
 		case held == nil || service.NodeLocal && held.Node != node:
 		case endpoint.Ready:
-			ready = append(ready, backend)
+			ready = append(ready, one)
 		case endpoint.Terminating:
-			terminating = append(terminating, backend)
+			terminating = append(terminating, one)
 		}
 	}
 	if len(ready) == 0 {
-		ready = terminating
+		return backendsOf(terminating)
 	}
-	ready = once(ready)
-	return ready[:min(len(ready), MaxBackends)]
+	if service.NodeLocal {
+		return backendsOf(ready)
+	}
+	return backendsOf(nearest(tx, ready, node))
 }
 
 // endpointsFor are the addresses of a family that slices name for a port of a

@@ -98,6 +98,82 @@ func slice(name string, port store.ServicePort, endpoints ...store.Endpoint) *st
 	}
 }
 
+// hinted is a ready endpoint that is meant for clients of some nodes or zones.
+func hinted(ip string, nodes, zones []string) store.Endpoint {
+	e := endpoint(true, false, ip)
+	e.ForNodes, e.ForZones = nodes, zones
+	return e
+}
+
+func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	here, there, a, b := []string{"node-1"}, []string{"node-2"}, []string{"zone-a"}, []string{"zone-b"}
+	cases := map[string]struct {
+		zone      string
+		local     bool
+		endpoints []store.Endpoint
+		want      []string
+	}{
+		"those of the zone": {
+			zone: "zone-a", endpoints: []store.Endpoint{hinted("10.0.0.1", nil, a), hinted("10.0.0.2", nil, append(b, a...)), hinted("10.0.0.3", nil, b)},
+			want: []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
+		"those of the node before those of the zone": {
+			zone: "zone-a", endpoints: []store.Endpoint{hinted("10.0.0.1", here, a), hinted("10.0.0.2", there, a)},
+			want: []string{"10.0.0.1:8080"},
+		},
+		"those of the zone where none is for the node": {
+			zone: "zone-a", endpoints: []store.Endpoint{hinted("10.0.0.1", there, b), hinted("10.0.0.2", there, a)},
+			want: []string{"10.0.0.2:8080"},
+		},
+		"all where none is for the zone": {
+			zone: "zone-c", endpoints: []store.Endpoint{hinted("10.0.0.1", nil, a), hinted("10.0.0.2", nil, b)},
+			want: []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
+		"all where one has no hint": {
+			zone: "zone-a", endpoints: []store.Endpoint{hinted("10.0.0.1", nil, a), hinted("10.0.0.2", nil, nil)},
+			want: []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
+		"all on a node without a zone": {
+			endpoints: []store.Endpoint{hinted("10.0.0.1", nil, a), hinted("10.0.0.2", nil, b)},
+			want:      []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
+		"whatever those say that don't count": {
+			zone:      "zone-a",
+			endpoints: []store.Endpoint{hinted("10.0.0.1", nil, a), hinted("10.0.0.2", nil, b), hinted("10.0.0.9", nil, nil), endpoint(false, true, "10.0.0.3")},
+			want:      []string{"10.0.0.1:8080"},
+		},
+		"not for a Service that stays on the node": {
+			zone: "zone-a", local: true, endpoints: []store.Endpoint{hinted("10.0.0.1", nil, b), hinted("10.0.0.3", nil, a)},
+			want: []string{"10.0.0.1:8080"},
+		},
+		"not among those that shut down": {
+			zone: "zone-a", endpoints: []store.Endpoint{
+				{Addresses: operatortest.Addrs("10.0.0.1"), Terminating: true, ForZones: a}, {Addresses: operatortest.Addrs("10.0.0.2"), Terminating: true, ForZones: b},
+			},
+			want: []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			web := service("blue-a", "web", "", "10.96.0.1")
+			web.NodeLocal = c.local
+			s := operatortest.New(t, web, slice("a", http, c.endpoints...),
+				&store.Node{Meta: operatortest.Meta("uid-node-1", 0), Name: "node-1", Zone: c.zone},
+				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"))
+			s.View(func(tx store.ReadTx) {
+				var got []string
+				for _, backend := range scaled.Backends(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1") {
+					got = append(got, backend.String())
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("backends %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	cases := map[string]struct {

@@ -1,0 +1,57 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// candidate is an endpoint at one of its addresses.
+type candidate struct {
+	backend  netip.AddrPort
+	endpoint *store.Endpoint
+}
+
+func backendsOf(list []candidate) []netip.AddrPort {
+	var backends []netip.AddrPort
+	for _, c := range list {
+		backends = append(backends, c.backend)
+	}
+	backends = once(backends)
+	return backends[:min(len(backends), MaxBackends)]
+}
+
+// nearest returns those that hints mean for clients on a node: for the node itself,
+// otherwise for its zone. Hints of a kind count only if all have one and at least
+// one fits, as kube-proxy does; otherwise all are returned.
+func nearest(tx store.ReadTx, all []candidate, node string) []candidate {
+	near := meantFor(all, node, func(e *store.Endpoint) []string { return e.ForNodes })
+	if near != nil {
+		return near
+	}
+	if self := store.GetNode(tx, node); self != nil {
+		near = meantFor(all, self.Zone, func(e *store.Endpoint) []string { return e.ForZones })
+	}
+	if near != nil {
+		return near
+	}
+	return all
+}
+
+// meantFor returns those with a hint, nil if there are none or one has no hint.
+func meantFor(all []candidate, place string, hints func(*store.Endpoint) []string) (near []candidate) {
+	for _, c := range all {
+		places := hints(c.endpoint)
+		if len(places) == 0 {
+			return nil
+		}
+		if slices.Contains(places, place) {
+			near = append(near, c)
+		}
+	}
+	return near
+}
