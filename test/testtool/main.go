@@ -46,7 +46,7 @@ func root() *cobra.Command {
 	command.AddCommand(
 		serveCommand(), seenCommand(), healthCommand(), pauseCommand(),
 		probeCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
-		streamCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
+		streamCommand(), connectionsCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
 		rawCommand(),
 	)
 	return command

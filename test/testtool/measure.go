@@ -39,6 +39,33 @@ func streamCommand() *cobra.Command {
 	return command
 }
 
+func connectionsCommand() *cobra.Command {
+	var perSecond int
+	var limit time.Duration
+	var stopFile, begunFile string
+	command := &cobra.Command{
+		Use:   "connections ADDRESS:PORT",
+		Short: "Open new TCP connections with one request each to an echo server, and tell each that is lost",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if perSecond < 1 {
+				return fmt.Errorf("rate %d: want at least 1 per second", perSecond)
+			}
+			ctx, cancel := within(command.Context(), limit)
+			defer cancel()
+			ctx, cancelFile := untilFile(ctx, stopFile)
+			defer cancelFile()
+			return printJSON(command.OutOrStdout(), load.Connections(ctx, args[0], perSecond, func() { touch(begunFile) }))
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&perSecond, "rate", 100, "new connections per second")
+	flags.DurationVar(&limit, "duration", 0, "end after this time; 0: no limit")
+	flags.StringVar(&stopFile, "stop-file", "", "end when this file exists")
+	flags.StringVar(&begunFile, "begun-file", "", "make this file when the first answer is back")
+	return command
+}
+
 type loadFunc func(ctx context.Context, target string, duration time.Duration, size int) (report.Load, error)
 
 func loadCommand() *cobra.Command {

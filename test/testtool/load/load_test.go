@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func freePort(t *testing.T) uint16 {
 
 func startServer(t *testing.T) server.Config {
 	t.Helper()
-	config := server.Config{Name: "here", Stream: freePort(t), Sink: freePort(t), RoundTrip: freePort(t), HTTP: freePort(t)}
+	config := server.Config{Name: "here", Echo: freePort(t), Stream: freePort(t), Sink: freePort(t), RoundTrip: freePort(t), HTTP: freePort(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.New(config, slog.New(slog.DiscardHandler)).Run(ctx) }()
@@ -158,5 +159,38 @@ func TestEchoesEndWithTheContext(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("it ended without an error")
+	}
+}
+
+func TestConnectionsAreCountedAndLossesTold(t *testing.T) {
+	config := startServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	got := load.Connections(ctx, at(config.Echo), 1000, func() { begun++; cancel() })
+	if got.Answered == 0 || got.Answered != got.Opened || got.Lost != 0 || got.Servers["here"] != got.Answered || begun != 1 || got.Took.Max == 0 {
+		t.Errorf("%+v, begun %d times", got, begun)
+	}
+	for name, end := range map[string]func(net.Conn){
+		"connection reset": func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0); conn.Close() },
+		"EOF":              func(conn net.Conn) { _, _ = io.ReadFull(conn, make([]byte, 6)); conn.Close() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		go func() {
+			conn, err := listener.Accept()
+			if err == nil {
+				end(conn)
+			}
+			listener.Close()
+			cancel()
+		}()
+		got := load.Connections(ctx, listener.Addr().String(), 1, nil)
+		if got.Lost != got.Opened || len(got.Losses) != got.Lost || !strings.Contains(got.Losses[0].Cause, name) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -76,6 +76,32 @@ type Stream struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
+// Connections sums up new TCP connections with one request each.
+type Connections struct {
+	Target string `json:"target"`
+	// Opened are all, Answered and Lost how they ended.
+	Opened   int `json:"opened"`
+	Answered int `json:"answered"`
+	Lost     int `json:"lost"`
+	// Losses are the first of those that were lost.
+	Losses   []Loss        `json:"losses,omitempty"`
+	Duration time.Duration `json:"duration"`
+	// Took of the answered ones, from the first packet to the answer.
+	Took Quantiles `json:"took"`
+	// Servers are how many each server has answered, by the name that it gave.
+	Servers map[string]int `json:"servers"`
+}
+
+// Loss is a connection that got no answer.
+type Loss struct {
+	// After is when it was opened, since the beginning; Took how long it took to
+	// fail.
+	After time.Duration `json:"after"`
+	Took  time.Duration `json:"took"`
+	// Cause is the step, and what the socket said.
+	Cause string `json:"cause"`
+}
+
 // Load is the result of a one-way load: bytes or datagrams per second as the
 // receiver counted them.
 type Load struct {

@@ -1,0 +1,162 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// Of a rolling update: so many backends, and new connections per second from each
+// of two pods.
+const (
+	rolloutBackends = 20
+	rolloutRate     = 100
+)
+
+// drainTime is what a pod of the Deployment goes on serving after it is told to
+// end, in seconds: as is usual, longer than it takes until everybody knows.
+const drainTime = 5
+
+// deploymentOf is a Deployment of servers that behaves as one should that is to be
+// updated without a loss.
+func deploymentOf(tenant *scene.Tenant, name string) *appsv1.Deployment {
+	pod := tenant.Pod(name, scene.WithLabel("app", name), scene.WithReadiness(httpProbe("/healthz")))
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](2 * drainTime)
+	pod.Spec.Containers[0].Command = []string{scene.Tool, "serve"}
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drainTime}}}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](rolloutBackends),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromInt32(rolloutBackends / 2)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+			}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec},
+		},
+	}
+}
+
+// awaitRollout waits until all pods of a Deployment are of its present template, and
+// ready.
+func (e *env) awaitRollout(t *testing.T, deployment *appsv1.Deployment) {
+	t.Helper()
+	err := scene.Until(within(t, 3*patience), "the Deployment to be rolled out", func(ctx context.Context) (bool, string, error) {
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
+		s := deployment.Status
+		done := s.ObservedGeneration == deployment.Generation &&
+			s.UpdatedReplicas == rolloutBackends && s.ReadyReplicas == rolloutBackends && s.Replicas == rolloutBackends
+		return err == nil && done, fmt.Sprintf("%d pods, %d updated, %d ready", s.Replicas, s.UpdatedReplicas, s.ReadyReplicas), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connecting is a load of new connections from some pods.
+type connecting struct {
+	from    []*corev1.Pod
+	stop    string
+	done    sync.WaitGroup
+	results []report.Connections
+	errs    []error
+}
+
+// startConnecting returns once answers are back in every pod.
+func (e *env) startConnecting(t *testing.T, target string, from ...*corev1.Pod) *connecting {
+	t.Helper()
+	ctx := within(t, 5*patience)
+	c := &connecting{from: from, stop: "/tmp/" + unique("stop"), results: make([]report.Connections, len(from)), errs: make([]error, len(from))}
+	begun := c.stop + ".begun"
+	for i, pod := range from {
+		c.done.Go(func() {
+			c.errs[i] = e.execJSON(ctx, pod, &c.results[i], scene.Tool, "connections", target,
+				"--rate", strconv.Itoa(rolloutRate), "--stop-file", c.stop, "--begun-file", begun)
+		})
+	}
+	for _, pod := range from {
+		err := scene.Until(ctx, pod.Name+" to get an answer", func(ctx context.Context) (bool, string, error) {
+			_, err := e.Exec(ctx, pod, "test", "-e", begun)
+			return err == nil, "there is none", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// expectNoLoss ends the load, and returns how many connections each server had.
+func (e *env) expectNoLoss(t *testing.T, c *connecting) map[string]int {
+	t.Helper()
+	for _, pod := range c.from {
+		e.InPod(t, pod, "touch", c.stop)
+	}
+	c.done.Wait()
+	served := map[string]int{}
+	for i, pod := range c.from {
+		result := c.results[i]
+		if c.errs[i] != nil {
+			t.Errorf("%s: %v", pod.Name, c.errs[i])
+			continue
+		}
+		for name, n := range result.Servers {
+			served[name] += n
+		}
+		t.Logf("%s: %d connections in %s to %d servers, %d lost, p99 %s, longest %s", pod.Name, result.Opened,
+			result.Duration.Round(time.Millisecond), len(result.Servers), result.Lost, result.Took.P99, result.Took.Max)
+		if result.Lost != 0 || result.Answered != result.Opened {
+			t.Errorf("%s: %d of %d connections were lost: %+v", pod.Name, result.Lost, result.Opened, result.Losses)
+		}
+	}
+	return served
+}
+
+func TestAServiceLosesNoConnectionWhatever(t *testing.T) {
+	e := start(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("rollout"))
+	service, deployment := serviceOf(tenant.Namespace.Name, "web", "web"), deploymentOf(tenant, "web")
+	e.Make(t, service, deployment)
+	near, far := tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second))
+	e.Run(t, near, far)
+	e.awaitRollout(t, deployment)
+	target := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(report.PortEcho))
+
+	t.Run("while its Deployment is updated", func(t *testing.T) {
+		load := e.startConnecting(t, target, near, far)
+		before := deployment.DeepCopy()
+		deployment.Spec.Template.Annotations = map[string]string{"e2e.alioth.dev/rollout": "2"}
+		if err := e.Client.Patch(within(t, patience), deployment, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		e.awaitRollout(t, deployment)
+		if served := e.expectNoLoss(t, load); len(served) != 2*rolloutBackends {
+			t.Errorf("%d servers have answered, want %d of either generation", len(served), rolloutBackends)
+		}
+	})
+	t.Run("while the daemons are killed", func(t *testing.T) {
+		load := e.startConnecting(t, target, near, far)
+		e.killDaemon(t, first)
+		e.killDaemon(t, second)
+		e.expectNoLoss(t, load)
+	})
+}
