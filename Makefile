@@ -11,7 +11,7 @@ IMAGES ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster and no API server.
-UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./kube/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/model/... ./test/testtool/... ./test/vm/...
+UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/model/... ./test/testtool/... ./test/vm/...
 
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/kube/guard"
+	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
 // serveHTTP serves health and metrics until ctx ends.

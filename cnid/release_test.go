@@ -21,8 +21,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // releaseCase is what store, API and journal have of the pod p1, whose Address

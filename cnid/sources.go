@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 )
 

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/alioth-net/alioth/kube/guard"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
 const headerTimeout = 5 * time.Second

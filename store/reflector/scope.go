@@ -13,7 +13,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/kube"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // Scope is a part of the API that a Source follows.

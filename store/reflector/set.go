@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // Set feeds one store from any number of sources. Its methods may be called

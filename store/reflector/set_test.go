@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 func newSet(t *testing.T) *Set {

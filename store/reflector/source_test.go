@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/kube"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )

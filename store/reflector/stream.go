@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/kube"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // readList reads a list in the API's JSON, object by object, so that a long one

@@ -16,7 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/kube/guard"
+	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
 // reviewer is an API server that knows two tokens, one of which may get /metrics.

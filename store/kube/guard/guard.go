@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 
-	"github.com/alioth-net/alioth/kube"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 const (

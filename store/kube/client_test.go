@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/kube"
+	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
