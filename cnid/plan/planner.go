@@ -64,17 +64,25 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 			continue
 		}
 		now := planVPC(tx, p.in, name, p.attached[name])
-		if known && last.part != nil && now.part != nil { // planned with the node
-			now.part.VPCs[0].Fronted = last.part.VPCs[0].Fronted
-		}
-		if known && reflect.DeepEqual(last.part, now.part) {
-			now.part = last.part
+		if known {
+			now.keep(last)
 		}
 		changed = changed || !known || now.part != last.part
 		stale.node = stale.node || !known || !reflect.DeepEqual(last.here, now.here)
 		p.vpcs[name] = now
 	}
 	return changed
+}
+
+// keep takes from the last plan of the VPC what is planned with the node, and the part
+// itself where it is the same.
+func (v *vpcPlan) keep(last *vpcPlan) {
+	if last.part != nil && v.part != nil {
+		v.part.VPCs[0].Fronted = last.part.VPCs[0].Fronted
+	}
+	if reflect.DeepEqual(last.part, v.part) {
+		v.part = last.part
+	}
 }
 
 // front says in the parts of VPCs whether their pods may be asked by others from
