@@ -70,6 +70,15 @@ func AddressesByHolder(tx ReadTx, uid string) []*Address {
 	return addresses.list(tx, byHolder, textKey(uid))
 }
 
+// AddressesByService returns the addresses that a Service holds: those whose holder
+// is it by name as well as by UID. A UID alone says too little, because whoever looks
+// for the Service of an address goes by the name.
+func AddressesByService(tx ReadTx, service *Service) []*Address {
+	return slices.DeleteFunc(AddressesByHolder(tx, service.UID), func(row *Address) bool {
+		return row.Holder != service.AsHolder()
+	})
+}
+
 // AddressesByNode returns the addresses that are in use on a node, by IP.
 func AddressesByNode(tx ReadTx, node string) []*Address {
 	return addresses.list(tx, byNode, textKey(node))

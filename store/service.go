@@ -22,6 +22,11 @@ var services = &table[Service]{
 
 const withExternalIPs = "externalips"
 
+// AsHolder returns the Service as the holder of its addresses.
+func (s *Service) AsHolder() Holder {
+	return Holder{Kind: HolderService, Namespace: s.Namespace, Name: s.Name, UID: s.UID}
+}
+
 // GetService returns a Service, or nil.
 func GetService(tx ReadTx, namespace, name string) *Service {
 	return services.get(tx, textKey(namespace, name))

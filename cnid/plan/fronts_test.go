@@ -33,8 +33,6 @@ func at(list ...string) []netip.AddrPort {
 	return out
 }
 
-var byValueAndPort = cmp.Options{byValue, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })}
-
 func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 8080}}
 	cases := map[string]struct {
@@ -76,7 +74,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 				return store.PutService(tx, row)
 			})
 			want := []netfilter.Front{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Sticky: c.sticky}}
-			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValueAndPort); diff != "" {
+			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValue); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -150,7 +148,7 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 		Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: at("169.254.64.2:80"), Here: at("169.254.64.2:80"), Local: true,
 		Hidden: prefixes("10.10.0.0/16", "10.96.0.0/16", "10.244.0.0/16", "169.254.0.0/16", "169.254.64.0/18"),
 	}}
-	if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValueAndPort); diff != "" {
+	if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]uint32{20}, fronted()); diff != "" {

@@ -186,6 +186,7 @@ func ready(addr string) store.Endpoint { return store.Endpoint{Addresses: ips(ad
 var byValue = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 	cmpopts.EquateEmpty(),
 }
 

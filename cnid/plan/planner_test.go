@@ -31,12 +31,12 @@ func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
 // TestAPlannerPlansLikeBuild makes random changes, and compares after each few of
 // them. So that they meet, there are few of everything.
 func TestAPlannerPlansLikeBuild(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
-			planner, last, before := &Planner{}, Wanted{}, whole{}
-			for step := range 400 {
-				for range 1 + r.IntN(3) {
+			planner, last, before, balanced := &Planner{}, Wanted{}, whole{}, 0
+			for step := range 600 {
+				for range 1 + r.IntN([]int{3, 3, 3, 20}[r.IntN(4)]) {
 					r.change(t)
 				}
 				now := r.plan(planner, r.adapt)
@@ -46,10 +46,27 @@ func TestAPlannerPlansLikeBuild(t *testing.T) {
 				if step > 0 && !reflect.DeepEqual(before, together(last)) {
 					t.Fatalf("step %d changed the plan of the step before it", step)
 				}
+				if step > 0 && !slices.Equal(balancers(before), balancers(together(now))) {
+					balanced++
+				}
 				last, before = now, together(now)
+			}
+			if balanced == 0 {
+				t.Error("no load balancer's address came or went")
 			}
 		})
 	}
+}
+
+// balancers are the virtual addresses of load balancers: none of them is in the
+// range of ClusterIPs.
+func balancers(w whole) (list []netip.Addr) {
+	for _, s := range w.Datapath.Services {
+		if !prefix("10.96.0.0/16").Contains(s.VIP) {
+			list = append(list, s.VIP)
+		}
+	}
+	return list
 }
 
 // randomWorld is a world in which anything may happen.
@@ -90,7 +107,7 @@ func (r *randomWorld) change(t *testing.T) {
 			r.metadata = ips(r.ip())
 		}
 	default:
-		err := r.store.Update(func(tx store.Tx) error { return r.changeRow(tx) })
+		err := r.store.Update(r.changeRows)
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			t.Fatal(err)
 		}
@@ -142,11 +159,23 @@ func (r *randomWorld) attachAny() {
 // theirs for each other's.
 var vnis = map[string][2]uint32{"default": {1, 1}, "blue": {20, 30}, "red": {30, 20}, "green": {40, 41}}
 
+// changeRows changes one row or several at once.
+func (r *randomWorld) changeRows(tx store.Tx) error {
+	for range 1 + r.IntN(3) {
+		if err := r.changeRow(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(12) {
+	switch r.IntN(16) {
 	case 9, 10:
 		return r.changeNetwork(tx, remove)
+	case 11, 12, 13, 14:
+		return r.changeBalancer(tx, remove)
 	case 0:
 		return r.changeVPC(tx, remove)
 	case 1:
@@ -168,7 +197,9 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 			return nil
 		}
 		addrs := ips(r.of("192.0.2.1", "192.0.2.2", "2001:db8::3", "10.10.1.3"))
-		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: name}, Name: name, Addresses: addrs, AllAddresses: addrs, Pods: uint32(r.IntN(2))})
+		return store.PutNode(tx, &store.Node{
+			Meta: store.Meta{UID: name}, Name: name, Zone: r.of("", "a", "b"), Addresses: addrs, AllAddresses: addrs, Pods: uint32(r.IntN(2)),
+		})
 	case 6:
 		uid := r.of("p0", "p1", "p2", "b1", "r1")
 		if remove {
@@ -183,12 +214,20 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 
 func (r *randomWorld) changeVPC(tx store.Tx, remove bool) error {
 	name := r.vpcName()
+	uid := name
+	if held := store.GetVPC(tx, name); held != nil {
+		uid = held.UID
+	}
+	remake := r.IntN(4) == 0
+	if remove || remake {
+		store.DeleteVPC(tx, name, uid)
+		uid = r.of(name, name+" again")
+	}
 	if remove {
-		store.DeleteVPC(tx, name, name)
 		return nil
 	}
 	row := &store.VPC{
-		Meta: store.Meta{UID: name}, Name: name, VNI: vnis[name][r.IntN(2)], Ready: true,
+		Meta: store.Meta{UID: uid}, Name: name, VNI: vnis[name][r.IntN(2)], Ready: true,
 		Prefixes: prefixes(r.of("10.10.0.0/16", "10.244.0.0/16", "192.0.2.0/24")), EgressMasquerade: r.IntN(2) == 0,
 		AllowedTenants: [][]string{nil, {"t1"}, {"t1", "t2"}, {"*"}}[r.IntN(4)],
 	}
@@ -205,18 +244,73 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 		store.DeleteAddress(tx, name, name)
 		return nil
 	}
+	if r.IntN(8) == 0 {
+		return r.moveAddress(tx, vpc, ip)
+	}
 	holder := store.Holder{Kind: store.HolderPod, Name: "p", UID: r.of("p0", "p1", "p2", "b1")}
 	node := r.of("node1", "node2", "node3")
-	if r.IntN(4) == 0 {
+	switch r.IntN(5) {
+	case 0:
 		holder = store.Holder{Kind: store.HolderNode, Name: node, UID: node}
-	} else if r.IntN(4) == 0 {
-		name := r.of("web", "other")
-		holder = store.Holder{Kind: store.HolderService, Namespace: "shop", Name: name, UID: name}
+	case 1, 2:
+		namespace, name := r.serviceName()
+		holder = store.Holder{Kind: store.HolderService, Namespace: namespace, Name: name, UID: r.serviceUID(namespace, name)}
+		if r.IntN(3) == 0 { // which nobody writes but by hand
+			holder.UID = r.serviceUID(r.serviceName())
+		}
 	}
+	meta := r.meta(name)
+	meta.Deleting = r.IntN(8) == 0
 	return store.PutAddress(tx, &store.Address{
-		Meta: r.meta(name), Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
+		Meta: meta, Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
 		Node: node, Holder: holder,
 	})
+}
+
+// changeBalancer claims an address for a Service that there is, where it is served,
+// releases one, or makes the Service anew.
+func (r *randomWorld) changeBalancer(tx store.Tx, release bool) error {
+	all := store.ListServices(tx)
+	if len(all) == 0 {
+		return nil
+	}
+	row := *all[r.IntN(len(all))]
+	held := store.AddressesByHolder(tx, row.UID)
+	switch {
+	case release && len(held) > 0:
+		store.DeleteAddress(tx, held[0].Name, held[0].UID)
+		return nil
+	case row.LoadBalancer != store.LoadBalancerVPC:
+		row.LoadBalancer = store.LoadBalancerVPC
+		return store.PutService(tx, &row)
+	case r.IntN(8) == 0:
+		store.DeleteService(tx, row.Namespace, row.Name, row.UID)
+		row.UID = r.serviceUID(row.Namespace, row.Name)
+		return store.PutService(tx, &row)
+	}
+	vpc, ip := scaled.VPCOf(tx, &row, "default"), r.ip()
+	if vpc == "" {
+		return nil
+	}
+	name := vpc + "." + ip
+	return store.PutAddress(tx, &store.Address{
+		Meta: r.meta(name), Name: name, VPC: vpc, Subnet: "s1", IP: netip.MustParseAddr(ip),
+		Holder: row.AsHolder(),
+	})
+}
+
+// moveAddress gives an address of another VPC's to the same holder, instead of the
+// one it has.
+func (r *randomWorld) moveAddress(tx store.Tx, vpc, ip string) error {
+	from := store.AddressByIP(tx, r.vpcName(), netip.MustParseAddr(ip))
+	if from == nil {
+		return nil
+	}
+	store.DeleteAddress(tx, from.Name, from.UID)
+	row := *from
+	row.Name, row.VPC = vpc+"."+ip, vpc
+	row.UID = row.Name
+	return store.PutAddress(tx, &row)
 }
 
 // changeNetwork changes a Network or a namespace.
@@ -238,23 +332,34 @@ func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
 	})
 }
 
-func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
-	namespace, name := "default", r.of("kubernetes", "web")
+func (r *randomWorld) serviceName() (namespace, name string) {
 	switch r.IntN(3) {
 	case 0:
-		namespace, name = "kube-system", r.of("kube-dns", "other")
+		return "kube-system", r.of("kube-dns", "other")
 	case 1:
-		namespace, name = "shop", r.of("kube-dns", "other", "web")
+		return "shop", r.of("kube-dns", "other", "web")
 	}
+	return "default", r.of("kubernetes", "web")
+}
+
+// serviceUID is that of a Service, or of one that was or will be in its place.
+func (r *randomWorld) serviceUID(namespace, name string) string {
+	return namespace + "/" + name + r.of("", "", "", " again")
+}
+
+func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
+	namespace, name := r.serviceName()
 	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443, NodePort: uint16(r.IntN(2)) * 30443}, {Name: "q", Protocol: "TCP", Port: 80}}[r.IntN(2):]
 	switch r.IntN(4) {
 	case 0:
 		if remove {
-			store.DeleteService(tx, namespace, name, name)
+			if held := store.GetService(tx, namespace, name); held != nil {
+				store.DeleteService(tx, namespace, name, held.UID)
+			}
 			return nil
 		}
 		return store.PutService(tx, &store.Service{
-			Meta: r.meta(name), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
+			Meta: r.meta(r.serviceUID(namespace, name)), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
 			ClusterIPs: ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
 			NodeLocal:  r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
 		})
@@ -273,6 +378,8 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 	ends := []store.Endpoint{ready(r.ip()), ready(r.ip()), {Addresses: ips(r.ip()), Terminating: true}}
 	for i := range ends {
 		ends[i].Node = r.of("node1", "node2", "node3", "")
+		ends[i].ForZones = [][]string{nil, {"a"}, {"b"}}[r.IntN(3)]
+		ends[i].ForNodes = [][]string{nil, nil, {"node1"}, {"node2"}}[r.IntN(4)]
 	}
 	return slice(namespace, of, name, ports, ends[r.IntN(3):]...)(tx)
 }

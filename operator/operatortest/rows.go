@@ -140,7 +140,7 @@ func ServiceAddress(vpc, subnet, ip string, service *store.Service, set ...strin
 	addr := netip.MustParseAddr(ip)
 	row := &store.Address{
 		Name: v1alpha1.AddressName(vpc, addr), VPC: vpc, Subnet: subnet, IP: addr, Set: Addrs(append([]string{ip}, set...)...),
-		Holder: store.Holder{Kind: store.HolderService, Namespace: service.Namespace, Name: service.Name, UID: service.UID},
+		Holder: service.AsHolder(),
 	}
 	row.Meta = Meta("uid-"+row.Name, 0)
 	return row

@@ -101,8 +101,8 @@ func VIPs(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 		return all
 	}
 	var claimed []netip.Addr
-	for _, row := range store.AddressesByHolder(tx, service.UID) {
-		if row.VPC == vpc && row.Holder.Kind == store.HolderService && !row.Deleting {
+	for _, row := range store.AddressesByService(tx, service) {
+		if row.VPC == vpc && !row.Deleting {
 			claimed = append(claimed, row.IP)
 		}
 	}

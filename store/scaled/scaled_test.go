@@ -269,8 +269,10 @@ func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
 	leaving := operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.9", lb)
 	leaving.Deleting = true
 	pretender := operatortest.Address("blue-vpc", "net1", "10.0.0.7", &store.Pod{Meta: store.Meta{UID: lb.UID}, Namespace: "blue-a", Name: "web"})
+	misnamed := operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.4", lb)
+	misnamed.Holder.Namespace = "blue-b"
 	s := operatortest.New(
-		t, leaving, pretender,
+		t, leaving, pretender, misnamed,
 		operatortest.ServiceAddress("blue-vpc", "lb", "fd10::8:1", lb, "10.0.8.1"), operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", lb, "fd10::8:1"),
 		operatortest.ServiceAddress("red-vpc", "lb", "10.0.8.2", lb), operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.3", external),
 	)
