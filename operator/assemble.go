@@ -130,7 +130,7 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		}),
 		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer("address")}),
 		pod.Register(to, fed, pod.New(pod.Options{
-			Client: writer("pod"), Store: rows, Claimer: claimer("pod"), Events: env.events, Metrics: m.pods,
+			Client: writer("pod"), Live: env.live, Store: rows, Claimer: claimer("pod"), Events: env.events, Metrics: m.pods,
 			DefaultVPC: cfg.DefaultVPC, Now: env.now,
 		})),
 	)

@@ -57,6 +57,52 @@ func TestAnADDThatFailsThreeTimesKeepsItsAddress(t *testing.T) {
 	}
 }
 
+// TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate looks at a pod again before
+// the operator hears what it told it, when it would be told otherwise by now: the pod
+// may run already.
+func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
+	for _, vpc := range []string{"none", "blue"} {
+		t.Run("its Network is of VPC "+vpc+" by now", func(t *testing.T) {
+			w := calm(t)
+			o := w.operators[0]
+			look := func(kind client.Object) {
+				news := o.inputs.of(reflect.TypeOf(kind))
+				for news.behind() {
+					news.hear()
+				}
+				o.run(o.control("pod"), requestFor("shop", "web"))
+			}
+			web := bound("web", "red", "", "node-1")
+			w.create(web)
+			look(web)
+			held := w.addresses(web)
+			edit(w, newNetwork("shop", "red", ""), func(net *arktosv1.Network) { net.Spec.VPCID = vpc })
+			look(newNetwork("", "", ""))
+			if now := w.addresses(web); len(held) != 2 || !slices.Equal(now, held) {
+				t.Errorf("the pod was told %v and holds %v", held, now)
+			}
+			if err := told(v1alpha1.AttachedReason)(w.pod("web")); err != nil {
+				t.Error(err)
+			}
+			w.settle()
+			w.checkAtRest()
+		})
+	}
+}
+
+// TestARefusedPodSaysNothingElse has somebody write what only a pod that was told has.
+func TestARefusedPodSaysNothingElse(t *testing.T) {
+	w := calm(t)
+	w.create(bound("given", "red", "", "node-1"), bound("refused", "none", "", "node-1"))
+	w.settle()
+	edit(w, w.pod("refused"), func(pod *corev1.Pod) { pod.Annotations = w.pod("given").Annotations })
+	w.settle()
+	if pod := w.pod("refused"); toldTo(pod) != nil || told(v1alpha1.NetworkNotFoundReason)(pod) != nil {
+		t.Errorf("annotations %v, condition %+v", pod.Annotations, readiness(pod))
+	}
+	w.checkAtRest()
+}
+
 func TestAForceDeletedPodsAddressStaysUntilItsNodeReleasesItAndTheSuccessorIsToldWhatToDo(t *testing.T) {
 	w := calm(t)
 	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-1"))

@@ -22,7 +22,9 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -33,10 +35,15 @@ const workers = 8
 // noteLimit is the length of an event's note that the API accepts, in bytes.
 const noteLimit = 1000
 
+// errToldMeanwhile says that the store has not heard yet what a pod was told.
+var errToldMeanwhile = errors.New("the pod was told its addresses meanwhile")
+
 // Options are what a Reconciler needs.
 type Options struct {
 	// Client writes.
-	Client  client.Client
+	Client client.Client
+	// Live reads from the API server.
+	Live    client.Reader
 	Store   *store.Store
 	Claimer *claim.Claimer
 	Events  events.EventRecorder
@@ -74,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	})
 	refusal, err := r.carryOut(ctx, pod, d)
-	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) {
+	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) || errors.Is(err, errToldMeanwhile) {
 		err = nil // its event has come, or is about to
 	}
 	if refusal == nil && err == nil {
@@ -89,7 +96,13 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	switch d.verb {
 	case leave:
 		return nil, nil
-	case refuse:
+	case assign, refuse:
+		if err := r.confirmUntold(ctx, pod); err != nil {
+			return nil, err
+		}
+	case restore, retell:
+	}
+	if d.verb == refuse {
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
 	}
 	rows, err := r.Claimer.Claim(ctx, d.wish.request, d.wish.prefer)
@@ -111,6 +124,30 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	return nil, r.tell(ctx, pod, d.wish, rows)
 }
 
+// confirmUntold asks the API server whether a pod that has addresses was told them:
+// the store may be a moment behind, and what a pod was told, with which it may run
+// by now, is neither released nor changed. It returns errToldMeanwhile where it was.
+func (r *Reconciler) confirmUntold(ctx context.Context, pod *store.Pod) error {
+	var held []*store.Address
+	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByHolder(tx, pod.UID) })
+	if len(held) == 0 {
+		return nil
+	}
+	object := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
+	if err := r.Live.Get(ctx, key, object); err != nil {
+		return fmt.Errorf("get pod %s: %w", key, err)
+	}
+	if string(object.UID) != pod.UID {
+		return claim.ErrHolderGone
+	}
+	row, err := reflector.Pod(object)
+	if err == nil && told.Attachments(row) != nil {
+		err = errToldMeanwhile
+	}
+	return err
+}
+
 // tell writes what the pod got. Its own watch event confirms it.
 func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*store.Address) error {
 	var subnet *store.Subnet
@@ -130,15 +167,14 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*s
 	return nil
 }
 
-// refuse tells the pod and its owner why it gets nothing, once per cause. What
-// was claimed for it before it was told is given back.
+// refuse tells the pod and its owner why it gets nothing, once per cause and
+// whenever the pod says that it has something. What was claimed for it before it
+// was told is given back.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
-	if !pod.NetworkReady {
-		if err := r.Claimer.ReleaseAll(ctx, pod.UID); err != nil {
-			return err
-		}
+	if err := r.Claimer.ReleaseAll(ctx, pod.UID); err != nil {
+		return err
 	}
-	if pod.Reason == refusal.Reason && pod.Message == refusal.Message {
+	if pod.Reason == refusal.Reason && pod.Message == refusal.Message && !pretends(pod) {
 		return nil
 	}
 	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Now())); err != nil {

@@ -62,11 +62,14 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
 	return patch, nil
 }
 
+// pretends tells whether a pod's annotations say that it has addresses.
+func pretends(pod *store.Pod) bool { return pod.NetworkReady || pod.Attachments != "" }
+
 // patchRefused tells a pod why it gets nothing, and takes away what its creator
 // claimed that it had.
 func patchRefused(pod *store.Pod, refusal tenancy.Refusal, now time.Time) podPatch {
 	patch := patchOf(pod, corev1.ConditionFalse, refusal.Reason, refusal.Message, now)
-	if pod.NetworkReady || pod.Attachments != "" {
+	if pretends(pod) {
 		patch.Metadata.Annotations = map[string]*string{
 			v1alpha1.AttachmentsAnnotation: nil,
 			arktosv1.UserInputAnnotation:   nil,
