@@ -272,7 +272,7 @@ func newMachine(t *testing.T, name string) *machine {
 	m.cfg.BPFDir, m.cfg.CgroupRoot = filepath.Join(pins, "alioth"), m.cgroup
 	m.cfg.CNIBinDir, m.cfg.CNIConfDir = filepath.Join(dir, "bin"), filepath.Join(dir, "net.d")
 	m.cfg.HealthAddr, m.cfg.MetricsAddr = "127.0.0.1:9471", "127.0.0.1:9471"
-	m.cfg.Wait = 5 * time.Second
+	m.cfg.Wait = 15 * time.Second
 	if err := os.Mkdir(pins, 0o700); err != nil {
 		t.Fatal(err)
 	}

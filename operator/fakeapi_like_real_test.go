@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -60,6 +61,14 @@ func answers(t *testing.T, c client.Client) []string {
 	tell("create a successor", c.Create(ctx, second), second.UID != first.UID)
 	tell("a late delete", c.Delete(ctx, claim(), client.Preconditions{UID: &first.UID}))
 	tell("clean up", c.Delete(ctx, second))
+
+	service := newBalancer("like-real", "lb", nil)
+	tell("create a load balancer", c.Create(ctx, service))
+	shown := clone(service)
+	shown.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+	tell("show its address", c.Status().Patch(ctx, shown, client.MergeFrom(service)), len(shown.Status.LoadBalancer.Ingress))
+	shown.Spec.Type, shown.Spec.LoadBalancerClass, shown.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeClusterIP, nil, nil
+	tell("make it another type", c.Update(ctx, shown), len(shown.Status.LoadBalancer.Ingress))
 
 	vpc := newVPC("like-real", nil, "10.0.0.0/16")
 	vpc.Status.VNI, vpc.Finalizers = 7, []string{v1alpha1.Finalizer}

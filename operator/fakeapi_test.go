@@ -164,6 +164,9 @@ func (a *fakeAPI) keep(next, old client.Object) {
 	next.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	next.SetResourceVersion(old.GetResourceVersion())
 	next.SetGeneration(old.GetGeneration())
+	if service, ok := next.(*corev1.Service); ok && service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		service.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
 	spec := func(o client.Object) any {
 		if field := reflect.ValueOf(o).Elem().FieldByName("Spec"); field.IsValid() {
 			return field.Interface()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -91,6 +89,7 @@ func (c *chaos) run() {
 	c.calm = true
 	c.operate()
 	c.furnish(2)
+	c.balance()
 	c.settle()
 	c.calm = false
 	c.operate()
@@ -226,6 +225,7 @@ func (c *chaos) somebody() {
 	deeds := []func(){
 		c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.endPod, c.endPod, c.endPod, c.forcePod, c.finishPod,
 		c.restartSandbox, c.loseNode, c.fenceNode, c.crashOperator, c.secondOperator, c.relist, c.repeat,
+		c.makeService, c.makeService, c.deleteService, c.changeService, c.changePool,
 		c.deleteAddresses, c.deleteVNIClaim, c.deleteRange, c.makeRange, c.moveNetwork, c.moveNamespace, c.takeBackup, c.restoreBackup,
 	}
 	deeds[c.rand.IntN(len(deeds))]()
@@ -395,76 +395,6 @@ func (c *chaos) repeat() {
 	if o, ok := pick(c, c.operators); ok {
 		o.inputs.all[c.rand.IntN(len(o.inputs.all))].repeat()
 	}
-}
-
-// deleteAddresses deletes those of pods that live, one or all.
-func (c *chaos) deleteAddresses() {
-	living := map[string]bool{}
-	for _, pod := range sorted[*corev1.Pod](c.api) {
-		living[string(pod.UID)] = !podIsEnding(pod) && toldTo(pod) != nil
-	}
-	every := c.rand.IntN(3) == 0
-	for _, address := range sorted[*v1alpha1.Address](c.api) {
-		if living[address.Spec.Holder.UID] && (every || c.rand.IntN(4) == 0) {
-			c.note("Address %s is deleted by hand", address.Name)
-			c.api.drop(address)
-		}
-	}
-}
-
-// deleteVNIClaim deletes the claim of a VPC that all operators know to have it.
-func (c *chaos) deleteVNIClaim() {
-	for _, o := range c.operators {
-		if o.inputs.of(reflect.TypeFor[*v1alpha1.VPC]()).behind() {
-			return
-		}
-	}
-	if claim, ok := pick(c, sorted[*v1alpha1.VNIClaim](c.api)); ok {
-		if vpc, ok := c.api.objects[keyOf(newVPC(claim.Spec.VPC, nil))].(*v1alpha1.VPC); ok && vpc.Status.VNI == claim.Spec.VNI {
-			c.note("%s is deleted by hand", claim.Name)
-			c.api.drop(claim)
-		}
-	}
-}
-
-func (c *chaos) deleteRange() {
-	ranges := []client.Object{ranges("blue.net1"), ranges("blue.net2"), newVPC("blue", nil), newNetwork("shop", "blue", "")}
-	object := ranges[c.rand.IntN(len(ranges))]
-	if c.api.delete(object, nil) == nil {
-		c.note("%s is deleted", keyOf(object))
-	}
-}
-
-func (c *chaos) makeRange() {
-	blue := newVPC("blue", []string{"shop"}, "10.0.0.0/16", "fd00::/48")
-	if wanted := int32(1 + c.rand.IntN(4)); c.rand.IntN(2) == 0 {
-		blue.Spec.VNI = &wanted
-	}
-	for _, object := range []client.Object{
-		blue, ranges("blue.net1", "10.0.1.0/28", "fd00:0:0:1::/64"), ranges("blue.net2", "10.0.2.0/29"), newNetwork("shop", "blue", "blue"),
-	} {
-		if _, exists := c.api.objects[keyOf(object)]; !exists {
-			c.note("%s is made again", keyOf(object))
-			c.create(object)
-		}
-	}
-}
-
-// moveNetwork points a Network to the other VPC while pods use it.
-func (c *chaos) moveNetwork() {
-	edit(c.world, newNetwork("shop", "red", ""), func(net *arktosv1.Network) {
-		if net.Spec.VPCID = "red"; c.rand.IntN(2) == 0 {
-			net.Spec.VPCID = "blue"
-		}
-	})
-}
-
-func (c *chaos) moveNamespace() {
-	edit(c.world, newNamespace("shop", ""), func(ns *corev1.Namespace) {
-		if ns.Labels[v1alpha1.TenantLabel] = "shop"; c.rand.IntN(3) == 0 {
-			ns.Labels[v1alpha1.TenantLabel] = "other"
-		}
-	})
 }
 
 func (c *chaos) takeBackup() { c.backup = c.api.snapshot() }
