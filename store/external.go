@@ -89,10 +89,11 @@ func AssumeExternalAddress(tx Tx, row *ExternalAddress) error {
 	return PutExternalAddress(tx, &assumed)
 }
 
-// ConfirmExternalAddress replaces an assumed row by the one that the API returned.
-// It does nothing where the assumed row is gone, as ConfirmAddress.
-func ConfirmExternalAddress(tx Tx, row *ExternalAddress) error {
-	if held := GetExternalAddress(tx, row.IP); held == nil || held.UID != "" {
+// ConfirmExternalAddress replaces an assumed row, as GetExternalAddress gave it before
+// the creation, by the one that the API returned. It does nothing where the assumed
+// row is gone, as ConfirmAddress.
+func ConfirmExternalAddress(tx Tx, assumed, row *ExternalAddress) error {
+	if held := GetExternalAddress(tx, row.IP); held == nil || held != assumed || held.UID != "" {
 		return nil
 	}
 	return PutExternalAddress(tx, row)

@@ -226,18 +226,32 @@ func (c *Claimer) ReleaseAll(ctx context.Context, holderUID string) error {
 // it is gone already is success. That a successor has its name is a conflict: the
 // store is about to hear of it.
 func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
-	if row.UID != "" {
-		uid := types.UID(row.UID)
-		object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
-		err := c.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("address released", "address", row.Name, "holder", row.Holder.Name)
+	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
+		return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
 	}
+	return c.forget(row, func(tx store.Tx) bool { return store.DeleteAddress(tx, row.Name, row.UID) })
+}
+
+// remove deletes an object of that UID from the API; without one it was never there.
+func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, holder store.Holder) error {
+	if uid == "" {
+		return nil
+	}
+	precondition := types.UID(uid)
+	err := c.Client.Delete(ctx, object, client.Preconditions{UID: &precondition})
+	if err == nil || apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).Info("address released", "address", object.GetName(), "holder", holder.Name)
+		return nil
+	}
+	return err
+}
+
+// forget removes a row from the store, and tells those who wait for its address.
+func (c *Claimer) forget(row any, remove func(store.Tx) bool) error {
 	gone := false
 	err := c.Store.Update(func(tx store.Tx) error {
-		gone = store.DeleteAddress(tx, row.Name, row.UID)
+		gone = remove(tx)
 		return nil
 	})
 	if gone {

@@ -10,12 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -74,7 +71,7 @@ func (c *Claimer) createExternal(ctx context.Context, rows []*store.ExternalAddr
 			made = append(made, row)
 			continue
 		}
-		object := externalObject(row)
+		object, assumed := externalObject(row), c.assumedExternal(row)
 		err := c.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			err = c.Live.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -86,7 +83,7 @@ func (c *Claimer) createExternal(ctx context.Context, rows []*store.ExternalAddr
 		if err != nil {
 			return nil, netip.Addr{}, err
 		}
-		if err := c.Store.Update(func(tx store.Tx) error { return store.ConfirmExternalAddress(tx, real) }); err != nil {
+		if err := c.Store.Update(func(tx store.Tx) error { return store.ConfirmExternalAddress(tx, assumed, real) }); err != nil {
 			return nil, netip.Addr{}, err
 		}
 		if real.Holder.UID != row.Holder.UID {
@@ -97,27 +94,20 @@ func (c *Claimer) createExternal(ctx context.Context, rows []*store.ExternalAddr
 	return made, netip.Addr{}, nil
 }
 
+// assumedExternal returns the row that stands for an address until it is created.
+func (c *Claimer) assumedExternal(row *store.ExternalAddress) (found *store.ExternalAddress) {
+	c.Store.View(func(tx store.ReadTx) { found = store.GetExternalAddress(tx, row.IP) })
+	return found
+}
+
 // ReleaseExternal deletes an external address, or forgets it where it was never
-// created. That it is gone already is success.
+// created, as Release does.
 func (c *Claimer) ReleaseExternal(ctx context.Context, row *store.ExternalAddress) error {
-	if row.UID != "" {
-		uid := types.UID(row.UID)
-		object := &v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)}}
-		err := c.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("release external address %s: %w", row.IP, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("external address released", "address", row.IP, "service", row.Holder.Namespace+"/"+row.Holder.Name)
+	object := &v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)}}
+	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
+		return fmt.Errorf("release external address %s: %w", row.IP, err)
 	}
-	gone := false
-	err := c.Store.Update(func(tx store.Tx) error {
-		gone = store.DeleteExternalAddress(tx, row.IP, row.UID)
-		return nil
-	})
-	if gone {
-		c.Publish(feed.Change{Old: row})
-	}
-	return err
+	return c.forget(row, func(tx store.Tx) bool { return store.DeleteExternalAddress(tx, row.IP, row.UID) })
 }
 
 func externalObject(row *store.ExternalAddress) *v1alpha1.ExternalAddress {
