@@ -36,9 +36,7 @@ type holdings struct {
 
 func holdingsOf(tx store.ReadTx, service *store.Service) holdings {
 	return holdings{
-		inVPC: slices.DeleteFunc(store.AddressesByHolder(tx, service.UID), func(row *store.Address) bool {
-			return row.Holder.Kind != store.HolderService
-		}),
+		inVPC:   store.AddressesByService(tx, service),
 		outside: store.ExternalAddressesByService(tx, service.UID),
 	}
 }
@@ -119,7 +117,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 		w.refusal = unsaid(refusal)
 		return w
 	}
-	request := &ipam.Request{VPC: target.VPC.Name, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: holder(service)}
+	request := &ipam.Request{VPC: target.VPC.Name, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder()}
 	if request.IPs, w.refusal = askedIPs(service, request.Families); w.refusal != nil {
 		w.drop.inVPC = held
 		return w
@@ -133,7 +131,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 // into its own. One that is served nowhere for now keeps what it has.
 func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.ExternalAddress, rules Rules) (w wish) {
 	request := &ipam.ExternalRequest{
-		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: holder(service),
+		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder(),
 	}
 	if request.IPs, w.refusal = askedIPs(service, request.Families); w.refusal != nil {
 		w.drop.outside = held
@@ -165,10 +163,6 @@ func unsaid(refusal *tenancy.Refusal) *tenancy.Refusal {
 		return nil
 	}
 	return refusal
-}
-
-func holder(service *store.Service) store.Holder {
-	return store.Holder{Kind: store.HolderService, Namespace: service.Namespace, Name: service.Name, UID: service.UID}
 }
 
 // answers tells whether an address is of a set as the request asks for.
