@@ -45,7 +45,7 @@ func root() *cobra.Command {
 	}
 	command.AddCommand(
 		serveCommand(), seenCommand(), healthCommand(), pauseCommand(),
-		probeCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
+		probeCommand(), socketCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
 		streamCommand(), connectionsCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
 		rawCommand(),
 	)

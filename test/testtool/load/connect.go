@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/testtool/socket"
 )
 
 // silence is how long Connect waits for an answer.
@@ -28,10 +29,7 @@ func Connect(ctx context.Context, target string, duration time.Duration, first u
 	if err != nil {
 		return report.Latency{}, fmt.Errorf("target: %w", err)
 	}
-	c := &connector{target: sockaddr(addr), family: unix.AF_INET6, first: int(first), ports: ports}
-	if addr.Addr().Is4() {
-		c.family = unix.AF_INET
-	}
+	c := &connector{target: socket.Address(addr), family: socket.Family(addr.Addr()), first: int(first), ports: ports}
 	return exchange(ctx, target, duration, c.once)
 }
 
@@ -102,12 +100,5 @@ func (c *connector) prepare(fd int) error {
 	if c.family == unix.AF_INET6 {
 		local = netip.IPv6Unspecified()
 	}
-	return unix.Bind(fd, sockaddr(netip.AddrPortFrom(local, uint16(port))))
-}
-
-func sockaddr(addr netip.AddrPort) unix.Sockaddr {
-	if addr.Addr().Is4() {
-		return &unix.SockaddrInet4{Addr: addr.Addr().As4(), Port: int(addr.Port())}
-	}
-	return &unix.SockaddrInet6{Addr: addr.Addr().As16(), Port: int(addr.Port())}
+	return unix.Bind(fd, socket.Address(netip.AddrPortFrom(local, uint16(port))))
 }

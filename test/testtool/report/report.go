@@ -41,6 +41,30 @@ type Probe struct {
 	Took time.Duration `json:"took"`
 }
 
+// Socket is the outcome of one "testtool socket" target.
+type Socket struct {
+	Target string `json:"target"`
+	// Name that the server gave itself, and Peer the asker as it saw it; empty when
+	// no answer came.
+	Name string `json:"name,omitempty"`
+	Peer string `json:"peer,omitempty"`
+	// PeerName is what getpeername says, where the socket is connected; From whom
+	// recvfrom names, where it takes datagrams.
+	PeerName string `json:"peerName,omitempty"`
+	From     string `json:"from,omitempty"`
+	// Error is what ended it: the system call, and what it said.
+	Error string `json:"error,omitempty"`
+}
+
+// Held is how a socket went on that was kept open.
+type Held struct {
+	First Socket `json:"first"`
+	// Ended is what the kernel said when somebody ended the socket.
+	Ended string `json:"ended,omitempty"`
+	// Again is the same socket's second answer, where nobody has.
+	Again *Socket `json:"again,omitempty"`
+}
+
 // Ping sums up a series of echo requests.
 type Ping struct {
 	Target     string `json:"target"`
