@@ -40,7 +40,7 @@ func probeCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to try")
 	command.Flags().StringVar(&text, "text", "", "line to send to TCP and UDP targets")
-	command.Flags().Uint16Var(&port, "source-port", 0, "port to ask UDP targets from; 0 is any")
+	command.Flags().Uint16Var(&port, "source-port", 0, "port to ask TCP, UDP and HTTP targets from; 0 is any")
 	return command
 }
 

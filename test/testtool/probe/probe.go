@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -41,7 +40,7 @@ func Ask(ctx context.Context, target string) report.Probe {
 		var answer string
 		if answer, err = untilAnswered(ctx, ask); err == nil {
 			result.OK = true
-			result.Name, result.Peer = split(answer)
+			result.Name, result.Peer, result.PeerPort = split(answer)
 		}
 	}
 	if err != nil {
@@ -98,15 +97,15 @@ func pause(ctx context.Context) bool {
 }
 
 // split reads the server's "<name> <peer> <text>".
-func split(answer string) (name, peer string) {
+func split(answer string) (name, peer string, port uint16) {
 	fields := strings.Fields(answer)
 	if len(fields) < 2 {
-		return strings.TrimSpace(answer), ""
+		return strings.TrimSpace(answer), "", 0
 	}
-	if host, _, err := net.SplitHostPort(fields[1]); err == nil {
-		return fields[0], host
+	if whole, err := netip.ParseAddrPort(fields[1]); err == nil {
+		return fields[0], whole.Addr().String(), whole.Port()
 	}
-	return fields[0], fields[1]
+	return fields[0], fields[1], 0
 }
 
 func asker(target string) (askFunc, error) {
@@ -134,8 +133,7 @@ func asker(target string) (askFunc, error) {
 }
 
 func connect(ctx context.Context, address string) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -153,11 +151,7 @@ func askUDP(ctx context.Context, address string) (string, error) {
 // askLine sends one line and reads one line. The line is Text or, without one,
 // "hello".
 func askLine(ctx context.Context, network, address string) (string, error) {
-	var dialer net.Dialer
-	if port, ok := ctx.Value(portKey{}).(uint16); ok && network == "udp" {
-		dialer.LocalAddr = &net.UDPAddr{Port: int(port)}
-	}
-	conn, err := dialer.DialContext(ctx, network, address)
+	conn, err := dial(ctx, network, address)
 	if err != nil {
 		return "", err
 	}
@@ -182,7 +176,7 @@ func askHTTP(ctx context.Context, target string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil, DialContext: dial}}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", err
@@ -210,15 +204,4 @@ func text(ctx context.Context) string {
 		return line
 	}
 	return "hello"
-}
-
-type portKey struct{}
-
-// WithSourcePort sets the port from which UDP targets are asked; 0 leaves it to
-// the kernel.
-func WithSourcePort(ctx context.Context, port uint16) context.Context {
-	if port == 0 {
-		return ctx
-	}
-	return context.WithValue(ctx, portKey{}, port)
 }

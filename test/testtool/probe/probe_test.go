@@ -6,6 +6,7 @@ package probe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/test/testtool/probe"
+	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
 )
 
@@ -55,6 +57,28 @@ func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
 				t.Errorf("got %+v, want an answer of \"here\" to a loopback address", got)
 			}
 		})
+	}
+}
+
+// Again at once, too: no connection keeps the port to itself when it has ended.
+func TestManyTargetsAreAskedFromOnePort(t *testing.T) {
+	config, from := startServer(t), freePort(t)
+	ctx, cancel := context.WithTimeout(probe.WithSourcePort(t.Context(), from), 10*time.Second)
+	defer cancel()
+	for range 3 {
+		results := make(chan report.Probe)
+		targets := []string{
+			fmt.Sprintf("tcp://127.0.0.1:%d", config.Echo), fmt.Sprintf("http://127.0.0.1:%d/x", config.HTTP),
+			fmt.Sprintf("udp://127.0.0.1:%d", config.Echo), fmt.Sprintf("tcp://[::1]:%d", config.Echo),
+		}
+		for _, target := range targets {
+			go func() { results <- probe.Ask(ctx, target) }()
+		}
+		for range targets {
+			if got := <-results; !got.OK || got.PeerPort != from {
+				t.Errorf("got %+v, want an answer to port %d", got, from)
+			}
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ type Probe struct {
 	Name string `json:"name,omitempty"`
 	// Peer is the prober's own address as the server saw it; empty for ICMP.
 	Peer string `json:"peer,omitempty"`
+	// PeerPort is the port of TCP and UDP that goes with it.
+	PeerPort uint16 `json:"peerPort,omitempty"`
 	// Error of the last attempt when no answer came.
 	Error string `json:"error,omitempty"`
 	// Took is the time until the answer, failed attempts included.
