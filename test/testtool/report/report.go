@@ -67,6 +67,13 @@ type Held struct {
 	Again *Socket `json:"again,omitempty"`
 }
 
+// Neighbour is who says that an address is his.
+type Neighbour struct {
+	IP string `json:"ip"`
+	// At are the MACs that answered, none for nobody.
+	At []string `json:"at,omitempty"`
+}
+
 // Ping sums up a series of echo requests.
 type Ping struct {
 	Target     string `json:"target"`
