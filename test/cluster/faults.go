@@ -45,12 +45,14 @@ type Host struct {
 	name string
 	// NetNS is the file of its network namespace.
 	NetNS string
+	// IPs are its own addresses.
+	IPs []netip.Addr
 }
 
-// AddHost makes a machine on the underlay that is no node, with one address of
+// AddHost makes a machine on the underlay that is no node, with addresses of
 // the lab's networks on its eth0 and no further routes. name is at most 15
 // characters and unlike a node's; Remove, or the end of the lab, removes it.
-func (c *Cluster) AddHost(name string, ip netip.Addr) (*Host, error) {
+func (c *Cluster) AddHost(name string, ips ...netip.Addr) (*Host, error) {
 	err := c.state.update(func(s *State) {
 		if !slices.Contains(s.Hosts, name) {
 			s.Hosts = append(s.Hosts, name)
@@ -59,11 +61,11 @@ func (c *Cluster) AddHost(name string, ip netip.Addr) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := c.Topology().AddHost(name, ip)
+	ns, err := c.Topology().AddHost(name, ips...)
 	if err != nil {
 		return nil, err
 	}
-	return &Host{c: c, name: name, NetNS: underlay.NetNSPath(ns)}, nil
+	return &Host{c: c, name: name, NetNS: underlay.NetNSPath(ns), IPs: ips}, nil
 }
 
 // Exec runs a command with the host's network and returns its standard output.

@@ -170,20 +170,26 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 	})
 }
 
+// onUnderlay returns the addresses of the nodes' network that end in a number.
+func (e *env) onUnderlay(number byte) (v4, v6 netip.Addr) {
+	net4, net6 := e.Lab.Topology().Networks()
+	four, six := net4.Addr().As4(), net6.Addr().As16()
+	four[3], six[15] = number, number
+	return netip.AddrFrom4(four), netip.AddrFrom16(six)
+}
+
 // outsideHost is a machine on the underlay that is no node, for the time of a
 // test, with an IPv4 address that ends in the given number.
 func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
-	v4, _ := e.Lab.Topology().Networks()
-	octets := v4.Addr().As4()
-	octets[3] = number
-	return e.outsideHostAt(t, name, netip.AddrFrom4(octets))
+	v4, _ := e.onUnderlay(number)
+	return e.outsideHostAt(t, name, v4)
 }
 
-// outsideHostAt does the same with an address of either family.
-func (e *env) outsideHostAt(t *testing.T, name string, address netip.Addr) *cluster.Host {
+// outsideHostAt does the same with addresses of either family.
+func (e *env) outsideHostAt(t *testing.T, name string, addresses ...netip.Addr) *cluster.Host {
 	t.Helper()
-	host, err := e.Lab.AddHost(name, address)
+	host, err := e.Lab.AddHost(name, addresses...)
 	if err != nil {
 		t.Fatalf("add a host to the underlay: %v", err)
 	}

@@ -17,10 +17,7 @@ import (
 // a test and returns the host's address.
 func (e *env) serveOn(t *testing.T, host *cluster.Host, name string, number byte) netip.Addr {
 	t.Helper()
-	v4, _ := e.Lab.Topology().Networks()
-	octets := v4.Addr().As4()
-	octets[3] = number
-	address := netip.AddrFrom4(octets)
+	address, _ := e.onUnderlay(number)
 	e.serveAt(t, host, name, address)
 	return address
 }

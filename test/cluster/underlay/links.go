@@ -74,10 +74,10 @@ func (t Topology) Down() error {
 	return errors.Join(errs...)
 }
 
-// AddHost makes a member of the lab's network that is no node, with one
-// address and without routes beyond the network, and returns its namespace.
-func (t Topology) AddHost(name string, ip netip.Addr) (ns string, err error) {
-	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: []netip.Addr{ip}}
+// AddHost makes a member of the lab's network that is no node, with its
+// addresses and without routes beyond the network, and returns its namespace.
+func (t Topology) AddHost(name string, ips ...netip.Addr) (ns string, err error) {
+	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: ips}
 	if len(m.port) > unix.IFNAMSIZ-1 {
 		return "", fmt.Errorf("name a host %q: use at most %d characters", name, unix.IFNAMSIZ-1)
 	}
