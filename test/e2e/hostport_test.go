@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -118,7 +119,7 @@ func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := tenant.Pod(name, scene.OnNode(first), option)
 			e.Make(t, pod)
-			e.awaitEvent(t, pod, v1alpha1.HostPortConflictReason)
+			e.awaitEvent(t, pod, v1alpha1.HostPortConflictReason, "hostPort")
 		})
 	}
 	t.Run("and the kubelet is reached as before", func(t *testing.T) {
@@ -130,13 +131,13 @@ func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
 	})
 }
 
-// awaitEvent waits for an event about a pod.
-func (e *env) awaitEvent(t *testing.T, pod *corev1.Pod, reason string) {
+// awaitEvent waits for an event about an object, with a certain text in its message.
+func (e *env) awaitEvent(t *testing.T, object client.Object, reason, text string) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "event "+reason, func(ctx context.Context) (bool, string, error) {
-		events, err := e.Events(ctx, pod)
+		events, err := e.Events(ctx, object)
 		found := slices.ContainsFunc(events, func(event corev1.Event) bool {
-			return event.Reason == reason && strings.Contains(event.Message, "hostPort")
+			return event.Reason == reason && strings.Contains(event.Message, text)
 		})
 		return found, fmt.Sprint(len(events), " events"), err
 	})

@@ -84,15 +84,15 @@ func IP(pod *corev1.Pod, v6 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// Events returns the events about a pod, oldest first.
-func (s *Scene) Events(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, error) {
+// Events returns the events about an object of a namespace, oldest first.
+func (s *Scene) Events(ctx context.Context, object client.Object) ([]corev1.Event, error) {
 	var list corev1.EventList
-	if err := s.Client.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
+	if err := s.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
 	events := slices.DeleteFunc(list.Items, func(event corev1.Event) bool {
 		about := event.InvolvedObject
-		return about.Name != pod.Name || (pod.UID != "" && about.UID != "" && about.UID != pod.UID)
+		return about.Name != object.GetName() || (object.GetUID() != "" && about.UID != "" && about.UID != object.GetUID())
 	})
 	slices.SortStableFunc(events, func(a, b corev1.Event) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return events, nil

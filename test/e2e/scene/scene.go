@@ -50,6 +50,7 @@ func New(config *rest.Config, exec Executor) (*Scene, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 200, 400
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
