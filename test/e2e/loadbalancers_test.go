@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -55,10 +57,15 @@ func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	}
 }
 
-// checkBalanced asks the load balancer from a pod, UDP from one and the same port,
+// socketPort and framePort are those from which pods ask by sockets, which is the
+// socket door, and by frames of their own, which is the packet door.
+const socketPort, framePort = 40000, 40001
+
+// checkBalanced asks the load balancer from a pod, all from one and the same port,
 // and requires that the tenant's own server answers. It may run beside others.
 func (e *env) checkBalanced(ctx context.Context, t *testing.T, s *shop, from *corev1.Pod) {
-	command := append([]string{scene.Tool, "probe", "--timeout", answerTime.String(), "--source-port", "40000"}, scene.Targets(scene.Protocols(), balancedIPs...)...)
+	command := append([]string{scene.Tool, "probe", "--timeout", answerTime.String(), "--source-port", strconv.Itoa(socketPort)},
+		scene.Targets(scene.Protocols(), balancedIPs...)...)
 	out, err := e.Exec(ctx, from, command...)
 	if err != nil {
 		t.Error(err)
@@ -72,7 +79,45 @@ func (e *env) checkBalanced(ctx context.Context, t *testing.T, s *shop, from *co
 		if problem := checkAnswer(result, scene.ServerName(s.Namespace.Name, s.server.Name), scene.IPs(from)); problem != "" {
 			t.Errorf("%s/%s: %s", from.Namespace, from.Name, problem)
 		}
+		if !strings.HasPrefix(result.Target, "icmp") && result.PeerPort != socketPort {
+			t.Errorf("%s/%s: %s saw the port %d", from.Namespace, from.Name, result.Target, result.PeerPort)
+		}
 	}
+}
+
+// sendFrames sends datagrams to the load balancer past the pod's sockets. It may run
+// beside others.
+func (e *env) sendFrames(ctx context.Context, t *testing.T, from *corev1.Pod, mac, text string) {
+	for _, vip := range balancedIPs {
+		_, err := e.Exec(ctx, from, scene.Tool, "raw", "frame", "--source", scene.IP(from, vip.Is6()).String(), "--source-mac", mac,
+			"--source-port", strconv.Itoa(framePort), "--target", vip.String(), "--text", text+family(vip.Is6()), "--count", "5")
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkPacketDoor has pods of both tenants send frames at the same moment, with nothing
+// that differs but the text, and requires that each tenant's server gets its own.
+func (e *env) checkPacketDoor(ctx context.Context, t *testing.T, one, other *shop) {
+	t.Helper()
+	texts := map[*shop]string{one: unique("frame"), other: unique("frame")}
+	var sending sync.WaitGroup
+	for s, text := range texts {
+		for _, from := range []*corev1.Pod{s.near, s.far} {
+			at := mac(t, from)
+			sending.Go(func() { e.sendFrames(ctx, t, from, at, text+from.Name) })
+		}
+	}
+	sending.Wait()
+	for s, text := range texts {
+		for _, v6 := range []bool{false, true} {
+			e.waitSaw(t, s.server, text+s.near.Name+family(v6))
+			e.waitSaw(t, s.server, text+s.far.Name+family(v6))
+		}
+	}
+	e.expectNeverSaw(t, one.server, texts[other])
+	e.expectNeverSaw(t, other.server, texts[one])
 }
 
 // Two tenants have the same ranges, pods with the same addresses, and load balancers
@@ -92,6 +137,7 @@ func TestLoadBalancersOfTwoTenantsWithOneAddressNeverCross(t *testing.T) {
 		}
 		asking.Wait()
 	}
+	e.checkPacketDoor(ctx, t, one, other)
 	if err := e.Delete(ctx, first); err != nil {
 		t.Fatal(err)
 	}
