@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,21 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	}
 	if last.failure() != nil {
 		t.Errorf("the pass counts as failed: %v", last.failure())
+	}
+}
+
+func TestATakenNodePortIsToldOnceForAsLongAsItIs(t *testing.T) {
+	s := newTestSyncer(t, alwaysSynced)
+	var told []string
+	s.taken = func(t plan.Taken) { told = append(told, t.Service.Name) }
+	one, two := plan.Taken{Service: plan.ServiceRef{Namespace: "ns", Name: "one"}}, plan.Taken{Service: plan.ServiceRef{Namespace: "ns", Name: "two"}}
+	for _, last := range []outcome{
+		{taken: []plan.Taken{one}}, {taken: []plan.Taken{one, two}}, {err: unix.EBUSY}, {taken: []plan.Taken{one}}, {taken: []plan.Taken{one, two}},
+	} {
+		s.tellTaken(last)
+	}
+	if want := []string{"one", "two", "two"}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
 	}
 }
 

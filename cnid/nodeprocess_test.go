@@ -116,6 +116,7 @@ func playNode() error {
 			log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
 		},
 		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
+		taken:    func(t plan.Taken) { log.Warn("taken", "service", t.Service, "reason", t.Reason) },
 		releaser: releaseAtOnce{n.journal, n.departures}, report: logged{log},
 	})
 	if err != nil {

@@ -50,6 +50,13 @@ func (r *reporter) lost(l plan.Lost) {
 	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
 }
 
+// taken writes an event for a Service of which a pod has a node port here.
+func (r *reporter) taken(t plan.Taken) {
+	r.warn(corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Service", Namespace: t.Service.Namespace, Name: t.Service.Name, UID: types.UID(t.UID),
+	}, v1alpha1.NodePortTakenReason, t.Reason)
+}
+
 // nodeReference names a Node as the kubelet does in its events, by which people
 // find them: the name stands for the UID.
 func nodeReference(node string) corev1.ObjectReference {

@@ -49,7 +49,9 @@ type syncer struct {
 	// something.
 	follows func() []string
 	// lost tells people about an attachment that has lost its addresses.
-	lost    func(plan.Lost)
+	lost func(plan.Lost)
+	// taken tells them about a node port that a pod's hostPort has taken.
+	taken   func(plan.Taken)
 	metrics *syncMetrics
 	log     *slog.Logger
 	// every is how often a pass looks at everything in the kernel, whether or
@@ -66,8 +68,9 @@ type syncer struct {
 	vnis     map[uint32]bool
 	planner  plan.Planner
 	existing existing
-	// told are the reasons that lost was told, by device.
-	told map[int]string
+	// told are the reasons that lost was told, by device, and toldTaken what taken was.
+	told      map[int]string
+	toldTaken map[plan.Taken]bool
 
 	mu sync.Mutex
 	// hinted says that the next pass is to look at everything.
@@ -97,8 +100,8 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 ) *syncer {
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
-		probed: j.Records,
-		vnis:   map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
+		probed: j.Records, taken: func(plan.Taken) {},
+		vnis: map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
@@ -251,6 +254,7 @@ func (s *syncer) run(ctx context.Context) {
 		began := time.Now()
 		last := s.pass(thorough)
 		s.tellLost(last.lost)
+		s.tellTaken(last)
 		s.metrics.since(stepTotal, began)
 		s.finish(last)
 		s.tell(last, thorough)
@@ -334,6 +338,7 @@ type outcome struct {
 	// that must not be, see plan.Wanted.
 	failed map[int]error
 	lost   []plan.Lost
+	taken  []plan.Taken
 	// missing are the attachments whose device is gone from the node.
 	missing []journal.Record
 	// err concerns the node as a whole.
@@ -376,7 +381,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	var want plan.Wanted
 	want, o.revision = s.plan(input)
 	s.metrics.since(stepPlan, began)
-	o.lost = want.Lost
+	o.lost, o.taken = want.Lost, want.Taken
 	if o.failed, o.err = s.kernel.apply(want, thorough); o.err == nil {
 		s.holds(want)
 	}
@@ -445,6 +450,22 @@ func (s *syncer) tellLost(lost []plan.Lost) {
 		}
 	}
 	s.told = now
+}
+
+// tellTaken tells people of node ports that are newly taken, unless the pass did not come
+// to know.
+func (s *syncer) tellTaken(last outcome) {
+	if last.err != nil {
+		return
+	}
+	now := map[plan.Taken]bool{}
+	for _, t := range last.taken {
+		now[t] = true
+		if !s.toldTaken[t] {
+			s.taken(t)
+		}
+	}
+	s.toldTaken = now
 }
 
 // missing are the records whose device should be there and is not.

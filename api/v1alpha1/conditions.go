@@ -139,6 +139,14 @@ const (
 // external IPs which nobody grants to its tenant.
 const ExternalIPsNotGrantedReason = "ExternalIPsNotGranted"
 
+// NotServedByAllNodesReason is that of the Warning event of a Service with addresses
+// from outside and without node ports: nodes without a backend refuse what comes there.
+const NotServedByAllNodesReason = "NotServedByAllNodes"
+
+// NodePortTakenReason is that of the Warning event of a Service whose node port is the
+// hostPort of a pod, which goes first on the pod's node.
+const NodePortTakenReason = "NodePortTaken"
+
 // LoadBalancerInvalidReason is that of the Warning event of a Service whose
 // annotations ask for a load balancer in a way that nobody can serve.
 const LoadBalancerInvalidReason = "LoadBalancerInvalid"

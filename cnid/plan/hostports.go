@@ -96,6 +96,35 @@ func (b *nodeBuilder) hostPorts() []netfilter.HostPort {
 	return list
 }
 
+// Taken is a node port of a Service that leads to a pod on this node instead, which
+// has it as its hostPort.
+type Taken struct {
+	Service ServiceRef
+	// UID is the Service's.
+	UID string
+	// Reason says for a person what happens.
+	Reason string
+}
+
+// taken are the node ports that go to pods here, which were asked for first.
+func (b *nodeBuilder) taken(fronts *frontBuilder) []Taken {
+	var list []Taken
+	for _, rec := range b.live {
+		for _, port := range rec.HostPorts {
+			row := fronts.behind(port, shadowsOf(rec))
+			if row == nil {
+				continue
+			}
+			list = append(list, Taken{
+				ServiceRef{row.Namespace, row.Name}, row.UID, fmt.Sprintf(
+					"on node %s port %s leads to pod %s, whose hostPort it is, and not to this Service: choose another port for one of them",
+					b.in.Node, port, rec.Pod),
+			})
+		}
+	}
+	return list
+}
+
 // hostProtocol returns the number of a protocol that has ports.
 func hostProtocol(name string) uint8 {
 	if name == "SCTP" {

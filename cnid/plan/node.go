@@ -25,6 +25,7 @@ type nodePlan struct {
 	health  []HealthCheck
 	// fronted are VPCs by name, see datapath.VPC.Fronted.
 	fronted map[string]bool
+	taken   []Taken
 	lost    []Lost
 }
 
@@ -64,7 +65,10 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
 	fronts := b.fronts()
-	return &nodePlan{part: &part, devices: b.devices(), filter: b.filter(fronts.list), health: fronts.health, fronted: fronts.fronted, lost: lost}
+	return &nodePlan{
+		part: &part, devices: b.devices(), filter: b.filter(fronts.list),
+		health: fronts.health, fronted: fronts.fronted, taken: b.taken(fronts), lost: lost,
+	}
 }
 
 // nodes adds the addresses from which tunnel packets are accepted. This node's

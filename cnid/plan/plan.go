@@ -94,6 +94,7 @@ type Wanted struct {
 	Devices  netdev.State
 	Filter   netfilter.State
 	Health   []HealthCheck
+	Taken    []Taken
 	// Lost are the attachments that are left out of it all. Without an interface
 	// of the datapath nothing goes in or out by them.
 	Lost []Lost

@@ -103,10 +103,11 @@ type whole struct {
 	Datapath datapath.State
 	Devices  netdev.State
 	Filter   netfilter.State
+	Taken    []Taken
 	Lost     []Lost
 }
 
-func together(w Wanted) whole { return whole{w.Datapath.State(), w.Devices, w.Filter, w.Lost} }
+func together(w Wanted) whole { return whole{w.Datapath.State(), w.Devices, w.Filter, w.Taken, w.Lost} }
 
 func (w *world) input(change ...func(*Config)) Input {
 	cfg := testConfig()

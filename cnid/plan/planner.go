@@ -44,7 +44,7 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	if changed {
 		p.want = Wanted{
 			Datapath: parts(p.node.part, p.vpcs, p.scaled.services()),
-			Devices:  p.node.devices, Filter: p.node.filter, Health: p.node.health, Lost: p.node.lost,
+			Devices:  p.node.devices, Filter: p.node.filter, Health: p.node.health, Taken: p.node.taken, Lost: p.node.lost,
 		}
 	}
 	return p.want

@@ -25,6 +25,8 @@ const (
 	hostHTTP = 18080
 	hostEcho = 17001
 	hostTied = 18081 // at the node's IPv4 address alone
+	// hostNodePort is a Service's node port too, of those that are not chosen by chance.
+	hostNodePort = 30011
 )
 
 func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
@@ -37,6 +39,7 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 		scene.WithHostPort(corev1.ProtocolTCP, "", hostHTTP, report.PortHTTP),
 		scene.WithHostPort(corev1.ProtocolTCP, "", hostEcho, report.PortEcho),
 		scene.WithHostPort(corev1.ProtocolUDP, "", hostEcho, report.PortEcho),
+		scene.WithHostPort(corev1.ProtocolTCP, "", hostNodePort, report.PortEcho),
 		scene.WithHostPort(corev1.ProtocolTCP, node.IPv4.String(), hostTied, report.PortHTTP))
 	namespace := e.plainNamespace(t)
 	plain, foreign := scene.Pod(namespace, "plain", scene.OnNode(first)), other.Pod("foreign", scene.OnNode(second))
@@ -88,6 +91,16 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 		results, err := e.Ask(within(t, patience), plain, silenceTime, scene.TargetPort("http", node.IPv6, hostTied)+"/echo")
 		if err != nil || len(results) != 1 || results[0].OK {
 			t.Errorf("%+v, %v", results, err)
+		}
+	})
+	t.Run("before a Service that has it for its node port", func(t *testing.T) {
+		service := serviceOf(pod.Namespace, "same", "nobody")
+		service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, hostNodePort
+		e.Make(t, service)
+		e.awaitEvent(t, service, v1alpha1.NodePortTakenReason, pod.Name)
+		results := e.knock(t, host, scene.TargetPort("tcp", node.IPv4, hostNodePort))
+		if !results[0].OK || results[0].Name != scene.ServerName(pod.Namespace, pod.Name) {
+			t.Errorf("%+v", results)
 		}
 	})
 	t.Run("not after the pod is gone", func(t *testing.T) {
