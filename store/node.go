@@ -11,6 +11,11 @@ var nodes = &table[Node]{
 	meta: func(n *Node) *Meta { return &n.Meta },
 }
 
+// MayAnnounce tells whether the node may announce addresses on the nodes' network.
+func (n *Node) MayAnnounce() bool {
+	return n.Ready && !n.Deleting && !n.OutOfService && !n.NoBalancers
+}
+
 // GetNode returns a Node, or nil.
 func GetNode(tx ReadTx, name string) *Node {
 	return nodes.get(tx, textKey(name))

@@ -104,23 +104,23 @@ func source(f *feed.Feed) *feed.Source {
 			return of([]*store.ExternalAddress{feed.Either(old, now)}, 0)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
-			if now != nil && old != nil && old.ExternalNodeLocal == now.ExternalNodeLocal && old.Network == now.Network {
+			if now != nil && old != nil && old.ExternalNodeLocal == now.ExternalNodeLocal && old.ByBackendsHere() == now.ByBackendsHere() && old.Network == now.Network {
 				return nil
 			}
 			return of(store.ExternalAddressesByService(tx, feed.Either(old, now).UID), 0)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
 			slice := feed.Either(old, now)
-			return ofLocal(tx, slice.Namespace, slice.Service)
+			return ofByBackends(tx, slice.Namespace, slice.Service)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Address) []feed.Request {
 			if old != nil && now != nil {
 				return nil
 			}
-			return ofAllLocal(tx)
+			return ofAllByBackends(tx)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
-			if old != nil && now != nil && old.UID == now.UID && fit(old) == fit(now) && old.OutOfService == now.OutOfService {
+			if old != nil && now != nil && old.UID == now.UID && old.MayAnnounce() == now.MayAnnounce() && old.OutOfService == now.OutOfService {
 				return nil
 			}
 			return of(store.ListExternalAddresses(tx), 0)
@@ -128,18 +128,18 @@ func source(f *feed.Feed) *feed.Source {
 	)
 }
 
-func ofLocal(tx store.ReadTx, namespace, name string) []feed.Request {
+func ofByBackends(tx store.ReadTx, namespace, name string) []feed.Request {
 	service := store.GetService(tx, namespace, name)
-	if service == nil || !service.ExternalNodeLocal {
+	if service == nil || !service.ByBackendsHere() {
 		return nil
 	}
 	return of(store.ExternalAddressesByService(tx, service.UID), lookAfter)
 }
 
-func ofAllLocal(tx store.ReadTx) []feed.Request {
+func ofAllByBackends(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, address := range store.ListExternalAddresses(tx) {
-		all = append(all, ofLocal(tx, address.Holder.Namespace, address.Holder.Name)...)
+		all = append(all, ofByBackends(tx, address.Holder.Namespace, address.Holder.Name)...)
 	}
 	return all
 }

@@ -35,14 +35,15 @@ func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) 
 // as it is.
 func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
 	serves := func(*store.Node) bool { return true }
-	if service.ExternalNodeLocal {
+	if service.ByBackendsHere() {
 		ready := scaled.ReadyOn(tx, vpcOf(tx, service, defaultVPC), service)
-		serves = func(node *store.Node) bool { return ready[node.Name] }
+		nowhere := len(ready) == 0 && !service.ExternalNodeLocal // any node says so
+		serves = func(node *store.Node) bool { return nowhere || ready[node.Name] }
 	}
 	best, anyFit := "", false
 	var most []byte
 	for _, node := range store.ListNodes(tx) {
-		if !fit(node) {
+		if !node.MayAnnounce() {
 			continue
 		}
 		anyFit = true
@@ -60,11 +61,6 @@ func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Servi
 		return last.Name
 	}
 	return best
-}
-
-// fit tells whether a node may announce addresses.
-func fit(node *store.Node) bool {
-	return node.Ready && !node.Deleting && !node.OutOfService && !node.NoBalancers
 }
 
 func weigh(address *store.ExternalAddress, node *store.Node) []byte {

@@ -45,6 +45,8 @@ func slice(ready bool, ips ...string) *store.EndpointSlice {
 func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
 	unready := func(n *store.Node) { n.Ready = false }
 	local := func(s *store.Service) { s.ExternalNodeLocal = true }
+	noNodePorts := func(s *store.Service) { s.Ports = []store.ServicePort{{Protocol: "TCP", Port: 80}} }
+	nodePorts := func(s *store.Service) { s.Ports = []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}} }
 	held := func(ip, node string) *store.Address {
 		row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue", "p"+ip, "", ""))
 		row.Node = node
@@ -56,20 +58,23 @@ func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
 		want []string
 		gone bool
 	}{
-		"any that is fit":                   {"", []any{web(nil), node("a", nil), node("b", nil)}, []string{"a", "b"}, false},
-		"the one that does":                 {"b", []any{web(nil), node("a", nil), node("b", nil), node("c", nil)}, []string{"b"}, false},
-		"not one that is not ready":         {"a", []any{web(nil), node("a", unready), node("b", nil)}, []string{"b"}, false},
-		"not one that goes":                 {"a", []any{web(nil), node("a", func(n *store.Node) { n.Deleting = true }), node("b", nil)}, []string{"b"}, false},
-		"not one out of service":            {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", nil)}, []string{"b"}, false},
-		"not one that is for nothing":       {"a", []any{web(nil), node("a", func(n *store.Node) { n.NoBalancers = true }), node("b", nil)}, []string{"b"}, false},
-		"the last while none is ready":      {"a", []any{web(nil), node("a", unready), node("b", unready)}, []string{"a"}, false},
-		"none that is fenced":               {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", unready)}, []string{""}, false},
-		"none that is gone":                 {"a", []any{web(nil)}, []string{""}, false},
-		"one with a backend":                {"a", []any{web(local), node("a", nil), node("b", nil), node("c", nil), held("10.0.1.2", "c"), slice(true, "10.0.1.2")}, []string{"c"}, false},
-		"none without a backend":            {"a", []any{web(local), node("a", nil), node("b", nil), held("10.0.1.2", "b"), slice(false, "10.0.1.2")}, []string{""}, false},
-		"none by a backend of nobody's":     {"a", []any{web(local), node("a", nil), slice(true, "10.0.1.2")}, []string{""}, false},
-		"nobody, as the Service is gone":    {"a", []any{node("a", nil)}, []string{""}, true},
-		"nobody, as its successor is there": {"a", []any{node("a", nil), web(func(s *store.Service) { s.UID = "successor" })}, []string{""}, true},
+		"any that is fit":                          {"", []any{web(nil), node("a", nil), node("b", nil)}, []string{"a", "b"}, false},
+		"the one that does":                        {"b", []any{web(nil), node("a", nil), node("b", nil), node("c", nil)}, []string{"b"}, false},
+		"not one that is not ready":                {"a", []any{web(nil), node("a", unready), node("b", nil)}, []string{"b"}, false},
+		"not one that goes":                        {"a", []any{web(nil), node("a", func(n *store.Node) { n.Deleting = true }), node("b", nil)}, []string{"b"}, false},
+		"not one out of service":                   {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", nil)}, []string{"b"}, false},
+		"not one that is for nothing":              {"a", []any{web(nil), node("a", func(n *store.Node) { n.NoBalancers = true }), node("b", nil)}, []string{"b"}, false},
+		"the last while none is ready":             {"a", []any{web(nil), node("a", unready), node("b", unready)}, []string{"a"}, false},
+		"none that is fenced":                      {"a", []any{web(nil), node("a", func(n *store.Node) { n.OutOfService = true }), node("b", unready)}, []string{""}, false},
+		"none that is gone":                        {"a", []any{web(nil)}, []string{""}, false},
+		"one with a backend":                       {"a", []any{web(local), node("a", nil), node("b", nil), node("c", nil), held("10.0.1.2", "c"), slice(true, "10.0.1.2")}, []string{"c"}, false},
+		"none without a backend":                   {"a", []any{web(local), node("a", nil), node("b", nil), held("10.0.1.2", "b"), slice(false, "10.0.1.2")}, []string{""}, false},
+		"none by a backend of nobody's":            {"a", []any{web(local), node("a", nil), slice(true, "10.0.1.2")}, []string{""}, false},
+		"one with a backend, as none can send on":  {"a", []any{web(noNodePorts), node("a", nil), node("b", nil), node("c", nil), held("10.0.1.2", "c"), slice(true, "10.0.1.2")}, []string{"c"}, false},
+		"the one that does, as it can send on":     {"a", []any{web(nodePorts), node("a", nil), node("c", nil), held("10.0.1.2", "c"), slice(true, "10.0.1.2")}, []string{"a"}, false},
+		"the one that does, as no other is better": {"a", []any{web(noNodePorts), node("a", nil), node("b", nil), held("10.0.1.2", "b"), slice(false, "10.0.1.2")}, []string{"a"}, false},
+		"nobody, as the Service is gone":           {"a", []any{node("a", nil)}, []string{""}, true},
+		"nobody, as its successor is there":        {"a", []any{node("a", nil), web(func(s *store.Service) { s.UID = "successor" })}, []string{""}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := append([]any{

@@ -3,8 +3,8 @@
 
 // Package service gives the load balancers of Alioth's class their addresses and
 // shows them in the status of their Services. It tells in events why a Service is
-// served in no VPC, that there is no room for it, which of its endpoints get nothing,
-// and why it lacks an address.
+// served in no VPC or not by all nodes, that there is no room for it, which of its
+// endpoints get nothing, and why it lacks an address.
 //
 // Services have no finalizer of Alioth's: an address is an object of its own that
 // names the UID of its Service, and package address releases it when that is gone.
@@ -76,12 +76,13 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var service *store.Service
-	var serving, external *tenancy.Refusal
+	var serving, external, part *tenancy.Refusal
 	var w wish
 	var crowded []*store.Service
 	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
-			serving, external, w = decide(tx, service, r.Rules), ungranted(tx, service), wishOf(tx, service, r.Rules)
+			serving, external, part = decide(tx, service, r.Rules), ungranted(tx, service), partly(tx, service, r.Rules)
+			w = wishOf(tx, service, r.Rules)
 		}
 		crowded = r.shares.look(tx, request.NamespacedName, service, r.Rules)
 	})
@@ -96,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.tell(request.NamespacedName, service, serving, balancing, external)
+	r.tell(request.NamespacedName, service, serving, balancing, external, part)
 	return ctrl.Result{}, nil
 }
 

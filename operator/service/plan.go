@@ -67,6 +67,38 @@ func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 		some(out))}
 }
 
+// partly says that a Service is not served by every node from outside, nil if it is, or
+// if it is not meant to be. It says the same however many nodes those are.
+func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
+	if service.Deleting || service.ExternalNodeLocal || !service.ByBackendsHere() {
+		return nil
+	}
+	ips := outsideIPs(tx, service)
+	vpc := scaled.VPCOf(tx, service, rules.DefaultVPC)
+	if len(ips) == 0 || vpc == "" {
+		return nil
+	}
+	ready := scaled.ReadyOn(tx, vpc, service)
+	lacking := func(node *store.Node) bool { return node.MayAnnounce() && !ready[node.Name] }
+	if len(ready) == 0 || !slices.ContainsFunc(store.ListNodes(tx), lacking) {
+		return nil
+	}
+	return &tenancy.Refusal{Reason: v1alpha1.NotServedByAllNodesReason, Message: fmt.Sprintf(
+		"nodes without a ready backend of the Service refuse what comes to them for %s, because it has no node ports: "+
+			"give it some (allocateLoadBalancerNodePorts, or type NodePort), or run a backend on every node", some(ips))}
+}
+
+// outsideIPs are the addresses outside of every VPC that a Service has.
+func outsideIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
+	ips := scaled.ExternalIPs(tx, service)
+	for _, row := range store.ExternalAddressesByService(tx, service.UID) {
+		if !row.Deleting {
+			ips = append(ips, row.IP)
+		}
+	}
+	return ips
+}
+
 func shared(tx store.ReadTx, service *store.Service, rules Rules) bool {
 	if service.Network != "" {
 		return false

@@ -47,6 +47,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			return r.ofVPC(tx, feed.Either(old, now).VPC)
 		}),
 		feed.On(ofPool),
+		feed.On(ofNode),
 		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
 			if !r.Claimer.Settled() {
 				return nil
@@ -73,6 +74,17 @@ func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
 		return nil
 	}
 	return append(balancers(tx), of(store.ServicesWithExternalIPs(tx))...)
+}
+
+// ofNode asks for those that nodes without a backend do not serve from outside, when
+// there is another set of nodes for that.
+func ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
+	if (old != nil && old.MayAnnounce()) == (now != nil && now.MayAnnounce()) {
+		return nil
+	}
+	return of(slices.DeleteFunc(append(externalHolders(tx), store.ServicesWithExternalIPs(tx)...), func(service *store.Service) bool {
+		return service.ExternalNodeLocal || !service.ByBackendsHere()
+	}))
 }
 
 // ofService asks for the Service, at once where somebody waits for an address.
@@ -114,6 +126,17 @@ func everything(tx store.ReadTx) []feed.Request { return of(store.ListServices(t
 // balancers asks for the Services that want to be load balancers.
 func balancers(tx store.ReadTx) []feed.Request {
 	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
+}
+
+// externalHolders are the Services that hold external addresses.
+func externalHolders(tx store.ReadTx) []*store.Service {
+	var list []*store.Service
+	for _, address := range store.ListExternalAddresses(tx) {
+		if service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name); service != nil {
+			list = append(list, service)
+		}
+	}
+	return list
 }
 
 // ofVPC asks for the Services whose Network names a VPC, and for those that have

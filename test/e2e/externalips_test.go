@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -98,7 +99,7 @@ func TestExternalIPsAreForThoseToWhomTheyAreGranted(t *testing.T) {
 	e.Run(t, pod)
 	held4, held6 := e.onUnderlay(170)
 	edge := e.externalPool(t, v1alpha1.PoolForLoadBalancers, []string{held4.String(), held6.String()}, tenant.Name)
-	e.publishOutside(t, pod, "balanced", func(*corev1.ServiceSpec) {})
+	balanced, _ := e.publishOutside(t, pod, "balanced", func(spec *corev1.ServiceSpec) { spec.AllocateLoadBalancerNodePorts = ptr.To(false) })
 	ip4, ip6 := e.onUnderlay(180)
 	ips := []netip.Addr{ip4, ip6}
 	v4, v6 := e.onUnderlay(211)
@@ -117,6 +118,11 @@ func TestExternalIPsAreForThoseToWhomTheyAreGranted(t *testing.T) {
 		})
 	}
 	t.Run("nobody says that he has them", func(t *testing.T) { e.awaitNobody(t, host, ips...) })
+	t.Run("without node ports a node with a backend announces", func(t *testing.T) {
+		e.awaitAnnounced(t, host, e.nodeMACs(t, host), []netip.Addr{held4, held6}, second)
+		e.expectFromOutside(t, host, balanced, edgeTargets(held4, held6)...)
+		e.awaitEvent(t, balanced.service, v1alpha1.NotServedByAllNodesReason, held4.String())
+	})
 	t.Run("never what is somebody else's", func(t *testing.T) { e.expectNeverGranted(t, tenant, edge, held4) })
 	t.Run("no longer than the grant", func(t *testing.T) {
 		before := pool.DeepCopy()
