@@ -47,7 +47,7 @@ func root() *cobra.Command {
 		serveCommand(), seenCommand(), healthCommand(), pauseCommand(),
 		probeCommand(), socketCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
 		streamCommand(), connectionsCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
-		rawCommand(), whoHasCommand(),
+		rawCommand(), whoHasCommand(), machineCommand(),
 	)
 	return command
 }

@@ -1,0 +1,139 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machine puts programs into a network namespace inside of a pod, as a virtual
+// machine in a pod has one: it takes the pod's interface for its own, with its
+// addresses, and nobody outside knows of it, so that no hook of sockets has a say there.
+package machine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Make moves the calling thread, which has to be locked, into a new namespace with a
+// device of the same name, addresses and routes as the pod's, and what comes for that
+// one. The pod's own device is left without traffic. Needs CAP_SYS_ADMIN and
+// CAP_NET_ADMIN.
+func Make(device string) error {
+	outer, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
+	}
+	defer outer.Close()
+	found, err := look(outer, device)
+	if err != nil {
+		return err
+	}
+	space, err := netns.New()
+	if err != nil {
+		return fmt.Errorf("make a network namespace (needs CAP_SYS_ADMIN): %w", err)
+	}
+	defer space.Close()
+	// A device of this kind takes all that comes for the one below it, and sends by
+	// that one's own address. It is how virtual machines are attached, too.
+	err = outer.LinkAdd(&netlink.Macvlan{
+		LinkAttrs: netlink.LinkAttrs{
+			Name: device, ParentIndex: found.link.Attrs().Index, MTU: found.link.Attrs().MTU,
+			HardwareAddr: found.link.Attrs().HardwareAddr, Namespace: netlink.NsFd(int(space)),
+		},
+		Mode: netlink.MACVLAN_MODE_PASSTHRU,
+	})
+	if err != nil {
+		return fmt.Errorf("put a device upon %s: %w", device, err)
+	}
+	inner, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
+	}
+	defer inner.Close()
+	return found.giveTo(inner, device)
+}
+
+// ErrNone says that a process has no namespace of its own, at least not yet.
+var ErrNone = errors.New("it is in the same network namespace")
+
+// Join moves the calling thread, which has to be locked, into the namespace of a
+// process.
+func Join(pid int) error {
+	space, err := netns.GetFromPid(pid)
+	if err != nil {
+		return fmt.Errorf("find the network namespace of process %d: %w", pid, err)
+	}
+	defer space.Close()
+	own, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("find the own network namespace: %w", err)
+	}
+	defer own.Close()
+	if own.Equal(space) {
+		return fmt.Errorf("join process %d: %w", pid, ErrNone)
+	}
+	if err := netns.Set(space); err != nil {
+		return fmt.Errorf("enter the network namespace of process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// setUp is what a device has.
+type setUp struct {
+	link      netlink.Link
+	addresses []netlink.Addr
+	routes    []netlink.Route
+}
+
+func look(h *netlink.Handle, device string) (setUp, error) {
+	var s setUp
+	var err error
+	if s.link, err = h.LinkByName(device); err != nil {
+		return s, fmt.Errorf("find %s: %w", device, err)
+	}
+	if s.addresses, err = h.AddrList(s.link, netlink.FAMILY_ALL); err != nil {
+		return s, fmt.Errorf("list addresses of %s: %w", device, err)
+	}
+	if s.routes, err = h.RouteList(s.link, netlink.FAMILY_ALL); err != nil {
+		return s, fmt.Errorf("list routes of %s: %w", device, err)
+	}
+	return s, nil
+}
+
+// giveTo sets up the device of another namespace alike.
+func (s setUp) giveTo(h *netlink.Handle, device string) error {
+	link, err := h.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("find the new %s: %w", device, err)
+	}
+	loopback, err := h.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo: %w", err)
+	}
+	if err := errors.Join(h.LinkSetUp(loopback), h.LinkSetUp(link)); err != nil {
+		return fmt.Errorf("set devices up: %w", err)
+	}
+	for _, address := range s.addresses {
+		if address.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		given := &netlink.Addr{IPNet: address.IPNet}
+		if address.IP.To4() == nil {
+			given.Flags = unix.IFA_F_NODAD // or nothing can use it for a while
+		}
+		if err := h.AddrAdd(link, given); err != nil {
+			return fmt.Errorf("add address %s: %w", address.IPNet, err)
+		}
+	}
+	for _, route := range s.routes {
+		if route.Protocol == unix.RTPROT_KERNEL {
+			continue // which comes with an address
+		}
+		route.LinkIndex = link.Attrs().Index
+		if err := h.RouteReplace(&route); err != nil {
+			return fmt.Errorf("add route by %s: %w", route.Gw, err)
+		}
+	}
+	return nil
+}
