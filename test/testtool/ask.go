@@ -20,38 +20,56 @@ func probeCommand() *cobra.Command {
 	var timeout time.Duration
 	var text string
 	var port uint16
+	var count int
 	command := &cobra.Command{
 		Use:   "probe TARGET...",
 		Short: "Ask many targets at once and print one JSON line for each, in the order given",
 		Long: "Ask many targets at once and print one JSON line for each, in the order given.\n" +
 			"Targets: icmp://ADDR tcp://ADDR:PORT connect://ADDR:PORT udp://ADDR:PORT http://ADDR:PORT/PATH, IPv6 in brackets.\n" +
-			"Each is tried until it answers or the time is over. The exit code is 0 whatever the answers are.",
+			"Each is tried until it answers or the time is over. The exit code is 0 whatever the answers are.\n" +
+			"With --count, each is asked so often, one attempt after the other, and has so many lines.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, targets []string) error {
-			ctx, cancel := within(probe.WithSourcePort(probe.WithText(command.Context(), text), port), timeout)
-			defer cancel()
-			for _, result := range askAll(ctx, targets) {
-				if err := printJSON(command.OutOrStdout(), result); err != nil {
-					return err
+			ctx := probe.WithSourcePort(probe.WithText(command.Context(), text), port)
+			for _, results := range askAll(ctx, timeout, count, targets) {
+				for _, result := range results {
+					if err := printJSON(command.OutOrStdout(), result); err != nil {
+						return err
+					}
 				}
 			}
 			return nil
 		},
 	}
-	command.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to try")
+	command.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to try, with --count each attempt")
 	command.Flags().StringVar(&text, "text", "", "line to send to TCP and UDP targets")
 	command.Flags().Uint16Var(&port, "source-port", 0, "port to ask TCP, UDP and HTTP targets from; 0 is any")
+	command.Flags().IntVar(&count, "count", 0, "ask each target so often, whether or not it answers")
 	return command
 }
 
-func askAll(ctx context.Context, targets []string) []report.Probe {
-	results := make([]report.Probe, len(targets))
+// askAll returns the results of each target, in the order given.
+func askAll(ctx context.Context, timeout time.Duration, count int, targets []string) [][]report.Probe {
+	results := make([][]report.Probe, len(targets))
 	var all sync.WaitGroup
 	for i, target := range targets {
-		all.Go(func() { results[i] = probe.Ask(ctx, target) })
+		all.Go(func() {
+			if count == 0 {
+				results[i] = []report.Probe{askWithin(ctx, timeout, target, probe.Ask)}
+			}
+			for range count {
+				results[i] = append(results[i], askWithin(ctx, timeout, target, probe.AskOnce))
+			}
+		})
 	}
 	all.Wait()
 	return results
+}
+
+func askWithin(ctx context.Context, timeout time.Duration, target string, ask func(context.Context, string) report.Probe) report.Probe {
+	ctx, cancel := within(ctx, timeout)
+	defer cancel()
+	return ask(ctx, target)
 }
 
 func dialCommand() *cobra.Command {
@@ -64,9 +82,7 @@ func dialCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			for range count {
-				ctx, cancel := within(probe.WithText(command.Context(), text), timeout)
-				result := probe.Ask(ctx, args[0]+"://"+args[1])
-				cancel()
+				result := askWithin(probe.WithText(command.Context(), text), timeout, args[0]+"://"+args[1], probe.Ask)
 				if err := printJSON(command.OutOrStdout(), result); err != nil {
 					return err
 				}

@@ -46,7 +46,7 @@ func root() *cobra.Command {
 	command.AddCommand(
 		serveCommand(), seenCommand(), healthCommand(), pauseCommand(),
 		probeCommand(), socketCommand(), dialCommand(), pingCommand(), awaitCommand(), resolveCommand(), getCommand(), apiCommand(),
-		streamCommand(), connectionsCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
+		streamCommand(), connectionsCommand(), converseCommand(), loadCommand(), latencyCommand(), connectCommand(), echoCommand(), offloadCommand(),
 		rawCommand(), whoHasCommand(), machineCommand(),
 	)
 	return command

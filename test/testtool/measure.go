@@ -7,9 +7,11 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/test/testtool/load"
 	"github.com/alioth-net/alioth/test/testtool/offload"
@@ -63,6 +65,46 @@ func connectionsCommand() *cobra.Command {
 	flags.DurationVar(&limit, "duration", 0, "end after this time; 0: no limit")
 	flags.StringVar(&stopFile, "stop-file", "", "end when this file exists")
 	flags.StringVar(&begunFile, "begun-file", "", "make this file when the first answer is back")
+	return command
+}
+
+func converseCommand() *cobra.Command {
+	var interval time.Duration
+	var text, stopFile, begunFile string
+	command := &cobra.Command{
+		Use:   "converse TARGET...",
+		Short: "Send numbered lines over one socket to each echo server, and tell who has answered",
+		Long: "Send numbered lines over one socket to each echo server, and tell who has answered.\n" +
+			"Targets: tcp://ADDR:PORT udp://ADDR:PORT, and datagrams://ADDR:PORT for a socket that is not connected, IPv6 in brackets.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, targets []string) error {
+			ctx, cancel := untilFile(command.Context(), stopFile)
+			defer cancel()
+			var begun sync.WaitGroup
+			begun.Add(len(targets))
+			go func() {
+				begun.Wait()
+				touch(begunFile)
+			}()
+			results := make([]report.Conversation, len(targets))
+			var group errgroup.Group
+			for i, target := range targets {
+				group.Go(func() (err error) {
+					results[i], err = load.Converse(ctx, target, text, interval, begun.Done)
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil {
+				return err
+			}
+			return printJSON(command.OutOrStdout(), results)
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&interval, "interval", 50*time.Millisecond, "time between an answer and the next line")
+	flags.StringVar(&text, "text", "hello", "what each line begins with")
+	flags.StringVar(&stopFile, "stop-file", "", "end when this file exists")
+	flags.StringVar(&begunFile, "begun-file", "", "make this file when each has had an answer")
 	return command
 }
 

@@ -4,6 +4,7 @@
 package load_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/alioth-net/alioth/test/testtool/load"
+	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
 )
 
@@ -192,5 +196,55 @@ func TestConnectionsAreCountedAndLossesTold(t *testing.T) {
 		if got.Lost != got.Opened || len(got.Losses) != got.Lost || !strings.Contains(got.Losses[0].Cause, name) {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+func TestAConversationTellsWhoAnswers(t *testing.T) {
+	config := startServer(t)
+	for _, network := range []string{"tcp", "udp", "datagrams"} {
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			target := network + "://" + net.JoinHostPort(host, strconv.Itoa(int(config.Echo)))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			began := 0
+			got, err := load.Converse(ctx, target, "mark", time.Millisecond, func() { began++; cancel() })
+			if err != nil || began != 1 || got.Answered != 1 || got.Sent != 1 || got.Broken != 0 || len(got.Turns) != 1 || got.Turns[0] != (report.Turn{Name: "here", Answers: 1}) {
+				t.Errorf("%s: %+v, %v, begun %d times", target, got, err, began)
+			}
+		}
+	}
+	for _, target := range []string{"icmp://127.0.0.1:1", "tcp://nowhere:1"} {
+		if got, err := load.Converse(t.Context(), target, "mark", time.Millisecond, nil); err == nil {
+			t.Errorf("%s: %+v", target, got)
+		}
+	}
+}
+
+// Each connection is cut after its first answer, and the test ends with the third.
+func TestAConversationTellsWhatEndedItsSocket(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	go func() {
+		for _, name := range []string{"one", "two", ""} {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if name == "" {
+				cancel()
+			} else if line, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
+				fmt.Fprintln(conn, name, "peer", strings.TrimSpace(line))
+			}
+			conn.Close()
+		}
+	}()
+	got, err := load.Converse(ctx, "tcp://"+listener.Addr().String(), "mark", time.Millisecond, nil)
+	want := []report.Turn{{Name: "one", Answers: 1}, {Name: "two", Answers: 1}}
+	if err != nil || !slices.Equal(got.Turns, want) || got.Broken < 2 || len(got.Breaks) != got.Broken {
+		t.Errorf("%+v, %v; want the turns %v", got, err, want)
 	}
 }

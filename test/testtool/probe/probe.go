@@ -33,12 +33,21 @@ const AttemptTimeout = time.Second
 // udp://ADDR:PORT and http://ADDR:PORT/PATH, IPv6 addresses in brackets.
 // connect://ADDR:PORT is satisfied by a TCP connection, whatever is said on it.
 func Ask(ctx context.Context, target string) report.Probe {
+	return outcome(ctx, target, untilAnswered)
+}
+
+// AskOnce is Ask with a single attempt, until ctx ends.
+func AskOnce(ctx context.Context, target string) report.Probe {
+	return outcome(ctx, target, func(ctx context.Context, ask askFunc) (string, error) { return ask(ctx) })
+}
+
+func outcome(ctx context.Context, target string, try func(context.Context, askFunc) (string, error)) report.Probe {
 	start := time.Now()
 	result := report.Probe{Target: target}
 	ask, err := asker(target)
 	if err == nil {
 		var answer string
-		if answer, err = untilAnswered(ctx, ask); err == nil {
+		if answer, err = try(ctx, ask); err == nil {
 			result.OK = true
 			result.Name, result.Peer, result.PeerPort = split(answer)
 		}

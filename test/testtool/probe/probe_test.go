@@ -112,6 +112,20 @@ func TestAskReportsTheLastErrorWhenNothingAnswers(t *testing.T) {
 	}
 }
 
+func TestAskOnceMakesOneAttempt(t *testing.T) {
+	config := startServer(t)
+	target := "tcp://" + netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), config.Echo).String()
+	if got := probe.Ask(t.Context(), target); !got.OK { // which waits for the server
+		t.Fatalf("%+v", got)
+	}
+	if got := probe.AskOnce(t.Context(), target); !got.OK || got.Name != "here" {
+		t.Errorf("%+v, want an answer", got)
+	}
+	if got := probe.AskOnce(t.Context(), "tcp://127.0.0.1:1"); got.OK || !strings.Contains(got.Error, "refused") {
+		t.Errorf("%+v, want a refusal though there is no end to the time", got)
+	}
+}
+
 func TestAnAttemptCutShortDoesNotHideTheErrorBeforeIt(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

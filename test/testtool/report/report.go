@@ -135,6 +135,26 @@ type Loss struct {
 	Cause string `json:"cause"`
 }
 
+// Conversation sums up numbered lines over one socket at a time.
+type Conversation struct {
+	Target string `json:"target"`
+	// Sent lines, and those of them that were answered.
+	Sent     int `json:"sent"`
+	Answered int `json:"answered"`
+	// Turns are who has answered, in order.
+	Turns []Turn `json:"turns"`
+	// Broken is how often the socket ended and another was opened, Breaks the first
+	// causes, in order.
+	Broken int      `json:"broken"`
+	Breaks []string `json:"breaks,omitempty"`
+}
+
+// Turn is a server that has answered so many times in a row.
+type Turn struct {
+	Name    string `json:"name"`
+	Answers int    `json:"answers"`
+}
+
 // Load is the result of a one-way load: bytes or datagrams per second as the
 // receiver counted them.
 type Load struct {
