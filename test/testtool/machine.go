@@ -21,6 +21,9 @@ import (
 // firstProcess of a pod is that of its container.
 const firstProcess = 1
 
+// podDevice is the interface that a machine has.
+const podDevice = "eth0"
+
 // machineLimit is how long a machine may take until it is there.
 const machineLimit = 30 * time.Second
 
@@ -72,14 +75,14 @@ func onAnotherThread(done chan<- error, do func() error) {
 
 func enterMachine(ctx context.Context) error {
 	if os.Getpid() == firstProcess {
-		return machine.Make("eth0")
+		return machine.Make(podDevice)
 	}
 	ctx, cancel := within(ctx, machineLimit)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := machine.Join(firstProcess)
+		err := machine.Join(firstProcess, podDevice)
 		if !errors.Is(err, machine.ErrNone) {
 			return err
 		}

@@ -54,27 +54,32 @@ func Make(device string) error {
 	return found.giveTo(inner, device)
 }
 
-// ErrNone says that a process has no namespace of its own, at least not yet.
-var ErrNone = errors.New("it is in the same network namespace")
+// ErrNone says that there is no machine, at least not yet.
+var ErrNone = errors.New("the device is the pod's own")
 
-// Join moves the calling thread, which has to be locked, into the namespace of a
-// process.
-func Join(pid int) error {
+// Join moves the calling thread, which has to be locked, into the machine that a process
+// has made. A runtime begins what is executed in a pod in the namespace of the pod's
+// first process, which may have been the machine's already.
+func Join(pid int, device string) error {
 	space, err := netns.GetFromPid(pid)
 	if err != nil {
 		return fmt.Errorf("find the network namespace of process %d: %w", pid, err)
 	}
 	defer space.Close()
-	own, err := netns.Get()
-	if err != nil {
-		return fmt.Errorf("find the own network namespace: %w", err)
-	}
-	defer own.Close()
-	if own.Equal(space) {
-		return fmt.Errorf("join process %d: %w", pid, ErrNone)
-	}
 	if err := netns.Set(space); err != nil {
 		return fmt.Errorf("enter the network namespace of process %d: %w", pid, err)
+	}
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
+	}
+	defer handle.Close()
+	link, err := handle.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", device, err)
+	}
+	if _, ok := link.(*netlink.Macvlan); !ok {
+		return fmt.Errorf("join process %d: %w", pid, ErrNone)
 	}
 	return nil
 }

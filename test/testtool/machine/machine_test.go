@@ -4,6 +4,7 @@
 package machine_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/testtool/machine"
 )
@@ -77,8 +79,14 @@ func TestAMachineHasThePodsAddressesAndTraffic(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		if err := machine.Join(unix.Gettid(), "eth0"); !errors.Is(err, machine.ErrNone) {
+			t.Errorf("joining the pod's own namespace ends with %v", err)
+		}
 		if err := machine.Make("eth0"); err != nil {
 			return err
+		}
+		if err := machine.Join(unix.Gettid(), "eth0"); err != nil {
+			t.Errorf("joining the machine: %v", err)
 		}
 		here, err := netns.Get()
 		if err != nil {
