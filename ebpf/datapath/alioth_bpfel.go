@@ -57,10 +57,10 @@ type aliothAffinityKey struct {
 }
 
 type aliothBackend struct {
-	_    structs.HostLayout
-	Ip   aliothAddr
-	Port uint16
-	Pad  uint16
+	_       structs.HostLayout
+	Ip      aliothAddr
+	Port    uint16
+	Outside uint16
 }
 
 type aliothBackendKey struct {
@@ -124,7 +124,7 @@ type aliothConn struct {
 	LastSeen uint64
 	Addr     aliothAddr
 	Port     uint16
-	Pad      uint16
+	Outside  uint16
 	Ifindex  uint32
 	Flags    aliothConnFlag
 	Pad2     uint32

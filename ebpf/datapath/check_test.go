@@ -16,7 +16,7 @@ func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
 	must(t, w.Check(one))
 	s := w.state()
 	s.Services = append(s.Services, Service{
-		VNI: one.Interfaces[0].VNI, VIP: ip("10.0.200.1"), Port: 80, Proto: protoTCP, Backends: []Backend{{ip("10.0.1.11"), 8080}},
+		VNI: one.Interfaces[0].VNI, VIP: ip("10.0.200.1"), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.11"), Port: 8080}},
 	})
 	must(t, w.Apply(s))
 	must(t, w.Check(one))

@@ -89,6 +89,9 @@ func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 	for key, row := range entries {
 		other := key
 		other.Peer, other.PeerPort = row.Addr, row.Port
+		if row.Outside != 0 { // one is a service of the VPC, and the other beyond the door
+			other.Inside = 1 - key.Inside
+		}
 		forward, reverse := key, other
 		other.Direction = aliothConnDirectionCONN_REVERSE
 		reverse.Direction = aliothConnDirectionCONN_REVERSE
@@ -206,6 +209,9 @@ func (t *tables) serves(f *flow) bool {
 		return false
 	}
 	backend := aliothBackend{Ip: f.reverse.Peer, Port: f.reverse.PeerPort}
+	if f.forward.Inside != f.reverse.Inside {
+		backend.Outside = 1
+	}
 	return f.forward.Proto == protoTCP || slices.Contains(t.backendsOf(service), backend)
 }
 

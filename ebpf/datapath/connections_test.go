@@ -69,7 +69,7 @@ func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
 	state := func(proto uint8, backends ...string) State {
 		s := Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
 		for _, b := range backends {
-			s.Backends = append(s.Backends, Backend{ip(b), 53})
+			s.Backends = append(s.Backends, Backend{IP: ip(b), Port: 53})
 		}
 		return State{VPCs: []VPC{{VNI: 5}}, Services: []Service{s}}
 	}

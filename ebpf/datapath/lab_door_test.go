@@ -232,7 +232,7 @@ func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device podDevice) {
 	l, red, blue := twoTenants(t, device)
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
-	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoTCP, Backends: []Backend{{outsideAddrs[0], 6443}}}}
+	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoTCP, Backends: []Backend{{IP: outsideAddrs[0], Port: 6443}}}}
 	l.apply()
 	listener := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 6443))
 	for i, p := range map[int]*labPod{0: red[10], 2: blue[10]} {

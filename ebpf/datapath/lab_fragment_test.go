@@ -50,7 +50,7 @@ func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device podDevice) {
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.10"), 53)
 	n.state.Closed = l.closedRanges()
-	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoUDP, Backends: []Backend{{outsideAddrs[0], 5353}}}}
+	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoUDP, Backends: []Backend{{IP: outsideAddrs[0], Port: 5353}}}}
 	l.apply()
 	// So that no answer over IPv6 has to be told that the pod takes less.
 	in(t, l.outside, func() {

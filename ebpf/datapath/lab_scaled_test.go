@@ -28,8 +28,8 @@ func scaledTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*l
 					to := func(vip string, backends ...Backend) {
 						n.state.Services = append(n.state.Services, Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends})
 					}
-					to(vips[0], Backend{red[20].addrs[family], 8080})
-					to(vips[1], Backend{red[10].addrs[family], 8080})
+					to(vips[0], Backend{IP: red[20].addrs[family], Port: 8080})
+					to(vips[1], Backend{IP: red[10].addrs[family], Port: 8080})
 					to(vips[2])
 				}
 			}
@@ -216,7 +216,7 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 	for _, n := range l.nodes {
 		for i, s := range n.state.Services {
 			if s.VNI == labVNI1 && s.VIP == dst.Addr() {
-				n.state.Services[i].Backends = []Backend{{red[11].addrs[0], 8080}}
+				n.state.Services[i].Backends = []Backend{{IP: red[11].addrs[0], Port: 8080}}
 			}
 		}
 	}

@@ -25,10 +25,18 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	}}
 	inside, outside := netip.AddrPortFrom(ip("10.96.0.10"), 80), netip.AddrPortFrom(ip("10.96.0.1"), 80)
 	n.state.Services = append(n.state.Services,
-		Service{VIP: inside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{red[20].addrs[0], 8080}}},
-		Service{VIP: outside.Addr(), Port: 80, Proto: protoUDP, Backends: []Backend{{outsideAddrs[0], 8080}}},
-		Service{VIP: ip("10.96.0.2"), Port: 80, Proto: protoUDP})
+		Service{VIP: inside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: red[20].addrs[0], Port: 8080}}},
+		Service{VIP: outside.Addr(), Port: 80, Proto: protoUDP, Backends: []Backend{{IP: outsideAddrs[0], Port: 8080}}},
+		Service{VIP: ip("10.96.0.2"), Port: 80, Proto: protoUDP},
+		Service{VNI: labVNI1, VIP: ip("10.96.1.9"), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}})
 	l.apply()
+	beyond := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 8080))
+	conn, err := dial(t, n.ns, netip.MustParseAddrPort("10.96.1.9:80"), 0)
+	if err != nil {
+		t.Fatalf("the node does not reach what is outside by a service of its VPC: %v", err)
+	}
+	peer, _ := accept(t, beyond)
+	talk(t, conn, peer)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(ip(vipB), 80), inside} {
 		conn, err := dial(t, n.ns, dst, 0)
@@ -93,7 +101,7 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 		Cookie: cookieOf(t, pods[0].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: pods[0].addrs}},
 	}}
 	for family, vip := range []string{vipB, vipB6} {
-		backend := Backend{pods[1].addrs[family], 8080}
+		backend := Backend{IP: pods[1].addrs[family], Port: 8080}
 		l.replaceBackends(ip(vip), protoTCP, backend)
 		l.replaceBackends(ip(vip), protoUDP, backend)
 		listener := listen(t, pods[1].ns, netip.AddrPortFrom(backend.IP, backend.Port))

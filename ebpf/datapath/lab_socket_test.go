@@ -239,7 +239,7 @@ func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 	client := connected(t, red[10], vip)
 	for i, server := range []*net.UDPConn{old, fresh} {
 		if i == 1 {
-			l.replaceBackends(vip.Addr(), protoUDP, Backend{red[11].addrs[0], 8080})
+			l.replaceBackends(vip.Addr(), protoUDP, Backend{IP: red[11].addrs[0], Port: 8080})
 		}
 		_, err := client.Write([]byte("hello"))
 		must(t, err)
@@ -254,7 +254,7 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 	var servers []*net.UDPConn
 	var backends []Backend
 	for port := uint16(9000); port < 9008; port++ {
-		backends = append(backends, Backend{red[11].addrs[0], port})
+		backends = append(backends, Backend{IP: red[11].addrs[0], Port: port})
 		servers = append(servers, serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], port)))
 	}
 	l.replaceBackends(vip.Addr(), protoUDP, backends...)
@@ -300,7 +300,7 @@ func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
 	conn, err := dial(t, red[10].ns, dst, 0)
 	must(t, err)
 	peer, _ := accept(t, old)
-	l.replaceBackends(dst.Addr(), protoTCP, Backend{red[11].addrs[0], 8080})
+	l.replaceBackends(dst.Addr(), protoTCP, Backend{IP: red[11].addrs[0], Port: 8080})
 	for range 8 {
 		next, err := dial(t, red[10].ns, dst, 0)
 		must(t, err)
@@ -331,7 +331,7 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
 	for _, proto := range []uint8{protoTCP, protoUDP} {
 		n.state.Services = append(n.state.Services, Service{
-			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []Backend{{red[11].addrs[0], 8080}},
+			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []Backend{{IP: red[11].addrs[0], Port: 8080}},
 		})
 	}
 	for i := range n.state.Namespaces {
@@ -389,7 +389,7 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 	var backends []Backend
 	var listeners []net.Listener
 	for port := uint16(9000); port < 9008; port++ {
-		backends = append(backends, Backend{red[11].addrs[0], port})
+		backends = append(backends, Backend{IP: red[11].addrs[0], Port: port})
 		listeners = append(listeners, listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], port)))
 	}
 	vip := ip(vipB)

@@ -89,7 +89,7 @@ func TestSocketsAreStrandedByTheBackendThatTheyAskedFor(t *testing.T) {
 	expectStranded(t, n.d)
 	n.d.ServicesChanged()
 	l.replaceBackends(v4.Addr(), protoTCP)
-	l.replaceBackends(v4.Addr(), protoUDP, Backend{red[11].addrs[0], 8080})
+	l.replaceBackends(v4.Addr(), protoUDP, Backend{IP: red[11].addrs[0], Port: 8080})
 	l.replaceBackends(v6.Addr(), protoUDP)
 	if !n.d.ServicesChanged() || n.d.ServicesChanged() {
 		t.Error("that services have changed is not told once")
@@ -97,6 +97,6 @@ func TestSocketsAreStrandedByTheBackendThatTheyAskedFor(t *testing.T) {
 	expectStranded(t, n.d, lost...)
 	n.restart(t, func() {})
 	expectStranded(t, n.d, lost...)
-	l.replaceBackends(v4.Addr(), protoUDP, Backend{old4.Addr(), 8080}, Backend{red[11].addrs[0], 8080})
+	l.replaceBackends(v4.Addr(), protoUDP, Backend{IP: old4.Addr(), Port: 8080}, Backend{IP: red[11].addrs[0], Port: 8080})
 	expectStranded(t, n.d, lost[1])
 }

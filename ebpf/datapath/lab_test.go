@@ -30,6 +30,9 @@ type lab struct {
 	device  podDevice
 	nodes   [2]*labNode
 	outside netns.NsHandle
+	// bothOpen lets the pods of both VPCs on the first node leave, and not only the
+	// first one's.
+	bothOpen bool
 }
 
 type labNode struct {
@@ -341,7 +344,7 @@ func (l *lab) apply() {
 	for i, n := range l.nodes {
 		n.state.VPCs = []VPC{
 			{VNI: labVNI1, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0},
-			{VNI: labVNI2, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
+			{VNI: labVNI2, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0 && l.bothOpen},
 		}
 		n.state.Subnets = nil
 		for _, vni := range []uint32{labVNI1, labVNI2} {

@@ -16,7 +16,7 @@ import (
 func hostsOf(n int) []aliothBackend {
 	var list []Backend
 	for host := range n {
-		list = append(list, Backend{netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), 8080})
+		list = append(list, Backend{IP: netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), Port: 8080})
 	}
 	return rawBackends(list)
 }
@@ -91,9 +91,9 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 
 func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 	s := smallState()
-	s.Services[0].Backends = append(s.Services[0].Backends, Backend{ip("192.0.2.3"), 6443})
+	s.Services[0].Backends = append(s.Services[0].Backends, Backend{IP: ip("192.0.2.3"), Port: 6443})
 	first := compile(s, newTables())
-	s.Services = append(s.Services, Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: protoTCP, Backends: []Backend{{ip("10.0.1.10"), 80}}})
+	s.Services = append(s.Services, Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.10"), Port: 80}}})
 	plan := makePlan(first, compile(s, first))
 	for _, op := range plan {
 		switch op.Key {

@@ -161,7 +161,7 @@ func randomPart(random *rand.Rand, vni uint32) *State {
 	if vni == 0 {
 		some(func(i int) { s.Nodes = append(s.Nodes, ip(fmt.Sprintf("192.0.2.%d", i+1))) })
 		some(func(i int) {
-			backends := []Backend{{ip("192.0.2.9"), uint16(1 + random.IntN(3))}}
+			backends := []Backend{{IP: ip("192.0.2.9"), Port: uint16(1 + random.IntN(3))}}
 			s.Services = append(s.Services, Service{VIP: ip(fmt.Sprintf("10.96.0.%d", 1+i)), Port: 53, Proto: protoUDP, Backends: backends})
 		})
 		some(func(i int) { s.Probes = append(s.Probes, ProbeTarget{ip(fmt.Sprintf("10.0.2.%d", i)), ip(shadowA)}) })
@@ -195,7 +195,7 @@ func randomServices(random *rand.Rand, vni uint32, last []*VirtualAddress) []*Vi
 		for port := range 1 + random.IntN(2) {
 			s := Service{VNI: vni, VIP: addr, Port: uint16(80 + port), Proto: protoTCP}
 			for b := range random.IntN(5) {
-				s.Backends = append(s.Backends, Backend{ip(fmt.Sprintf("10.0.3.%d", b+1)), uint16(80 + random.IntN(2))})
+				s.Backends = append(s.Backends, Backend{IP: ip(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2))})
 			}
 			a.Services = append(a.Services, s)
 		}

@@ -25,7 +25,7 @@ func smallState() State {
 		Addresses:  []Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: Local, Ifindex: 7, MAC: macA}},
 		Nodes:      []netip.Addr{ip("192.0.2.2")},
 		Closed:     []ClosedPrefix{{0, px("169.254.0.0/16"), ClosedLinkLocal}},
-		Services:   []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.2"), 6443}}}},
+		Services:   []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.2"), Port: 6443}}}},
 		Probes:     []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}},
 		Hooks:      []HookTarget{{ip("10.0.1.10"), 80, ip(shadowA)}},
 		Namespaces: []Namespace{{Cookie: 9, Memberships: []Membership{{VNI: 5, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: 7}}}},
@@ -76,15 +76,15 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 		{name: "to the same", have: smallState(), want: smallState()},
 		{
 			name: "a service's backends change", have: smallState(),
-			want: withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
+			want: withBackends(smallState(), Backend{IP: ip("192.0.2.3"), Port: 6443}, Backend{IP: ip("192.0.2.2"), Port: 6443}),
 			steps: []string{
 				"put backends", "put backends", "put maglev", "put maglev", "put choices", "put services", "delete backends",
 			},
 		},
 		{
 			name: "a service's backends are listed in another order",
-			have: withBackends(smallState(), Backend{ip("192.0.2.3"), 6443}, Backend{ip("192.0.2.2"), 6443}),
-			want: withBackends(smallState(), Backend{ip("192.0.2.2"), 6443}, Backend{ip("192.0.2.3"), 6443}),
+			have: withBackends(smallState(), Backend{IP: ip("192.0.2.3"), Port: 6443}, Backend{IP: ip("192.0.2.2"), Port: 6443}),
+			want: withBackends(smallState(), Backend{IP: ip("192.0.2.2"), Port: 6443}, Backend{IP: ip("192.0.2.3"), Port: 6443}),
 		},
 		{
 			name: "a service's clients keep their backend from now on", have: smallState(),
@@ -223,6 +223,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a service of another protocol", func(s *State) { s.Services[0].Proto = 132 }, "not TCP or UDP"},
 		{"a service without port", func(s *State) { s.Services[0].Port = 0 }, "port is missing"},
 		{"a backend of another family", func(s *State) { s.Services[0].Backends[0].IP = ip("fd00::1") }, "another family"},
+		{"a backend outside of a VPC, for a service of none", func(s *State) { s.Services[0].Backends[0].Outside = true }, "service is of none"},
 		{"a service twice", func(s *State) { s.Services = append(s.Services, s.Services[0]) }, "given twice"},
 		{"a namespace without a cookie", func(s *State) { s.Namespaces[0].Cookie = 0 }, "no cookie"},
 		{"a namespace twice", func(s *State) { s.Namespaces = append(s.Namespaces, s.Namespaces[0]) }, "given twice"},

@@ -89,7 +89,7 @@ func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) 
 	for slot := uint32(0); err == nil && slot < row.Backends; slot++ {
 		var b aliothBackend
 		if err = r.maps[mapPrefix+string(tableBackends)].Lookup(aliothBackendKey{Service: row.Id, Slot: slot}, &b); err == nil {
-			list = append(list, Backend{IP: cookedAddr(b.Ip), Port: networkOrder(b.Port)})
+			list = append(list, b.cooked())
 		}
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

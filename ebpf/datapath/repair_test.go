@@ -192,7 +192,7 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	s := w.state()
-	s.Services[0].Backends = []Backend{{ip("10.8.1.11"), 5353}}
+	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
 	const nowhere = 1 << 30
 	s.Interfaces = append(s.Interfaces, Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
 	var attach *AttachError

@@ -38,7 +38,7 @@ func (r *rules) serves(vni uint32, vip, backend netip.Addr) bool {
 func (r *rules) leads(vni uint32, in, out seen) bool {
 	return slices.ContainsFunc(r.state.Services, func(s Service) bool {
 		return s.VNI == vni && s.VIP == in.dst && s.Proto == in.proto && s.Port == in.dport &&
-			slices.Contains(s.Backends, Backend{out.dst, out.dport})
+			slices.Contains(s.Backends, Backend{IP: out.dst, Port: out.dport})
 	})
 }
 

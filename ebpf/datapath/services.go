@@ -82,9 +82,21 @@ func rawBackends(backends []Backend) []aliothBackend {
 	sorted := slices.SortedFunc(slices.Values(backends), compareBackends)
 	rows := make([]aliothBackend, 0, len(sorted))
 	for _, b := range sorted {
-		rows = append(rows, aliothBackend{Ip: rawAddr(b.IP), Port: networkOrder(b.Port)})
+		rows = append(rows, b.raw())
 	}
 	return rows
+}
+
+func (b Backend) raw() aliothBackend {
+	row := aliothBackend{Ip: rawAddr(b.IP), Port: networkOrder(b.Port)}
+	if b.Outside {
+		row.Outside = 1
+	}
+	return row
+}
+
+func (row aliothBackend) cooked() Backend {
+	return Backend{IP: cookedAddr(row.Ip), Port: networkOrder(row.Port), Outside: row.Outside != 0}
 }
 
 func compareBackends(a, b Backend) int {
@@ -127,7 +139,7 @@ func (t *tables) cookedService(key aliothServiceKey, row aliothService) Service 
 		Affinity: time.Duration(t.choices[row.Id].Affinity) * time.Second,
 	}
 	for _, b := range t.backendsOf(row) {
-		s.Backends = append(s.Backends, Backend{IP: cookedAddr(b.Ip), Port: networkOrder(b.Port)})
+		s.Backends = append(s.Backends, b.cooked())
 	}
 	return s
 }

@@ -200,11 +200,14 @@ type ClosedPrefix struct {
 type Backend struct {
 	IP   netip.Addr
 	Port uint16
+	// Outside says that the address is none of the VPC: its egress decides about each
+	// packet. It takes a Service of a VPC.
+	Outside bool
 }
 
 // Service is a virtual address with its backends. VNI 0 means a service that
 // every VPC reaches through the shadow door; the backends of any other belong to
-// its VPC.
+// its VPC, but for those that are said to be outside of it.
 type Service struct {
 	VNI   uint32
 	VIP   netip.Addr

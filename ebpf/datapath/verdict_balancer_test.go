@@ -13,9 +13,9 @@ func TestAVirtualAddressMayBeOfTheVPCsOwnRange(t *testing.T) {
 	s := w.scaledState()
 	b, b6 := ip("10.0.1.11"), ip("fd10:0:0:1::11")
 	s.Services = append(s.Services,
-		Service{VNI: vniRed, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{b, 8080}}},
-		Service{VNI: vniRed, VIP: ip(vip6), Proto: protoTCP, Port: 80, Backends: []Backend{{b6, 8080}}},
-		Service{VNI: vniBlue, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{b, 9090}}},
+		Service{VNI: vniRed, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b, Port: 8080}}},
+		Service{VNI: vniRed, VIP: ip(vip6), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b6, Port: 8080}}},
+		Service{VNI: vniBlue, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b, Port: 9090}}},
 	)
 	s.Subnets = append(s.Subnets, Subnet{vniRed, px("10.0.9.0/24")}, Subnet{vniBlue, px("10.0.9.0/24")})
 	must(t, w.Apply(s))

@@ -28,12 +28,12 @@ func scaledServices() []Service {
 	a, b, far := ip("10.0.1.10"), ip("10.0.1.11"), ip("10.0.1.20")
 	a6, b6 := ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11")
 	return []Service{
-		to(vniRed, vipB, protoTCP, 80, Backend{b, 8080}), to(vniRed, vipB, protoUDP, 53, Backend{far, 5353}),
-		to(vniRed, vipSelf, protoTCP, 80, Backend{a, 8080}), to(vniRed, vipSelf, protoUDP, 53, Backend{a, 5353}),
+		to(vniRed, vipB, protoTCP, 80, Backend{IP: b, Port: 8080}), to(vniRed, vipB, protoUDP, 53, Backend{IP: far, Port: 5353}),
+		to(vniRed, vipSelf, protoTCP, 80, Backend{IP: a, Port: 8080}), to(vniRed, vipSelf, protoUDP, 53, Backend{IP: a, Port: 5353}),
 		to(vniRed, vipNone, protoTCP, 80), to(vniRed, vipNone, protoUDP, 53),
-		to(vniRed, vipB6, protoTCP, 80, Backend{b6, 8080}), to(vniRed, vipSelf6, protoTCP, 80, Backend{a6, 8080}),
+		to(vniRed, vipB6, protoTCP, 80, Backend{IP: b6, Port: 8080}), to(vniRed, vipSelf6, protoTCP, 80, Backend{IP: a6, Port: 8080}),
 		to(vniRed, vipNone6, protoTCP, 80), to(vniRed, vipNone6, protoUDP, 53),
-		to(vniBlue, vipB, protoTCP, 80, Backend{b, 9090}),
+		to(vniBlue, vipB, protoTCP, 80, Backend{IP: b, Port: 9090}),
 	}
 }
 
@@ -363,7 +363,7 @@ func (w *world) many(t *testing.T, affinity time.Duration, hosts ...string) {
 	at := len(w.state().Services)
 	s.Services[at].Backends, s.Services[at].Affinity = nil, affinity
 	for _, h := range hosts {
-		s.Services[at].Backends = append(s.Services[at].Backends, Backend{ip(h), 8080})
+		s.Services[at].Backends = append(s.Services[at].Backends, Backend{IP: ip(h), Port: 8080})
 	}
 	for host := range byte(20) { // who is no backend any more is still there
 		at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})

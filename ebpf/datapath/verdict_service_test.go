@@ -264,8 +264,8 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		datagram("UDP before", "10.8.1.10"), segment("TCP before", flagSYN, "10.8.1.10"),
 	})
 	s := w.state()
-	s.Services[0].Backends = []Backend{{ip("10.8.1.11"), 5353}}
-	s.Services[1].Backends = []Backend{{ip("10.8.1.11"), 5353}}
+	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[1].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 		s := w.state()
 		s.Services[1].Backends = nil
 		for _, h := range hosts {
-			s.Services[1].Backends = append(s.Services[1].Backends, Backend{ip(h), 5353})
+			s.Services[1].Backends = append(s.Services[1].Backends, Backend{IP: ip(h), Port: 5353})
 		}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	opening := ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes()
 	for i := range 8 {
 		s := w.state()
-		s.Services[1].Backends = []Backend{{ip("10.8.1.10").Next(), uint16(5353 + i)}}
+		s.Services[1].Backends = []Backend{{IP: ip("10.8.1.10").Next(), Port: uint16(5353 + i)}}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
 	s := w.state()
 	s.Services[1].Backends = nil
 	for i := range uint16(250) {
-		s.Services[1].Backends = append(s.Services[1].Backends, Backend{ip("10.8.1.10"), 256*(i%16) + i + 1})
+		s.Services[1].Backends = append(s.Services[1].Backends, Backend{IP: ip("10.8.1.10"), Port: 256*(i%16) + i + 1})
 	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -403,7 +403,7 @@ func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 func TestFlowsAreSpreadOverAllBackends(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
-	s.Services[0].Backends = []Backend{{ip("10.8.1.10"), 5353}, {ip("10.8.1.11"), 5353}, {ip("10.8.1.12"), 5353}}
+	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.10"), Port: 5353}, {IP: ip("10.8.1.11"), Port: 5353}, {IP: ip("10.8.1.12"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}

@@ -172,12 +172,12 @@ func (w *world) state() State {
 			{vniOpen, px("2001:db8:dead::/48"), ClosedDenied},
 		},
 		Services: []Service{
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoUDP, Backends: []Backend{{ip("10.8.1.10"), 5353}}},
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoTCP, Backends: []Backend{{ip("10.8.1.10"), 5353}}},
-			{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.1"), 6443}}},
-			{VIP: ip("10.96.0.2"), Port: 443, Proto: protoTCP, Backends: []Backend{{ip("192.0.2.1"), 6443}}},
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoUDP, Backends: []Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoTCP, Backends: []Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
+			{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
+			{VIP: ip("10.96.0.2"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
 			{VIP: ip("10.96.0.1"), Port: 444, Proto: protoTCP},
-			{VIP: ip("fd96::10"), Port: 53, Proto: protoUDP, Backends: []Backend{{ip("fd18:0:0:1::10"), 5353}}},
+			{VIP: ip("fd96::10"), Port: 53, Proto: protoUDP, Backends: []Backend{{IP: ip("fd18:0:0:1::10"), Port: 5353}}},
 		},
 	}
 }

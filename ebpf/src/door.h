@@ -67,7 +67,7 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 static __always_inline enum reason leave_after_first(struct __sk_buff *skb, struct packet *pkt,
 						     const struct interface *from)
 {
-	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
+	struct first_fragment *first = find_first(skb, pkt, pkt->translated ? &pkt->came.dst : &pkt->dst);
 	struct work *w = take_work();
 	__u32 mark;
 

@@ -163,8 +163,7 @@ static __always_inline enum reason error_to_backend(struct __sk_buff *skb, struc
 	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
 	if (!conn)
 		return DROP_NO_CONNECTION;
-	w->backend.ip = conn->addr;
-	w->backend.port = conn->port;
+	conn_backend(w, conn);
 	if (quote_port(skb, pkt, q, SIDE_SRC, w->backend.port) || quote_addr(skb, pkt, q, SIDE_SRC, &w->backend.ip) ||
 	    set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
 		return DROP_REWRITE_FAILED;

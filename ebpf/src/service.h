@@ -3,19 +3,19 @@
 
 /* Services. The backend is picked with a flow's first packet and remembered.
  * Those of a VPC have their backends in it: the packet goes on inside the VPC,
- * and what answers gets the service's address back where it is delivered. Those
- * that every VPC shares are behind the shadow door: the source leaves under the
- * interface's shadow, which keeps the flows of overlapping VPCs apart.
+ * and what answers gets the service's address back where it is delivered; or
+ * outside, as far as the VPC's egress is open. Those that every VPC shares are
+ * behind the shadow door: the source leaves under the interface's shadow, which
+ * keeps the flows of overlapping VPCs apart.
  */
 #ifndef ALIOTH_SERVICE_H
 #define ALIOTH_SERVICE_H
 
+#include "connection.h"
 #include "door.h"
 
 #define SHARED_VNI 0
-#define CONN_RENEW_NS 1000000000ULL
 #define NS_PER_S 1000000000ULL
-#define EEXIST 17
 /* Enough to search MAX_BACKENDS slots by halves. */
 #define BACKEND_STEPS 19
 
@@ -24,127 +24,6 @@ static __always_inline struct service *lookup_service(const struct packet *pkt, 
 	struct service_key key = { .vni = table, .vip = pkt->dst, .port = port, .proto = proto };
 
 	return bpf_map_lookup_elem(&alioth_services, &key);
-}
-
-/* conn_closing tells what a TCP packet does to its flow. */
-static __always_inline __u32 conn_closing(const struct packet *pkt)
-{
-	__u32 flags = 0;
-
-	if (pkt->proto != IPPROTO_TCP)
-		return 0;
-	if (pkt->tcp_flags & TCP_FIN)
-		flags |= CONN_FIN;
-	if (pkt->tcp_flags & TCP_RST)
-		flags |= CONN_RST;
-	return flags;
-}
-
-/* conn_touch keeps an entry alive. It writes once per second at most: the
- * entry is shared by all CPUs.
- */
-static __always_inline void conn_touch(struct conn *conn, const struct packet *pkt)
-{
-	__u32 flags = CONN_SEEN | conn_closing(pkt);
-	__u64 now = bpf_ktime_get_ns();
-
-	if ((conn->flags & flags) != flags)
-		conn->flags |= flags;
-	if (now - conn->last_seen > CONN_RENEW_NS)
-		conn->last_seen = now;
-}
-
-/* conn_reserve takes one of the interface's share of flows. */
-static __always_inline enum reason conn_reserve(__u32 ifindex)
-{
-	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
-	__u32 *ended = bpf_map_lookup_elem(&alioth_conn_ended, &ifindex);
-	__s32 held;
-
-	if (!opened || !ended)
-		return DROP_CONN_LIMIT;
-	held = __sync_fetch_and_add(opened, 1) - *ended;
-	if (held < (__s32)alioth_config.connections_per_interface)
-		return UNDECIDED;
-	__sync_fetch_and_add(opened, -1);
-	return DROP_CONN_LIMIT;
-}
-
-static __always_inline void conn_release(__u32 ifindex)
-{
-	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
-
-	if (opened)
-		__sync_fetch_and_add(opened, -1);
-}
-
-enum insertion {
-	INSERTED,
-	OTHER_WAS_FASTER,
-	TABLE_FULL,
-	CONFLICT,
-};
-
-/* conn_insert writes both entries of a flow. A reverse entry that leads to
- * another service is a flow in use (one port of the pod towards one backend by
- * way of two services), and two flows can't share it.
- */
-static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
-{
-	struct conn *old = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
-	long err;
-
-	if (old && (!addr_equal(&old->addr, &w->forward.peer) || old->port != w->forward.peer_port))
-		return CONFLICT;
-	__builtin_memset(&w->value, 0, sizeof(w->value));
-	w->value.last_seen = bpf_ktime_get_ns();
-	w->value.ifindex = ifindex;
-	w->value.addr = w->backend.ip;
-	w->value.port = w->backend.port;
-	err = bpf_map_update_elem(&alioth_connections, &w->forward, &w->value, BPF_NOEXIST);
-	if (err)
-		return err == -EEXIST ? OTHER_WAS_FASTER : TABLE_FULL;
-	w->value.addr = w->forward.peer;
-	w->value.port = w->forward.peer_port;
-	if (!bpf_map_update_elem(&alioth_connections, &w->reverse, &w->value, BPF_ANY))
-		return INSERTED;
-	bpf_map_delete_elem(&alioth_connections, &w->forward);
-	return TABLE_FULL;
-}
-
-/* conn_reverse makes the key under which the answers of the backend are found. */
-static __always_inline void conn_reverse(struct work *w)
-{
-	w->reverse = w->forward;
-	w->reverse.direction = CONN_REVERSE;
-	w->reverse.peer = w->backend.ip;
-	w->reverse.peer_port = w->backend.port;
-}
-
-/* conn_remember reserves and inserts a flow to the backend. When another CPU
- * has just opened the same flow, its backend counts.
- */
-static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
-{
-	enum reason reason = conn_reserve(ifindex);
-	enum insertion result;
-	struct conn *conn;
-
-	if (reason)
-		return reason;
-	conn_reverse(w);
-	result = conn_insert(w, ifindex);
-	if (result == INSERTED)
-		return UNDECIDED;
-	conn_release(ifindex);
-	if (result == CONFLICT)
-		return DROP_CONN_CONFLICT;
-	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
-	if (result == TABLE_FULL || !conn)
-		return DROP_CONN_FULL;
-	w->backend.ip = conn->addr;
-	w->backend.port = conn->port;
-	return UNDECIDED;
 }
 
 /* backend_before tells whether one backend comes before another in the order of
@@ -160,7 +39,8 @@ static __always_inline bool backend_before(const struct backend *a, const struct
 	return bpf_ntohs(a->port) < bpf_ntohs(b->port);
 }
 
-/* is_backend searches the service's slots. One that it misses costs a flow its
+/* is_backend searches the service's slots. One that is now on the other side of the
+ * VPC's border is another. One that it misses costs a flow its
  * backend, never the other way round. It is global so that the verifier goes
  * through the search once, and not on each of the ways that lead to it.
  */
@@ -184,7 +64,7 @@ __noinline bool is_backend(const struct service *service, const struct backend *
 		else if (backend_before(wanted, found))
 			high = slot.slot;
 		else
-			return true;
+			return found->outside == wanted->outside;
 	}
 	return false;
 }
@@ -288,17 +168,6 @@ static __always_inline bool is_opening(const struct packet *pkt)
 	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
-/* conn_forget ends a flow, the forward entry first: as long as it is there,
- * packets go out whose answers need the other. Who deletes it gives back the
- * interface's share.
- */
-static __always_inline void conn_forget(const struct work *w, __u32 ifindex)
-{
-	if (!bpf_map_delete_elem(&alioth_connections, &w->forward))
-		conn_release(ifindex);
-	bpf_map_delete_elem(&alioth_connections, &w->reverse);
-}
-
 /* conn_reopen looks after a flow whose ports a TCP opening uses once more. Its
  * backend stays, as long as it is one: an address that a backend has left may
  * be somebody else's by now. Otherwise the flow is forgotten, for a new one to
@@ -308,9 +177,7 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 {
 	struct conn *answers;
 
-	w->backend.ip = conn->addr;
-	w->backend.port = conn->port;
-	w->backend.pad = 0;
+	conn_backend(w, conn);
 	conn_reverse(w);
 	if (!is_backend(service, &w->backend)) {
 		conn_forget(w, conn->ifindex);
@@ -322,24 +189,6 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 		answers->flags = 0;
 	}
 	return conn;
-}
-
-/* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is inside
- * of that VPC, or beyond the shadow door, where the same address is another's.
- */
-static __always_inline void conn_key(struct conn_key *key, const struct packet *pkt, enum conn_direction direction,
-				     const struct addr *pod, __be16 pod_port, const struct addr *peer, __be16 peer_port,
-				     __u8 proto, bool inside)
-{
-	__builtin_memset(key, 0, sizeof(*key));
-	key->vni = pkt->vni;
-	key->pod = *pod;
-	key->peer = *peer;
-	key->pod_port = pod_port;
-	key->peer_port = peer_port;
-	key->direction = direction;
-	key->proto = proto;
-	key->inside = inside;
 }
 
 /* to_backend sends a packet for a service to the backend of its flow. table is
@@ -365,8 +214,7 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 		conn = conn_reopen(conn, w, service);
 	if (conn) {
 		conn_touch(conn, pkt);
-		w->backend.ip = conn->addr;
-		w->backend.port = conn->port;
+		conn_backend(w, conn);
 	} else {
 		reason = conn_open(skb, pkt, service, table, w);
 		if (reason)
@@ -378,14 +226,15 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 }
 
 /* shared_service handles what goes to a shared virtual address, and leaves
- * everything else undecided.
+ * everything else undecided: so what has gone through a service of the VPC already,
+ * which leads to no other service.
  */
 static __always_inline enum reason shared_service(struct __sk_buff *skb, struct packet *pkt,
 						  const struct interface *from)
 {
 	enum reason reason;
 
-	if (!lookup_service(pkt, SHARED_VNI, 0, 0))
+	if (pkt->translated || !lookup_service(pkt, SHARED_VNI, 0, 0))
 		return UNDECIDED;
 	reason = parse_l4(skb, pkt);
 	if (reason)

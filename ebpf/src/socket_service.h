@@ -100,16 +100,16 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 }
 
 /* of_node makes sure that the node itself reaches by a service only what is in its
- * VPC. The rest, as the API server's own address, it reaches as if there were no
- * Alioth: nothing that is written here may cut it off.
+ * VPC, or said to be outside of it. The rest, as the API server's own address, it
+ * reaches as if there were no Alioth: nothing that is written here may cut it off.
  */
 static __always_inline enum reason of_node(const struct peer *to, const struct netns_vpc *vpc, enum reason reason)
 {
 	struct address_key key = { .vni = vpc->vni, .ip = to->backend.ip };
 
-	if (reason != SERVICE_REWRITTEN || !bpf_map_lookup_elem(&alioth_addresses, &key))
+	if (reason != SERVICE_REWRITTEN)
 		return UNDECIDED;
-	return reason;
+	return to->backend.outside || bpf_map_lookup_elem(&alioth_addresses, &key) ? reason : UNDECIDED;
 }
 
 /* ask_service finds the backend of the service that a socket asks for, and says

@@ -315,7 +315,7 @@ struct backend_key {
 struct backend {
 	struct addr ip;
 	__be16 port;
-	__u16 pad;
+	__u16 outside; /* not 0: of the service's VPC, it is reached as egress decides */
 };
 
 /* Where a client's flows to a service go for as long as it has affinity. */
@@ -344,7 +344,7 @@ struct conn_key {
 	__be16 peer_port;
 	enum conn_direction direction;
 	__u8 proto;
-	__u8 inside; /* the service is of the VPC, and not one that all share */
+	__u8 inside; /* the peer is in the VPC, and not beyond the shadow door */
 	__u8 pad[2];
 };
 
@@ -358,7 +358,7 @@ struct conn {
 	__u64 last_seen; /* ns, monotonic clock, renewed once per second */
 	struct addr addr;
 	__be16 port;
-	__u16 pad;
+	__u16 outside; /* not 0: the backend of a service of the VPC is not in it */
 	__u32 ifindex;
 	enum conn_flag flags;
 	__u32 pad2;

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* The table of flows to services: two entries for each, a share of them for each
+ * interface.
+ */
+#ifndef ALIOTH_CONNECTION_H
+#define ALIOTH_CONNECTION_H
+
+#include "work.h"
+
+#define CONN_RENEW_NS 1000000000ULL
+#define EEXIST 17
+
+/* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is inside
+ * of that VPC, or beyond the shadow door, where the same address is another's.
+ */
+static __always_inline void conn_key(struct conn_key *key, const struct packet *pkt, enum conn_direction direction,
+				     const struct addr *pod, __be16 pod_port, const struct addr *peer, __be16 peer_port,
+				     __u8 proto, bool inside)
+{
+	__builtin_memset(key, 0, sizeof(*key));
+	key->vni = pkt->vni;
+	key->pod = *pod;
+	key->peer = *peer;
+	key->pod_port = pod_port;
+	key->peer_port = peer_port;
+	key->direction = direction;
+	key->proto = proto;
+	key->inside = inside;
+}
+
+/* conn_closing tells what a TCP packet does to its flow. */
+static __always_inline __u32 conn_closing(const struct packet *pkt)
+{
+	__u32 flags = 0;
+
+	if (pkt->proto != IPPROTO_TCP)
+		return 0;
+	if (pkt->tcp_flags & TCP_FIN)
+		flags |= CONN_FIN;
+	if (pkt->tcp_flags & TCP_RST)
+		flags |= CONN_RST;
+	return flags;
+}
+
+/* conn_touch keeps an entry alive. It writes once per second at most: the
+ * entry is shared by all CPUs.
+ */
+static __always_inline void conn_touch(struct conn *conn, const struct packet *pkt)
+{
+	__u32 flags = CONN_SEEN | conn_closing(pkt);
+	__u64 now = bpf_ktime_get_ns();
+
+	if ((conn->flags & flags) != flags)
+		conn->flags |= flags;
+	if (now - conn->last_seen > CONN_RENEW_NS)
+		conn->last_seen = now;
+}
+
+/* conn_reserve takes one of the interface's share of flows. */
+static __always_inline enum reason conn_reserve(__u32 ifindex)
+{
+	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
+	__u32 *ended = bpf_map_lookup_elem(&alioth_conn_ended, &ifindex);
+	__s32 held;
+
+	if (!opened || !ended)
+		return DROP_CONN_LIMIT;
+	held = __sync_fetch_and_add(opened, 1) - *ended;
+	if (held < (__s32)alioth_config.connections_per_interface)
+		return UNDECIDED;
+	__sync_fetch_and_add(opened, -1);
+	return DROP_CONN_LIMIT;
+}
+
+static __always_inline void conn_release(__u32 ifindex)
+{
+	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
+
+	if (opened)
+		__sync_fetch_and_add(opened, -1);
+}
+
+enum insertion {
+	INSERTED,
+	OTHER_WAS_FASTER,
+	TABLE_FULL,
+	CONFLICT,
+};
+
+/* conn_insert writes both entries of a flow. A reverse entry that leads to
+ * another service is a flow in use (one port of the pod towards one backend by
+ * way of two services), and two flows can't share it.
+ */
+static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
+{
+	struct conn *old = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
+	long err;
+
+	if (old && (!addr_equal(&old->addr, &w->forward.peer) || old->port != w->forward.peer_port))
+		return CONFLICT;
+	__builtin_memset(&w->value, 0, sizeof(w->value));
+	w->value.last_seen = bpf_ktime_get_ns();
+	w->value.ifindex = ifindex;
+	w->value.addr = w->backend.ip;
+	w->value.port = w->backend.port;
+	w->value.outside = w->backend.outside;
+	err = bpf_map_update_elem(&alioth_connections, &w->forward, &w->value, BPF_NOEXIST);
+	if (err)
+		return err == -EEXIST ? OTHER_WAS_FASTER : TABLE_FULL;
+	w->value.addr = w->forward.peer;
+	w->value.port = w->forward.peer_port;
+	if (!bpf_map_update_elem(&alioth_connections, &w->reverse, &w->value, BPF_ANY))
+		return INSERTED;
+	bpf_map_delete_elem(&alioth_connections, &w->forward);
+	return TABLE_FULL;
+}
+
+/* conn_backend takes the backend of a flow from its forward entry. */
+static __always_inline void conn_backend(struct work *w, const struct conn *conn)
+{
+	w->backend.ip = conn->addr;
+	w->backend.port = conn->port;
+	w->backend.outside = conn->outside;
+}
+
+/* conn_reverse makes the key under which the answers of the backend are found. What
+ * it answers comes through the shadow door if it is outside of the VPC.
+ */
+static __always_inline void conn_reverse(struct work *w)
+{
+	w->reverse = w->forward;
+	w->reverse.direction = CONN_REVERSE;
+	if (w->backend.outside)
+		w->reverse.inside = 0;
+	w->reverse.peer = w->backend.ip;
+	w->reverse.peer_port = w->backend.port;
+}
+
+/* conn_remember reserves and inserts a flow to the backend. When another CPU
+ * has just opened the same flow, its backend counts.
+ */
+static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
+{
+	enum reason reason = conn_reserve(ifindex);
+	enum insertion result;
+	struct conn *conn;
+
+	if (reason)
+		return reason;
+	conn_reverse(w);
+	result = conn_insert(w, ifindex);
+	if (result == INSERTED)
+		return UNDECIDED;
+	conn_release(ifindex);
+	if (result == CONFLICT)
+		return DROP_CONN_CONFLICT;
+	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
+	if (result == TABLE_FULL || !conn)
+		return DROP_CONN_FULL;
+	conn_backend(w, conn);
+	return UNDECIDED;
+}
+
+/* conn_forget ends a flow, the forward entry first: as long as it is there,
+ * packets go out whose answers need the other. Who deletes it gives back the
+ * interface's share.
+ */
+static __always_inline void conn_forget(const struct work *w, __u32 ifindex)
+{
+	if (!bpf_map_delete_elem(&alioth_connections, &w->forward))
+		conn_release(ifindex);
+	bpf_map_delete_elem(&alioth_connections, &w->reverse);
+}
+
+#endif
