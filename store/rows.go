@@ -233,6 +233,8 @@ type Service struct {
 	// ClusterIPs are none for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
+	// Selectorless says that somebody writes the EndpointSlices by hand.
+	Selectorless bool
 	// Affinity is how long a client's new connections go where its last one
 	// went; 0: they go anywhere.
 	Affinity time.Duration

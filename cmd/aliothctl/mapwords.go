@@ -126,7 +126,11 @@ func (w words) writeServices(out io.Writer) {
 	for _, service := range w.Services {
 		var backends []string
 		for _, backend := range service.Backends {
-			backends = append(backends, netip.AddrPortFrom(backend.IP, backend.Port).String())
+			text := netip.AddrPortFrom(backend.IP, backend.Port).String()
+			if backend.Outside {
+				text += " (outside)"
+			}
+			backends = append(backends, text)
 		}
 		if len(backends) == 0 {
 			backends = []string{"none is ready"}

@@ -130,6 +130,8 @@ type stale struct {
 	services        map[ServiceRef]bool
 	refill, members map[string]bool
 	held            map[heldAddress]bool
+	// borders says that nodes, or what belongs to the cluster, may be others.
+	borders bool
 	// shared are the Services that every VPC reaches.
 	shared []ServiceRef
 }
@@ -211,7 +213,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case nil:
 	case *store.VPC:
 		s.vpcs[row.Name], s.refill[row.Name] = true, true
-		s.node = s.node || row.Name == in.DefaultVPC
+		s.node, s.borders = s.node || row.Name == in.DefaultVPC, s.borders || row.Name == in.DefaultVPC
 	case *store.Subnet:
 		s.vpcs[row.VPC] = true
 	case *store.Address:
@@ -220,8 +222,10 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 		if row.Holder.Kind == store.HolderService { // whose virtual address it is
 			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		}
-	case *store.Pod, *store.ServiceCIDR:
+	case *store.Pod:
 		s.node = true
+	case *store.ServiceCIDR:
+		s.node, s.borders = true, true
 	case *store.Service:
 		s.service(ServiceRef{row.Namespace, row.Name})
 	case *store.SharedService:
@@ -238,9 +242,11 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.Network:
 		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // see outside
+	case *store.ExternalAddress:
+		s.borders = true
+	case *store.RollCall, *store.ExternalPool: // see outside
 	default: // a Node, to which any address may lead
-		s.parts = true
+		s.parts, s.borders = true, true
 	}
 }
 

@@ -360,8 +360,8 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		}
 		return store.PutService(tx, &store.Service{
 			Meta: r.meta(r.serviceUID(namespace, name)), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
-			ClusterIPs: ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
-			NodeLocal:  r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
+			ClusterIPs:   ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
+			Selectorless: r.IntN(2) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
 		})
 	case 1:
 		if remove {
@@ -375,7 +375,7 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		store.DeleteEndpointSlice(tx, namespace, name, name)
 		return nil
 	}
-	ends := []store.Endpoint{ready(r.ip()), ready(r.ip()), {Addresses: ips(r.ip()), Terminating: true}}
+	ends := []store.Endpoint{ready(r.ip()), ready(r.of(r.ip(), "192.0.2.1", "203.0.113.7")), {Addresses: ips(r.of(r.ip(), "192.0.2.2", "10.97.0.1")), Terminating: true}}
 	for i := range ends {
 		ends[i].Node = r.of("node1", "node2", "node3", "")
 		ends[i].ForZones = [][]string{nil, {"a"}, {"b"}}[r.IntN(3)]

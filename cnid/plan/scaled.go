@@ -53,6 +53,9 @@ type member struct {
 	services []datapath.Service
 	room     scaled.Room
 	named    []netip.Addr
+	// wide says that it goes by nodes and ranges too, since somebody has named an
+	// address that nobody holds.
+	wide bool
 }
 
 // vips are the member's virtual addresses, each once.
@@ -83,6 +86,9 @@ func (p *scaledPlan) planServices(tx store.ReadTx, in Input, present map[string]
 	}
 	for held := range s.held {
 		b.naming(held)
+	}
+	if s.borders {
+		b.wide()
 	}
 	maps.Copy(b.stale, s.services)
 	for ref := range b.stale {
@@ -165,6 +171,16 @@ func (b *serviceBuilder) naming(held heldAddress) {
 	}
 }
 
+// wide makes the Services stale that go by more than is held.
+func (b *serviceBuilder) wide() {
+	for _, v := range b.plan.vpcs {
+		for ref, m := range v.members {
+			b.stale[ref] = b.stale[ref] || m.wide
+		}
+	}
+	maps.DeleteFunc(b.stale, func(_ ServiceRef, stale bool) bool { return !stale })
+}
+
 // service plans one Service.
 func (b *serviceBuilder) service(ref ServiceRef) {
 	row := store.GetService(b.tx, ref.Namespace, ref.Name)
@@ -191,16 +207,19 @@ func (b *serviceBuilder) home(row *store.Service) string {
 }
 
 func (b *serviceBuilder) member(row *store.Service, v *scaledVPC) *member {
+	named := scaled.Named(b.tx, row)
 	return &member{
 		ref:      ServiceRef{row.Namespace, row.Name},
 		row:      store.Service{Meta: store.Meta{UID: row.UID, Created: row.Created}, Namespace: row.Namespace, Name: row.Name},
-		services: b.endpoints(row, v), room: scaled.RoomFor(b.tx, v.name, row), named: scaled.Named(b.tx, row),
+		services: b.endpoints(row, v), room: scaled.RoomFor(b.tx, v.name, row), named: named,
+		wide: scaled.NamesUnheld(b.tx, v.name, named),
 	}
 }
 
 // endpoints are the virtual addresses and ports of a Service of a VPC.
 func (b *serviceBuilder) endpoints(row *store.Service, v *scaledVPC) []datapath.Service {
 	var list []datapath.Service
+	at := scaled.Site{VPC: v.name, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
 	for _, vip := range scaled.VIPs(b.tx, v.name, row) {
 		for _, port := range row.Ports {
 			proto := protocol(port.Protocol)
@@ -208,8 +227,8 @@ func (b *serviceBuilder) endpoints(row *store.Service, v *scaledVPC) []datapath.
 				continue
 			}
 			service := datapath.Service{VNI: v.vni, VIP: vip, Port: port.Port, Proto: proto, Affinity: row.Affinity}
-			for _, backend := range scaled.Backends(b.tx, v.name, row, port, vip.Is4(), b.in.Node) {
-				service.Backends = append(service.Backends, datapath.Backend{IP: backend.Addr(), Port: backend.Port()})
+			for _, backend := range scaled.Backends(b.tx, at, row, port, vip.Is4()) {
+				service.Backends = append(service.Backends, datapath.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 			}
 			list = append(list, service)
 		}

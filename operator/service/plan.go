@@ -46,9 +46,14 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	case shared(tx, service, rules):
 		return nil // its backends may be anywhere
 	}
-	out := scaled.LeftOut(tx, target.VPC.Name, service)
-	if len(out) == 0 {
+	out := scaled.LeftOut(tx, scaled.Site{VPC: target.VPC.Name, DefaultVPC: rules.DefaultVPC}, service)
+	switch {
+	case len(out) == 0:
 		return nil
+	case service.Selectorless:
+		return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
+			"EndpointSlices of the Service name %s, which nobody holds in VPC %q and to which its egress does not lead: connections go to the others; correct the slices, or spec.egress of the VPC",
+			some(out), target.VPC.Name)}
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
 		"EndpointSlices of the Service name %s, which nobody holds in VPC %q: connections go to pods of that VPC alone; correct the selector or the slices",

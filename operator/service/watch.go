@@ -48,6 +48,12 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(ofPool),
 		feed.On(ofNode),
+		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
+			if old != nil && now != nil && slices.Equal(old.AllAddresses, now.AllAddresses) {
+				return nil
+			}
+			return r.again() // an endpoint may have become a node's
+		}),
 		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
 			if !r.Claimer.Settled() {
 				return nil
@@ -140,8 +146,11 @@ func externalHolders(tx store.ReadTx) []*store.Service {
 }
 
 // ofVPC asks for the Services whose Network names a VPC, and for those that have
-// been refused.
+// been refused. Those of the default VPC need no Network.
 func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
+	if vpc == r.Rules.DefaultVPC {
+		return everything(tx)
+	}
 	var all []feed.Request
 	for _, net := range store.NetworksByVPC(tx, vpc) {
 		all = append(all, ofTenant(tx, net.Tenant)...)

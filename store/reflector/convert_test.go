@@ -343,7 +343,7 @@ func TestServiceWithoutClusterIPHasNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &store.Service{Ports: []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 80}}}
+	want := &store.Service{Selectorless: true, Ports: []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 80}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
@@ -364,7 +364,7 @@ func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
 		"at another name": {corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName}, store.Service{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.spec.ClusterIPs = []string{"10.96.0.7"}
+			c.spec.ClusterIPs, c.spec.Selector = []string{"10.96.0.7"}, map[string]string{"app": "web"}
 			got, err := Service(&corev1.Service{Spec: c.spec})
 			if err != nil {
 				t.Fatal(err)
@@ -404,6 +404,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 		"at ports of the node": {nodePorts, nil, store.Service{ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: addrs("192.0.2.9"), Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.spec.Selector = map[string]string{"app": "web"}
 			got, err := Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}, Spec: c.spec})
 			if err != nil {
 				t.Fatal(err)

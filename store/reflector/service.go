@@ -21,12 +21,13 @@ import (
 // Service converts a Service. A headless one has no ClusterIPs. It never fails.
 func Service(in *corev1.Service) (*store.Service, error) {
 	row := &store.Service{
-		Meta:      rowMeta(in),
-		Namespace: in.Namespace,
-		Name:      in.Name,
-		Network:   in.Labels[arktosv1.NetworkLabel],
-		Affinity:  affinity(&in.Spec),
-		NodeLocal: valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
+		Meta:         rowMeta(in),
+		Namespace:    in.Namespace,
+		Name:         in.Name,
+		Network:      in.Labels[arktosv1.NetworkLabel],
+		Affinity:     affinity(&in.Spec),
+		Selectorless: len(in.Spec.Selector) == 0,
+		NodeLocal:    valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
 
 		ExternalNodeLocal:   in.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
 		HealthCheckNodePort: uint16(in.Spec.HealthCheckNodePort),

@@ -4,7 +4,6 @@
 package scaled
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
@@ -12,16 +11,17 @@ import (
 
 // candidate is an endpoint at one of its addresses.
 type candidate struct {
-	backend  netip.AddrPort
+	Backend
 	endpoint *store.Endpoint
 }
 
-func backendsOf(list []candidate) []netip.AddrPort {
-	var backends []netip.AddrPort
+func backendsOf(list []candidate) []Backend {
+	var backends []Backend
 	for _, c := range list {
-		backends = append(backends, c.backend)
+		backends = append(backends, c.Backend)
 	}
-	backends = once(backends)
+	slices.SortFunc(backends, func(a, b Backend) int { return a.Compare(b.AddrPort) })
+	backends = slices.Compact(backends)
 	return backends[:min(len(backends), MaxBackends)]
 }
 

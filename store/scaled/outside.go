@@ -35,7 +35,7 @@ func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
 		local := endpoint.Node == node && isHeld(tx, vpc, backend.Addr(), node)
-		other := endpoint.Node != node && endpoint.Node != ""
+		other := endpoint.Node != node && endpoint.Node != "" && isInside(tx, vpc, backend.Addr())
 		switch {
 		case endpoint.Ready && local:
 			here = append(here, backend)
@@ -55,6 +55,13 @@ func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 		s.Also, s.Elsewhere = s.Here, countNodes(leaving)
 	}
 	return s
+}
+
+// isInside says whether an address can be a backend of another node: what is outside
+// of the VPC is none of a node's.
+func isInside(tx store.ReadTx, vpc string, ip netip.Addr) bool {
+	row := store.GetVPC(tx, vpc)
+	return row != nil && contains(row.Prefixes, ip)
 }
 
 func isHeld(tx store.ReadTx, vpc string, ip netip.Addr, node string) bool {

@@ -7,7 +7,7 @@
 //
 // Services and EndpointSlices are written by tenants. So what a slice says of an
 // address counts only where an Address object of the VPC says that somebody holds
-// it, and on which node.
+// it, and on which node; or where the VPC's egress leads its pods anyhow.
 package scaled
 
 import (
@@ -117,17 +117,36 @@ func compare(a, b *store.Service) int {
 // MaxBackends is how many backends one port of a virtual address has at most.
 const MaxBackends = 1000
 
+// Site is where clients of a VPC's Services are.
+type Site struct {
+	// VPC and DefaultVPC are names of VPCs, Node is that of the clients' node.
+	VPC, DefaultVPC, Node string
+}
+
+// Backend is where a connection goes.
+type Backend struct {
+	netip.AddrPort
+	// Outside says that the address is none of the VPC: its egress leads there.
+	Outside bool
+}
+
 // Backends returns where connections to one port of a Service go, addresses of one
 // family, ascending, each once and MaxBackends at most: the ready endpoints; where there
-// are none, those that are shutting down but serve still. node is that of the clients:
-// it limits a Service that is NodeLocal to its own endpoints, and otherwise those that
+// are none, those that are shutting down but serve still. The node of the clients
+// limits a Service that is NodeLocal to its own endpoints, and otherwise those that
 // are ready to the ones meant for it.
-func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) []netip.AddrPort {
+func Backends(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) []Backend {
 	var ready, terminating []candidate
+	border := borderOf(tx, at)
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
-		held, one := machine(tx, vpc, backend.Addr()), candidate{backend, endpoint}
+		one := candidate{Backend{AddrPort: backend}, endpoint}
+		held, node := machine(tx, at.VPC, backend.Addr()), endpoint.Node
+		if held != nil {
+			node = held.Node // whatever the slice says
+		}
+		one.Outside = held == nil
 		switch {
-		case held == nil || service.NodeLocal && held.Node != node:
+		case one.Outside && !border.isPassed(service, backend.Addr()), service.NodeLocal && node != at.Node:
 		case endpoint.Ready:
 			ready = append(ready, one)
 		case endpoint.Terminating:
@@ -140,7 +159,7 @@ func Backends(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 	if service.NodeLocal {
 		return backendsOf(ready)
 	}
-	return backendsOf(nearest(tx, ready, node))
+	return backendsOf(nearest(tx, ready, at.Node))
 }
 
 // endpointsFor are the addresses of a family that slices name for a port of a
@@ -204,14 +223,16 @@ func machine(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
 	return held
 }
 
-// LeftOut returns the addresses that slices of a Service name for connections and
-// that no pod or node holds in the VPC, ascending and each once.
-func LeftOut(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
+// LeftOut returns the addresses that slices of a Service name for connections, that no
+// pod or node holds in the VPC and to which no egress leads, ascending and each once.
+// The node of the site does not matter.
+func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
+	border := borderOf(tx, at)
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
 		for _, endpoint := range slice.Endpoints {
 			for _, ip := range endpoint.Addresses {
-				if (endpoint.Ready || endpoint.Terminating) && machine(tx, vpc, ip) == nil {
+				if (endpoint.Ready || endpoint.Terminating) && machine(tx, at.VPC, ip) == nil && !border.isPassed(service, ip) {
 					out = append(out, ip)
 				}
 			}
@@ -219,4 +240,11 @@ func LeftOut(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
+}
+
+// NamesUnheld says whether slices of a Service name an address that no pod or node
+// holds in the VPC: what Backends says depends on more than Addresses then, on nodes
+// and on what belongs to the cluster.
+func NamesUnheld(tx store.ReadTx, vpc string, named []netip.Addr) bool {
+	return slices.ContainsFunc(named, func(ip netip.Addr) bool { return machine(tx, vpc, ip) == nil })
 }

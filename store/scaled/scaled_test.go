@@ -105,6 +105,9 @@ func hinted(ip string, nodes, zones []string) store.Endpoint {
 	return e
 }
 
+// site is where the clients of these tests are.
+var site = scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+
 func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	here, there, a, b := []string{"node-1"}, []string{"node-2"}, []string{"zone-a"}, []string{"zone-b"}
@@ -163,7 +166,7 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"))
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range scaled.Backends(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1") {
+				for _, backend := range scaled.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -241,7 +244,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			}, c.slices...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range scaled.Backends(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6, "node-1") {
+				for _, backend := range scaled.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -251,7 +254,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 				for _, ip := range c.out {
 					out = append(out, netip.MustParseAddr(ip))
 				}
-				if left := scaled.LeftOut(tx, "blue-vpc", web); !slices.Equal(left, out) {
+				if left := scaled.LeftOut(tx, site, web); !slices.Equal(left, out) {
 					t.Errorf("left out %v, want %v", left, out)
 				}
 			})

@@ -78,15 +78,7 @@ func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
 		})
 		t.Run(s.Name+" is refused where there is nobody", func(t *testing.T) {
 			for _, ip := range s.empty.Spec.ClusterIPs {
-				results, err := e.Ask(within(t, patience), s.far, silenceTime, scene.Targets([]string{"tcp", "udp"}, netip.MustParseAddr(ip))...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, result := range results {
-					if result.OK || !strings.Contains(result.Error, "refused") {
-						t.Errorf("%s: answered: %v, error %q, want a refusal", result.Target, result.OK, result.Error)
-					}
-				}
+				e.expectRefusals(t, s.far, netip.MustParseAddr(ip))
 			}
 		})
 	}
@@ -94,6 +86,20 @@ func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
 		e.expectSilence(t, one.far, append(vipTargets(other.web), vipTargets(other.empty)...)...)
 		e.expectSilence(t, other.near, vipTargets(one.web)...)
 	})
+}
+
+// expectRefusals requires that a virtual address refuses TCP and UDP at once.
+func (e *env) expectRefusals(t *testing.T, from *corev1.Pod, vip netip.Addr) {
+	t.Helper()
+	results, err := e.Ask(within(t, patience), from, silenceTime, scene.Targets([]string{"tcp", "udp"}, vip)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if result.OK || !strings.Contains(result.Error, "refused") {
+			t.Errorf("%s: answered: %v, error %q, want a refusal", result.Target, result.OK, result.Error)
+		}
+	}
 }
 
 func TestServicesOfTheDefaultVPCAreAnswered(t *testing.T) {

@@ -1,0 +1,123 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+)
+
+// selectorless makes a Service one whose slices somebody writes by hand.
+func selectorless(namespace, name string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		row := *store.GetService(tx, namespace, name)
+		row.Selectorless = true
+		return store.PutService(tx, &row)
+	}
+}
+
+// respecify changes a VPC.
+func respecify(name string, change func(*store.VPC)) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		row := *store.GetVPC(tx, name)
+		change(&row)
+		return store.PutVPC(tx, &row)
+	}
+}
+
+// outsideOf returns where the service of a VPC leads outside of it. Nothing of that may
+// be closed to the VPC.
+func outsideOf(t *testing.T, s datapath.State, vni uint32) (list []string) {
+	t.Helper()
+	for _, service := range s.Services {
+		for _, b := range service.Backends {
+			if service.VNI != vni || !b.Outside {
+				continue
+			}
+			list = append(list, b.IP.String())
+			if class := closedTo(s, vni, b.IP); class != 0 && (vni != 1 || class != datapath.ClosedNode) {
+				t.Errorf("%s is a backend and closed to VNI %d, class %d", b.IP, vni, class)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// closedTo returns the class by which an address is closed to a VPC, 0 if it is not: the
+// longest prefix decides, among those for all and among its own.
+func closedTo(s datapath.State, vni uint32, ip netip.Addr) datapath.ClosedClass {
+	for _, of := range []uint32{0, vni} {
+		var found datapath.ClosedPrefix
+		for _, p := range s.Closed {
+			if p.VNI == of && p.Prefix.Contains(ip) && (found.Class == 0 || p.Prefix.Bits() > found.Prefix.Bits()) {
+				found = p
+			}
+		}
+		if found.Class != 0 && found.Class < datapath.OpenListed {
+			return found.Class
+		}
+	}
+	return 0
+}
+
+func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
+	w := scaledTenants(t)
+	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}}
+	w.put(t,
+		service("blue", "db", []string{"10.96.1.1"}, ports...), selectorless("blue", "db"),
+		slice("blue", "db", "db", ports, ready("203.0.113.7"), ready("198.51.100.7"), ready("10.10.1.10")),
+		service("default", "agent", []string{"10.96.1.2"}, ports...),
+		slice("default", "agent", "agent", ports, ready("192.0.2.1"), ready("192.0.2.77")),
+	)
+	const a, b = "198.51.100.7", "203.0.113.7"
+	p := &Planner{}
+	for _, c := range []struct {
+		what       string
+		change     func(store.Tx) error
+		blue, home []string
+	}{
+		{"the VPC has no egress", func(store.Tx) error { return nil }, nil, []string{"192.0.2.1"}},
+		{"it has one", respecify("blue", func(v *store.VPC) { v.EgressMasquerade = true }), []string{a, b}, []string{"192.0.2.1"}},
+		{"a node comes", node("node3", "192.0.2.77"), []string{a, b}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"a node has one of the addresses", node("node4", b), []string{a}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"it has another one", node("node4", "192.0.2.78"), []string{a, b}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"a range of Services has it", func(tx store.Tx) error {
+			return store.PutServiceCIDR(tx, &store.ServiceCIDR{Meta: store.Meta{UID: "more"}, Name: "more", Prefixes: prefixes("198.51.100.0/24")})
+		}, []string{b}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"the default VPC gets its range", respecify("default", func(v *store.VPC) { v.Prefixes = append(slices.Clone(v.Prefixes), prefixes("203.0.113.0/24")...) }), nil, []string{"192.0.2.1", "192.0.2.77"}},
+		{"and loses it", respecify("default", func(v *store.VPC) { v.Prefixes = v.Prefixes[:len(v.Prefixes)-1] }), []string{b}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"it leads to nodes", func(tx store.Tx) error {
+			return store.PutExternalAddress(tx, &store.ExternalAddress{Meta: store.Meta{UID: "e"}, IP: netip.MustParseAddr(b)})
+		}, nil, []string{"192.0.2.1", "192.0.2.77"}},
+		{"it does no longer", func(tx store.Tx) error {
+			store.DeleteExternalAddress(tx, netip.MustParseAddr(b), "e")
+			return nil
+		}, []string{b}, []string{"192.0.2.1", "192.0.2.77"}},
+		{"nodes are denied to the default VPC", respecify("default", func(v *store.VPC) { v.EgressDeny = prefixes("192.0.2.77/32") }), []string{b}, []string{"192.0.2.1"}},
+		{"somebody is selected", func(tx store.Tx) error {
+			row := *store.GetService(tx, "blue", "db")
+			row.Selectorless = false
+			return store.PutService(tx, &row)
+		}, nil, []string{"192.0.2.1"}},
+	} {
+		w.put(t, c.change)
+		kept, anew := together(w.plan(p, onNodes)), w.build(onNodes)
+		if !reflect.DeepEqual(kept, anew) {
+			t.Fatalf("%s: the plan (-anew +kept):\n%s", c.what, cmp.Diff(anew, kept, byValue))
+		}
+		if blue, home := outsideOf(t, kept.Datapath, 20), outsideOf(t, kept.Datapath, 1); !slices.Equal(blue, c.blue) || !slices.Equal(home, c.home) {
+			t.Errorf("%s: the VPC's Service leads to %v, want %v; the default VPC's to %v, want %v", c.what, blue, c.blue, home, c.home)
+		}
+	}
+}
+
+func onNodes(cfg *Config) { cfg.NodePorts = true }

@@ -1,0 +1,77 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// border decides which addresses that nobody holds in a VPC its Services may lead to:
+// they are outside of it, and reached as its egress allows. It need not know all that
+// egress is closed to, because the datapath decides about every packet; what it knows
+// is left out, so that clients get another backend, or are refused at once.
+type border struct {
+	tx         store.ReadTx
+	vpc        *store.VPC
+	isDefault  bool
+	defaultVPC *store.VPC
+	// nodes are the addresses of all nodes, once one has been asked for.
+	nodes map[netip.Addr]bool
+}
+
+func borderOf(tx store.ReadTx, at Site) *border {
+	return &border{
+		tx: tx, vpc: store.GetVPC(tx, at.VPC), isDefault: at.VPC == at.DefaultVPC, defaultVPC: store.GetVPC(tx, at.DefaultVPC),
+	}
+}
+
+// isPassed tells whether a Service may lead to an address that nobody holds in its
+// VPC. Somebody has to have written that address down: for one that is found by a
+// selector it is another VPC's pod's, which means something else outside. But nodes
+// have one meaning everywhere, and pods on their network are the default VPC's.
+func (b *border) isPassed(service *store.Service, ip netip.Addr) bool {
+	if b.vpc == nil || !b.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(b.vpc.Prefixes, ip) {
+		return false
+	}
+	if !listed(b.vpc, ip) {
+		return false
+	}
+	if b.isNode(ip) {
+		return b.isDefault
+	}
+	return service.Selectorless && !b.isOfCluster(ip)
+}
+
+// listed tells whether the lists of a VPC's egress let an address through.
+func listed(vpc *store.VPC, ip netip.Addr) bool {
+	return !contains(vpc.EgressDeny, ip) && (len(vpc.EgressAllow) == 0 || contains(vpc.EgressAllow, ip))
+}
+
+func (b *border) isNode(ip netip.Addr) bool {
+	if b.nodes == nil {
+		b.nodes = map[netip.Addr]bool{}
+		for _, node := range store.ListNodes(b.tx) {
+			for _, own := range slices.Concat(node.Addresses, node.AllAddresses) {
+				b.nodes[own] = true
+			}
+		}
+	}
+	return b.nodes[ip]
+}
+
+// isOfCluster tells whether an address is a Service's or, in another VPC than that, the
+// default VPC's. Those that lead to nodes are theirs.
+func (b *border) isOfCluster(ip netip.Addr) bool {
+	if store.GetExternalAddress(b.tx, ip) != nil || b.defaultVPC != nil && contains(b.defaultVPC.Prefixes, ip) {
+		return true
+	}
+	return slices.ContainsFunc(store.ListServiceCIDRs(b.tx), func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) })
+}
+
+func contains(ranges []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
