@@ -49,7 +49,9 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 			Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready}},
 		}
 	}
-	noLabel := func(s *store.Service) { s.Network = "" }
+	noLabel, byHand := func(s *store.Service) { s.Network = "" }, func(s *store.Service) { s.Selectorless = true }
+	leaving := operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16")
+	leaving.EgressMasquerade, leaving.Generation = true, 2
 	sharing := &store.SharedService{Meta: operatortest.Meta("uid-s", 0), Name: "web", ServiceNamespace: "blue", ServiceName: "web"}
 	for name, c := range map[string]struct {
 		rows            []any
@@ -59,6 +61,9 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which nobody holds in VPC "blue-vpc"`},
 		"many":                     {rows(web(unchanged), network, slice(true, "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")), v1alpha1.EndpointsLeftOutReason, "192.0.2.3, and 2 more"},
 		"not ready anyway":         {rows(web(unchanged), network, slice(false, "10.0.1.3")), "", ""},
+		"outside, by a selector":   {rows(web(unchanged), network, slice(true, "203.0.113.7"), leaving), v1alpha1.EndpointsLeftOutReason, "correct the selector"},
+		"outside, where it leads":  {rows(web(byHand), network, slice(true, "203.0.113.7"), leaving), "", ""},
+		"outside, without egress":  {rows(web(byHand), network, slice(true, "203.0.113.7")), v1alpha1.EndpointsLeftOutReason, "spec.egress"},
 		"a shared one":             {rows(web(noLabel), unnamed, slice(true, "192.0.2.1"), sharing), "", ""},
 		"a known one":              {rows(web(func(s *store.Service) { s.Network, s.Name = "", "known" }), unnamed), "", ""},
 		"no more a shared one":     {rows(web(noLabel), unnamed, slice(true, "192.0.2.1")), v1alpha1.EndpointsLeftOutReason, "192.0.2.1"},
