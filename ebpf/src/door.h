@@ -63,14 +63,21 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 	return TO_STACK;
 }
 
-/* leave_after_first lets a later fragment out as it did the first of its datagram. */
+/* leave_after_first lets a later fragment out as it did the first of its datagram. One
+ * that has gone through a service of the VPC has found that already, and has its mark;
+ * none, if the first has not left.
+ */
 static __always_inline enum reason leave_after_first(struct __sk_buff *skb, struct packet *pkt,
 						     const struct interface *from)
 {
-	struct first_fragment *first = find_first(skb, pkt, pkt->translated ? &pkt->came.dst : &pkt->dst);
-	struct work *w = take_work();
-	__u32 mark;
+	__u32 mark = skb->mark & MARK_MASK;
+	struct first_fragment *first;
+	struct work *w;
 
+	if (pkt->translated)
+		return mark ? leave(skb, pkt, from, mark) : DROP_DOOR_FRAGMENT;
+	first = find_first(skb, pkt, &pkt->dst);
+	w = take_work();
 	if (!first || !w)
 		return DROP_DOOR_FRAGMENT;
 	w->backend.ip = first->shown;

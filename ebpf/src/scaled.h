@@ -170,7 +170,9 @@ static __always_inline enum reason error_to_backend(struct __sk_buff *skb, struc
 	return UNDECIDED;
 }
 
-/* after_first sends a later fragment where the first of its datagram went. */
+/* after_first sends a later fragment where the first of its datagram went, under the
+ * mark with which that left if it did.
+ */
 static __always_inline enum reason after_first(struct __sk_buff *skb, struct packet *pkt, struct work *w)
 {
 	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
@@ -178,6 +180,7 @@ static __always_inline enum reason after_first(struct __sk_buff *skb, struct pac
 	if (!first)
 		return DROP_DOOR_FRAGMENT;
 	w->backend.ip = first->shown;
+	skb->mark = (skb->mark & ~MARK_MASK) | first->mark;
 	return set_addr(skb, pkt, SIDE_DST, &w->backend.ip) ? DROP_REWRITE_FAILED : UNDECIDED;
 }
 
