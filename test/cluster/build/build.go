@@ -72,8 +72,8 @@ func CoreDNS() Program {
 	return Program{Name: "coredns", Module: "github.com/coredns/coredns", Packages: []string{"."}}
 }
 
-// KubeProxy is what Kubernetes has for Services. The lab runs without it; benches
-// build it to compare with.
+// KubeProxy is what Kubernetes has for Services. The lab runs without it; benches build
+// it to compare with, and tests run it beside Alioth.
 func KubeProxy() Program {
 	return Program{Name: "kube-proxy", Module: "k8s.io/kubernetes", Packages: []string{"k8s.io/kubernetes/cmd/kube-proxy"}}
 }
