@@ -14,7 +14,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
-	"github.com/alioth-net/alioth/store"
 )
 
 // Kinds of differences between what a node has to hold and its datapath.
@@ -43,16 +42,11 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 			}
 		}
 	}
-	for _, name := range datapath.LinkNames(overIPv4(store.GetNode(c.tx, node))) {
+	for _, name := range datapath.LinkNames() {
 		if !slices.Contains(d.Hooks.Links, name) {
 			c.onNode(node, ProgramMissing, "program "+name, seeDaemon, "is not attached, or its link is no longer pinned")
 		}
 	}
-}
-
-// overIPv4 tells whether a node tunnels over IPv4, which it does when it can.
-func overIPv4(node *store.Node) bool {
-	return node != nil && slices.ContainsFunc(node.Addresses, netip.Addr.Is4)
 }
 
 func (c *comparison) rows(node string, want, have map[string]string) {

@@ -238,8 +238,10 @@ func inKernel() []difference {
 			d := w.dumps["node1"]
 			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f datapath.Filter) bool { return f == datapath.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
 		}, []Kind{ProgramMissing}, "alioth_to_pod on device 10"},
-		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames(true)[1:] }, []Kind{ProgramMissing}, "connect4"},
-		{"the uplink has no program", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames(false) }, []Kind{ProgramMissing}, "from_underlay"},
+		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
+		{"the uplink has no program", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Hooks.Links = slices.DeleteFunc(datapath.LinkNames(), func(name string) bool { return name == "from_underlay" })
+		}, []Kind{ProgramMissing}, "from_underlay"},
 	}
 }
 

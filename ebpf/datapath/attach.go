@@ -241,9 +241,9 @@ func (l *links) onSockets(root string) []hooked {
 // returns the names of the links that were not as they are now.
 func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
-	if cfg.UnderlayIfindex != 0 {
+	if uplink := cfg.uplink(); uplink != 0 {
 		// Behind what the host's owner has put there.
-		wanted = append(wanted, l.onDevice(programFromUnderlay, cfg.UnderlayIfindex, l.objects.AliothFromUnderlay, link.Tail()))
+		wanted = append(wanted, l.onDevice(programFromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()))
 	} else if err := l.leaveDevice(programFromUnderlay); err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (l *links) retire() error {
 		return fmt.Errorf("list pinned links: %w", err)
 	}
 	for _, entry := range entries {
-		if slices.Contains(LinkNames(true), entry.Name()) {
+		if slices.Contains(LinkNames(), entry.Name()) {
 			continue
 		}
 		if err := l.retireOne(entry.Name()); err != nil {

@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -55,12 +56,13 @@ type Config struct {
 	// programs push and pop the outer headers over IPv4 themselves; 0 leaves
 	// all of that to the VXLAN device.
 	UnderlayIfindex int
-	// UnderlayMAC is that device's, under which announced addresses are.
-	UnderlayMAC MAC
 	// UnderlayIfindex6 is the device that holds TunnelSource6. With it packets
 	// are measured against the route to a node over IPv6; with 0 the kernel
 	// drops uncounted what does not fit.
 	UnderlayIfindex6 int
+	// UnderlayMAC is that of the uplink, which is UnderlayIfindex or, without one,
+	// UnderlayIfindex6. Announced addresses are there.
+	UnderlayMAC MAC
 	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices that
 	// does nothing else, the first without offloads for what it sends, with the
 	// largest MTU that there is. By it the programs fragment tunnel packets over
@@ -131,6 +133,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, nil
 }
+
+// uplink is the device on whose network the node answers for what it announces; 0: none.
+func (c Config) uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
 func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {

@@ -128,7 +128,7 @@ func (d *Datapath) left(key aliothDropKey) (*aliothDropKey, error) {
 			return nil, fmt.Errorf("look up VPC %d: %w", key.Vni, err)
 		}
 	}
-	if key.Ifindex == 0 || key.Ifindex == uint32(d.cfg.VXLANIfindex) || key.Ifindex == uint32(d.cfg.UnderlayIfindex) {
+	if key.Ifindex == 0 || key.Ifindex == uint32(d.cfg.VXLANIfindex) || key.Ifindex == uint32(d.cfg.uplink()) {
 		return nil, nil
 	}
 	switch err := d.objects.AliothInterfaces.Lookup(key.Ifindex, &iface); {

@@ -40,7 +40,7 @@
 // [to_pod]. [from_pod] sits also on the far end of the node's own pair in
 // the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
 // [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
-// address, [fragment] (TCX ingress) behind a pair of devices that takes what is
+// address, or its IPv6 address where there is no other, [fragment] (TCX ingress) behind a pair of devices that takes what is
 // to be fragmented over IPv6. At the cgroup root, connect4 and connect6 send the kubelet's
 // probes and lifecycle hooks to shadows, and with sendmsg, recvmsg and getpeername, 4 and 6, they are
 // the socket door: what asks a service of its VPC is given a backend. Where the kernel has no TCX, clsact

@@ -121,13 +121,16 @@ func popsIPv6(t *testing.T) bool {
 	return version >= 6<<16|3<<8
 }
 
-// pinnedLinks is how many links a node pins.
-func pinnedLinks(t *testing.T, overIPv4 bool) int {
+// pinnedLinks is how many links a node pins, with an uplink or without.
+func pinnedLinks(t *testing.T, uplink bool) int {
 	t.Helper()
 	if !hasTCX(t) {
 		return len(socketLinks)
 	}
-	return len(LinkNames(overIPv4))
+	if !uplink {
+		return len(LinkNames()) - 1
+	}
+	return len(LinkNames())
 }
 
 // addLink creates a device and returns its index.

@@ -41,14 +41,9 @@ func FiltersOf(i Interface) []Filter {
 	return filters
 }
 
-// LinkNames are the pinned links that a node has to have, whose underlay is IPv4
-// or not.
-func LinkNames(overIPv4 bool) []string {
-	names := append(slices.Clone(socketLinks), linkFragment, linkFromTunnel)
-	if overIPv4 {
-		names = append(names, linkFromUnderlay)
-	}
-	return names
+// LinkNames are the pinned links that a node has to have.
+func LinkNames() []string {
+	return append(slices.Clone(socketLinks), linkFragment, linkFromTunnel, linkFromUnderlay)
 }
 
 // ReadHooks looks where programs are attached, in the network namespace that it
@@ -70,7 +65,7 @@ func ReadHooks(pinDir string) (Hooks, error) {
 	slices.SortFunc(hooks.Filters, func(a, b Filter) int {
 		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.Program, b.Program))
 	})
-	for _, name := range LinkNames(true) {
+	for _, name := range LinkNames() {
 		attached, err := pinnedAndAttached(filepath.Join(linkDir(pinDir), name))
 		if err != nil {
 			return Hooks{}, err

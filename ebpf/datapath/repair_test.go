@@ -27,7 +27,7 @@ func detachPinned(path string) error {
 // device is that of a program of the node.
 func (w *world) device(p program) int {
 	return map[program]int{
-		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.UnderlayIfindex, programFragment: w.cfg.FragmentPeerIfindex,
+		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.uplink(), programFragment: w.cfg.FragmentPeerIfindex,
 	}[p]
 }
 
@@ -59,7 +59,7 @@ func liveLinks(t *testing.T, w *world) []string {
 	t.Helper()
 	var names []string
 	filters := allFilters(t)
-	for _, name := range LinkNames(true) {
+	for _, name := range LinkNames() {
 		ifindex := w.device(program(name))
 		if filters[attachment{uint32(ifindex), program(name)}] != 0 {
 			names = append(names, name)
@@ -132,7 +132,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			}
 			wantState(t, w.Datapath, w.state())
 			wantPrograms(t, w.Datapath, w.podA)
-			if live := liveLinks(t, w); len(live) != len(LinkNames(true)) {
+			if live := liveLinks(t, w); len(live) != len(LinkNames()) {
 				t.Errorf("of the links, %v are attached", live)
 			}
 			w.Recheck()
@@ -147,12 +147,12 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	must(t, os.RemoveAll(w.cfg.PinDir))
-	if live := liveLinks(t, w); len(live) != len(LinkNames(true))-pinnedLinks(t, true) {
+	if live := liveLinks(t, w); len(live) != len(LinkNames())-pinnedLinks(t, true) {
 		t.Fatalf("links %v outlived their pins", live)
 	}
 	w.Recheck()
 	must(t, w.Apply(w.state()))
-	if live := liveLinks(t, w); len(live) != len(LinkNames(true)) {
+	if live := liveLinks(t, w); len(live) != len(LinkNames()) {
 		t.Errorf("of the links, %v are attached", live)
 	}
 	before, err := w.objects.AliothAddresses.Info()

@@ -60,3 +60,15 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 		t.Errorf("announced %v, %v", state.Announced, err)
 	}
 }
+
+// A node with IPv6 addresses only announces on the device that has them.
+func TestTheUplinkIsTheDeviceWithTheAddressThatThereIs(t *testing.T) {
+	underlay := onUnderlay(t)
+	w := newWorld(t, func(cfg *Config) {
+		underlay(cfg)
+		cfg.UnderlayIfindex, cfg.TunnelSource4 = 0, netip.Addr{}
+	})
+	if len(liveLinks(t, w)) != len(LinkNames()) {
+		t.Errorf("attached are %v", liveLinks(t, w))
+	}
+}

@@ -163,7 +163,7 @@ struct config {
 	 * those are dropped.
 	 */
 	__u32 fragment_ifindex;
-	__u8 underlay_mac[6]; /* of the device that holds tunnel_source of IPv4 */
+	__u8 underlay_mac[6]; /* of the device with tunnel_source, of IPv4 if it has one */
 	__u8 pad2[2];
 };
 
