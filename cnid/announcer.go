@@ -23,11 +23,14 @@ const (
 )
 
 // announcer tells the node's network of external addresses that have become this
-// node's. Who asks for them is answered by a program, with or without a daemon.
+// node's. Who asks for them is answered by a program, with or without a daemon; over
+// IPv6 the question has to come here first, through switches that send groups only to
+// their members.
 type announcer struct {
 	log *slog.Logger
-	// send is netdev.Announce.
+	// send is netdev.Announce, join that of netdev.Groups.
 	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
+	join func(ifindex int, ips []netip.Addr) error
 
 	mu sync.Mutex
 	at netdev.Underlay
@@ -38,7 +41,7 @@ type announcer struct {
 }
 
 func newAnnouncer(log *slog.Logger) *announcer {
-	return &announcer{log: log, send: netdev.Announce, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
+	return &announcer{log: log, send: netdev.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
 // update takes what the program answers for, and on which device.
@@ -47,6 +50,10 @@ func (a *announcer) update(at netdev.Underlay, ips []netip.Addr) {
 	defer a.mu.Unlock()
 	moved := at.Ifindex != a.at.Ifindex || at.MAC != a.at.MAC
 	a.at = at
+	// What fails is tried again with the next pass.
+	if err := a.join(at.Ifindex, ips); err != nil {
+		a.log.Warn("can't join the groups of external addresses; behind a switch that filters multicast nobody may find them", "device", at.Device, "error", err)
+	}
 	maps.DeleteFunc(a.due, func(ip netip.Addr, _ int) bool { return moved || !slices.Contains(ips, ip) })
 	for _, ip := range ips {
 		if _, known := a.due[ip]; known {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -22,6 +23,14 @@ func TestAnAddressIsAnnouncedAFewTimesWhenItHasBecomeTheNodes(t *testing.T) {
 		}
 		for _, ip := range ips {
 			sent[ip]++
+		}
+		return failure
+	}
+	var joined []netip.Addr
+	a.join = func(ifindex int, ips []netip.Addr) error {
+		joined = ips
+		if ifindex != 3 {
+			t.Errorf("joined on device %d", ifindex)
 		}
 		return failure
 	}
@@ -48,4 +57,7 @@ func TestAnAddressIsAnnouncedAFewTimesWhenItHasBecomeTheNodes(t *testing.T) {
 	at.MAC[0] = 4
 	a.update(at, []netip.Addr{one, two})
 	rounds(map[netip.Addr]int{one: 9, two: 6})
+	if !slices.Equal(joined, []netip.Addr{one, two}) {
+		t.Errorf("in the groups of %v", joined)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -249,6 +250,15 @@ func say(conn net.Conn) error {
 // TestAnExternalAddressIsAnnouncedByItsNode asks from the other node, on which no
 // daemon runs.
 func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
+	for name, nodes := range map[string][]store.Node{
+		"on a network of both families": {nodeRow("node1", "192.0.2.1", "2001:db8::1"), nodeRow("node2", "192.0.2.2", "2001:db8::2")},
+		"between nodes over IPv6 alone": {nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")},
+	} {
+		t.Run(name, func(t *testing.T) { announcesExternalAddresses(t, nodes) })
+	}
+}
+
+func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	const four, six = "192.0.2.80", "2001:db8::80"
 	external := func(ip, node string) store.ExternalAddress {
 		return store.ExternalAddress{
@@ -257,6 +267,7 @@ func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
 		}
 	}
 	l := newOutsideLab(t, func(s *script) {
+		s.Nodes = nodes
 		s.tenantOf("green")
 		s.vpc("green").EgressMasquerade = false
 		web := serviceOf("green", "10.96.1.1", 30080)
@@ -283,13 +294,17 @@ func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
 		}
 	}
 	check("at first")
+	asked := func(want bool) func() error { return func() error { return l.isAskedFor(six, want) } }
+	eventually(t, "switches send solicitations here", asked(true))
 	if name, err := l.servesOnNode(t, l.nodes[1], four+":81"); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("another port: %q, %v; want a refusal", name, err)
 	}
 	l.nodes[0].stop(unix.SIGKILL)
 	forgetNeighbours(t, l.nodes[1])
 	check("while the daemon is dead")
+	eventually(t, "the dead daemon's groups are left", asked(false))
 	l.nodes[0].start(t)
+	eventually(t, "its successor joins them", asked(true))
 	l.nodes[0].say(t, script{External: []store.ExternalAddress{external(four, "node2"), external(six, "node2")}})
 	eventually(t, "another node announces it", func() error {
 		forgetNeighbours(t, l.nodes[1])
@@ -297,6 +312,21 @@ func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
 			return fmt.Errorf("%s answered", name)
 		}
 		return nil
+	})
+	eventually(t, "switches send solicitations here no more", asked(false))
+}
+
+// isAskedFor is nil if the first node is, or is not, in the group in which neighbours
+// ask for an address.
+func (l *outsideLab) isAskedFor(address string, want bool) error {
+	return l.nodes[0].Do(func(ns.NetNS) error {
+		rows, err := os.ReadFile("/proc/thread-self/net/igmp6")
+		last := netip.MustParseAddr(address).As16()
+		group := fmt.Sprintf("eth0            ff0200000000000000000001ff%x", last[13:])
+		if err == nil && strings.Contains(string(rows), group) != want {
+			err = fmt.Errorf("in the group: %v; groups are\n%s", !want, rows)
+		}
+		return err
 	})
 }
 
