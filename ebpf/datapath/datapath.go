@@ -28,6 +28,9 @@ type Datapath struct {
 	// trial has been made by the first question, and serves the next.
 	trial *trial
 
+	// beside is held by what reads the kernel while Apply goes on.
+	beside sync.Mutex
+
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
@@ -35,6 +38,8 @@ type Datapath struct {
 	applied Parts
 	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
+	// repin says that the pins are not.
+	repin bool
 	// unpruned says that flows may lead to nobody since they were last pruned.
 	unpruned bool
 	// stranding says that services have changed since ServicesChanged was called.
@@ -141,6 +146,8 @@ func (d *Datapath) attachAll() error {
 func (d *Datapath) Close() error {
 	d.trials.Lock()
 	defer d.trials.Unlock()
+	d.beside.Lock()
+	defer d.beside.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.trial != nil {
@@ -250,6 +257,14 @@ func (d *Datapath) Recheck() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.recheck = true
+}
+
+// RecheckPins makes the next Apply look for pins and links alone, and repair them as
+// after Recheck. What the maps and devices hold, Survey compares.
+func (d *Datapath) RecheckPins() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.repin = true
 }
 
 // current returns what the maps and devices hold, and the VNIs of the devices

@@ -44,7 +44,7 @@ func (d *Datapath) Repaired() []Repair {
 // restorePins looks at pins and links when a recheck was asked for. Until the
 // objects are promoted, the pins belong to others.
 func (d *Datapath) restorePins() error {
-	if !d.recheck || d.promote != nil {
+	if !d.recheck && !d.repin || d.promote != nil {
 		return nil
 	}
 	if err := preparePinDir(d.cfg.PinDir); err != nil {
@@ -56,6 +56,9 @@ func (d *Datapath) restorePins() error {
 	changed, err := d.links.upsertAll(d.cfg)
 	for _, name := range changed {
 		d.repaired = append(d.repaired, Repair{RepairLink, "link " + name})
+	}
+	if err == nil {
+		d.repin = false
 	}
 	return err
 }

@@ -111,6 +111,15 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		{"a row is added", func() error {
 			return w.objects.AliothNodes.Put(rawAddr(ip("192.0.2.66")), uint32(0))
 		}, []string{RepairMap}},
+		{"a range is added", func() error {
+			return w.objects.AliothSubnets.Put(rawPrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
+		}, []string{RepairMap}},
+		{"a range is deleted", func() error {
+			return w.objects.AliothVpcRanges.Delete(rawPrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
+		}, []string{RepairMap}},
+		{"an interface's account of flows is deleted", func() error {
+			return w.objects.AliothConnOpened.Delete(uint32(w.podA))
+		}, []string{RepairMap}},
 		{"a service is deleted", func() error {
 			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: rawAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: protoUDP})
 		}, []string{RepairMap}},
@@ -121,7 +130,15 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			must(t, c.harm())
-			w.Recheck()
+			harmed, err := w.Survey()
+			must(t, err)
+			inKernel := slices.Contains(c.want, RepairMap) || slices.Contains(c.want, RepairProgram)
+			if harmed != inKernel {
+				t.Errorf("a survey has found harm: %v, want %v", harmed, inKernel)
+			}
+			if w.RecheckPins(); harmed {
+				w.Recheck()
+			}
 			must(t, w.Apply(w.state()))
 			var kinds []string
 			for _, r := range w.Repaired() {
@@ -142,6 +159,47 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestASurveyTakesNoChangeForHarm changes services while it looks: neither what Apply
+// has just written nor what it has just taken away is harm.
+func TestASurveyTakesNoChangeForHarm(t *testing.T) {
+	w := newWorld(t)
+	if harmed, err := (&Datapath{reader: w.reader, filters: w.filters, objects: w.objects}).Survey(); harmed || err != nil {
+		t.Errorf("where nothing is known to be applied: %v, %v", harmed, err)
+	}
+	surveyed := make(chan error, 1)
+	stop := make(chan struct{})
+	go func() {
+		for {
+			harmed, err := w.Survey()
+			if harmed {
+				err = errors.New("a change was taken for harm")
+			}
+			select {
+			case <-stop:
+				surveyed <- err
+				return
+			default:
+			}
+			if err != nil {
+				surveyed <- err
+				return
+			}
+		}
+	}()
+	for turn := range 200 {
+		s := w.state()
+		for n := range 20 {
+			vip := netip.AddrFrom4([4]byte{10, 97, byte(turn), byte(n)})
+			s.Services = append(s.Services, Service{
+				VNI: vniRed, VIP: vip, Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.11"), Port: uint16(8000 + turn)}},
+			})
+		}
+		must(t, w.Apply(s))
+	}
+	close(stop)
+	must(t, <-surveyed)
 }
 
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
