@@ -33,21 +33,9 @@ const rulesVersion = 4
 // size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
 // part of the state. It says whether anything was replaced.
 func Apply(want State) (replaced bool, err error) {
-	want = want.normal()
-	if err := want.validate(); err != nil {
-		return false, fmt.Errorf("check packet filter rules: %w", err)
-	}
-	if want.FlowsPerShadow, err = Share(want.FlowsPerShadow, want.Pods); err != nil {
-		return false, err
-	}
-	want.Pods = 0 // beyond that it changes no rule
-	list, err := identified(want)
+	want, list, conn, err := begin(want)
 	if err != nil {
 		return false, err
-	}
-	conn, err := nftables.New(nftables.WithSockOptions(roomy))
-	if err != nil {
-		return false, fmt.Errorf("open a socket of nf_tables: %w", err)
 	}
 	if !intact(conn, list) || !holds(conn, list, !variable) {
 		return true, replace(conn, want, list)
@@ -60,6 +48,47 @@ func Apply(want State) (replaced bool, err error) {
 	}
 	changed, err := updateFronts(conn, want)
 	return replaced || changed, err
+}
+
+// Holds says whether the table is as Apply would make it, and changes nothing. While
+// somebody changes it, the answer may be that it is not.
+func Holds(want State) (bool, error) {
+	want, list, conn, err := begin(want)
+	if err != nil {
+		return false, err
+	}
+	if !intact(conn, list) || !holds(conn, list, !variable) || !holds(conn, list, variable) {
+		return false, nil
+	}
+	held, err := readFronts(conn, want)
+	if err != nil {
+		return false, err
+	}
+	changed, err := putFronts(conn, want, held) // into a transaction that nobody commits
+	return !changed, err
+}
+
+// begin returns a state as its rules are made from it, its chains, and what asks the
+// kernel.
+func begin(want State) (State, []chain, *nftables.Conn, error) {
+	want = want.normal()
+	err := want.validate()
+	if err != nil {
+		return want, nil, nil, fmt.Errorf("check packet filter rules: %w", err)
+	}
+	if want.FlowsPerShadow, err = Share(want.FlowsPerShadow, want.Pods); err != nil {
+		return want, nil, nil, err
+	}
+	want.Pods = 0 // beyond that it changes no rule
+	list, err := identified(want)
+	if err != nil {
+		return want, nil, nil, err
+	}
+	conn, err := nftables.New(nftables.WithSockOptions(roomy))
+	if err != nil {
+		return want, nil, nil, fmt.Errorf("open a socket of nf_tables: %w", err)
+	}
+	return want, list, conn, nil
 }
 
 // mostSent is how long a transaction may be in bytes: the kernel takes it in one

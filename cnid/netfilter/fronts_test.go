@@ -320,6 +320,9 @@ func TestFrontsThatSomebodyChangedAreRepaired(t *testing.T) {
 					return err
 				}
 				for _, want := range []bool{true, false} {
+					if held, err := Holds(s); err != nil || held == want {
+						t.Errorf("Holds = %v, %v; want %v", held, err, !want)
+					}
 					if replaced, err := Apply(s); err != nil || replaced != want {
 						t.Errorf("Apply = %v, %v; want %v", replaced, err, want)
 					}

@@ -109,6 +109,9 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 					return err
 				}
 				for _, want := range []bool{true, false} {
+					if held, err := Holds(testState()); err != nil || held == want {
+						t.Errorf("Holds = %v, %v; want %v", held, err, !want)
+					}
 					if replaced, err := Apply(testState()); err != nil || replaced != want {
 						t.Errorf("Apply = %v, %v; want %v", replaced, err, want)
 					}
