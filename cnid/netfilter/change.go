@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"slices"
 
 	"github.com/google/nftables"
 )
@@ -61,7 +60,7 @@ func changedFronts(last, want []Front) (gone, come []Front) {
 		case order > 0:
 			come, want = append(come, want[0]), want[1:]
 		default:
-			if !reflect.DeepEqual(last[0], want[0]) {
+			if !last[0].equal(want[0]) {
 				gone, come = append(gone, last[0]), append(come, want[0])
 			}
 			last, want = last[1:], want[1:]
@@ -85,7 +84,7 @@ func compareHeads(a, b []Front) int {
 // What other fronts have as well stays.
 func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
 	out, in := contentsOf(gone), contentsOf(come)
-	keep(out, all)
+	keep(out, gone, all)
 	for name := range frontMaps {
 		for _, family := range families() {
 			set := mapSet(name, family, 0)
@@ -107,22 +106,32 @@ func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
 
 // keep takes out of what is to go what fronts share with others that stay: places,
 // and addresses.
-func keep(out map[string]contents, all []Front) {
-	places, addresses := map[netip.AddrPort]bool{}, map[netip.Addr]bool{}
+func keep(out map[string]contents, gone, all []Front) {
+	going, addresses := map[placeOf]bool{}, map[netip.Addr]bool{}
+	for _, f := range gone {
+		for _, list := range [][]netip.AddrPort{f.All, f.Here} {
+			for _, place := range list {
+				going[placeOf{place, f.Protocol}] = true
+			}
+		}
+		addresses[f.IP] = !f.ofNode()
+	}
 	for _, f := range all {
-		family := familyOf(single(f.IP))
-		if set := out[mapName(placesSet, family)]; len(set) > 0 {
-			clear(places)
-			for _, place := range slices.Concat(f.All, f.Here) {
-				if !places[place] {
-					places[place] = true
-					delete(set, keyOf(place.Addr(), f.Protocol, place.Port()))
+		for _, list := range [][]netip.AddrPort{f.All, f.Here} {
+			for _, place := range list {
+				if going[placeOf{place, f.Protocol}] {
+					delete(out[mapName(placesSet, familyOf(single(f.IP)))], keyOf(place.Addr(), f.Protocol, place.Port()))
 				}
 			}
 		}
-		if set := out[mapName(addressesSet, family)]; len(set) > 0 && !f.ofNode() && !addresses[f.IP] {
-			addresses[f.IP] = true
-			delete(set, keyOf(f.IP, 0, 0))
+		if addresses[f.IP] {
+			delete(out[mapName(addressesSet, familyOf(single(f.IP)))], keyOf(f.IP, 0, 0))
 		}
 	}
+}
+
+// placeOf is a place for one protocol.
+type placeOf struct {
+	place    netip.AddrPort
+	protocol uint8
 }

@@ -68,6 +68,13 @@ func compareFronts(a, b Front) int {
 	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }
 
+// equal compares all fields. There are thousands to be compared with each change.
+func (f Front) equal(o Front) bool {
+	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Sticky == o.Sticky &&
+		slices.Equal(f.All, o.All) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
+		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
+}
+
 // sortedFronts are the fronts in the order of their keys, of each key the first.
 func sortedFronts(list []Front) []Front {
 	sorted := slices.Clone(list)

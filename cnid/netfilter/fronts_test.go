@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -346,6 +347,40 @@ func manyFronts(services int) []Front {
 		list = append(list, f)
 	}
 	return list
+}
+
+// TestFrontsAreEqualOnlyInAllFields changes each field, so that none is forgotten that
+// is added one day.
+func TestFrontsAreEqualOnlyInAllFields(t *testing.T) {
+	for field := range reflect.TypeFor[Front]().NumField() {
+		a, b := nodePort("0.0.0.0", nil, nil), nodePort("0.0.0.0", nil, nil)
+		if !a.equal(b) {
+			t.Fatal("two that are the same are not equal")
+		}
+		at := reflect.ValueOf(&b).Elem().Field(field)
+		switch value := at.Addr().Interface().(type) {
+		case *uint8:
+			*value++
+		case *uint16:
+			*value++
+		case *bool:
+			*value = !*value
+		case *netip.Addr:
+			*value = netip.MustParseAddr("192.0.2.1")
+		case *[]netip.AddrPort:
+			*value = places("169.254.64.5:80")
+		case *[]netip.Prefix:
+			*value = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		default:
+			t.Fatalf("how to change a %s?", at.Type())
+		}
+		if name := reflect.TypeFor[Front]().Field(field).Name; a.equal(b) || b.equal(a) {
+			t.Errorf("fronts with another %s are equal", name)
+		}
+	}
+	if a, b := (Front{}), (Front{Sources: []netip.Prefix{}}); a.equal(b) {
+		t.Error("a front that everybody may ask equals one that nobody may")
+	}
 }
 
 func TestThousandsOfFrontsFitIntoOneTransaction(t *testing.T) {
