@@ -111,7 +111,7 @@ func (c *checked) assemble(t *testing.T) error {
 
 // pass programs the node. It is called in its network namespace.
 func (c *checked) pass() error {
-	last := c.syncer.pass(true)
+	last := c.syncer.pass(atEverything)
 	c.syncer.finish(last)
 	return last.failure()
 }

@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -43,8 +44,6 @@ func (k *kernel) takeRepairs() []repair {
 	for _, r := range k.host.Repaired() {
 		list = append(list, repair(r))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.path == nil {
 		return list
 	}
@@ -83,15 +82,40 @@ func (s *syncer) tell(o outcome, thorough bool) {
 	}
 	// A node that was never programmed says so by not being announced.
 	if mtu, _ := s.podMTU(); mtu != 0 && (thorough || o.err != nil) {
-		s.observe.problems(s.problems(o.err))
+		select {
+		case <-s.doubts: // nobody has looked yet, and this is newer
+		default:
+		}
+		s.doubts <- doubt{failure: o.err, traffic: s.kernel.traffic(), mtu: s.kernel.underlay.PodMTU}
 	}
 }
 
-// problems looks for everything that waits for a person. failure is why the node
-// can't be programmed, or nil.
-func (s *syncer) problems(failure error) []problem {
+// doubt is what to look for problems with.
+type doubt struct {
+	// failure is why the node can't be programmed, or nil.
+	failure error
+	traffic netfilter.Traffic
+	// mtu is what the node's network carries of pods.
+	mtu int
+}
+
+// lookout looks for problems after passes, until ctx ends. It does so beside the next
+// ones: other programs may have tens of thousands of rules.
+func (s *syncer) lookout(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-s.doubts:
+			s.observe.problems(s.problems(d))
+		}
+	}
+}
+
+// problems looks for everything that waits for a person.
+func (s *syncer) problems(d doubt) []problem {
 	var list []problem
-	blocks, err := netfilter.Blocks(s.kernel.traffic())
+	blocks, err := netfilter.Blocks(d.traffic)
 	if err != nil {
 		s.log.Warn("can't read other programs' packet filters", "error", err)
 	}
@@ -106,7 +130,7 @@ func (s *syncer) problems(failure error) []problem {
 		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
 			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
 	}
-	list = append(list, mtuProblems(s.journal.Records(), s.kernel.underlay.PodMTU)...)
+	list = append(list, mtuProblems(s.journal.Records(), d.mtu)...)
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -114,8 +138,8 @@ func (s *syncer) problems(failure error) []problem {
 	s.mu.Lock()
 	s.warnings = warnings
 	s.mu.Unlock()
-	if failure != nil {
-		list = slices.Insert(list, 0, problem{v1alpha1.NotProgrammedReason, failure.Error()})
+	if d.failure != nil {
+		list = slices.Insert(list, 0, problem{v1alpha1.NotProgrammedReason, d.failure.Error()})
 	}
 	return list
 }

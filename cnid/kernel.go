@@ -37,6 +37,8 @@ type kernel struct {
 	over6   int
 	indexes netdev.Indexes
 	filter  netfilter.State
+	// inForce is filter while nobody changes it, for the survey.
+	inForce atomic.Pointer[netfilter.State]
 	// forgot says that connection tracking has no UDP flows but where filter leads.
 	forgot bool
 	// pods is how many pods the node takes, 0: it has not said. Programs, packet
@@ -143,11 +145,12 @@ func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
 // open replaces the open datapath when the programs have to be told something
 // else. The new ones take the place of the old ones on every hook.
 func (k *kernel) open(cfg datapath.Config) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	// Nobody else writes them. Whoever reads the datapath may hold the lock for long.
 	if k.path != nil && k.opened == cfg {
 		return nil
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	path, err := datapath.Open(cfg, k.log)
 	if err != nil {
 		return fmt.Errorf("open datapath: %w", err)
@@ -162,31 +165,23 @@ func (k *kernel) open(cfg datapath.Config) error {
 // apply makes true what is wanted: the packet filter before what it guards,
 // the programs last. What failed for single devices comes apart from what
 // concerns the node as a whole.
-func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
-	want.Filter.Pods = k.pods.Load()
-	if known := reflect.DeepEqual(want.Filter, k.filter); thorough || !known {
-		began := time.Now()
-		replaced, err := k.filterAs(want.Filter, thorough)
-		if err != nil {
-			return nil, err
-		}
-		if replaced && known {
-			k.repaired = append(k.repaired, repair{repairFilter, "packet filter table inet " + netfilter.TableName})
-		}
-		k.forget(want.Filter)
-		k.filter = want.Filter
-		k.metrics.since(stepFilter, began)
+func (k *kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
+	if err := k.applyFilter(want.Filter, look); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	update := k.host.Update
-	if thorough {
+	if look.thorough() {
 		update = k.host.Apply
 	}
 	devices := update(want.Devices)
 	k.metrics.since(stepDevices, began)
 	began = time.Now()
-	if thorough {
+	switch look {
+	case atEverything:
 		k.path.Recheck()
+	case atDevices:
+		k.path.RecheckPins()
 	}
 	programs := k.path.ApplyParts(want.Datapath)
 	k.metrics.since(stepDatapath, began)
@@ -200,6 +195,28 @@ func (k *kernel) apply(want plan.Wanted, thorough bool) (map[int]error, error) {
 	}
 	failed := map[int]error{}
 	return failed, errors.Join(apart(devices, failed), apart(programs, failed))
+}
+
+func (k *kernel) applyFilter(want netfilter.State, look scope) error {
+	want.Pods = k.pods.Load()
+	known := reflect.DeepEqual(want, k.filter)
+	if known && look != atEverything {
+		return nil
+	}
+	began := time.Now()
+	k.inForce.Store(nil)
+	replaced, err := k.filterAs(want, look == atEverything)
+	if err != nil {
+		return err
+	}
+	if replaced && known {
+		k.repaired = append(k.repaired, repair{repairFilter, "packet filter table inet " + netfilter.TableName})
+	}
+	k.forget(want)
+	k.filter = want
+	k.inForce.Store(&want)
+	k.metrics.since(stepFilter, began)
+	return nil
 }
 
 // filterAs makes the packet filter as it is wanted, and says whether anything was

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 )
@@ -75,14 +76,29 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 			rows.View(func(tx store.ReadTx) {
 				want = plan.Build(tx, plan.Input{Config: m.cfg.planConfig(), NodePeer: k.indexes.NodePeer})
 			})
-			if failed, err := k.apply(want, true); err != nil || len(failed) != 0 {
+			if failed, err := k.apply(want, atEverything); err != nil || len(failed) != 0 {
 				return fmt.Errorf("apply: %v, %w", failed, err)
 			}
 			return nil
 		}
+		survey := func(when string, want bool) {
+			if harmed, err := k.survey(); harmed != want || err != nil {
+				t.Errorf("a survey %s has found harm: %v, %v; want %v", when, harmed, err, want)
+			}
+		}
+		survey("before the first pass", false)
 		if err := pass(); err != nil {
 			return err
 		}
+		survey("after a pass", false)
+		if err := netfilter.Remove(); err != nil {
+			return err
+		}
+		survey("without the packet filter", true)
+		if err := pass(); err != nil {
+			return err
+		}
+		survey("after another pass", false)
 		qdisc, err := clsactOf(netdev.NodePeerDevice)
 		if err != nil || qdisc == nil {
 			return fmt.Errorf("%s has no programs: %w", netdev.NodePeerDevice, err)
@@ -90,6 +106,7 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 		if err := netlink.QdiscDel(qdisc); err != nil {
 			return err
 		}
+		survey("without a program", true)
 		if err := pass(); err != nil {
 			return err
 		}

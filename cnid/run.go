@@ -284,7 +284,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
 	ending := &stranded{kernel: n.kernel, own: n.plan.NetnsCookie, records: n.journal.Records, metrics: n.kernel.metrics, log: n.log}
-	background(ctx, group, n.syncer.run, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
+	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
 		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
 		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
 	return nil

@@ -54,13 +54,14 @@ type syncer struct {
 	taken   func(plan.Taken)
 	metrics *syncMetrics
 	log     *slog.Logger
-	// every is how often a pass looks at everything in the kernel, whether or
-	// not something changed.
+	// every is how often a pass looks at devices, and a survey at the rest of the
+	// kernel, whether or not something changed.
 	every time.Duration
 	// probed are the records of all that the kubelet may probe.
 	probed func() []journal.Record
 	// observe is told what passes found; nil tells nobody.
 	observe observer
+	doubts  chan doubt // at most one: what the last pass wants to have looked into
 
 	// planning is held while a pass decides what to program, and guards planner
 	// and vnis: those that the kernel has and those that the pass is about to add.
@@ -101,7 +102,7 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
 		probed: j.Records, taken: func(plan.Taken) {},
-		vnis: map[uint32]bool{}, asking: make(chan struct{}), passed: make(chan struct{}),
+		vnis: map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
@@ -245,20 +246,20 @@ func (s *syncer) run(ctx context.Context) {
 		if !s.awaitSync(ctx) {
 			return
 		}
-		thorough := s.takeHint() || time.Since(lastThorough) >= s.every
-		if err := s.complete(ctx, thorough); err != nil {
+		look := s.scope(lastThorough)
+		if err := s.complete(ctx, look.thorough()); err != nil {
 			s.log.Warn("can't compare the journal with the node; trying again", "error", err, "after", lastRetry)
 			s.rest(ctx, lastRetry)
 			continue
 		}
 		began := time.Now()
-		last := s.pass(thorough)
+		last := s.pass(look)
 		s.tellLost(last.lost)
 		s.tellTaken(last)
 		s.metrics.since(stepTotal, began)
 		s.finish(last)
-		s.tell(last, thorough)
-		if thorough {
+		s.tell(last, look.thorough())
+		if look.thorough() {
 			lastThorough = began
 		}
 		pause := time.Until(lastThorough.Add(s.every))
@@ -329,30 +330,11 @@ func (s *syncer) idle(ctx context.Context, last outcome, atMost time.Duration) {
 	})
 }
 
-// outcome is how a pass went.
-type outcome struct {
-	// upTo and revision are the requests and the revision of the store that the
-	// pass included.
-	upTo, revision uint64
-	// failed are the devices that could not be set up, by index; lost are those
-	// that must not be, see plan.Wanted.
-	failed map[int]error
-	lost   []plan.Lost
-	taken  []plan.Taken
-	// missing are the attachments whose device is gone from the node.
-	missing []journal.Record
-	// err concerns the node as a whole.
-	err error
-}
-
-// failure is why to try again, or nil.
-func (o outcome) failure() error { return errors.Join(o.err, together(o.failed)) }
-
 // errLost says why a device is left out.
 var errLost = errors.New("the pod has lost its address; delete the pod")
 
 // pass programs what is wanted now.
-func (s *syncer) pass(thorough bool) (o outcome) {
+func (s *syncer) pass(look scope) (o outcome) {
 	s.mu.Lock()
 	o.upTo = s.asked
 	s.mu.Unlock()
@@ -365,7 +347,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 		}
 	})
 	began := time.Now()
-	if o.err = s.kernel.prepare(internalIPs, thorough); o.err != nil {
+	if o.err = s.kernel.prepare(internalIPs, look.thorough()); o.err != nil {
 		return o
 	}
 	s.metrics.since(stepPrepare, began)
@@ -373,7 +355,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	// complete, so a complete record's device is among them.
 	began = time.Now()
 	input := plan.Input{Config: s.cfg, Records: s.journal.Records(), NodePeer: s.kernel.indexes.NodePeer}
-	if o.err = s.existing.look(s.kernel.host, input.Records, thorough); o.err != nil {
+	if o.err = s.existing.look(s.kernel.host, input.Records, look.thorough()); o.err != nil {
 		return o
 	}
 	input.Devices = s.existing.devices
@@ -382,7 +364,7 @@ func (s *syncer) pass(thorough bool) (o outcome) {
 	want, o.revision = s.plan(input)
 	s.metrics.since(stepPlan, began)
 	o.lost, o.taken = want.Lost, want.Taken
-	if o.failed, o.err = s.kernel.apply(want, thorough); o.err == nil {
+	if o.failed, o.err = s.kernel.apply(want, look); o.err == nil {
 		s.holds(want)
 	}
 	if o.failure() != nil {

@@ -1,0 +1,30 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+)
+
+// outcome is how a pass went.
+type outcome struct {
+	// upTo and revision are the requests and the revision of the store that the
+	// pass included.
+	upTo, revision uint64
+	// failed are the devices that could not be set up, by index; lost are those
+	// that must not be, see plan.Wanted.
+	failed map[int]error
+	lost   []plan.Lost
+	taken  []plan.Taken
+	// missing are the attachments whose device is gone from the node.
+	missing []journal.Record
+	// err concerns the node as a whole.
+	err error
+}
+
+// failure is why to try again, or nil.
+func (o outcome) failure() error { return errors.Join(o.err, together(o.failed)) }

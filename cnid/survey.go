@@ -1,0 +1,88 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/netfilter"
+)
+
+// scope is how much of the kernel a pass looks at.
+type scope int
+
+const (
+	// atChanges is what the pass has to change.
+	atChanges scope = iota
+	// atDevices is all but what a survey looks at.
+	atDevices
+	// atEverything is what a first pass looks at, and one that has been told of harm.
+	atEverything
+)
+
+func (s scope) thorough() bool { return s != atChanges }
+
+// scope is how much the next pass has to look at; the last that looked at devices was
+// then, or never, or has failed.
+func (s *syncer) scope(last time.Time) scope {
+	switch {
+	case s.takeHint() || last.IsZero():
+		return atEverything
+	case time.Since(last) >= s.every:
+		return atDevices
+	}
+	return atChanges
+}
+
+// survey looks now and then, until ctx ends, whether the kernel still has what passes
+// have left there, as far as that takes long: maps may have tens of thousands of rows,
+// and a change waits for no look at all of them. What it finds, a pass repairs.
+func (s *syncer) survey(ctx context.Context) {
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		harmed, err := s.kernel.survey()
+		if err != nil {
+			s.log.Warn("can't look at what the kernel has beside the passes; a pass looks", "error", err)
+		}
+		if harmed || err != nil {
+			s.recheck()
+		}
+	}
+}
+
+// survey says whether rows of the maps, programs of pods or rules of the packet
+// filter are not as they were left. It changes nothing.
+func (k *kernel) survey() (harmed bool, err error) {
+	if harmed, err = k.surveyPath(); harmed || err != nil {
+		return harmed, err
+	}
+	const attempts = 3
+	for range attempts {
+		want := k.inForce.Load()
+		if want == nil { // not yet; whoever makes it so looks at what there is
+			return false, nil
+		}
+		held, err := netfilter.Holds(*want)
+		if k.inForce.Load() == want {
+			return !held, err
+		}
+	}
+	return true, nil // it changes all the time
+}
+
+func (k *kernel) surveyPath() (harmed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.path == nil {
+		return false, nil
+	}
+	return k.path.Survey()
+}
