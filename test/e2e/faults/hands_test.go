@@ -25,7 +25,7 @@ import (
 // deviceOf returns the host end of a pod's interface.
 func (e *env) deviceOf(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
-	dump, err := e.dump(stage.Within(t, patience), pod.Spec.NodeName)
+	dump, err := e.Dump(stage.Within(t, patience), pod.Spec.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}

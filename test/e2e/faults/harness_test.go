@@ -17,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -69,15 +67,6 @@ func (e *env) does(t *testing.T, what string, action func(context.Context) error
 // network the kubelet shall try.
 func probed() scene.PodOption {
 	return scene.WithReadiness(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(report.PortHTTP)}})
-}
-
-// dump asks a node's daemon itself, without the API server.
-func (e *env) dump(ctx context.Context, node string) (nodestatus.Dump, error) {
-	socket, err := e.Lab.NodePath(node, cniapi.DefaultSocket)
-	if err != nil {
-		return nodestatus.Dump{}, err
-	}
-	return nodestatus.FetchDump(ctx, socket)
 }
 
 // expectReach requires that a pod reaches every address of others, by every

@@ -37,7 +37,7 @@ func (e *env) powerOn(t *testing.T, node string) {
 		t.Fatal(err)
 	}
 	e.waits(t, "the daemon on "+node+" to have programmed it", func(ctx context.Context) (bool, string, error) {
-		dump, err := e.dump(ctx, node)
+		dump, err := e.Dump(ctx, node)
 		return dump.Programmed, dump.Problem, err
 	})
 	if err := e.Lab.WaitNodesReady(stage.Within(t, patience)); err != nil {

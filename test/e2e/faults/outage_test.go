@@ -231,7 +231,7 @@ func (e *env) deleteSlowly(t *testing.T, pods []*corev1.Pod) {
 // detached tells whether a node has attachments of none of the pods, by the
 // word of its daemon.
 func (e *env) detached(ctx context.Context, node string, pods []*corev1.Pod) (bool, string, error) {
-	dump, err := e.dump(ctx, node)
+	dump, err := e.Dump(ctx, node)
 	if err != nil {
 		return false, "", err
 	}

@@ -90,7 +90,7 @@ func (e *env) podMTU(t *testing.T, node string, wanted func(int) bool) int {
 	t.Helper()
 	var mtu int
 	e.waits(t, "the daemon on "+node+" to follow the MTU", func(ctx context.Context) (bool, string, error) {
-		dump, err := e.dump(ctx, node)
+		dump, err := e.Dump(ctx, node)
 		mtu = dump.PodMTU
 		return err == nil && wanted(mtu), fmt.Sprint(mtu), err
 	})

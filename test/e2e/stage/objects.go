@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
@@ -130,4 +132,13 @@ func (e *Env) OnNode(t *testing.T, node string, command ...string) string {
 		t.Fatalf("on %s: %v\n%s", node, err, out)
 	}
 	return out
+}
+
+// Dump asks a node's daemon itself what it holds, without the API server.
+func (e *Env) Dump(ctx context.Context, node string) (nodestatus.Dump, error) {
+	socket, err := e.Lab.NodePath(node, cniapi.DefaultSocket)
+	if err != nil {
+		return nodestatus.Dump{}, err
+	}
+	return nodestatus.FetchDump(ctx, socket)
 }
