@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -73,31 +72,20 @@ func (e *env) awaitRollout(t *testing.T, deployment *appsv1.Deployment) {
 
 // connecting is a load of new connections from some pods.
 type connecting struct {
-	from    []*corev1.Pod
-	stop    string
-	done    sync.WaitGroup
+	running []*running
 	results []report.Connections
-	errs    []error
 }
 
 // startConnecting returns once answers are back in every pod.
 func (e *env) startConnecting(t *testing.T, target string, from ...*corev1.Pod) *connecting {
 	t.Helper()
 	ctx := within(t, 5*patience)
-	c := &connecting{from: from, stop: "/tmp/" + unique("stop"), results: make([]report.Connections, len(from)), errs: make([]error, len(from))}
-	begun := c.stop + ".begun"
+	c := &connecting{results: make([]report.Connections, len(from))}
 	for i, pod := range from {
-		c.done.Go(func() {
-			c.errs[i] = e.execJSON(ctx, pod, &c.results[i], scene.Tool, "connections", target,
-				"--rate", strconv.Itoa(rolloutRate), "--stop-file", c.stop, "--begun-file", begun)
-		})
+		c.running = append(c.running, e.run(ctx, pod, &c.results[i], "connections", target, "--rate", strconv.Itoa(rolloutRate)))
 	}
-	for _, pod := range from {
-		err := scene.Until(ctx, pod.Name+" to get an answer", func(ctx context.Context) (bool, string, error) {
-			_, err := e.Exec(ctx, pod, "test", "-e", begun)
-			return err == nil, "there is none", nil
-		})
-		if err != nil {
+	for _, r := range c.running {
+		if err := e.awaitBegun(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,17 +95,14 @@ func (e *env) startConnecting(t *testing.T, target string, from ...*corev1.Pod) 
 // expectNoLoss ends the load, and returns how many connections each server had.
 func (e *env) expectNoLoss(t *testing.T, c *connecting) map[string]int {
 	t.Helper()
-	for _, pod := range c.from {
-		e.InPod(t, pod, "touch", c.stop)
-	}
-	c.done.Wait()
 	served := map[string]int{}
-	for i, pod := range c.from {
-		result := c.results[i]
-		if c.errs[i] != nil {
-			t.Errorf("%s: %v", pod.Name, c.errs[i])
+	for i, r := range c.running {
+		pod := r.pod
+		if err := e.end(within(t, patience), r); err != nil {
+			t.Errorf("%s: %v", pod.Name, err)
 			continue
 		}
+		result := c.results[i]
 		for name, n := range result.Servers {
 			served[name] += n
 		}

@@ -64,11 +64,17 @@ func (s *Scene) Ask(ctx context.Context, from *corev1.Pod, timeout time.Duration
 
 // AskWith is Ask with the line that TCP and UDP servers get.
 func (s *Scene) AskWith(ctx context.Context, from *corev1.Pod, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
+	return s.AskTimes(ctx, from, 0, timeout, line, targets...)
+}
+
+// AskTimes asks each target so often, with one attempt each; the results of a target
+// are next to each other. 0 is AskWith.
+func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeout time.Duration, line string, targets ...string) ([]report.Probe, error) {
 	if len(targets) == 0 {
 		return nil, nil
 	}
-	command := append([]string{Tool, "probe", "--timeout", timeout.String(), "--text", line}, targets...)
-	out, err := s.Exec(ctx, from, command...)
+	command := ToolIn(from, "probe", "--count", strconv.Itoa(count), "--timeout", timeout.String(), "--text", line)
+	out, err := s.Exec(ctx, from, append(command, targets...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +100,7 @@ func abbreviate(command []string) string {
 
 // Seen returns what a pod's server got so far, asked from inside the pod.
 func (s *Scene) Seen(ctx context.Context, pod *corev1.Pod) ([]report.Seen, error) {
-	out, err := s.Exec(ctx, pod, Tool, "seen")
+	out, err := s.Exec(ctx, pod, ToolIn(pod, "seen")...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func (s *Scene) Seen(ctx context.Context, pod *corev1.Pod) ([]report.Seen, error
 
 // SetHealth tells a pod's server what to answer to health checks.
 func (s *Scene) SetHealth(ctx context.Context, pod *corev1.Pod, ok bool) error {
-	_, err := s.Exec(ctx, pod, Tool, "health", strconv.FormatBool(ok))
+	_, err := s.Exec(ctx, pod, ToolIn(pod, "health", strconv.FormatBool(ok))...)
 	return err
 }
 

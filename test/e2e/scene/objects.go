@@ -4,6 +4,8 @@
 package scene
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -108,6 +110,35 @@ func WithNIC(text string) PodOption {
 // WithLabel sets a label.
 func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
+}
+
+// machineCommand of the test tool runs another in a network namespace that nobody
+// outside of the pod knows, so that what it sends is translated packet by packet.
+const machineCommand = "machine"
+
+// AsMachine has the pod behave like one with a virtual machine.
+func AsMachine() PodOption {
+	return func(pod *corev1.Pod) {
+		container := &pod.Spec.Containers[0]
+		container.Command = append([]string{Tool, machineCommand}, container.Command[1:]...)
+		container.SecurityContext = &corev1.SecurityContext{
+			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN", "NET_ADMIN"}},
+		}
+	}
+}
+
+// IsMachine says whether the pod behaves like one with a virtual machine.
+func IsMachine(pod *corev1.Pod) bool {
+	return slices.Contains(pod.Spec.Containers[0].Command, machineCommand)
+}
+
+// ToolIn is how the test tool is called in a pod.
+func ToolIn(pod *corev1.Pod, args ...string) []string {
+	command := []string{Tool}
+	if IsMachine(pod) {
+		command = append(command, machineCommand)
+	}
+	return append(command, args...)
 }
 
 // WithHostPort opens a port of the node for one of the pod's ports.
