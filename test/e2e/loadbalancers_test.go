@@ -24,17 +24,27 @@ import (
 // balancedIPs are the addresses that load balancers of several tenants have at once.
 var balancedIPs = []netip.Addr{netip.MustParseAddr("10.10.9.40"), netip.MustParseAddr("fd10:10:0:9::40")}
 
+// balancerSubnet is the part of a tenant's VPC where those addresses are.
+func balancerSubnet(tenant *scene.Tenant) *v1alpha1.Subnet {
+	subnet := scene.Subnet(tenant.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
+	subnet.Spec.Use = v1alpha1.SubnetForServices
+	return subnet
+}
+
+// balance gives a Service that is to be made a load balancer at those addresses.
+func balance(service *corev1.Service) {
+	service.Annotations = map[string]string{v1alpha1.LoadBalancerIPsAnnotation: fmt.Sprintf("%s,%s", balancedIPs[0], balancedIPs[1])}
+	service.Spec.Type, service.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(v1alpha1.LoadBalancerClass)
+	service.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
+}
+
 // balanced is a shop with a load balancer at those addresses.
 func (e *env) balanced(t *testing.T, name string) (*shop, *corev1.Service) {
 	t.Helper()
 	s := e.shop(t, name)
-	subnet := scene.Subnet(s.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
-	subnet.Spec.Use = v1alpha1.SubnetForServices
 	service := serviceOf(s.Namespace.Name, "balanced", "web")
-	service.Annotations = map[string]string{v1alpha1.LoadBalancerIPsAnnotation: fmt.Sprintf("%s,%s", balancedIPs[0], balancedIPs[1])}
-	service.Spec.Type, service.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(v1alpha1.LoadBalancerClass)
-	service.Spec.AllocateLoadBalancerNodePorts = ptr.To(false)
-	e.Make(t, subnet, service)
+	balance(service)
+	e.Make(t, balancerSubnet(s.Tenant), service)
 	e.awaitIngress(t, service, len(balancedIPs))
 	for _, from := range []*corev1.Pod{s.near, s.far} {
 		for _, ip := range balancedIPs {

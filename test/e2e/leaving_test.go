@@ -1,0 +1,175 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// letFile is what a pod waits for before its server is told to end.
+const letFile = "/tmp/let"
+
+// untilLet has a deleted pod serve until that file exists.
+func untilLet(pod *corev1.Pod) {
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64((5 * patience).Seconds()))
+	wait := []string{"sh", "-c", "until test -e " + letFile + "; do sleep 1; done"}
+	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: wait}}}
+}
+
+// conversations are what one pod talks about with some servers, over one socket each.
+type conversations struct {
+	*running
+	e       *env
+	text    string
+	results []report.Conversation
+}
+
+// converse has all of those who ask talk, and returns once each has had answers.
+func (f *fleet) converse(t *testing.T, targets []string) []*conversations {
+	t.Helper()
+	ctx := within(t, 3*patience)
+	var list []*conversations
+	for _, pod := range f.asking() {
+		c := &conversations{e: f.e, text: unique(f.text(pod))}
+		command := append([]string{"converse", "--interval", "200ms", "--text", c.text}, targets...)
+		c.running = f.e.run(ctx, pod, &c.results, command...)
+		list = append(list, c)
+	}
+	for _, c := range list {
+		if err := f.e.awaitBegun(ctx, c.running); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// end ends them and returns how they went.
+func (c *conversations) end(t *testing.T) []report.Conversation {
+	t.Helper()
+	if err := c.e.end(within(t, patience), c.running); err != nil {
+		t.Errorf("%s: %v", c.pod.Name, err)
+	}
+	return c.results
+}
+
+// newest is the number of the last line that a server has had of a conversation; 0: none.
+func (c *conversations) newest(ctx context.Context, server *corev1.Pod, network string) (int, error) {
+	seen, err := c.e.Seen(ctx, server)
+	newest := 0
+	for _, message := range seen {
+		if number, found := strings.CutPrefix(message.Text, c.text+"-"+network+" "); found {
+			if newest, err = strconv.Atoi(number); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return newest, err
+}
+
+// awaitMore waits until a server has had two more lines: one may be on its way.
+func (c *conversations) awaitMore(ctx context.Context, server *corev1.Pod, network string) error {
+	before, err := c.newest(ctx, server, network)
+	if err != nil {
+		return err
+	}
+	return scene.Until(ctx, network+" to go on with "+server.Name, func(ctx context.Context) (bool, string, error) {
+		now, err := c.newest(ctx, server, network)
+		return err == nil && now >= before+2, fmt.Sprintf("line %d, then %d", before, now), err
+	})
+}
+
+func (f *fleet) leavesByLabel(t *testing.T) {
+	service := f.service(t, "label")
+	f.leaves(t, service, f.backends[0], func() { f.put(t, service, f.backends[1]) })
+}
+
+// leavesByDeletion has the pod end gracefully: it serves on for a while.
+func (f *fleet) leavesByDeletion(t *testing.T) {
+	service := f.service(t, "deletion")
+	f.leaves(t, service, f.leaver, func() {
+		if err := f.e.Client.Delete(within(t, patience), f.leaver.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f.e.InPod(t, f.leaver, "touch", letFile)
+	if err := f.e.WaitGone(within(t, patience), f.leaver); err != nil {
+		t.Error(err)
+	}
+	f.expectHeard(t, f.asking(), vipTargets(service), f.backends[1])
+}
+
+// leaves has a backend with connections make room for another: those of TCP go on with
+// it, and everything else is with the other from then on.
+func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod, leave func()) {
+	t.Helper()
+	stays := f.backends[1]
+	f.put(t, service, leaver)
+	f.awaitHeard(t, f.asking(), at(service, "tcp", "udp"), leaver)
+	long := f.converse(t, at(service, "tcp", "udp", "datagrams"))
+	f.put(t, service, leaver, stays)
+	f.awaitHeard(t, f.asking(), at(service, "tcp"), leaver, stays)
+	leave()
+	f.awaitHeard(t, f.asking(), at(service, "tcp", "udp"), stays)
+	of := map[*corev1.Pod]*conversations{}
+	for _, c := range long {
+		of[c.pod] = c
+	}
+	each(t, f.asking(), func(ctx context.Context, pod *corev1.Pod) error {
+		for network, server := range map[string]*corev1.Pod{"tcp": leaver, "udp": stays, "datagrams": stays} {
+			if err := of[pod].awaitMore(ctx, server, network); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, c := range long {
+		for _, result := range c.end(t) {
+			f.expectTurns(t, c, result, leaver, stays)
+		}
+	}
+}
+
+// expectTurns requires that nothing was lost, and that a socket was ended only where it
+// is connected to nobody else than the one that has left.
+func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conversation, leaver, stays *corev1.Pod) {
+	t.Helper()
+	want, broken := []*corev1.Pod{leaver, stays}, 0
+	network, _, _ := strings.Cut(result.Target, "://")
+	switch {
+	case network == "tcp":
+		want = want[:1]
+	case network == "udp" && !scene.IsMachine(c.pod):
+		broken = 1
+	}
+	var got, names []string
+	for _, turn := range result.Turns {
+		got = append(got, turn.Name)
+	}
+	for _, pod := range want {
+		names = append(names, scene.ServerName(pod.Namespace, pod.Name))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(names) || result.Broken != broken || result.Sent-result.Answered > broken {
+		t.Errorf("%s: %+v, want answers of %v, and %d sockets ended", c.pod.Name, result, names, broken)
+	}
+	if broken == 1 && result.Broken == 1 && !ended(result.Breaks[0]) {
+		t.Errorf("%s: the socket ended with %q", c.pod.Name, result.Breaks[0])
+	}
+}
+
+// ended says whether a process was told that its connected socket was ended: who waits
+// for an answer is told of an abort, who sends next that it is connected to nobody.
+func ended(cause string) bool {
+	return strings.Contains(cause, syscall.ECONNABORTED.Error()) || strings.Contains(cause, syscall.EDESTADDRREQ.Error())
+}
