@@ -421,35 +421,6 @@ func (s *syncer) held() []uint32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// tellLost tells people of attachments that are newly lost.
-func (s *syncer) tellLost(lost []plan.Lost) {
-	now := map[int]string{}
-	for _, l := range lost {
-		index := l.Record.Device.HostIfindex
-		now[index] = l.Reason
-		if s.told[index] != l.Reason {
-			s.lost(l)
-		}
-	}
-	s.told = now
-}
-
-// tellTaken tells people of node ports that are newly taken, unless the pass did not come
-// to know.
-func (s *syncer) tellTaken(last outcome) {
-	if last.err != nil {
-		return
-	}
-	now := map[plan.Taken]bool{}
-	for _, t := range last.taken {
-		now[t] = true
-		if !s.toldTaken[t] {
-			s.taken(t)
-		}
-	}
-	s.toldTaken = now
-}
-
 // missing are the records whose device should be there and is not.
 func missing(records []journal.Record, devices map[string]int) []journal.Record {
 	var list []journal.Record
