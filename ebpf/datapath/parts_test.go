@@ -195,7 +195,7 @@ func randomServices(random *rand.Rand, vni uint32, last []*VirtualAddress) []*Vi
 		for port := range 1 + random.IntN(2) {
 			s := Service{VNI: vni, VIP: addr, Port: uint16(80 + port), Proto: protoTCP}
 			for b := range random.IntN(5) {
-				s.Backends = append(s.Backends, Backend{IP: ip(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2))})
+				s.Backends = append(s.Backends, Backend{IP: ip(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2)), Outside: random.IntN(3) == 0})
 			}
 			a.Services = append(a.Services, s)
 		}

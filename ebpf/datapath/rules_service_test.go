@@ -34,6 +34,13 @@ func (r *rules) serves(vni uint32, vip, backend netip.Addr) bool {
 	})
 }
 
+// leadsOutside tells whether a service of a VPC leads from the one address to the other.
+func (r *rules) leadsOutside(vni uint32, vip, backend netip.Addr) bool {
+	return slices.ContainsFunc(r.state.Services, func(s Service) bool {
+		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == backend && b.Outside })
+	})
+}
+
 // leads tells whether one of those services leads from the one port to the other.
 func (r *rules) leads(vni uint32, in, out seen) bool {
 	return slices.ContainsFunc(r.state.Services, func(s Service) bool {

@@ -46,6 +46,7 @@ func newRules(t *testing.T) *rules {
 	}
 	w := newWorld(t, onUnderlay(t), elsewhere)
 	s := w.scaledState()
+	s.Services = append(s.Services, leading(vniOpen, outside, outside6)...)
 	// A MAC of its own for each interface tells to which one a frame goes.
 	for i := range s.Interfaces {
 		s.Interfaces[i].MAC[4] = byte(i + 1)
@@ -411,6 +412,9 @@ func (r *rules) leaving(at place, in, out seen, mark uint32) error {
 		}
 		return fmt.Errorf("%s is no backend of %s", out.dst, in.dst)
 	case MarkEgress, MarkNode:
+		if out.dst != in.dst && !r.leadsOutside(from.VNI, in.dst, out.dst) {
+			return fmt.Errorf("%s does not lead to %s", in.dst, out.dst)
+		}
 		return r.outside(from, out, mark&MarkMask)
 	}
 	return nil
