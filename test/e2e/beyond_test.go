@@ -70,9 +70,9 @@ func TestAServiceLeadsOutsideAsFarAsItsVPCsEgress(t *testing.T) {
 	near, far := open.Pod("near", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.40"}`)), open.Pod("far", scene.OnNode(second))
 	other := closed.Pod("near", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.40"}`))
 	e.Run(t, near, far, other)
-	targets := vipTargets(service)
+	targets, tcp := vipTargets(service), scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP))
 	for _, from := range []*corev1.Pod{near, far} {
-		e.awaitReach(t, from, true, targets[0])
+		e.awaitReach(t, from, true, tcp)
 		e.expectOutside(t, from, "db", targets...)
 	}
 	t.Run("not where there is no egress", func(t *testing.T) {
@@ -82,10 +82,10 @@ func TestAServiceLeadsOutsideAsFarAsItsVPCsEgress(t *testing.T) {
 	t.Run("not to where it is denied, until it is no longer", func(t *testing.T) {
 		e.deny(t, open, address.String()+"/32")
 		e.awaitLeftOut(t, service, address)
-		e.awaitReach(t, near, false, targets[0])
+		e.awaitReach(t, near, false, tcp)
 		e.expectRefusals(t, near, netip.MustParseAddr(service.Spec.ClusterIP))
 		e.deny(t, open)
-		e.awaitReach(t, near, true, targets[0])
+		e.awaitReach(t, near, true, tcp)
 		e.expectOutside(t, near, "db", targets...)
 	})
 }
@@ -137,7 +137,7 @@ func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
 	e.Run(t, append(agents, askers...)...)
 	targets := vipTargets(service)
 	for _, from := range askers {
-		e.awaitReach(t, from, true, targets[0])
+		e.awaitReach(t, from, true, scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP)))
 		seen := map[string]bool{}
 		err := scene.Until(within(t, patience), "both agents to answer "+from.Name, func(ctx context.Context) (bool, string, error) {
 			results, err := e.Ask(ctx, from, answerTime, targets...)
