@@ -164,6 +164,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		for _, row := range []any{c.Old, c.New} {
 			s.row(tx, row, in)
 			s.outside(tx, row, in)
+			s.border(row, in)
 		}
 		moved = moved || zoneOf(c.Old, in.Node) != zoneOf(c.New, in.Node)
 	}
@@ -206,14 +207,14 @@ func (s *stale) allParts(p *Planner, in Input) {
 	}
 }
 
-// row marks what a row is a part of. It is the one place that knows of which rows
-// which plan is made.
+// row marks what a row is a part of. This, outside and border are the places that know
+// of which rows which plan is made.
 func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	switch row := row.(type) {
 	case nil:
 	case *store.VPC:
 		s.vpcs[row.Name], s.refill[row.Name] = true, true
-		s.node, s.borders = s.node || row.Name == in.DefaultVPC, s.borders || row.Name == in.DefaultVPC
+		s.node = s.node || row.Name == in.DefaultVPC
 	case *store.Subnet:
 		s.vpcs[row.VPC] = true
 	case *store.Address:
@@ -222,10 +223,8 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 		if row.Holder.Kind == store.HolderService { // whose virtual address it is
 			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		}
-	case *store.Pod:
+	case *store.Pod, *store.ServiceCIDR:
 		s.node = true
-	case *store.ServiceCIDR:
-		s.node, s.borders = true, true
 	case *store.Service:
 		s.service(ServiceRef{row.Namespace, row.Name})
 	case *store.SharedService:
@@ -242,11 +241,9 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.Network:
 		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.ExternalAddress:
-		s.borders = true
-	case *store.RollCall, *store.ExternalPool: // see outside
+	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // see outside
 	default: // a Node, to which any address may lead
-		s.parts, s.borders = true, true
+		s.parts = true
 	}
 }
 

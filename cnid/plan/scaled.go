@@ -171,6 +171,16 @@ func (b *serviceBuilder) naming(held heldAddress) {
 	}
 }
 
+// border marks what Services that lead outside of their VPC go by, if it goes by a row.
+func (s *stale) border(row any, in Input) {
+	switch row := row.(type) {
+	case *store.Node, *store.ServiceCIDR, *store.ExternalAddress:
+		s.borders = true
+	case *store.VPC:
+		s.borders = s.borders || row.Name == in.DefaultVPC
+	}
+}
+
 // wide makes the Services stale that go by more than is held.
 func (b *serviceBuilder) wide() {
 	for _, v := range b.plan.vpcs {
