@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,11 +66,11 @@ func (c *conversations) end(t *testing.T) []report.Conversation {
 }
 
 // newest is the number of the last line that a server has had of a conversation; 0: none.
-func (c *conversations) newest(ctx context.Context, server *corev1.Pod, network string) (int, error) {
+func (c *conversations) newest(ctx context.Context, server *corev1.Pod, target string) (int, error) {
 	seen, err := c.e.Seen(ctx, server)
 	newest := 0
 	for _, message := range seen {
-		if number, found := strings.CutPrefix(message.Text, c.text+"-"+network+" "); found {
+		if number, found := strings.CutPrefix(message.Text, c.text+"-"+target+" "); found {
 			if newest, err = strconv.Atoi(number); err != nil {
 				return 0, err
 			}
@@ -79,13 +80,13 @@ func (c *conversations) newest(ctx context.Context, server *corev1.Pod, network 
 }
 
 // awaitMore waits until a server has had two more lines: one may be on its way.
-func (c *conversations) awaitMore(ctx context.Context, server *corev1.Pod, network string) error {
-	before, err := c.newest(ctx, server, network)
+func (c *conversations) awaitMore(ctx context.Context, server *corev1.Pod, target string) error {
+	before, err := c.newest(ctx, server, target)
 	if err != nil {
 		return err
 	}
-	return scene.Until(ctx, network+" to go on with "+server.Name, func(ctx context.Context) (bool, string, error) {
-		now, err := c.newest(ctx, server, network)
+	return scene.Until(ctx, target+" to go on with "+server.Name, func(ctx context.Context) (bool, string, error) {
+		now, err := c.newest(ctx, server, target)
 		return err == nil && now >= before+2, fmt.Sprintf("line %d, then %d", before, now), err
 	})
 }
@@ -128,8 +129,10 @@ func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod
 	}
 	each(t, f.asking(), func(ctx context.Context, pod *corev1.Pod) error {
 		for network, server := range map[string]*corev1.Pod{"tcp": leaver, "udp": stays, "datagrams": stays} {
-			if err := of[pod].awaitMore(ctx, server, network); err != nil {
-				return err
+			for _, target := range at(service, network) {
+				if err := of[pod].awaitMore(ctx, server, target); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -142,7 +145,9 @@ func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod
 }
 
 // expectTurns requires that nothing was lost, and that a socket was ended only where it
-// is connected to nobody else than the one that has left.
+// is connected to nobody else than the one that has left. Of a machine's datagrams the
+// one may be that is under way when its flow moves: what answers it has the backend's
+// own address then.
 func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conversation, leaver, stays *corev1.Pod) {
 	t.Helper()
 	want, broken := []*corev1.Pod{leaver, stays}, 0
@@ -160,7 +165,11 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	for _, pod := range want {
 		names = append(names, scene.ServerName(pod.Namespace, pod.Name))
 	}
-	if fmt.Sprint(got) != fmt.Sprint(names) || result.Broken != broken || result.Sent-result.Answered > broken {
+	lost, moved := result.Sent-result.Answered, network != "tcp" && scene.IsMachine(c.pod)
+	if moved && lost == 1 && result.Broken <= 1 && !slices.ContainsFunc(result.Breaks, func(cause string) bool { return !strings.HasPrefix(cause, "an answer comes from") }) {
+		lost, result.Broken = 0, 0
+	}
+	if fmt.Sprint(got) != fmt.Sprint(names) || result.Broken != broken || lost > broken {
 		t.Errorf("%s: %+v, want answers of %v, and %d sockets ended", c.pod.Name, result, names, broken)
 	}
 	if broken == 1 && result.Broken == 1 && !ended(result.Breaks[0]) {

@@ -27,11 +27,11 @@ const keptBreaks = 100
 // Converse sends numbered lines to an echo server, one after the other's answer, over
 // one socket until ctx ends, and tells who has answered. A target is tcp://ADDR:PORT,
 // udp://ADDR:PORT for a connected socket, or datagrams://ADDR:PORT for one that is not;
-// each line is "<text>-<which of these> <number>". When the socket ends, another is opened. begun, unless nil, is called once, when the
+// each line is "<text>-<target> <number>". When the socket ends, another is opened. begun, unless nil, is called once, when the
 // first answer is back.
 func Converse(ctx context.Context, target, text string, interval time.Duration, begun func()) (report.Conversation, error) {
 	network, address, _ := strings.Cut(target, "://")
-	c := &conversation{text: text + "-" + network, interval: interval, begun: sync.OnceFunc(func() {
+	c := &conversation{text: text + "-" + target, interval: interval, begun: sync.OnceFunc(func() {
 		if begun != nil {
 			begun()
 		}
