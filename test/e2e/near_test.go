@@ -66,8 +66,8 @@ func (f *fleet) prefersNearOnes(t *testing.T) {
 	}
 	f.awaitHeard(t, near, byZone, here...)
 	f.awaitHeard(t, far, byZone, there...)
-	f.expectHeard(t, near, append(vipTargets(same), vipTargets(node)...), here...)
-	f.expectHeard(t, far, append(vipTargets(same), vipTargets(node)...), there...)
+	f.awaitHeard(t, near, at(same, "udp", "http"), here...)
+	f.awaitHeard(t, far, at(same, "udp", "http"), there...)
 
 	for _, service := range []*corev1.Service{same, closest, node} {
 		f.put(t, service, here...)
