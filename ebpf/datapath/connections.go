@@ -83,7 +83,8 @@ func (f *flow) expired(now time.Duration) bool {
 	return silent > f.idle()
 }
 
-// pairFlows joins the entries that belong together, keyed by the forward key.
+// pairFlows joins the entries that belong together, keyed by the forward key. The reverse
+// entry of a flow that has moved to another backend since is by itself, under its own key.
 func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 	flows := map[aliothConnKey]*flow{}
 	for key, row := range entries {
@@ -99,10 +100,14 @@ func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 			forward, reverse = other, key
 			forward.Direction = aliothConnDirectionCONN_FORWARD
 		}
-		f, ok := flows[forward]
+		name := forward
+		if last, ok := entries[forward]; ok && (last.Addr != reverse.Peer || last.Port != reverse.PeerPort) {
+			name = key
+		}
+		f, ok := flows[name]
 		if !ok {
 			f = &flow{forward: forward, reverse: reverse, ifindex: row.Ifindex}
-			flows[forward] = f
+			flows[name] = f
 		}
 		f.lastSeen = max(f.lastSeen, time.Duration(row.LastSeen))
 		if key.Direction == aliothConnDirectionCONN_REVERSE {
@@ -121,11 +126,11 @@ func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.forgetFlows(func(f *flow) bool { return f.expired(now) })
+	return d.forgetFlows(func(f *flow) bool { return f.expired(now) }, d.forget)
 }
 
-// forgetFlows deletes the flows that are over, and accounts for it.
-func (d *Datapath) forgetFlows(over func(*flow) bool) (removed int, err error) {
+// forgetFlows ends the flows that are over, and accounts for it.
+func (d *Datapath) forgetFlows(over func(*flow) bool, end func(*flow) error) (removed int, err error) {
 	// Read before the entries: a flow opened in between is counted as held
 	// once too often until the next time, never once too rarely.
 	opened := map[uint32]uint32{}
@@ -142,7 +147,7 @@ func (d *Datapath) forgetFlows(over func(*flow) bool) (removed int, err error) {
 			held[f.ifindex]++
 			continue
 		}
-		if err := d.forget(f); err != nil {
+		if err := end(f); err != nil {
 			return removed, err
 		}
 		removed++
@@ -191,20 +196,56 @@ func (d *Datapath) pruneFlows(want *tables) error {
 	if !d.unpruned {
 		return nil
 	}
-	if _, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) }); err != nil {
+	now, err := MonotonicNow()
+	if err != nil {
+		return err
+	}
+	end := func(f *flow) error {
+		if _, stays := want.services[f.service()]; stays {
+			return d.move(f, now)
+		}
+		return d.forget(f)
+	}
+	if _, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) }, end); err != nil {
 		return err
 	}
 	d.unpruned = false
 	return nil
 }
 
-// serves tells whether a flow still has somebody at its other end.
-func (t *tables) serves(f *flow) bool {
+// move lets a flow find another backend with its next packet. What the last one has
+// answered may be under way, and is still told from whom it comes: the reverse entry
+// lives on for as long as half a pair does.
+func (d *Datapath) move(f *flow, now time.Duration) error {
+	if !f.hasForward {
+		return nil
+	}
+	row := aliothConn{LastSeen: uint64(now), Addr: f.forward.Peer, Port: f.forward.PeerPort, Ifindex: f.ifindex, Flags: f.reverseFlags}
+	if f.forward.Inside != f.reverse.Inside {
+		row.Outside = 1
+	}
+	err := d.objects.AliothConnections.Update(f.reverse, row, ebpf.UpdateExist)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("write connection: %w", err)
+	}
+	if err := d.objects.AliothConnections.Delete(f.forward); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("delete connection: %w", err)
+	}
+	return nil
+}
+
+// service is the key of the one to which the flow leads.
+func (f *flow) service() aliothServiceKey {
 	key := aliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
 	if f.forward.Inside != 0 {
 		key.Vni = f.forward.Vni
 	}
-	service, ok := t.services[key]
+	return key
+}
+
+// serves tells whether a flow still has somebody at its other end.
+func (t *tables) serves(f *flow) bool {
+	service, ok := t.services[f.service()]
 	if !ok {
 		return false
 	}
@@ -230,7 +271,7 @@ func (d *Datapath) stepFlows(op operation) error {
 	}
 	var opened uint32
 	if err := d.objects.AliothConnOpened.Lookup(ifindex, &opened); err == nil && opened != 0 {
-		if _, err := d.forgetFlows(func(f *flow) bool { return f.ifindex == ifindex }); err != nil {
+		if _, err := d.forgetFlows(func(f *flow) bool { return f.ifindex == ifindex }, d.forget); err != nil {
 			return err
 		}
 	}

@@ -257,7 +257,11 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
 	}
-	if rows, err := w.reader.readConnections(); err != nil || len(rows) != 0 {
-		t.Errorf("connections are %v, %v, want none", rows, err)
+	rows, err := w.reader.readConnections()
+	must(t, err)
+	for key, row := range rows { // what is left is for an answer that is under way
+		if key.Direction != aliothConnDirectionCONN_REVERSE {
+			t.Errorf("there is still the flow %v: %v", key, row)
+		}
 	}
 }

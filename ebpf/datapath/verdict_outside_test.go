@@ -185,6 +185,12 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 	}
 	expect("after what changes nothing", 2)
 	w.lead(t, leading(vniOpen, "198.51.100.2", outside6)...)
+	w.check(t, w.objects.AliothToPod, []verdictCase{
+		answered("an answer that was under way", w.open, comesBack(udp{Sport: 5353, Dport: 1000}), asService(udp{Sport: 53, Dport: 1000})),
+	})
+	if n, err := w.SweepConnections(monotonic(t) + 2*time.Second); n != 1 || err != nil {
+		t.Errorf("sweep removed %d, %v, want what is left of UDP", n, err)
+	}
 	expect("with another backend, UDP has ended and", 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("TCP stays", w.open, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagACK}), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagACK}), MarkEgress),

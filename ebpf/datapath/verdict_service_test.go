@@ -269,10 +269,22 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
+	late := answer(shadowA, udp{Sport: 5353, Dport: 1000})
+	underWay := func(name string, out func(*frame)) { // an answer of the last backend
+		t.Helper()
+		w.check(t, w.objects.AliothToPod, []verdictCase{answered(name, w.podA, late, out)})
+	}
+	asService := func(f *frame) { f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} }
+	underWay("an answer that was under way", asService)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		datagram("UDP goes to the new backend", "10.8.1.11"),
 		segment("a TCP flow stays", flagACK, "10.8.1.10"),
 	})
+	underWay("an answer after that", asService)
+	if n, err := w.SweepConnections(monotonic(t) + 2*time.Second); n != 1 || err != nil {
+		t.Errorf("sweep removed %d, %v, want what is left of the flow to the last backend", n, err)
+	}
+	underWay("an answer long after", func(f *frame) { f.Dst = ip("10.0.1.10") })
 	s.Services = s.Services[:1]
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,9 +144,7 @@ func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod
 }
 
 // expectTurns requires that nothing was lost, and that a socket was ended only where it
-// is connected to nobody else than the one that has left. Of a machine's datagrams the
-// one may be that is under way when its flow moves: what answers it has the backend's
-// own address then.
+// is connected to nobody else than the one that has left.
 func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conversation, leaver, stays *corev1.Pod) {
 	t.Helper()
 	want, broken := []*corev1.Pod{leaver, stays}, 0
@@ -165,10 +162,7 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	for _, pod := range want {
 		names = append(names, scene.ServerName(pod.Namespace, pod.Name))
 	}
-	lost, moved := result.Sent-result.Answered, network != "tcp" && scene.IsMachine(c.pod)
-	if moved && lost == 1 && result.Broken <= 1 && !slices.ContainsFunc(result.Breaks, func(cause string) bool { return !strings.HasPrefix(cause, "an answer comes from") }) {
-		lost, result.Broken = 0, 0
-	}
+	lost := result.Sent - result.Answered
 	if fmt.Sprint(got) != fmt.Sprint(names) || result.Broken != broken || lost > broken {
 		t.Errorf("%s: %+v, want answers of %v, and %d sockets ended", c.pod.Name, result, names, broken)
 	}
