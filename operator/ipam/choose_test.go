@@ -5,7 +5,6 @@ package ipam_test
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -22,108 +21,6 @@ var (
 	epoch    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	equalIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 )
-
-func ips(texts ...string) []netip.Addr {
-	var list []netip.Addr
-	for _, text := range texts {
-		list = append(list, netip.MustParseAddr(text))
-	}
-	return list
-}
-
-// subnet makes a Ready subnet of VPC blue whose gateways are the first
-// addresses. The order of calls in a test is the order of age.
-func subnet(age int, name string, cidrs ...string) *store.Subnet {
-	row := &store.Subnet{
-		Meta: store.Meta{UID: name, Created: epoch.Add(time.Duration(age) * time.Second)},
-		Name: name, ShortName: name, VPC: "blue", Ready: true,
-	}
-	for _, cidr := range cidrs {
-		prefix := netip.MustParsePrefix(cidr)
-		row.Prefixes = append(row.Prefixes, prefix)
-		row.Gateways = append(row.Gateways, prefix.Addr().Next())
-	}
-	return row
-}
-
-// held makes an address that a live pod of its own holds.
-func held(vpc, subnet, ip, node string) *store.Address {
-	addr := netip.MustParseAddr(ip)
-	name := v1alpha1.AddressName(vpc, addr)
-	return &store.Address{
-		Meta: store.Meta{UID: name}, Name: name, VPC: vpc, Subnet: subnet, IP: addr, Node: node,
-		Holder:     store.Holder{Kind: store.HolderPod, Namespace: "shop", Name: "holder", UID: "holder"},
-		Attachment: "eth0", Set: []netip.Addr{addr},
-	}
-}
-
-// put writes rows of any kind.
-func put(tx store.Tx, rows ...any) error {
-	for _, row := range rows {
-		var err error
-		switch row := row.(type) {
-		case *store.VPC:
-			err = store.PutVPC(tx, row)
-		case *store.Subnet:
-			err = store.PutSubnet(tx, row)
-		case *store.Address:
-			err = store.PutAddress(tx, row)
-		case *store.Pod:
-			err = store.PutPod(tx, row)
-		case *store.VNIClaim:
-			err = store.PutVNIClaim(tx, row)
-		case *store.ExternalPool:
-			err = store.PutExternalPool(tx, row)
-		case *store.ExternalAddress:
-			err = store.PutExternalAddress(tx, row)
-		default:
-			err = fmt.Errorf("unknown row %T", row)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// newStore holds VPC blue and the rows.
-func newStore(t *testing.T, rows ...any) *store.Store {
-	t.Helper()
-	s, err := store.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(t, s, func(tx store.Tx) error {
-		return put(tx, append([]any{&store.VPC{Name: "blue", VNI: 7}, &store.VPC{Name: "red", VNI: 8}}, rows...)...)
-	})
-	return s
-}
-
-func update(t *testing.T, s *store.Store, fn func(tx store.Tx) error) {
-	t.Helper()
-	if err := s.Update(fn); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func choose(s *store.Store, req ipam.Request) (result ipam.Result, err error) {
-	if req.VPC == "" {
-		req.VPC = "blue"
-	}
-	if req.Holder.UID == "" {
-		req.Holder = store.Holder{Kind: store.HolderPod, Namespace: "shop", Name: "new", UID: "new"}
-	}
-	if req.Attachment == "" {
-		req.Attachment = "eth0"
-	}
-	s.View(func(tx store.ReadTx) { result, err = ipam.Choose(tx, req) })
-	return result, err
-}
-
-func notReady(row *store.Subnet, message string) *store.Subnet {
-	row.Ready, row.Message = false, message
-	return row
-}
 
 func TestChooseTakesTheSubnetAndAddressesThatTheRequestDescribes(t *testing.T) {
 	fullNet := subnet(1, "full", "10.0.9.0/29")

@@ -1,0 +1,334 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// randomWorld is a world in which anything may happen.
+type randomWorld struct {
+	*world
+	*rand.Rand
+	metadata []netip.Addr
+	seq      uint64
+}
+
+func (r *randomWorld) adapt(cfg *Config) { cfg.Metadata, cfg.NodePorts = r.metadata, true }
+
+func (r *randomWorld) of(list ...string) string { return list[r.IntN(len(list))] }
+
+func (r *randomWorld) vpcName() string { return r.of("default", "blue", "red", "green") }
+
+func (r *randomWorld) ip() string { return fmt.Sprintf("10.10.1.%d", 1+r.IntN(6)) }
+
+func (r *randomWorld) meta(name string) store.Meta {
+	return store.Meta{UID: name, Created: time.Unix(int64(r.IntN(3)), 0)}
+}
+
+func (r *randomWorld) change(t *testing.T) {
+	t.Helper()
+	switch r.IntN(12) {
+	case 0, 1, 2:
+		r.records = slices.Clone(r.records) // a Planner goes by the slice
+		r.changeRecords()
+	case 3:
+		r.devices = maps.Clone(r.devices)
+		if rec := r.anyRecord(); rec != nil && r.IntN(2) == 0 {
+			delete(r.devices, rec.HostIfName)
+		} else if rec != nil {
+			r.devices[rec.HostIfName] = rec.Device.HostIfindex
+		}
+	case 4:
+		if r.IntN(10) == 0 {
+			r.metadata = ips(r.ip())
+		}
+	default:
+		err := r.store.Update(r.changeRows)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *randomWorld) anyRecord() *journal.Record {
+	if len(r.records) == 0 {
+		return nil
+	}
+	return &r.records[r.IntN(len(r.records))]
+}
+
+func (r *randomWorld) changeRecords() {
+	rec := r.anyRecord()
+	switch {
+	case rec == nil || len(r.records) < 6 && r.IntN(2) == 0:
+		r.attachAny()
+	case r.IntN(3) == 0:
+		gone := rec.Seq
+		r.records = slices.DeleteFunc(r.records, func(rec journal.Record) bool { return rec.Seq == gone })
+	case r.IntN(2) == 0:
+		rec.Phase = []journal.Phase{journal.PhaseIntended, journal.PhaseDone, journal.PhaseLeaving}[r.IntN(3)]
+	default:
+		rec.MTU = 1400 + r.IntN(3)
+	}
+}
+
+// attachAny attaches one pod of few.
+func (r *randomWorld) attachAny() {
+	r.seq++
+	number := int(200 + r.seq)
+	vpc := r.vpcName()
+	rec := journal.Record{
+		Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))},
+		HostIfName: fmt.Sprintf("alv-%d", number), VPC: vpc, VNI: vnis[vpc][r.IntN(2)], Addrs: prefixes(r.ip() + "/24"),
+		MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Shadow4: netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}),
+		Seq: 100 + r.seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
+	}
+	if r.IntN(3) == 0 {
+		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: uint16(80 + r.IntN(2)), Port: 80}}
+	}
+	r.records = append(r.records, rec)
+	r.devices = maps.Clone(r.devices)
+	r.devices[rec.HostIfName] = number
+}
+
+// vnis are those that a VPC has at one time or another; blue and red may change
+// theirs for each other's.
+var vnis = map[string][2]uint32{"default": {1, 1}, "blue": {20, 30}, "red": {30, 20}, "green": {40, 41}}
+
+// changeRows changes one row or several at once.
+func (r *randomWorld) changeRows(tx store.Tx) error {
+	for range 1 + r.IntN(3) {
+		if err := r.changeRow(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *randomWorld) changeRow(tx store.Tx) error {
+	remove := r.IntN(4) == 0
+	switch r.IntN(16) {
+	case 9, 10:
+		return r.changeNetwork(tx, remove)
+	case 11, 12, 13, 14:
+		return r.changeBalancer(tx, remove)
+	case 0:
+		return r.changeVPC(tx, remove)
+	case 1:
+		name := r.of("s1", "s2", "s3")
+		if remove {
+			store.DeleteSubnet(tx, name, name)
+			return nil
+		}
+		return store.PutSubnet(tx, &store.Subnet{
+			Meta: r.meta(name), Name: name, VPC: r.vpcName(), Prefixes: prefixes(r.of("10.10.1.0/24", "10.10.2.0/24")),
+			Gateways: ips(r.ip()), Ready: r.IntN(2) == 0,
+		})
+	case 2, 3, 4:
+		return r.changeAddress(tx, remove)
+	case 5:
+		name := r.of("node1", "node2", "node3")
+		if remove {
+			store.DeleteNode(tx, name, name)
+			return nil
+		}
+		addrs := ips(r.of("192.0.2.1", "192.0.2.2", "2001:db8::3", "10.10.1.3"))
+		return store.PutNode(tx, &store.Node{
+			Meta: store.Meta{UID: name}, Name: name, Zone: r.of("", "a", "b"), Addresses: addrs, AllAddresses: addrs, Pods: uint32(r.IntN(2)),
+		})
+	case 6:
+		uid := r.of("p0", "p1", "p2", "b1", "r1")
+		if remove {
+			store.DeletePod(tx, uid)
+			return nil
+		}
+		return pod(uid, r.IntN(2) == 0, uint16(r.IntN(2)))(tx)
+	default:
+		return r.changeService(tx, remove)
+	}
+}
+
+func (r *randomWorld) changeVPC(tx store.Tx, remove bool) error {
+	name := r.vpcName()
+	uid := name
+	if held := store.GetVPC(tx, name); held != nil {
+		uid = held.UID
+	}
+	remake := r.IntN(4) == 0
+	if remove || remake {
+		store.DeleteVPC(tx, name, uid)
+		uid = r.of(name, name+" again")
+	}
+	if remove {
+		return nil
+	}
+	row := &store.VPC{
+		Meta: store.Meta{UID: uid}, Name: name, VNI: vnis[name][r.IntN(2)], Ready: true,
+		Prefixes: prefixes(r.of("10.10.0.0/16", "10.244.0.0/16", "192.0.2.0/24")), EgressMasquerade: r.IntN(2) == 0,
+		AllowedTenants: [][]string{nil, {"t1"}, {"t1", "t2"}, {"*"}}[r.IntN(4)],
+	}
+	if r.IntN(2) == 0 {
+		row.EgressAllow = prefixes(r.of("203.0.113.0/24", "10.10.1.3/32"))
+	}
+	return store.PutVPC(tx, row)
+}
+
+func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
+	vpc, ip := r.vpcName(), r.ip()
+	name := vpc + "." + ip
+	if remove {
+		store.DeleteAddress(tx, name, name)
+		return nil
+	}
+	if r.IntN(8) == 0 {
+		return r.moveAddress(tx, vpc, ip)
+	}
+	holder := store.Holder{Kind: store.HolderPod, Name: "p", UID: r.of("p0", "p1", "p2", "b1")}
+	node := r.of("node1", "node2", "node3")
+	switch r.IntN(5) {
+	case 0:
+		holder = store.Holder{Kind: store.HolderNode, Name: node, UID: node}
+	case 1, 2:
+		namespace, name := r.serviceName()
+		holder = store.Holder{Kind: store.HolderService, Namespace: namespace, Name: name, UID: r.serviceUID(namespace, name)}
+		if r.IntN(3) == 0 { // which nobody writes but by hand
+			holder.UID = r.serviceUID(r.serviceName())
+		}
+	}
+	meta := r.meta(name)
+	meta.Deleting = r.IntN(8) == 0
+	return store.PutAddress(tx, &store.Address{
+		Meta: meta, Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
+		Node: node, Holder: holder,
+	})
+}
+
+// changeBalancer claims an address for a Service that there is, where it is served,
+// releases one, or makes the Service anew.
+func (r *randomWorld) changeBalancer(tx store.Tx, release bool) error {
+	all := store.ListServices(tx)
+	if len(all) == 0 {
+		return nil
+	}
+	row := *all[r.IntN(len(all))]
+	held := store.AddressesByHolder(tx, row.UID)
+	switch {
+	case release && len(held) > 0:
+		store.DeleteAddress(tx, held[0].Name, held[0].UID)
+		return nil
+	case row.LoadBalancer != store.LoadBalancerVPC:
+		row.LoadBalancer = store.LoadBalancerVPC
+		return store.PutService(tx, &row)
+	case r.IntN(8) == 0:
+		store.DeleteService(tx, row.Namespace, row.Name, row.UID)
+		row.UID = r.serviceUID(row.Namespace, row.Name)
+		return store.PutService(tx, &row)
+	}
+	vpc, ip := scaled.VPCOf(tx, &row, "default"), r.ip()
+	if vpc == "" {
+		return nil
+	}
+	name := vpc + "." + ip
+	return store.PutAddress(tx, &store.Address{
+		Meta: r.meta(name), Name: name, VPC: vpc, Subnet: "s1", IP: netip.MustParseAddr(ip),
+		Holder: row.AsHolder(),
+	})
+}
+
+// moveAddress gives an address of another VPC's to the same holder, instead of the
+// one it has.
+func (r *randomWorld) moveAddress(tx store.Tx, vpc, ip string) error {
+	from := store.AddressByIP(tx, r.vpcName(), netip.MustParseAddr(ip))
+	if from == nil {
+		return nil
+	}
+	store.DeleteAddress(tx, from.Name, from.UID)
+	row := *from
+	row.Name, row.VPC = vpc+"."+ip, vpc
+	row.UID = row.Name
+	return store.PutAddress(tx, &row)
+}
+
+// changeNetwork changes a Network or a namespace.
+func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
+	namespace, name := r.of("default", "kube-system", "shop"), r.of("default", "shop")
+	if r.IntN(3) == 0 {
+		if remove {
+			store.DeleteNamespace(tx, namespace, namespace)
+			return nil
+		}
+		return store.PutNamespace(tx, &store.Namespace{Meta: store.Meta{UID: namespace}, Name: namespace, Tenant: r.of("t1", "t2")})
+	}
+	if remove {
+		store.DeleteNetwork(tx, namespace, name, namespace+name)
+		return nil
+	}
+	return store.PutNetwork(tx, &store.Network{
+		Meta: r.meta(namespace + name), Namespace: namespace, Name: name, Tenant: r.of("t1", "t2"), Type: r.of("vpc", "vpc", "flat"), VPC: r.vpcName(),
+	})
+}
+
+func (r *randomWorld) serviceName() (namespace, name string) {
+	switch r.IntN(3) {
+	case 0:
+		return "kube-system", r.of("kube-dns", "other")
+	case 1:
+		return "shop", r.of("kube-dns", "other", "web")
+	}
+	return "default", r.of("kubernetes", "web")
+}
+
+// serviceUID is that of a Service, or of one that was or will be in its place.
+func (r *randomWorld) serviceUID(namespace, name string) string {
+	return namespace + "/" + name + r.of("", "", "", " again")
+}
+
+func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
+	namespace, name := r.serviceName()
+	ports := []store.ServicePort{{Name: "p", Protocol: r.of("TCP", "UDP"), Port: 443, NodePort: uint16(r.IntN(2)) * 30443}, {Name: "q", Protocol: "TCP", Port: 80}}[r.IntN(2):]
+	switch r.IntN(4) {
+	case 0:
+		if remove {
+			if held := store.GetService(tx, namespace, name); held != nil {
+				store.DeleteService(tx, namespace, name, held.UID)
+			}
+			return nil
+		}
+		return store.PutService(tx, &store.Service{
+			Meta: r.meta(r.serviceUID(namespace, name)), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
+			ClusterIPs:   ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
+			Selectorless: r.IntN(2) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
+		})
+	case 1:
+		if remove {
+			store.DeleteSharedService(tx, name, name)
+			return nil
+		}
+		return store.PutSharedService(tx, &store.SharedService{Meta: store.Meta{UID: name}, Name: name, ServiceNamespace: namespace, ServiceName: name})
+	}
+	of := r.of("kubernetes", "web", "kube-dns", "other")
+	if remove {
+		store.DeleteEndpointSlice(tx, namespace, name, name)
+		return nil
+	}
+	ends := []store.Endpoint{ready(r.ip()), ready(r.of(r.ip(), "192.0.2.1", "203.0.113.7")), {Addresses: ips(r.of(r.ip(), "192.0.2.2", "10.97.0.1")), Terminating: true}}
+	for i := range ends {
+		ends[i].Node = r.of("node1", "node2", "node3", "")
+		ends[i].ForZones = [][]string{nil, {"a"}, {"b"}}[r.IntN(3)]
+		ends[i].ForNodes = [][]string{nil, nil, {"node1"}, {"node2"}}[r.IntN(4)]
+	}
+	return slice(namespace, of, name, ports, ends[r.IntN(3):]...)(tx)
+}
