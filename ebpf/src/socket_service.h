@@ -99,19 +99,6 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	return true;
 }
 
-/* of_node makes sure that the node itself reaches by a service only what is in its
- * VPC, or said to be outside of it. The rest, as the API server's own address, it
- * reaches as if there were no Alioth: nothing that is written here may cut it off.
- */
-static __always_inline enum reason of_node(const struct peer *to, const struct netns_vpc *vpc, enum reason reason)
-{
-	struct address_key key = { .vni = vpc->vni, .ip = to->backend.ip };
-
-	if (reason != SERVICE_REWRITTEN)
-		return UNDECIDED;
-	return to->backend.outside || bpf_map_lookup_elem(&alioth_addresses, &key) ? reason : UNDECIDED;
-}
-
 /* ask_service finds the backend of the service that a socket asks for, and says
  * what becomes of it: SERVICE_REWRITTEN, REPLIED_REFUSED when there is nobody, and
  * UNDECIDED when it is none of this door's. before is what the socket was given
@@ -131,7 +118,8 @@ static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct
 		reason = REPLIED_REFUSED;
 	else if (!choose(to, service, vpc, family))
 		return UNDECIDED;
-	return at_node(ctx) ? of_node(to, vpc, reason) : reason;
+	/* What nobody serves the node reaches as if there were no Alioth. */
+	return reason != SERVICE_REWRITTEN && at_node(ctx) ? UNDECIDED : reason;
 }
 
 /* find_vpc names the VPC of the service, NULL if the socket's namespace has none

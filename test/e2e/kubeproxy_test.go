@@ -39,8 +39,6 @@ type town struct {
 	}
 	open *corev1.Pod
 	host *cluster.Host
-	// proxied says that kube-proxy has programmed the nodes.
-	proxied bool
 }
 
 func (e *env) town(t *testing.T) *town {
@@ -103,11 +101,7 @@ func (w *town) expectAsEver(t *testing.T) {
 // expectNodesReach has processes of the nodes ask.
 func (w *town) expectNodesReach(t *testing.T) {
 	t.Helper()
-	targets := []string{"connect://10.96.0.10:53"}
-	if w.proxied {
-		// The API server's backend is no pod: Alioth leaves it to others.
-		targets = append(targets, "connect://10.96.0.1:443")
-	}
+	targets := []string{"connect://10.96.0.10:53", "connect://10.96.0.1:443"}
 	for _, ip := range w.plain.service.Spec.ClusterIPs {
 		targets = append(targets, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(ip))...)
 	}
@@ -191,7 +185,6 @@ func (w *town) startKubeProxy(t *testing.T, mode string) {
 		}
 	}
 	w.awaitKubeProxy(t, mode)
-	w.proxied = true
 }
 
 // awaitKubeProxy waits until it is healthy on every node, and knows all node ports.
@@ -258,7 +251,6 @@ func (w *town) expectGone(t *testing.T, mode string) {
 	}
 	w.killDaemon(t, second)
 	w.expectAsEver(t)
-	w.proxied = false
 	for _, node := range []string{first, second} {
 		if err := w.Lab.RemoveKubeProxy(within(t, patience), node); err != nil {
 			t.Fatal(err)
