@@ -59,7 +59,8 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 ##@ Test
 
 test: setup ## Everything that must pass
-	$(MAKE) --no-print-directory verify lint test-unit test-vm test-api test-e2e
+	$(MAKE) --no-print-directory verify lint test-unit test-api test-scenes
+	$(MAKE) --no-print-directory -j2 test-vm test-faults # who waits for a node's lease leaves a processor free
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
@@ -76,12 +77,16 @@ test-api: ## CRDs, admission policies and the chart against the real API server
 	$(GO) test -timeout 20m ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
-	$(call on-one-lab,./test/e2e ./test/e2e/faults)
+	$(MAKE) --no-print-directory test-scenes
+	$(MAKE) --no-print-directory test-faults
+
+test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole
+	$(call on-one-lab,./test/e2e)
+
+test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
+	$(call on-one-lab,./test/e2e/faults)
 	ALIOTH_E2E=1 $(GO) test -count=1 -timeout 20m ./test/e2e/lifecycle
 	ALIOTH_TEST_LAB=1 $(GO) test -count=1 -timeout 20m ./test/cluster/updown
-
-test-faults: setup ## Of test-e2e the part alone that breaks a running cluster
-	$(call on-one-lab,./test/e2e/faults)
 
 verify: ## Regenerate and fail if that changes anything
 	$(MAKE) --no-print-directory generate
@@ -101,4 +106,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test test-unit test-vm fuzz test-api test-e2e test-faults verify lint bench setup
+.PHONY: help demo up down build images chart generate test test-unit test-vm fuzz test-api test-e2e test-scenes test-faults verify lint bench setup
