@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/containernetworking/plugins/pkg/testutils"
@@ -31,9 +32,7 @@ func New(t testing.TB) ns.NetNS {
 		if err := space.Close(); err != nil {
 			t.Errorf("close network namespace: %v", err)
 		}
-		if err := testutils.UnmountNS(space); err != nil {
-			t.Errorf("remove network namespace: %v", err)
-		}
+		remove(t, space)
 	})
 	In(t, space, func() error {
 		lo, err := netlink.LinkByName("lo")
@@ -43,6 +42,27 @@ func New(t testing.TB) ns.NetNS {
 		return netlink.LinkSetUp(lo)
 	})
 	return space
+}
+
+// remove takes a namespace away as soon as nobody looks at it any more: a lab beside
+// the test has its name too, and so does a child that has not become its program yet.
+func remove(t testing.TB, space ns.NetNS) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for {
+		err := testutils.UnmountNS(space)
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Errorf("remove network namespace: %v", err)
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // In runs a function with the calling thread in a namespace, and ends the test
