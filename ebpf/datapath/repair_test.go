@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -158,6 +159,12 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 				t.Errorf("repaired once more: %v", again)
 			}
 		})
+	}
+}
+
+func TestASurveyLooksAtEveryTable(t *testing.T) {
+	if fields := reflect.TypeFor[tables]().NumField() - 1; len(surveys) != fields { // but for nextID
+		t.Errorf("there are %d surveys of %d tables", len(surveys), fields)
 	}
 }
 

@@ -18,56 +18,36 @@ import (
 func (d *Datapath) Survey() (harmed bool, err error) {
 	d.beside.Lock()
 	defer d.beside.Unlock()
-	for _, survey := range []func() (bool, error){
-		d.surveyHooks, d.surveyFlows,
-		func() (bool, error) {
-			return surveyMap(d, tableInterfaces, func(t *tables) map[uint32]aliothInterface { return t.interfaces })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableAddresses, func(t *tables) map[aliothAddressKey]aliothAddress { return t.addresses })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableSubnets, func(t *tables) map[aliothPrefixKey]uint32 { return t.subnets })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableRanges, func(t *tables) map[aliothPrefixKey]uint32 { return t.ranges })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableVPCs, func(t *tables) map[uint32]aliothVpc { return t.vpcs })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableNodes, func(t *tables) map[aliothAddr]uint32 { return t.nodes })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableAnnounced, func(t *tables) map[aliothAddr]uint32 { return t.announced })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableClosed, func(t *tables) map[aliothPrefixKey]aliothClosed { return t.closed })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableServices, func(t *tables) map[aliothServiceKey]aliothService { return t.services })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableBackends, func(t *tables) map[aliothBackendKey]aliothBackend { return t.backends })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableChoices, func(t *tables) map[uint32]aliothChoice { return t.choices })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableMaglev, func(t *tables) map[aliothMaglevKey]aliothMaglev { return t.maglev })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableTargets, func(t *tables) map[aliothTargetKey]aliothAddr { return t.targets })
-		},
-		func() (bool, error) {
-			return surveyMap(d, tableNamespaces, func(t *tables) map[uint64]aliothNetns { return t.namespaces })
-		},
-	} {
-		if harmed, err = survey(); harmed || err != nil {
+	for _, survey := range surveys {
+		if harmed, err = survey(d); harmed || err != nil {
 			return harmed, err
 		}
 	}
 	return false, nil
+}
+
+// surveys look at one table each.
+var surveys = []func(*Datapath) (bool, error){
+	(*Datapath).surveyHooks,
+	(*Datapath).surveyFlows,
+	surveyOf(tableInterfaces, func(t *tables) map[uint32]aliothInterface { return t.interfaces }),
+	surveyOf(tableAddresses, func(t *tables) map[aliothAddressKey]aliothAddress { return t.addresses }),
+	surveyOf(tableSubnets, func(t *tables) map[aliothPrefixKey]uint32 { return t.subnets }),
+	surveyOf(tableRanges, func(t *tables) map[aliothPrefixKey]uint32 { return t.ranges }),
+	surveyOf(tableVPCs, func(t *tables) map[uint32]aliothVpc { return t.vpcs }),
+	surveyOf(tableNodes, func(t *tables) map[aliothAddr]uint32 { return t.nodes }),
+	surveyOf(tableAnnounced, func(t *tables) map[aliothAddr]uint32 { return t.announced }),
+	surveyOf(tableClosed, func(t *tables) map[aliothPrefixKey]aliothClosed { return t.closed }),
+	surveyOf(tableServices, func(t *tables) map[aliothServiceKey]aliothService { return t.services }),
+	surveyOf(tableBackends, func(t *tables) map[aliothBackendKey]aliothBackend { return t.backends }),
+	surveyOf(tableChoices, func(t *tables) map[uint32]aliothChoice { return t.choices }),
+	surveyOf(tableMaglev, func(t *tables) map[aliothMaglevKey]aliothMaglev { return t.maglev }),
+	surveyOf(tableTargets, func(t *tables) map[aliothTargetKey]aliothAddr { return t.targets }),
+	surveyOf(tableNamespaces, func(t *tables) map[uint64]aliothNetns { return t.namespaces }),
+}
+
+func surveyOf[K, V comparable](name table, rows func(*tables) map[K]V) func(*Datapath) (bool, error) {
+	return func(d *Datapath) (bool, error) { return surveyMap(d, name, rows) }
 }
 
 // surveyMap says whether a map has other rows than Apply has left there. What it has

@@ -94,3 +94,23 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 		})
 	}
 }
+
+// A node that is asked from outside sends on to none that could only send it back there.
+func TestNodePortsLeadToNobodyOutside(t *testing.T) {
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	web, vpc := service("blue-a", "web", "", "10.96.0.1"), operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16")
+	web.Selectorless, vpc.EgressMasquerade = true, true
+	on := func(node, ip string) store.Endpoint {
+		e := endpoint(true, false, ip)
+		e.Node = node
+		return e
+	}
+	s := operatortest.New(t, vpc, web, held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
+		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
+	s.View(func(tx store.ReadTx) {
+		spread := scaled.SpreadOf(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1")
+		if len(spread.Here) != 1 || spread.Here[0].String() != "10.0.0.1:8080" || len(spread.Elsewhere) != 1 || spread.Elsewhere["node-2"] != 1 {
+			t.Errorf("here %v, elsewhere %v", spread.Here, spread.Elsewhere)
+		}
+	})
+}

@@ -33,9 +33,13 @@ type Spread struct {
 func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) Spread {
 	var here, hereLeaving []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
+	var inside []netip.Prefix // what is outside of the VPC is a backend of no node's
+	if row := store.GetVPC(tx, vpc); row != nil {
+		inside = row.Prefixes
+	}
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
 		local := endpoint.Node == node && isHeld(tx, vpc, backend.Addr(), node)
-		other := endpoint.Node != node && endpoint.Node != "" && isInside(tx, vpc, backend.Addr())
+		other := endpoint.Node != node && endpoint.Node != "" && contains(inside, backend.Addr())
 		switch {
 		case endpoint.Ready && local:
 			here = append(here, backend)
@@ -55,13 +59,6 @@ func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 		s.Also, s.Elsewhere = s.Here, countNodes(leaving)
 	}
 	return s
-}
-
-// isInside says whether an address can be a backend of another node: what is outside
-// of the VPC is none of a node's.
-func isInside(tx store.ReadTx, vpc string, ip netip.Addr) bool {
-	row := store.GetVPC(tx, vpc)
-	return row != nil && contains(row.Prefixes, ip)
 }
 
 func isHeld(tx store.ReadTx, vpc string, ip netip.Addr, node string) bool {
