@@ -134,9 +134,9 @@ func TestAServiceLosesNoConnectionWhatever(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.awaitRollout(t, deployment)
-		// Who goes first, or comes last, may have had no chance to be asked.
-		if served := e.expectNoLoss(t, load); len(served) <= rolloutBackends {
-			t.Errorf("%d servers have answered, want some of either generation of %d", len(served), rolloutBackends)
+		// Those that go first, or come last, may have had no chance to be asked.
+		if served := e.expectNoLoss(t, load); len(served) < 2*rolloutBackends*3/4 {
+			t.Errorf("%d servers have answered, want most of the %d of either generation", len(served), rolloutBackends)
 		}
 	})
 	t.Run("while the daemons are killed", func(t *testing.T) {
