@@ -33,10 +33,7 @@ type Spread struct {
 func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) Spread {
 	var here, hereLeaving []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
-	var inside []netip.Prefix // what is outside of the VPC is a backend of no node's
-	if row := store.GetVPC(tx, vpc); row != nil {
-		inside = row.Prefixes
-	}
+	inside := rangesOf(tx, vpc) // what is outside of them is a backend of no node's
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
 		local := endpoint.Node == node && isHeld(tx, vpc, backend.Addr(), node)
 		other := endpoint.Node != node && endpoint.Node != "" && contains(inside, backend.Addr())
@@ -59,6 +56,14 @@ func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 		s.Also, s.Elsewhere = s.Here, countNodes(leaving)
 	}
 	return s
+}
+
+// rangesOf returns the ranges of a VPC; one that is not there has none.
+func rangesOf(tx store.ReadTx, vpc string) []netip.Prefix {
+	if row := store.GetVPC(tx, vpc); row != nil {
+		return row.Prefixes
+	}
+	return nil
 }
 
 func isHeld(tx store.ReadTx, vpc string, ip netip.Addr, node string) bool {
