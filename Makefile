@@ -80,8 +80,8 @@ test-e2e: ## The whole product on a real cluster, which is then broken in every 
 	$(MAKE) --no-print-directory test-scenes
 	$(MAKE) --no-print-directory test-faults
 
-test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole
-	$(call on-one-lab,./test/e2e)
+test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, attacks among it
+	$(call on-one-lab,./test/e2e ./test/e2e/hostile)
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
 	$(call on-one-lab,./test/e2e/faults)
