@@ -230,6 +230,9 @@ type Service struct {
 	Namespace, Name string
 	// Network is the value of the network label, or "".
 	Network string
+	// OtherProxy says that the Service asks for another proxy than the cluster's own. It
+	// then has no ClusterIPs and no ExternalIPs here, and is no load balancer.
+	OtherProxy bool
 	// ClusterIPs are none for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort

@@ -28,6 +28,8 @@ func decide(tx store.ReadTx, namespace, name string) decision {
 		return refuse(v1alpha1.ServiceNotFoundReason, "does not exist")
 	case service.Network != "":
 		return refuse(v1alpha1.ServiceOfNetworkReason, "belongs to Network %s; only Services of the default VPC can be shared", service.Network)
+	case service.OtherProxy:
+		return refuse(v1alpha1.ServiceNotServedReason, "has the label service.kubernetes.io/service-proxy-name, which leaves it to another proxy; remove the label")
 	case len(service.ClusterIPs) == 0:
 		return refuse(v1alpha1.ServiceNotServedReason, "has no ClusterIP; a headless one can't be shared")
 	case !slices.ContainsFunc(service.Ports, served):

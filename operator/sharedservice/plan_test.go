@@ -32,6 +32,7 @@ func TestASharedServiceSaysWhetherItsServiceCanBeUsed(t *testing.T) {
 		"another's Service":      {service(func(s *store.Service) { s.Namespace = "other" }), v1alpha1.ServiceNotFoundReason, "does not exist"},
 		"a Service of a Network": {service(func(s *store.Service) { s.Network = "blue" }), v1alpha1.ServiceOfNetworkReason, "Network blue"},
 		"a headless one":         {service(func(s *store.Service) { s.ClusterIPs = nil }), v1alpha1.ServiceNotServedReason, "no ClusterIP"},
+		"another proxy's":        {service(func(s *store.Service) { s.OtherProxy, s.ClusterIPs = true, nil }), v1alpha1.ServiceNotServedReason, "service-proxy-name"},
 		"one of other protocols": {service(func(s *store.Service) { s.Ports = s.Ports[:1] }), v1alpha1.ServiceNotServedReason, "no port of TCP or UDP"},
 	}
 	for name, c := range cases {

@@ -5,6 +5,7 @@ package reflector
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -346,6 +347,32 @@ func TestServiceWithoutClusterIPHasNone(t *testing.T) {
 	want := &store.Service{Selectorless: true, Ports: []store.ServicePort{{Name: "dns", Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 80}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+// With the label, whatever its value, nothing is left by which anybody would be served.
+func TestAServiceOfAnotherProxyHasNoAddresses(t *testing.T) {
+	class := v1alpha1.LoadBalancerClass
+	in := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class, LoadBalancerSourceRanges: []string{"192.0.2.0/24"}, Selector: map[string]string{"app": "web"},
+			ClusterIPs: []string{"10.96.0.7"}, ExternalIPs: []string{"198.51.100.1"}, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}},
+		},
+	}
+	for value, served := range map[string]bool{"none": true, "": false, "another": false} {
+		if value != "none" {
+			in.Labels["service.kubernetes.io/service-proxy-name"] = value
+		}
+		got, err := Service(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := []bool{len(got.ClusterIPs) == 1, len(got.ExternalIPs) == 1, got.LoadBalancer != "", len(got.SourceRanges) == 1, !got.OtherProxy}
+		if slices.Contains(has, !served) {
+			t.Errorf("label %q: %+v", value, got)
+		}
+		delete(in.Labels, "service.kubernetes.io/service-proxy-name")
 	}
 }
 

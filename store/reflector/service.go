@@ -18,7 +18,13 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Service converts a Service. A headless one has no ClusterIPs. It never fails.
+// proxyNameLabel, with any value, leaves a Service to a proxy that is not the
+// cluster's own.
+const proxyNameLabel = "service.kubernetes.io/service-proxy-name"
+
+// Service converts a Service. A headless one has no ClusterIPs, and one that another
+// proxy serves has no addresses of any kind, so that nobody serves it here. It never
+// fails.
 func Service(in *corev1.Service) (*store.Service, error) {
 	row := &store.Service{
 		Meta:         rowMeta(in),
@@ -32,7 +38,8 @@ func Service(in *corev1.Service) (*store.Service, error) {
 		ExternalNodeLocal:   in.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
 		HealthCheckNodePort: uint16(in.Spec.HealthCheckNodePort),
 	}
-	if in.Spec.Type != corev1.ServiceTypeExternalName {
+	_, row.OtherProxy = in.Labels[proxyNameLabel]
+	if in.Spec.Type != corev1.ServiceTypeExternalName && !row.OtherProxy {
 		row.ClusterIPs = readableAddrs(in.Spec.ClusterIPs)
 		row.ExternalIPs = readableAddrs(in.Spec.ExternalIPs)
 	}
@@ -60,7 +67,7 @@ func ServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error) {
 
 // loadBalancer fills in what a Service asks of Alioth as a load balancer.
 func loadBalancer(row *store.Service, in *corev1.Service) {
-	if in.Spec.Type != corev1.ServiceTypeLoadBalancer || valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
+	if row.OtherProxy || in.Spec.Type != corev1.ServiceTypeLoadBalancer || valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
 		return
 	}
 	row.LoadBalancer = cmp.Or(in.Annotations[v1alpha1.LoadBalancerAnnotation], v1alpha1.LoadBalancerVPC)
