@@ -25,31 +25,32 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// serviceOf is a Service of the tenant that has a namespace and a VPC of one name,
-// with a node port.
+// serviceOf is a Service of a tenant's VPC, with a node port. It is in the namespace of
+// the pods.
 func serviceOf(tenant, vip string, port uint16) store.Service {
 	return store.Service{
-		Meta: meta(tenant + "-web"), Namespace: tenant, Name: "web", ClusterIPs: []netip.Addr{netip.MustParseAddr(vip)},
+		Meta: meta(tenant + "-web"), Namespace: "ns", Name: tenant + "-web", Network: tenant, ClusterIPs: []netip.Addr{netip.MustParseAddr(vip)},
 		Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: port}},
 	}
 }
 
-// sliceOf is what backs it: addresses by the nodes that have them.
+// sliceOf is what backs it: addresses of the tenant's pods by the nodes that have them.
 func sliceOf(tenant string, backends map[string]string) store.EndpointSlice {
 	row := store.EndpointSlice{
-		Meta: meta(tenant + "-web"), Namespace: tenant, Name: "web", Service: "web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
+		Meta: meta(tenant + "-web"), Namespace: "ns", Name: tenant + "-web", Service: tenant + "-web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
 	}
 	for node, addr := range backends {
-		row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(addr)}, Ready: true, Node: node})
+		uid := tenant + strings.TrimPrefix(strings.TrimPrefix(node, "node"), "1")
+		row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(addr)}, Ready: true, Node: node, PodUID: uid})
 	}
 	return row
 }
 
-// tenantOf gives a VPC to a tenant of its name.
+// tenantOf gives a VPC to the tenant of the pods' namespace, under a Network of its name.
 func (s *script) tenantOf(vpc string) {
-	s.vpc(vpc).AllowedTenants = []string{vpc}
-	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta(vpc), Name: vpc, Tenant: vpc})
-	s.Networks = append(s.Networks, store.Network{Meta: meta(vpc + "-default"), Namespace: vpc, Name: "default", Tenant: vpc, Type: "vpc", VPC: vpc})
+	s.vpc(vpc).AllowedTenants = []string{"ns"}
+	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "ns"})
+	s.Networks = append(s.Networks, store.Network{Meta: meta(vpc), Namespace: "ns", Name: vpc, Tenant: "ns", Type: "vpc", VPC: vpc})
 }
 
 // everyNode starts the second node too, with further pods there.
@@ -183,7 +184,7 @@ func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
 		s.Slices = append(s.Slices, sliceOf("green", map[string]string{"node1": "10.20.1.10"}))
 		six := sliceOf("green", nil)
 		six.Name, six.UID = "web6", "green-web6"
-		six.Endpoints = []store.Endpoint{{Addresses: []netip.Addr{netip.MustParseAddr("fd20:0:0:1::10")}, Ready: true, Node: "node1"}}
+		six.Endpoints = []store.Endpoint{{Addresses: []netip.Addr{netip.MustParseAddr("fd20:0:0:1::10")}, Ready: true, Node: "node1", PodUID: "green"}}
 		s.Slices = append(s.Slices, six)
 	})
 	l.attach(t)
@@ -216,8 +217,8 @@ func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
 		})
 	}
 	for at, want := range map[string]string{
-		"198.51.100.254:32000": `200 {"service":{"namespace":"green","name":"web"},"localEndpoints":1,"serviceProxyHealthy":true}`,
-		"192.0.2.2:32000":      `503 {"service":{"namespace":"green","name":"web"},"localEndpoints":0,"serviceProxyHealthy":true}`,
+		"198.51.100.254:32000": `200 {"service":{"namespace":"ns","name":"green-web"},"localEndpoints":1,"serviceProxyHealthy":true}`,
+		"192.0.2.2:32000":      `503 {"service":{"namespace":"ns","name":"green-web"},"localEndpoints":0,"serviceProxyHealthy":true}`,
 	} {
 		eventually(t, "the health check at "+at, func() error {
 			got, err := l.health(l.nodes[0], at)
@@ -263,7 +264,7 @@ func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	external := func(ip, node string) store.ExternalAddress {
 		return store.ExternalAddress{
 			Meta: meta("external-" + ip), IP: netip.MustParseAddr(ip), Node: node,
-			Holder: store.Holder{Kind: store.HolderService, Namespace: "green", Name: "web", UID: "green-web"},
+			Holder: store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "green-web", UID: "green-web"},
 		}
 	}
 	l := newOutsideLab(t, func(s *script) {

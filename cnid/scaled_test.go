@@ -24,7 +24,7 @@ import (
 // TestAServiceOfAVPCIsServedByItsPods goes from the API to the maps: a tenant makes a
 // Network, a Service and a slice in which it claims more than the VPC holds.
 func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
-	const vni, tenant = 91, "scaled"
+	const vni, tenant, web = 91, "ns:default", "scaled-web" // pods are in namespace default
 	n := newAPINode(t, "scaled")
 	n.vpc(t, "scaled", vni)
 	allow := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"allowedTenants":["`+tenant+`"]}}`))
@@ -37,18 +37,17 @@ func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
 	if err := n.lab.cni(t, "ADD", p); err != nil {
 		t.Fatal(err)
 	}
-	n.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "scaled", Labels: map[string]string{v1alpha1.TenantLabel: tenant}}})
 	port, name, protocol, ready := int32(8080), "web", corev1.ProtocolTCP, true
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "scaled", Name: "web", Labels: map[string]string{arktosv1.NetworkLabel: "shop"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: web, Labels: map[string]string{arktosv1.NetworkLabel: "shop"}},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: name, Port: 80}}},
 	}
 	n.create(t, service)
 	n.create(t, &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "scaled", Name: "web", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: web, Labels: map[string]string{discoveryv1.LabelServiceName: web}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.10.1.10", "10.10.1.66"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.10.1.10", "10.10.1.66"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: types.UID(p.uid)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	})
 	vip := netip.MustParseAddr(service.Spec.ClusterIP)
 	served := func(backends ...datapath.Backend) func() error {
@@ -64,7 +63,7 @@ func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
 		}
 	}
 	network := &arktosv1.Network{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "scaled", Name: "shop"}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: "scaled"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: "scaled"},
 	}
 	n.create(t, network)
 	mine := datapath.Backend{IP: netip.MustParseAddr("10.10.1.10"), Port: 8080}

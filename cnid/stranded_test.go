@@ -43,13 +43,16 @@ func ended(t *testing.T, conn net.Conn) error {
 	return nil
 }
 
+// podAt has the pods of the lab by address.
+var podAt = map[string]string{"10.244.0.20": "d1", "10.244.0.21": "d2"}
+
 // leadsTo is a slice of a service with backends at port 9.
 func leadsTo(service string, ips ...string) store.EndpointSlice {
 	row := store.EndpointSlice{
 		Meta: meta(service), Namespace: "ns", Name: service, Service: service, Ports: []store.ServicePort{{Protocol: "UDP", Port: 9}},
 	}
 	for _, ip := range ips {
-		row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(ip)}, Ready: true})
+		row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(ip)}, Ready: true, PodUID: podAt[ip]})
 	}
 	return row
 }

@@ -76,7 +76,7 @@ func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
 		service("blue", "db", []string{"10.96.1.1"}, ports...), selectorless("blue", "db"),
 		slice("blue", "db", "db", ports, ready("203.0.113.7"), ready("198.51.100.7"), ready("10.10.1.10")),
 		service("default", "agent", []string{"10.96.1.2"}, ports...),
-		slice("default", "agent", "agent", ports, ready("192.0.2.1"), ready("192.0.2.77")),
+		slice("default", "agent", "agent", ports, on("node1", "192.0.2.1"), on("node3", "192.0.2.77")),
 	)
 	const a, b = "198.51.100.7", "203.0.113.7"
 	p := &Planner{}
@@ -116,6 +116,50 @@ func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
 		}
 		if blue, home := outsideOf(t, kept.Datapath, 20), outsideOf(t, kept.Datapath, 1); !slices.Equal(blue, c.blue) || !slices.Equal(home, c.home) {
 			t.Errorf("%s: the VPC's Service leads to %v, want %v; the default VPC's to %v, want %v", c.what, blue, c.blue, home, c.home)
+		}
+	}
+}
+
+// Without a selector a Service leads to the pods of its tenant, which the namespaces of
+// both decide.
+func TestWhereAServiceByHandLeadsFollowsTheTenants(t *testing.T) {
+	w := scaledTenants(t)
+	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
+	held := func(by string) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			row := *store.AddressByIP(tx, "blue", netip.MustParseAddr("10.10.1.10"))
+			row.Holder.Namespace = by
+			return store.PutAddress(tx, &row)
+		}
+	}
+	w.put(t, allow("blue", "*"), namespace("sister", "blue"), namespace("other", "red"),
+		service("blue", "db", []string{"10.96.1.1"}, ports...), selectorless("blue", "db"), slice("blue", "db", "db", ports, on("node1", "10.10.1.10")))
+	p := &Planner{}
+	for _, c := range []struct {
+		what   string
+		change func(store.Tx) error
+		want   int
+	}{
+		{"the namespace's own pod", held("blue"), 1},
+		{"the tenant's, of another namespace", held("sister"), 1},
+		{"another tenant's", held("other"), 0},
+		{"whose namespace becomes the tenant's", namespace("other", "blue"), 1},
+		{"and is so no longer", namespace("other", "red"), 0},
+		{"the Service has a selector now", func(tx store.Tx) error {
+			row := *store.GetService(tx, "blue", "db")
+			row.Selectorless = false
+			return store.PutService(tx, &row)
+		}, 0},
+		{"which finds the pod", held("blue"), 1},
+	} {
+		w.put(t, c.change)
+		kept, anew := together(w.plan(p, onNodes)), w.build(onNodes)
+		if !reflect.DeepEqual(kept, anew) {
+			t.Fatalf("%s: the plan (-anew +kept):\n%s", c.what, cmp.Diff(anew, kept, byValue))
+		}
+		inside, outside := len(kept.Datapath.Services[0].Backends), len(kept.Filter.Fronts[0].Here)
+		if inside != c.want || outside != c.want {
+			t.Errorf("%s: %d backends inside and %d outside, want %d", c.what, inside, outside, c.want)
 		}
 	}
 }

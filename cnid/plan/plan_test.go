@@ -140,11 +140,12 @@ func subnet(name, vpc string, age int, ready bool, cidr, gateway string) func(st
 	}
 }
 
+// address is held by a pod of the namespace of the VPC's name, or by a node.
 func address(vpc, addr, node string, kind store.HolderKind, holder string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutAddress(tx, &store.Address{
 			Meta: store.Meta{UID: vpc + addr}, Name: vpc + "." + addr, VPC: vpc, IP: ip(addr), MAC: "02:00:00:00:01:01",
-			Node: node, Holder: store.Holder{Kind: kind, Name: holder, UID: holder}, Set: ips(addr),
+			Node: node, Holder: store.Holder{Kind: kind, Namespace: vpc, Name: holder, UID: holder}, Set: ips(addr),
 		})
 	}
 }
@@ -173,10 +174,31 @@ func service(namespace, name string, vips []string, ports ...store.ServicePort) 
 	}
 }
 
+// targeted are endpoints that name the pods of a namespace that have their addresses by
+// now, as Kubernetes does; others name somebody.
+func targeted(tx store.ReadTx, namespace string, endpoints []store.Endpoint) []store.Endpoint {
+	uids := map[netip.Addr]string{}
+	for row := range store.AllAddresses(tx) {
+		if row.Holder.Namespace == namespace {
+			uids[row.IP] = row.Holder.UID
+		}
+	}
+	all := slices.Clone(endpoints)
+	for i := range all {
+		if len(all[i].Addresses) > 0 && all[i].PodUID == "" {
+			all[i].PodUID = "somebody"
+			if uid, held := uids[all[i].Addresses[0]]; held {
+				all[i].PodUID = uid
+			}
+		}
+	}
+	return all
+}
+
 func slice(namespace, service, name string, ports []store.ServicePort, endpoints ...store.Endpoint) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutEndpointSlice(tx, &store.EndpointSlice{
-			Meta: store.Meta{UID: name}, Namespace: namespace, Name: name, Service: service, Ports: ports, Endpoints: endpoints,
+			Meta: store.Meta{UID: name}, Namespace: namespace, Name: name, Service: service, Ports: ports, Endpoints: targeted(tx, namespace, endpoints),
 		})
 	}
 }

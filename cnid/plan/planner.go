@@ -130,7 +130,8 @@ type stale struct {
 	services        map[ServiceRef]bool
 	refill, members map[string]bool
 	held            map[heldAddress]bool
-	// borders says that nodes, or what belongs to the cluster, may be others.
+	// borders says that nodes, what belongs to the cluster, or whose namespaces are may
+	// be others.
 	borders bool
 	// shared are the Services that every VPC reaches.
 	shared []ServiceRef

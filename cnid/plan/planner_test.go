@@ -122,7 +122,7 @@ func TestAChangeReachesTheVirtualAddressesThatItConcerns(t *testing.T) {
 		changed []string
 	}{
 		{"an address that nobody names", address("blue", "10.10.1.50", "node2", store.HolderPod, "b5"), nil},
-		{"an address that a slice names", address("blue", "10.10.1.12", "node2", store.HolderPod, "b3"), []string{"10.96.1.2"}},
+		{"an address that a slice names", address("blue", "10.10.1.12", "node2", store.HolderPod, "somebody"), []string{"10.96.1.2"}},
 		{"another VPC's address", address("red", "10.10.1.11", "node2", store.HolderPod, "r3"), nil},
 		{"a slice", slice("blue", "two", "two", web, ready("10.10.1.10")), []string{"10.96.1.1"}},
 		{"a slice of another Service", slice("blue", "one", "two", web, ready("10.10.1.12")), []string{"10.96.1.0", "10.96.1.1"}},

@@ -196,7 +196,7 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 	if r.IntN(8) == 0 {
 		return r.moveAddress(tx, vpc, ip)
 	}
-	holder := store.Holder{Kind: store.HolderPod, Name: "p", UID: r.of("p0", "p1", "p2", "b1")}
+	holder := store.Holder{Kind: store.HolderPod, Namespace: r.of("default", "kube-system", "shop"), Name: "p", UID: r.of("p0", "p1", "p2", "b1")}
 	node := r.of("node1", "node2", "node3")
 	switch r.IntN(5) {
 	case 0:
@@ -327,6 +327,7 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 	ends := []store.Endpoint{ready(r.ip()), ready(r.of(r.ip(), "192.0.2.1", "203.0.113.7")), {Addresses: ips(r.of(r.ip(), "192.0.2.2", "10.97.0.1")), Terminating: true}}
 	for i := range ends {
 		ends[i].Node = r.of("node1", "node2", "node3", "")
+		ends[i].PodUID = r.of("", "p0", "p1", "p2", "b1", "b1")
 		ends[i].ForZones = [][]string{nil, {"a"}, {"b"}}[r.IntN(3)]
 		ends[i].ForNodes = [][]string{nil, nil, {"node1"}, {"node2"}}[r.IntN(4)]
 	}

@@ -53,8 +53,7 @@ type member struct {
 	services []datapath.Service
 	room     scaled.Room
 	named    []netip.Addr
-	// wide says that it goes by nodes and ranges too, since somebody has named an
-	// address that nobody holds.
+	// wide says that it goes by nodes, ranges and tenants too: see scaled.IsWide.
 	wide bool
 }
 
@@ -171,10 +170,11 @@ func (b *serviceBuilder) naming(held heldAddress) {
 	}
 }
 
-// border marks what Services that lead outside of their VPC go by, if it goes by a row.
+// border marks what Services go by that lead outside of their VPC or have no selector,
+// if it goes by a row.
 func (s *stale) border(row any, in Input) {
 	switch row := row.(type) {
-	case *store.Node, *store.ServiceCIDR, *store.ExternalAddress:
+	case *store.Node, *store.ServiceCIDR, *store.ExternalAddress, *store.Namespace:
 		s.borders = true
 	case *store.VPC:
 		s.borders = s.borders || row.Name == in.DefaultVPC
@@ -222,7 +222,7 @@ func (b *serviceBuilder) member(row *store.Service, v *scaledVPC) *member {
 		ref:      ServiceRef{row.Namespace, row.Name},
 		row:      store.Service{Meta: store.Meta{UID: row.UID, Created: row.Created}, Namespace: row.Namespace, Name: row.Name},
 		services: b.endpoints(row, v), room: scaled.RoomFor(b.tx, v.name, row), named: named,
-		wide: scaled.NamesUnheld(b.tx, v.name, named),
+		wide: scaled.IsWide(b.tx, v.name, row, named),
 	}
 }
 

@@ -66,7 +66,7 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 			rows: []func(store.Tx) error{
 				released("blue.10.10.1.10", "blue10.10.1.10"), address("blue", "10.10.1.10", "node2", store.HolderPod, "b7"),
 			},
-			lost: "10.10.1.10 of VPC blue belongs to pod b7 now",
+			lost: "10.10.1.10 of VPC blue belongs to pod blue/b7 now",
 		},
 		"a successor here has the address": {
 			rows: []func(store.Tx) error{
@@ -74,7 +74,7 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 			},
 			attach: func(w *world) { w.attach("blue", 20, "b7", "10.10.1.10/24") },
 			inVNI:  []int{103},
-			lost:   "10.10.1.10 of VPC blue belongs to pod b7 now",
+			lost:   "10.10.1.10 of VPC blue belongs to pod blue/b7 now",
 		},
 		"the VPC is gone": {rows: []func(store.Tx) error{gone("blue")}, lost: "VPC blue does not exist any more"},
 		"the VPC was made anew": {

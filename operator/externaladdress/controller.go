@@ -119,6 +119,7 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return ofAllByBackends(tx)
 		}),
+		feed.On(ofNamespace),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
 			if old != nil && now != nil && old.UID == now.UID && old.MayAnnounce() == now.MayAnnounce() && old.OutOfService == now.OutOfService {
 				return nil
@@ -126,6 +127,15 @@ func source(f *feed.Feed) *feed.Source {
 			return of(store.ListExternalAddresses(tx), 0)
 		}),
 	)
+}
+
+// ofNamespace asks for all that go by backends, when a namespace's pods are another
+// tenant's: some Services lead to those of their own tenant.
+func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	return ofAllByBackends(tx)
 }
 
 func ofByBackends(tx store.ReadTx, namespace, name string) []feed.Request {

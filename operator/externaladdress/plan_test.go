@@ -38,7 +38,7 @@ func address(ip, node string) *store.ExternalAddress {
 func slice(ready bool, ips ...string) *store.EndpointSlice {
 	return &store.EndpointSlice{
 		Meta: operatortest.Meta("uid-slice", 0), Namespace: "blue", Name: "web-1", Service: "web",
-		Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready}},
+		Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready, PodUID: "uid-blue-p"}},
 	}
 }
 
@@ -48,7 +48,7 @@ func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
 	noNodePorts := func(s *store.Service) { s.Ports = []store.ServicePort{{Protocol: "TCP", Port: 80}} }
 	nodePorts := func(s *store.Service) { s.Ports = []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}} }
 	held := func(ip, node string) *store.Address {
-		row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue", "p"+ip, "", ""))
+		row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue", "p", "", ""))
 		row.Node = node
 		return row
 	}

@@ -23,14 +23,14 @@ func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
 	unready := func(n *store.Node) { n.Ready = false }
 	excluded := func(n *store.Node) { n.NoBalancers = true }
 	backendOn := func(ip, node string) *store.Address {
-		row := operatortest.Address("blue-vpc", "blue-net1", ip, operatortest.Pod("blue", "blue", "p"+ip, "", ""))
+		row := operatortest.Address("blue-vpc", "blue-net1", ip, operatortest.Pod("blue", "blue", "p", "", ""))
 		row.Node = node
 		return row
 	}
 	slice := func(ips ...string) *store.EndpointSlice {
 		row := &store.EndpointSlice{Meta: operatortest.Meta("uid-slice", 0), Namespace: "blue", Name: "web-1", Service: "web"}
 		for _, ip := range ips {
-			row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: operatortest.Addrs(ip), Ready: true})
+			row.Endpoints = append(row.Endpoints, store.Endpoint{Addresses: operatortest.Addrs(ip), Ready: true, PodUID: "uid-blue-p"})
 		}
 		return row
 	}

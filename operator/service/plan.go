@@ -52,11 +52,11 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		return nil
 	case service.Selectorless:
 		return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
-			"EndpointSlices of the Service name %s, which nobody holds in VPC %q and to which its egress does not lead: connections go to the others; correct the slices, or spec.egress of the VPC",
+			"EndpointSlices of the Service name %s, which no pod of its tenant holds in VPC %q and to which its egress does not lead: connections go to the others; correct the slices, or spec.egress of the VPC",
 			some(out), target.VPC.Name)}
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
-		"EndpointSlices of the Service name %s, which nobody holds in VPC %q: connections go to pods of that VPC alone; correct the selector or the slices",
+		"EndpointSlices of the Service name %s, which the pods that its selector finds don't hold in VPC %q: connections go to those that are in that VPC; correct the selector, the Network of the pods or that of the Service",
 		some(out), target.VPC.Name)}
 }
 

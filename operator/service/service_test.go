@@ -42,11 +42,13 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	network := operatortest.Network("blue", "blue", "vpc-1", "blue-vpc", 1)
 	unnamed := operatortest.Network("blue", "blue", "default", "blue-vpc", 1)
 	held := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.2", operatortest.Pod("blue", "blue", "a", "", ""))
+	other := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.2", operatortest.Pod("blue", "blue", "b", "", ""))
+	foreign := operatortest.Address("blue-vpc", "blue-net1", "10.0.1.4", operatortest.Pod("red", "red", "a", "", ""))
 	theirs := operatortest.Address("red-vpc", "red-net1", "10.0.1.3", operatortest.Pod("red", "red", "a", "", ""))
 	slice := func(ready bool, ips ...string) *store.EndpointSlice {
 		return &store.EndpointSlice{
 			Meta: operatortest.Meta("uid-slice", 0), Namespace: "blue", Name: "web-1", Service: "web",
-			Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready}},
+			Endpoints: []store.Endpoint{{Addresses: operatortest.Addrs(ips...), Ready: ready, PodUID: "uid-blue-a"}},
 		}
 	}
 	noLabel, byHand := func(s *store.Service) { s.Network = "" }, func(s *store.Service) { s.Selectorless = true }
@@ -58,7 +60,10 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 		reason, message string
 	}{
 		"its VPC's pods":           {rows(web(unchanged), network, held, slice(true, "10.0.1.2")), "", ""},
-		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which nobody holds in VPC "blue-vpc"`},
+		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which the pods that its selector finds don't hold in VPC "blue-vpc"`},
+		"another pod":              {rows(web(unchanged), network, other, slice(true, "10.0.1.2")), v1alpha1.EndpointsLeftOutReason, "10.0.1.2, which the pods"},
+		"by hand, its own":         {rows(web(byHand), network, other, slice(true, "10.0.1.2")), "", ""},
+		"by hand, another's":       {rows(web(byHand), network, foreign, slice(true, "10.0.1.4")), v1alpha1.EndpointsLeftOutReason, "10.0.1.4, which no pod of its tenant"},
 		"many":                     {rows(web(unchanged), network, slice(true, "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")), v1alpha1.EndpointsLeftOutReason, "192.0.2.3, and 2 more"},
 		"not ready anyway":         {rows(web(unchanged), network, slice(false, "10.0.1.3")), "", ""},
 		"outside, by a selector":   {rows(web(unchanged), network, slice(true, "203.0.113.7"), leaving), v1alpha1.EndpointsLeftOutReason, "correct the selector"},

@@ -72,7 +72,11 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil
 	}
-	return ofTenant(tx, feed.Either(old, now).Tenant)
+	requests := ofTenant(tx, feed.Either(old, now).Tenant)
+	if old != nil { // whose Services may name its pods
+		requests = append(requests, ofTenant(tx, old.Tenant)...)
+	}
+	return requests
 }
 
 func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {

@@ -19,8 +19,8 @@ type border struct {
 	vpc        *store.VPC
 	isDefault  bool
 	defaultVPC *store.VPC
-	// nodes are the addresses of all nodes, once one has been asked for.
-	nodes map[netip.Addr]bool
+	// nodes are the nodes by their addresses, once one has been asked for.
+	nodes map[netip.Addr]string
 }
 
 func borderOf(tx store.ReadTx, at Site) *border {
@@ -29,21 +29,29 @@ func borderOf(tx store.ReadTx, at Site) *border {
 	}
 }
 
-// isPassed tells whether a Service may lead to an address that nobody holds in its
-// VPC. Somebody has to have written that address down: for one that is found by a
-// selector it is another VPC's pod's, which means something else outside. But nodes
-// have one meaning everywhere, and pods on their network are the default VPC's.
-func (b *border) isPassed(service *store.Service, ip netip.Addr) bool {
+// isPassed tells whether an endpoint of a Service may lead to an address that is none
+// of a pod in the VPC. Somebody has to have written that address down: for one that is
+// found by a selector it is another VPC's pod's, which means something else outside. But
+// nodes have one meaning everywhere, and pods on their network are the default VPC's.
+func (b *border) isPassed(service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
 	if b.vpc == nil || !b.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(b.vpc.Prefixes, ip) {
 		return false
 	}
 	if !listed(b.vpc, ip) {
 		return false
 	}
-	if b.isNode(ip) {
-		return b.isDefault
+	if node, ok := b.nodeOf(ip); ok {
+		return b.isDefault && (service.Selectorless || isOnNetworkOf(node, endpoint))
 	}
 	return service.Selectorless && !b.isOfCluster(ip)
+}
+
+// isOnNetworkOf tells whether an endpoint that a selector has found may be a pod on the
+// network of a node whose address it has: one that runs there. No node knows more of
+// the pods of others. A pod of another VPC with a node's address can pass for one; its
+// Service then gives to clients what they reach by that address themselves.
+func isOnNetworkOf(node string, endpoint *store.Endpoint) bool {
+	return endpoint.PodUID != "" && endpoint.Node == node
 }
 
 // listed tells whether the lists of a VPC's egress let an address through.
@@ -51,16 +59,18 @@ func listed(vpc *store.VPC, ip netip.Addr) bool {
 	return !contains(vpc.EgressDeny, ip) && (len(vpc.EgressAllow) == 0 || contains(vpc.EgressAllow, ip))
 }
 
-func (b *border) isNode(ip netip.Addr) bool {
+// nodeOf returns the name of the node that has an address, if one has it.
+func (b *border) nodeOf(ip netip.Addr) (name string, ok bool) {
 	if b.nodes == nil {
-		b.nodes = map[netip.Addr]bool{}
+		b.nodes = map[netip.Addr]string{}
 		for _, node := range store.ListNodes(b.tx) {
 			for _, own := range slices.Concat(node.Addresses, node.AllAddresses) {
-				b.nodes[own] = true
+				b.nodes[own] = node.Name
 			}
 		}
 	}
-	return b.nodes[ip]
+	name, ok = b.nodes[ip]
+	return name, ok
 }
 
 // isOfCluster tells whether an address is a Service's or, in another VPC than that, the

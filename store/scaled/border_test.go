@@ -58,6 +58,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 		"it is a node's":                 {change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}},
 		"a node's, of the default VPC":   {vpc: "default", change: masquerade, named: []string{"192.0.2.1", "192.0.2.100"}, want: []string{node, "192.0.2.100:8080"}},
 		"a pod's on its node's network":  {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: []string{"192.0.2.1"}, want: []string{node}},
+		"a pod's with another node's":    {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade = true }, named: []string{"192.0.2.2"}},
 		"nodes are denied":               {vpc: "default", change: func(v *store.VPC, _ *store.Service) { v.EgressMasquerade, v.EgressDeny = true, ranges("192.0.2.0/24") }, named: []string{"192.0.2.1"}},
 		"the default VPC has no egress":  {vpc: "default", change: func(*store.VPC, *store.Service) {}, named: []string{"192.0.2.1"}},
 		"of the node, as the slices say": {change: func(v *store.VPC, s *store.Service) { masquerade(v, s); s.NodeLocal = true }, named: named, want: []string{inside, beyond}},
@@ -73,6 +74,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 			}
 			c.change(vpcs[at.VPC], web)
 			s := operatortest.New(t, vpcs["blue-vpc"], vpcs["default"], web, slice("a", http, endpoint(true, false, c.named...)), held("10.0.0.1", "node-1"),
+				&store.Node{Meta: operatortest.Meta("uid-n2", 0), Name: "node-2", Addresses: operatortest.Addrs("192.0.2.2")}, namespace("blue-a", "blue"),
 				&store.ServiceCIDR{Meta: operatortest.Meta("uid-cidr", 0), Name: "kubernetes", Prefixes: ranges("10.96.0.0/16")},
 				&store.Node{Meta: operatortest.Meta("uid-n", 0), Name: "node-1", Addresses: operatortest.Addrs("192.0.2.1"), AllAddresses: operatortest.Addrs("192.0.2.1", "192.0.2.100")},
 				&store.ExternalAddress{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
@@ -105,7 +107,7 @@ func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 		e.Node = node
 		return e
 	}
-	s := operatortest.New(t, vpc, web, held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
+	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
 		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
 	s.View(func(tx store.ReadTx) {
 		spread := scaled.SpreadOf(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1")

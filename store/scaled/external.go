@@ -64,14 +64,15 @@ func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
 	return ns.Tenant, true
 }
 
-// ReadyOn returns the nodes on which an endpoint of a Service is ready that the VPC
-// knows: those that answer for it under externalTrafficPolicy Local.
+// ReadyOn returns the nodes on which a pod of the VPC that counts as an endpoint of a
+// Service is ready: those that answer for it under externalTrafficPolicy Local.
 func ReadyOn(tx store.ReadTx, vpc string, service *store.Service) map[string]bool {
 	nodes := map[string]bool{}
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
-		for _, backend := range slice.Endpoints {
-			for _, ip := range backend.Addresses {
-				if held := machine(tx, vpc, ip); held != nil && backend.Ready {
+		for i := range slice.Endpoints {
+			endpoint := &slice.Endpoints[i]
+			for _, ip := range endpoint.Addresses {
+				if held := backendAt(tx, vpc, service, endpoint, ip); held != nil && endpoint.Ready {
 					nodes[held.Node] = true
 				}
 			}

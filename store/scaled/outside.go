@@ -29,14 +29,15 @@ type Spread struct {
 //
 // What slices say of other nodes is taken on trust, because a node knows the Address
 // objects of a VPC only if it has a part in it. It decides nothing but which node is
-// asked: that one chooses among what is held there.
+// asked: that one chooses among the pods that count and are held there. An endpoint
+// that a selector has found and that names no pod counts nowhere.
 func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) Spread {
 	var here, hereLeaving []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
 	inside := rangesOf(tx, vpc) // what is outside of them is a backend of no node's
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
-		local := endpoint.Node == node && isHeld(tx, vpc, backend.Addr(), node)
-		other := endpoint.Node != node && endpoint.Node != "" && contains(inside, backend.Addr())
+		local := isBackendOn(tx, vpc, service, endpoint, backend.Addr(), node)
+		other := isElsewhere(service, endpoint, node) && contains(inside, backend.Addr())
 		switch {
 		case endpoint.Ready && local:
 			here = append(here, backend)
@@ -58,6 +59,12 @@ func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.Se
 	return s
 }
 
+// isElsewhere tells whether an endpoint says of itself that another node has it, where
+// it can count.
+func isElsewhere(service *store.Service, endpoint *store.Endpoint, node string) bool {
+	return endpoint.Node != node && endpoint.Node != "" && (service.Selectorless || endpoint.PodUID != "")
+}
+
 // rangesOf returns the ranges of a VPC; one that is not there has none.
 func rangesOf(tx store.ReadTx, vpc string) []netip.Prefix {
 	if row := store.GetVPC(tx, vpc); row != nil {
@@ -66,9 +73,9 @@ func rangesOf(tx store.ReadTx, vpc string) []netip.Prefix {
 	return nil
 }
 
-func isHeld(tx store.ReadTx, vpc string, ip netip.Addr, node string) bool {
-	held := machine(tx, vpc, ip)
-	return held != nil && held.Node == node
+func isBackendOn(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr, node string) bool {
+	held := backendAt(tx, vpc, service, endpoint, ip)
+	return held != nil && held.Node == node && endpoint.Node == node
 }
 
 func countNodes(backends map[netip.AddrPort]string) map[string]int {

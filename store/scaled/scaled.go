@@ -6,8 +6,8 @@
 // reads a snapshot of the store and nothing else.
 //
 // Services and EndpointSlices are written by tenants. So what a slice says of an
-// address counts only where an Address object of the VPC says that somebody holds
-// it, and on which node; or where the VPC's egress leads its pods anyhow.
+// address counts only where an Address object of the VPC says that the right pod
+// holds it, and on which node; or where the VPC's egress leads its pods anyhow.
 package scaled
 
 import (
@@ -140,13 +140,13 @@ func Backends(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	border := borderOf(tx, at)
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
 		one := candidate{Backend{AddrPort: backend}, endpoint}
-		held, node := machine(tx, at.VPC, backend.Addr()), endpoint.Node
+		held, node := backendAt(tx, at.VPC, service, endpoint, backend.Addr()), endpoint.Node
 		if held != nil {
 			node = held.Node // whatever the slice says
 		}
 		one.Outside = held == nil
 		switch {
-		case one.Outside && !border.isPassed(service, backend.Addr()), service.NodeLocal && node != at.Node:
+		case one.Outside && !border.isPassed(service, endpoint, backend.Addr()), service.NodeLocal && node != at.Node:
 		case endpoint.Ready:
 			ready = append(ready, one)
 		case endpoint.Terminating:
@@ -213,26 +213,17 @@ func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 	return slices.Compact(named)
 }
 
-// machine returns the Address of a pod or node that has the IP in the VPC, or nil.
-// A load balancer's address leads to no machine.
-func machine(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
-	held := store.AddressByIP(tx, vpc, ip)
-	if held == nil || held.Holder.Kind == store.HolderService {
-		return nil
-	}
-	return held
-}
-
-// LeftOut returns the addresses that slices of a Service name for connections, that no
-// pod or node holds in the VPC and to which no egress leads, ascending and each once.
+// LeftOut returns the addresses that slices of a Service name for connections, at which
+// the VPC has no pod that counts and to which no egress leads, ascending and each once.
 // The node of the site does not matter.
 func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
 	border := borderOf(tx, at)
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
-		for _, endpoint := range slice.Endpoints {
+		for i := range slice.Endpoints {
+			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {
-				if (endpoint.Ready || endpoint.Terminating) && machine(tx, at.VPC, ip) == nil && !border.isPassed(service, ip) {
+				if (endpoint.Ready || endpoint.Terminating) && backendAt(tx, at.VPC, service, endpoint, ip) == nil && !border.isPassed(service, endpoint, ip) {
 					out = append(out, ip)
 				}
 			}
@@ -242,9 +233,11 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// NamesUnheld says whether slices of a Service name an address that no pod or node
-// holds in the VPC: what Backends says depends on more than Addresses then, on nodes
-// and on what belongs to the cluster.
-func NamesUnheld(tx store.ReadTx, vpc string, named []netip.Addr) bool {
-	return slices.ContainsFunc(named, func(ip netip.Addr) bool { return machine(tx, vpc, ip) == nil })
+// IsWide tells whether what Backends says of a Service depends on more than on the
+// Service, its slices and the Addresses that these name: on nodes and on what belongs to
+// the cluster, where no pod holds an address that they name; on the tenants of namespaces,
+// where the Service has no selector.
+func IsWide(tx store.ReadTx, vpc string, service *store.Service, named []netip.Addr) bool {
+	unheld := func(ip netip.Addr) bool { return heldByPod(tx, vpc, ip) == nil }
+	return service.Selectorless && len(named) > 0 || slices.ContainsFunc(named, unheld)
 }

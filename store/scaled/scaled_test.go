@@ -79,16 +79,21 @@ func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
 	})
 }
 
+// podOf has all addresses of held, and is what endpoint names.
+var podOf = operatortest.Pod("blue", "blue-a", "pod", "", "")
+
 // held returns an Address object of blue-vpc on a node.
-func held(ip, node string) *store.Address {
-	row := operatortest.Address("blue-vpc", "net1", ip, operatortest.Pod("blue", "blue-a", "pod-"+ip, "", ""))
+func held(ip, node string) *store.Address { return heldBy(podOf, ip, node) }
+
+func heldBy(pod *store.Pod, ip, node string) *store.Address {
+	row := operatortest.Address("blue-vpc", "net1", ip, pod)
 	row.Node = node
 	return row
 }
 
 func endpoint(ready, terminating bool, ips ...string) store.Endpoint {
 	// What a slice says of the node is its writer's word.
-	return store.Endpoint{Addresses: operatortest.Addrs(ips...), Ready: ready, Terminating: terminating, Node: "node-1"}
+	return store.Endpoint{Addresses: operatortest.Addrs(ips...), Ready: ready, Terminating: terminating, Node: "node-1", PodUID: podOf.UID}
 }
 
 func slice(name string, port store.ServicePort, endpoints ...store.Endpoint) *store.EndpointSlice {
@@ -152,7 +157,8 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 		},
 		"not among those that shut down": {
 			zone: "zone-a", endpoints: []store.Endpoint{
-				{Addresses: operatortest.Addrs("10.0.0.1"), Terminating: true, ForZones: a}, {Addresses: operatortest.Addrs("10.0.0.2"), Terminating: true, ForZones: b},
+				{Addresses: operatortest.Addrs("10.0.0.1"), Terminating: true, ForZones: a, PodUID: podOf.UID},
+				{Addresses: operatortest.Addrs("10.0.0.2"), Terminating: true, ForZones: b, PodUID: podOf.UID},
 			},
 			want: []string{"10.0.0.1:8080", "10.0.0.2:8080"},
 		},

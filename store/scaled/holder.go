@@ -1,0 +1,49 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// backendAt returns the Address of a VPC to which a Service may lead at an address
+// that an endpoint has, or nil.
+//
+// The address alone does not say whose it is: a pod of another VPC may have it too,
+// and Kubernetes writes the slices of a selector without regard to VPCs. So with a
+// selector the pod that the endpoint names must hold the Address. It must also be of
+// the Service's namespace, as each pod that a selector finds is: a tenant may write
+// slices with any UID in it. Without a selector nobody has chosen the pod but the
+// writer of the slice, who may lead to pods of the Service's own tenant.
+func backendAt(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) *store.Address {
+	held := heldByPod(tx, vpc, ip)
+	switch {
+	case held == nil:
+		return nil
+	case service.Selectorless && isOfTenant(tx, service, held.Holder.Namespace):
+		return held
+	case !service.Selectorless && held.Holder.UID == endpoint.PodUID && held.Holder.Namespace == service.Namespace:
+		return held
+	}
+	return nil
+}
+
+// heldByPod returns the Address of a pod that has the IP in the VPC, or nil. A load
+// balancer's address leads to no machine, and a node's own leads to the node.
+func heldByPod(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
+	held := store.AddressByIP(tx, vpc, ip)
+	if held == nil || held.Holder.Kind != store.HolderPod || held.Holder.UID == "" {
+		return nil
+	}
+	return held
+}
+
+// isOfTenant tells whether a namespace is one of the tenant of a Service.
+func isOfTenant(tx store.ReadTx, service *store.Service, namespace string) bool {
+	tenant, ok := tenantOf(tx, service)
+	ns := store.GetNamespace(tx, namespace)
+	return ok && ns != nil && ns.Tenant == tenant
+}
