@@ -25,7 +25,7 @@ func (d *Datapath) Check(s State) error {
 		return err
 	}
 	want := newTables()
-	want.add(&s, false, have)
+	want.add(&s, nil, have)
 	for ifindex, row := range want.interfaces {
 		// Whether its VPC has services is not for a part of a State to say.
 		const served = aliothInterfaceFlagINTERFACE_SERVICES

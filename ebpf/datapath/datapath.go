@@ -355,6 +355,8 @@ func (d *Datapath) step(op operation) error {
 		return nil
 	case tableFlows:
 		return d.stepFlows(op)
+	case tableAffinities:
+		return d.stepAffinities(op)
 	}
 	m := d.reader.maps[mapPrefix+string(op.Table)]
 	if op.Delete {

@@ -394,7 +394,7 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 	}
 	vip := ip(vipB)
 	for i, s := range n.state.Services {
-		if s.VNI == labVNI1 && s.VIP == vip && s.Proto == protoTCP {
+		if s.VIP == vip && s.Proto == protoTCP {
 			n.state.Services[i].Affinity = time.Hour
 		}
 	}
@@ -424,6 +424,7 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 		Cookie: cookieOf(t, red[10].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: red[10].addrs, Ifindex: red[10].ifindex}},
 	}}
 	l.apply()
+	crowd(t, n.d, labVNI2) // which takes nothing from the other VPC
 	for range 16 {
 		if bySocket := connect(); bySocket != byPackets {
 			t.Fatalf("a packet took the client to backend %d, a socket to %d", byPackets, bySocket)

@@ -46,9 +46,12 @@ const flowNotesMap = "alioth_flow_notes"
 // waysMap remembers for a moment what the host's routes said.
 const waysMap = "alioth_ways"
 
-// observing are maps whose contents no decision depends on for longer than a moment.
-// When their layout has changed they are replaced alone.
+// observing are maps whose contents no decision depends on for longer than a moment, and
+// that of affinities, without which clients pick a backend once more. When their layout
+// has changed they are replaced alone. Tables within a map keep theirs: another layout of
+// theirs needs another name of the map.
 var observing = []string{
+	affinitiesMap,
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
 	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap,
 }

@@ -130,7 +130,12 @@ func (p Parts) since(last Parts) news {
 		if (len(was) == 0) != (len(is) == 0) {
 			n.vnis = append(n.vnis, vni) // its interfaces are told whether there are services
 		}
+		from, to := len(n.was), len(n.is)
 		n.compare(was, is)
+		// Most changes are of services without affinity, and leave that as it is.
+		if (isSticky(n.was[from:]) || isSticky(n.is[to:])) && isSticky(was) != isSticky(is) {
+			n.vnis = append(n.vnis, vni)
+		}
 	}
 	n.vnis = unique(n.vnis)
 	return n
@@ -258,7 +263,7 @@ func (p Parts) checkBetween() error {
 func (p Parts) compile(vnis []uint32, addresses []*VirtualAddress, have *tables) *tables {
 	t := newTables()
 	for _, vni := range vnis {
-		t.add(p.orEmpty(vni), len(p.Services[vni]) > 0, have)
+		t.add(p.orEmpty(vni), p.Services[vni], have)
 	}
 	for _, a := range addresses {
 		t.addServices(a.Services, have)

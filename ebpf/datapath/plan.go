@@ -27,6 +27,7 @@ const (
 	tableBackends    table = "backends"
 	tableChoices     table = "choices"
 	tableMaglev      table = "maglev"
+	tableAffinities  table = "affinities"
 	tableTargets     table = "targets"
 	tableNamespaces  table = "netns"
 )
@@ -96,8 +97,9 @@ func sortByKey(ops []operation) {
 //     the VPC's ranges before a VPC's egress is opened, and they are removed
 //     only after it is closed.
 //   - A service's backends, and how to choose among them, are written under a
-//     fresh id before the service points to it, and the old ones removed after. A service that goes is
-//     removed before its backends.
+//     fresh id, and its VPC gets a table of affinities, before the service points
+//     to it, and the old ones removed after. A service that goes is removed before
+//     its backends.
 //   - An interface's row and its share of flows exist before programs are
 //     attached to it, and its programs are attached before its address leads
 //     there. When it goes, its row goes last.
@@ -118,6 +120,7 @@ func makePlan(have, want *tables) []operation {
 	backends := diff(tableBackends, have.backends, want.backends)
 	choices := diff(tableChoices, have.choices, want.choices)
 	maglev := diff(tableMaglev, have.maglev, want.maglev)
+	affinities := diff(tableAffinities, have.affinities, want.affinities)
 	services := diff(tableServices, have.services, want.services)
 	interfaces := diff(tableInterfaces, have.interfaces, want.interfaces)
 	flows := diff(tableFlows, have.flows, want.flows)
@@ -125,8 +128,8 @@ func makePlan(have, want *tables) []operation {
 	return slices.Concat(
 		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes, announced.deletes,
 		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts,
-		backends.puts, maglev.puts, choices.puts, services.puts,
-		services.deletes, choices.deletes, maglev.deletes, backends.deletes,
+		backends.puts, maglev.puts, affinities.puts, choices.puts, services.puts,
+		services.deletes, choices.deletes, affinities.deletes, maglev.deletes, backends.deletes,
 		interfaces.puts, flows.puts, attachments.puts,
 		addresses.puts, targets.puts, namespaces.puts, announced.puts,
 		flows.deletes, interfaces.deletes,

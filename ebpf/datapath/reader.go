@@ -133,6 +133,7 @@ func (r *Reader) tables() (*tables, error) {
 		readMap(r.maps["alioth_backends"], t.backends),
 		readMap(r.maps["alioth_choices"], t.choices),
 		readMap(r.maps["alioth_maglev"], t.maglev),
+		t.readAffinities(r.maps[affinitiesMap]),
 		readMap(r.maps["alioth_targets"], t.targets),
 		readMap(r.maps["alioth_netns"], t.namespaces),
 	)

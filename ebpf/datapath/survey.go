@@ -30,6 +30,7 @@ func (d *Datapath) Survey() (harmed bool, err error) {
 var surveys = []func(*Datapath) (bool, error){
 	(*Datapath).surveyHooks,
 	(*Datapath).surveyFlows,
+	(*Datapath).surveyAffinities,
 	surveyOf(tableInterfaces, func(t *tables) map[uint32]aliothInterface { return t.interfaces }),
 	surveyOf(tableAddresses, func(t *tables) map[aliothAddressKey]aliothAddress { return t.addresses }),
 	surveyOf(tableSubnets, func(t *tables) map[aliothPrefixKey]uint32 { return t.subnets }),

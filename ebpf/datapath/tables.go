@@ -35,8 +35,8 @@ type attachment struct {
 type none = struct{}
 
 // tables are the rows of all maps that a State decides. Flows stands for the
-// two maps that account the flows of an interface: their values belong to the
-// programs, their keys to us.
+// two maps that account the flows of an interface, and affinities for the tables
+// that VPCs have for these: their values belong to the programs, their keys to us.
 type tables struct {
 	interfaces  map[uint32]aliothInterface
 	flows       map[uint32]none
@@ -52,6 +52,7 @@ type tables struct {
 	backends    map[aliothBackendKey]aliothBackend
 	choices     map[uint32]aliothChoice
 	maglev      map[aliothMaglevKey]aliothMaglev
+	affinities  map[uint32]none
 	targets     map[aliothTargetKey]aliothAddr
 	namespaces  map[uint64]aliothNetns
 	// nextID is the id of the next service without one, once there was any.
@@ -74,16 +75,17 @@ func newTables() *tables {
 		backends:    map[aliothBackendKey]aliothBackend{},
 		choices:     map[uint32]aliothChoice{},
 		maglev:      map[aliothMaglevKey]aliothMaglev{},
+		affinities:  map[uint32]none{},
 		targets:     map[aliothTargetKey]aliothAddr{},
 		namespaces:  map[uint64]aliothNetns{},
 	}
 }
 
-// add adds the rows of a valid part of a State, see Parts.compile; served says
-// whether the part is of a VPC with services.
-func (t *tables) add(s *State, served bool, have *tables) {
+// add adds the rows of a valid part of a State, see Parts.compile; list are the virtual
+// addresses of the VPC that it is of, which are added apart from it.
+func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
 	for _, i := range s.Interfaces {
-		t.addInterface(i, served)
+		t.addInterface(i, len(list) > 0)
 	}
 	for _, a := range s.Addresses {
 		key, row := a.row()
@@ -94,6 +96,9 @@ func (t *tables) add(s *State, served bool, have *tables) {
 	}
 	for _, v := range s.VPCs {
 		t.addVPC(v)
+		if isSticky(list) {
+			t.affinities[v.VNI] = none{}
+		}
 	}
 	for _, n := range s.Nodes {
 		t.nodes[rawAddr(n)] = 0
@@ -133,6 +138,7 @@ func (t *tables) only(a, b *tables) *tables {
 		backends:    pick(t.backends, a.backends, b.backends),
 		choices:     pick(t.choices, a.choices, b.choices),
 		maglev:      pick(t.maglev, a.maglev, b.maglev),
+		affinities:  pick(t.affinities, a.affinities, b.affinities),
 		targets:     pick(t.targets, a.targets, b.targets),
 		namespaces:  pick(t.namespaces, a.namespaces, b.namespaces),
 	}
@@ -166,6 +172,7 @@ func (t *tables) swap(old, now *tables) {
 	exchange(t.backends, old.backends, now.backends)
 	exchange(t.choices, old.choices, now.choices)
 	exchange(t.maglev, old.maglev, now.maglev)
+	exchange(t.affinities, old.affinities, now.affinities)
 	exchange(t.targets, old.targets, now.targets)
 	exchange(t.namespaces, old.namespaces, now.namespaces)
 	t.nextID = max(t.nextID, now.nextID)

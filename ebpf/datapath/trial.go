@@ -122,7 +122,7 @@ func (d *Datapath) try(ask func(*trial) (Outcome, error)) (Outcome, error) {
 // forget makes a trial that has been asked before like a new one, but for how
 // much it has counted and reported.
 func (t *trial) forget() error {
-	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate, t.Ways, t.Affinities} {
+	for _, m := range []*ebpf.Map{t.Connections, t.ConnOpened, t.Fragments, t.ICMPGate, t.Ways} {
 		if err := empty(m); err != nil {
 			return fmt.Errorf("forget what the last trial has left: %w", err)
 		}
@@ -163,7 +163,7 @@ func (d *Datapath) newTrial() (*trial, error) {
 	spec.Maps["alioth_drop_gate"].MaxEntries = 1
 	spec.Maps[connectionsMap].MaxEntries = 2
 	spec.Maps[fragmentsMap].MaxEntries = 1
-	spec.Maps[affinitiesMap].MaxEntries = 1
+	spec.Maps[affinitiesMap].MaxEntries = 1 // which has no table: a trial's client is new
 	t := &trial{}
 	if err := spec.LoadAndAssign(t, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		return nil, fmt.Errorf("load programs for a trial: %w", err)

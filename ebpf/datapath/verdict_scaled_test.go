@@ -404,13 +404,14 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 		Vni:     vniRed, Client: rawAddr(ip("10.0.1.10")),
 	}
 	var row aliothAffinity
-	must(t, w.objects.AliothAffinities.Lookup(key, &row))
+	table := affinitiesOf(t, w.Datapath, vniRed)
+	must(t, table.Lookup(key, &row))
 	row.LastOpened -= uint64(time.Hour + time.Second)
-	must(t, w.objects.AliothAffinities.Put(key, row))
+	must(t, table.Put(key, row))
 	for port := uint16(3000); pickedBy(t, w, opening(port)) == next; port++ {
-		must(t, w.objects.AliothAffinities.Lookup(key, &row))
+		must(t, table.Lookup(key, &row))
 		row.LastOpened -= uint64(time.Hour + time.Second)
-		must(t, w.objects.AliothAffinities.Put(key, row))
+		must(t, table.Put(key, row))
 		if port == 3200 {
 			t.Fatalf("200 flows all went to %s, whose time is over", next)
 		}

@@ -137,11 +137,23 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_maglev SEC(".maps");
 
-struct {
+/* Which backends the clients of a VPC stay with. */
+struct affinities {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, struct affinity_key);
 	__type(value, struct affinity);
 	__uint(max_entries, MAX_AFFINITIES);
+};
+
+/* VNI -> the affinities of the VPC's clients, for VPCs with services that give
+ * any. Who fills a table takes room from its own VPC alone.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__type(key, __u32);
+	__uint(max_entries, MAX_VPCS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__array(values, struct affinities);
 } alioth_affinities SEC(".maps");
 
 /* The backends of a socket, which go with it. */

@@ -86,13 +86,21 @@ static __always_inline __u32 maglev_slot(const struct service *service, const st
 	return part ? part->slot[entry % MAGLEV_PART] : 0;
 }
 
+/* affinities_of returns the table of the affinities of a VPC's clients; NULL: they
+ * have none, as long as user space has made no table.
+ */
+static __always_inline void *affinities_of(const struct choice *choice, __u32 vni)
+{
+	return choice && choice->affinity ? bpf_map_lookup_elem(&alioth_affinities, &vni) : 0;
+}
+
 /* kept_backend tells whether the client has affinity to a backend that is one
  * still, and takes it.
  */
-static __always_inline bool kept_backend(const struct affinity_key *client, struct backend *backend,
+static __always_inline bool kept_backend(void *affinities, const struct affinity_key *client, struct backend *backend,
 					 const struct service *service, const struct choice *choice)
 {
-	struct affinity *kept = bpf_map_lookup_elem(&alioth_affinities, client);
+	struct affinity *kept = bpf_map_lookup_elem(affinities, client);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!kept || now - kept->last_opened > choice->affinity * NS_PER_S)
@@ -105,13 +113,13 @@ static __always_inline bool kept_backend(const struct affinity_key *client, stru
 }
 
 /* keep_backend gives the client affinity; row is room to make the entry in. */
-static __always_inline void keep_backend(const struct affinity_key *client, const struct backend *backend,
-					 struct affinity *row)
+static __always_inline void keep_backend(void *affinities, const struct affinity_key *client,
+					 const struct backend *backend, struct affinity *row)
 {
 	row->last_opened = bpf_ktime_get_ns();
 	row->backend = *backend;
 	row->pad = 0;
-	bpf_map_update_elem(&alioth_affinities, client, row, BPF_ANY);
+	bpf_map_update_elem(affinities, client, row, BPF_ANY);
 }
 
 /* name_client makes the key of the client's affinity. */
@@ -132,13 +140,14 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 {
 	struct backend_key slot = { .service = service->id };
 	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &slot.service);
+	void *affinities = affinities_of(choice, pkt->vni);
 	struct backend *backend;
 
 	if (!service->backends)
 		return false;
-	if (choice && choice->affinity) {
+	if (choice && affinities) {
 		name_client(w, pkt, table);
-		if (kept_backend(&w->client, &w->backend, service, choice))
+		if (kept_backend(affinities, &w->client, &w->backend, service, choice))
 			return true;
 	}
 	slot.slot = maglev_slot(service, choice, bpf_get_hash_recalc(skb));
@@ -146,8 +155,8 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 	if (!backend)
 		return false;
 	w->backend = *backend;
-	if (choice && choice->affinity)
-		keep_backend(&w->client, &w->backend, &w->affinity);
+	if (affinities)
+		keep_backend(affinities, &w->client, &w->backend, &w->affinity);
 	return true;
 }
 

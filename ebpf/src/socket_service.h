@@ -81,12 +81,13 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	struct backend_key slot = { .service = service->id };
 	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &slot.service);
 	struct affinity_key who = { .service = to->service, .vni = client->vni };
+	void *affinities = affinities_of(choice, client->vni);
 	struct affinity row = {};
 	struct backend *backend;
 
-	if (choice && choice->affinity) {
+	if (choice && affinities) {
 		who.client = family == FAMILY_V4 ? client->ip[FAMILY_V4] : client->ip[FAMILY_V6];
-		if (kept_backend(&who, &to->backend, service, choice))
+		if (kept_backend(affinities, &who, &to->backend, service, choice))
 			return true;
 	}
 	slot.slot = bpf_get_prandom_u32() % service->backends;
@@ -94,8 +95,8 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	if (!backend)
 		return false;
 	to->backend = *backend;
-	if (choice && choice->affinity)
-		keep_backend(&who, &to->backend, &row);
+	if (affinities)
+		keep_backend(affinities, &who, &to->backend, &row);
 	return true;
 }
 
