@@ -12,8 +12,11 @@ const (
 	// TenantLabel. The colon can't occur in a label value, so no label can
 	// spell such a tenant.
 	NamespaceTenantPrefix = "ns:"
-	// AnyTenant in VPCSpec.AllowedTenants admits every tenant.
+	// AnyTenant in a list of allowed tenants admits every tenant.
 	AnyTenant = "*"
+	// AnyUnlabelled in a list of allowed tenants admits every namespace without
+	// TenantLabel.
+	AnyUnlabelled = NamespaceTenantPrefix + AnyTenant
 
 	// AttachmentsAnnotation on a pod holds the JSON list of its attachments
 	// (package annotations, type Attachment). Only the operator writes it.

@@ -35,10 +35,12 @@ type VPCSpec struct {
 	CIDRs []string `json:"cidrs"`
 
 	// AllowedTenants may use the VPC through a Network of theirs. Empty means
-	// nobody; "*" means everybody.
+	// nobody; "*" means everybody, and "ns:*" every namespace without a tenant
+	// label, one of which is ns:<its name>.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t in ['*', 'ns:*'] || !t.contains('*'))",message="the only patterns are '*', which means everybody, and 'ns:*', which means namespaces without a tenant label"
 	// +listType=set
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`

@@ -7,14 +7,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // Grants tells whether a tenant may use an ExternalPool. An empty list of tenants
 // allows nobody.
 func Grants(pool *store.ExternalPool, tenant string) bool {
-	return !pool.Deleting && (slices.Contains(pool.AllowedTenants, tenant) || slices.Contains(pool.AllowedTenants, v1alpha1.AnyTenant))
+	return !pool.Deleting && tenancy.Lists(pool.AllowedTenants, tenant)
 }
 
 // Contains tells whether an ExternalPool has an address.

@@ -9,6 +9,7 @@ package tenancy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -79,8 +80,9 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 	vpc := store.GetVPC(tx, name)
 	if vpc == nil || !Allows(vpc, tenant) {
 		return Target{}, &Refusal{v1alpha1.NoDefaultNetworkReason, fmt.Sprintf(
-			"tenant %q has no Network named %q and may not use the default VPC: set the label %s, or create that Network",
-			tenant, arktosv1.DefaultNetwork, arktosv1.NetworkLabel)}
+			"tenant %q has no Network named %q and may not use the default VPC: name a Network of the tenant's in the label %s, "+
+				"create one with the name %q, or ask the cluster's operator to add the tenant to spec.allowedTenants of VPC %q",
+			tenant, arktosv1.DefaultNetwork, arktosv1.NetworkLabel, arktosv1.DefaultNetwork, name)}
 	}
 	if cause := checkVPC(tx, vpc); cause != nil {
 		return Target{VPC: vpc}, &Refusal{v1alpha1.NetworkNotReadyReason, "the default network is not ready: " + cause.Message}
@@ -109,8 +111,19 @@ func Find(tx store.ReadTx, tenant, namespace, name string) *store.Network {
 
 // Allows tells whether a tenant may use a VPC. An empty list allows nobody.
 func Allows(vpc *store.VPC, tenant string) bool {
-	return slices.Contains(vpc.AllowedTenants, tenant) || slices.Contains(vpc.AllowedTenants, v1alpha1.AnyTenant)
+	return Lists(vpc.AllowedTenants, tenant)
 }
+
+// Lists tells whether a list of allowed tenants has a tenant in it: by its name, or
+// by a pattern, v1alpha1.AnyTenant or AnyUnlabelled.
+func Lists(allowed []string, tenant string) bool {
+	return slices.Contains(allowed, tenant) || slices.Contains(allowed, v1alpha1.AnyTenant) ||
+		!Labelled(tenant) && slices.Contains(allowed, v1alpha1.AnyUnlabelled)
+}
+
+// Labelled tells whether a tenant is one that namespaces are labelled with, and not
+// that of a single namespace without a label.
+func Labelled(tenant string) bool { return !strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) }
 
 // CheckNetwork says what keeps pods from using a Network of a served type, nil
 // where nothing does. The reasons are those of a Network's Ready condition.

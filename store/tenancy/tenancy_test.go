@@ -62,7 +62,9 @@ func TestResolveFindsTheNetworkOfAMember(t *testing.T) {
 		},
 		{
 			name: "no default network", member: tenancy.Member{Tenant: "red", Namespace: "red-a"},
-			wantReason: v1alpha1.NoDefaultNetworkReason, wantText: `no Network named "default"`,
+			wantReason: v1alpha1.NoDefaultNetworkReason,
+			wantText: `no Network named "default" and may not use the default VPC: name a Network of the tenant's in the label arktos.futurewei.com/network, ` +
+				`create one with the name "default", or ask the cluster's operator to add the tenant to spec.allowedTenants of VPC "the-default"`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -104,6 +106,7 @@ func TestWithoutALabelThoseWhomTheDefaultVPCAllowsUseIt(t *testing.T) {
 		wantReason, text string
 	}{
 		{name: "allowed", rows: []any{everybody, subnet}},
+		{name: "allowed as one without a label", rows: []any{operatortest.VPC("default", 1, []string{"ns:*"}, "10.244.0.0/16"), subnet}},
 		{name: "not allowed", rows: []any{nobody, subnet}, wantReason: v1alpha1.NoDefaultNetworkReason},
 		{name: "missing", wantReason: v1alpha1.NoDefaultNetworkReason},
 		{name: "not ready", rows: []any{&unready, subnet}, wantReason: v1alpha1.NetworkNotReadyReason, text: "is not ready"},

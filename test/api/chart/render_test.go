@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/alioth-net/alioth/api/crds"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -48,6 +49,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"a VPC's name with a dot", "defaultVPC.name=a.b", "/defaultVPC/name"},
 		{"a default VPC without subnets", "defaultVPC.subnets=", "/defaultVPC/subnets"},
 		{"an egress that there is not", "defaultVPC.egress=All", "/defaultVPC/egress"},
+		{"a pattern of tenants that there is not", "defaultVPC.allowedTenants={customer-*}", "/defaultVPC/allowedTenants/0"},
 		{"no operator", "operator.replicas=0", "/operator/replicas"},
 		{"a relative folder", "daemon.cniBinDir=opt/cni/bin", "/daemon/cniBinDir"},
 		{"arguments that are none", "daemon.extraArgs={run}", "/daemon/extraArgs/0"},
@@ -66,6 +68,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 func TestChartAcceptsWhatItDocuments(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for _, tt := range []struct{ name, set string }{
+		{"a default VPC for everybody", "defaultVPC.allowedTenants={*}"},
+		{"a default VPC for one tenant beside those without a label", "defaultVPC.allowedTenants={ns:*,customer-a}"},
 		{"an API server by name", "apiServer.host=api.example.com"},
 		{"an API server by IPv6 address", "apiServer.host=2001:db8::10"},
 		{"updates by percentage", "daemon.maxUnavailable=25%"},
@@ -317,5 +321,29 @@ func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
 	}
 	if rendered(t, "ClusterRoleBinding")["alioth-metrics-auth"] != nil {
 		t.Error("a right is given that nobody needs")
+	}
+}
+
+// Whoever is in the default VPC reaches nodes: a tenant comes in only where the
+// cluster's operator says so, and keeps that through upgrades.
+func TestTheDefaultVPCIsForNamespacesWithoutALabelUnlessTheValuesSayMore(t *testing.T) {
+	helm := chart.New(t, root, nil)
+	for set, want := range map[string][]string{
+		"log.level=info":                  {v1alpha1.AnyUnlabelled},
+		"defaultVPC.allowedTenants={*}":   {v1alpha1.AnyTenant},
+		"defaultVPC.allowedTenants={a,b}": {"a", "b"},
+	} {
+		objects, err := helm.Template(t.Context(), "--set", set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "VPC" })
+		if found < 0 {
+			t.Fatal("the chart renders no VPC")
+		}
+		got, _, err := unstructured.NestedStringSlice(objects[found].Object, "spec", "allowedTenants")
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("with %s the default VPC allows %q, %v; want %q", set, got, err, want)
+		}
 	}
 }

@@ -34,6 +34,7 @@ func TestExternalPoolIsChecked(t *testing.T) {
 		{"one range twice", ranges("192.0.2.1", "192.0.2.1"), "Duplicate value"},
 		{"for external IPs", func(p *v1alpha1.ExternalPool) { p.Spec.Use = v1alpha1.PoolForExternalIPs }, ""},
 		{"for something else", func(p *v1alpha1.ExternalPool) { p.Spec.Use = "Pods" }, "Unsupported value"},
+		{"for another pattern", func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = []string{"ns:a*"} }, "the only patterns are"},
 		{"for nobody", func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = nil }, ""},
 		{"for a tenant without a name", func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = []string{""} }, "allowedTenants"},
 	})
