@@ -178,8 +178,9 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}
-	if conflict := plan.HostPortConflict(q.cfg, q.attached, pod.UID, d.HostPorts, q.listens); conflict != "" {
-		return answer{seen: true, elsewhere: true, warning: conflict, reason: v1alpha1.HostPortConflictReason, missing: conflict}
+	asking := journal.Record{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, VPC: vpc.Name, HostPorts: d.HostPorts}
+	if no := plan.HostPortConflict(tx, q.cfg, q.attached, asking, q.listens); no != nil {
+		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
 	}
 	return answer{seen: true, decision: d, warning: plan.ProbeWarning(tx, q.cfg, pod, ips), reason: v1alpha1.ProbeConflictReason}
 }

@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,6 +38,8 @@ type decided struct {
 	// attached are the records of other pods, listening the node's own TCP port.
 	attached  []journal.Record
 	listening uint16
+	// tenant of the pod's namespace; "" for one without a label.
+	tenant string
 }
 
 func newDecided() *decided {
@@ -67,7 +70,10 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		}
 		d.pod.Attachments = text
 	}
-	rows := script{VPCs: []store.VPC{d.vpc}, Subnets: []store.Subnet{d.subnet}, Addresses: d.addresses}
+	rows := script{
+		VPCs: []store.VPC{d.vpc}, Subnets: []store.Subnet{d.subnet}, Addresses: d.addresses,
+		Namespaces: []store.Namespace{{Meta: meta("ns"), Name: "ns", Tenant: stdcmp.Or(d.tenant, "ns:ns")}},
+	}
 	if d.pod.UID != "" {
 		rows.Pods = []store.Pod{d.pod}
 	}
@@ -202,6 +208,8 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 		cfg: plan.Config{Node: "node1"}, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
 		probed:    newDepartures(j).records, attached: j.Records, problem: func() string { return "" },
+		listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		warn:    func(journal.Pod, string, string) {},
 		mtu: func() (int, <-chan struct{}) {
 			once.Do(func() { close(looking) })
 			return 1450, nil
@@ -262,6 +270,24 @@ func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
 				t.Errorf("answer %+v, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
+	d := newDecided()
+	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
+	d.tenant = "blue"
+	got := d.decide(t, thePod)
+	if !strings.Contains(got.missing, `no HostAccess grants it to tenant "blue"`) || got.warning != got.missing || got.reason != v1alpha1.HostPortNotGrantedReason || got.elsewhere {
+		t.Errorf("answer %+v", got)
+	}
+	s, ended := awaiting(t.Context(), t, d)
+	grant := store.HostAccess{Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []store.HostPortRange{{First: 80, Last: 80}}}
+	if err := s.Update(func(tx store.Tx) error { return store.PutHostAccess(tx, &grant) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Await: %v", err)
 	}
 }
 

@@ -100,15 +100,15 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	}
 }
 
-func TestATakenNodePortIsToldOnceForAsLongAsItIs(t *testing.T) {
+func TestAClosedPortIsToldOnceForAsLongAsItIs(t *testing.T) {
 	s := newTestSyncer(t, alwaysSynced)
 	var told []string
-	s.taken = func(t plan.Taken) { told = append(told, t.Service.Name) }
-	one, two := plan.Taken{Service: plan.ServiceRef{Namespace: "ns", Name: "one"}}, plan.Taken{Service: plan.ServiceRef{Namespace: "ns", Name: "two"}}
+	s.closed = func(c plan.ClosedPort) { told = append(told, c.Pod.Name) }
+	one, two := plan.ClosedPort{Pod: journal.Pod{Name: "one"}}, plan.ClosedPort{Pod: journal.Pod{Name: "two"}}
 	for _, last := range []outcome{
-		{taken: []plan.Taken{one}}, {taken: []plan.Taken{one, two}}, {err: unix.EBUSY}, {taken: []plan.Taken{one}}, {taken: []plan.Taken{one, two}},
+		{closed: []plan.ClosedPort{one}}, {closed: []plan.ClosedPort{one, two}}, {err: unix.EBUSY}, {closed: []plan.ClosedPort{one}}, {closed: []plan.ClosedPort{one, two}},
 	} {
-		s.tellTaken(last)
+		s.tellClosed(last)
 	}
 	if want := []string{"one", "two", "two"}; !slices.Equal(told, want) {
 		t.Errorf("told of %v, want %v", told, want)

@@ -37,11 +37,20 @@ func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (strin
 	return name, err
 }
 
+// grantPorts makes all pods a tenant's, who may have every port of the nodes.
+func (s *script) grantPorts() {
+	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "colours"})
+	s.Grants = append(s.Grants, store.HostAccess{
+		Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"colours"}, Ports: []store.HostPortRange{{First: 1, Last: 65535}},
+	})
+}
+
 func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
 	l := newOutsideLab(t, func(s *script) {
 		s.vpc("green").EgressMasquerade = false
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "TCP", HostIP: wanAddrs[0], HostPort: 8081, Port: 80}}
+		s.grantPorts()
 	})
 	l.attach(t)
 	l.green.serve(t)
@@ -56,9 +65,9 @@ func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
 		{"from outside", l.host, "198.51.100.254:8080", "green"},
 		{"from outside, IPv6", l.host, "[2001:db8:1::254]:8080", "green"},
 		{"from the other node", l.nodes[1], "192.0.2.1:8080", "green"},
-		{"from the node itself", node, "192.0.2.1:8080", "green"},
-		{"from the node itself, IPv6", node, "[2001:db8::1]:8080", "green"},
-		{"by loopback", node, "127.0.0.1:8080", "green"},
+		{"from the node itself", node, "192.0.2.1:8080", ""},
+		{"from the node itself, IPv6", node, "[2001:db8::1]:8080", ""},
+		{"by loopback", node, "127.0.0.1:8080", ""},
 		{"at its one address", l.host, "198.51.100.254:8081", "grey"},
 		{"at another address than its own", l.nodes[1], "192.0.2.1:8081", ""},
 		{"from a pod of another tenant", l.grey, "198.51.100.254:8080", ""},
@@ -94,6 +103,7 @@ func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
 	l := newOutsideLab(t, func(s *script) {
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "UDP", HostPort: 4789, Port: 80}}
+		s.grantPorts()
 	})
 	var listener net.Listener
 	testnet.In(t, l.nodes[0], func() (err error) {
@@ -110,4 +120,39 @@ func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
 	if err := l.cni(t, "ADD", l.green); err != nil {
 		t.Errorf("once the port is free: %v", err)
 	}
+}
+
+// TestAPortIsClosedOnceItIsAnothersOrNotGranted has a pod that took a number before it became
+// a Service's node port, and a grant that ends.
+func TestAPortIsClosedOnceItIsAnothersOrNotGranted(t *testing.T) {
+	l := newOutsideLab(t, func(s *script) {
+		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 30080, Port: 80}}
+		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8081, Port: 80}}
+		s.grantPorts()
+		s.tenantOf("grey")
+	})
+	l.attach(t)
+	l.green.serve(t)
+	l.grey.serve(t)
+	awaits := func(at, want string) {
+		t.Helper()
+		got, err := l.servesOnNode(t, l.host, at)
+		for began := time.Now(); got != want && time.Since(began) < 20*time.Second; {
+			got, err = l.servesOnNode(t, l.host, at)
+		}
+		if got != want {
+			t.Fatalf("%s: answered by %q, error %v; want %q", at, got, err, want)
+		}
+	}
+	awaits("198.51.100.254:30080", "green")
+	awaits("198.51.100.254:8081", "grey")
+	var more script
+	more.Services = append(more.Services, serviceOf("grey", "10.96.1.1", 30080))
+	more.Slices = append(more.Slices, sliceOf("grey", map[string]string{"node1": "10.20.1.10"}))
+	l.nodes[0].say(t, more)
+	awaits("198.51.100.254:30080", "grey")
+	ended := l.nodes[0].script.Grants[0]
+	ended.Ports, ended.ResourceVersion = []store.HostPortRange{{First: 30080, Last: 30080}}, "2"
+	l.nodes[0].say(t, script{Grants: []store.HostAccess{ended}})
+	awaits("198.51.100.254:8081", "")
 }

@@ -86,6 +86,7 @@ type script struct {
 	Services   []store.Service
 	Slices     []store.EndpointSlice
 	External   []store.ExternalAddress
+	Grants     []store.HostAccess
 }
 
 // playNode is a daemon whose API side is a script on standard input.
@@ -116,7 +117,7 @@ func playNode() error {
 			log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
 		},
 		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
-		taken:    func(t plan.Taken) { log.Warn("taken", "service", t.Service, "reason", t.Reason) },
+		closed:   func(c plan.ClosedPort) { log.Warn("closed", "pod", c.Pod.String(), "reason", c.Refusal.Message) },
 		releaser: releaseAtOnce{n.journal, n.departures}, report: logged{log},
 	})
 	if err != nil {
@@ -222,6 +223,9 @@ func (s *script) fill(tx store.Tx) error {
 	}
 	for _, row := range s.External {
 		failures = append(failures, store.PutExternalAddress(tx, &row))
+	}
+	for _, row := range s.Grants {
+		failures = append(failures, store.PutHostAccess(tx, &row))
 	}
 	for _, row := range s.Slices {
 		failures = append(failures, store.PutEndpointSlice(tx, &row))

@@ -19,7 +19,7 @@ type outcome struct {
 	// that must not be, see plan.Wanted.
 	failed map[int]error
 	lost   []plan.Lost
-	taken  []plan.Taken
+	closed []plan.ClosedPort
 	// missing are the attachments whose device is gone from the node.
 	missing []journal.Record
 	// err concerns the node as a whole.

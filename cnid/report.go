@@ -50,11 +50,9 @@ func (r *reporter) lost(l plan.Lost) {
 	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
 }
 
-// taken writes an event for a Service of which a pod has a node port here.
-func (r *reporter) taken(t plan.Taken) {
-	r.warn(corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Service", Namespace: t.Service.Namespace, Name: t.Service.Name, UID: types.UID(t.UID),
-	}, v1alpha1.NodePortTakenReason, t.Reason)
+// closed writes an event for a pod to which a port of this node leads no more.
+func (r *reporter) closed(c plan.ClosedPort) {
+	r.warn(podReference(c.Pod), c.Refusal.Reason, c.Refusal.Message)
 }
 
 // nodeReference names a Node as the kubelet does in its events, by which people

@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	releaser.held = n.departures.holds
 	err = n.assemble(control{
 		synced: sources.synced, vpcSynced: sources.vpcSynced, vpcs: sources.vpcs,
-		warn: reporter.refused, lost: reporter.lost, taken: reporter.taken, releaser: releaser, report: reporter,
+		warn: reporter.refused, lost: reporter.lost, closed: reporter.closed, releaser: releaser, report: reporter,
 	})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ type control struct {
 	vpcs      func() []string
 	warn      func(pod journal.Pod, reason, message string)
 	lost      func(plan.Lost)
-	taken     func(plan.Taken)
+	closed    func(plan.ClosedPort)
 	releaser  cniserver.Releaser
 	report    report
 }
@@ -229,7 +229,7 @@ func (n *node) assemble(c control) error {
 		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
-	n.syncer.adopt, n.syncer.follows, n.syncer.taken, n.lost = n.adopt, c.vpcs, c.taken, c.lost
+	n.syncer.adopt, n.syncer.follows, n.syncer.closed, n.lost = n.adopt, c.vpcs, c.closed, c.lost
 	n.departures.begin(c.releaser)
 	n.syncer.probed = func() []journal.Record {
 		records, _ := n.departures.records()

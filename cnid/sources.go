@@ -89,7 +89,7 @@ func (s *sources) start(ctx context.Context) error {
 	scopes := []reflector.Scope{
 		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(),
 		reflector.VPCs(), reflector.Subnets(), reflector.SharedServices(),
-		reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.ServiceCIDRs(),
+		reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.ServiceCIDRs(), reflector.HostAccesses(),
 		// Which VPC a Service belongs to follows from all four.
 		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
 	}

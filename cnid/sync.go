@@ -50,8 +50,8 @@ type syncer struct {
 	follows func() []string
 	// lost tells people about an attachment that has lost its addresses.
 	lost func(plan.Lost)
-	// taken tells them about a node port that a pod's hostPort has taken.
-	taken   func(plan.Taken)
+	// closed tells them about a port of the node that a running pod does not have.
+	closed  func(plan.ClosedPort)
 	metrics *syncMetrics
 	log     *slog.Logger
 	// every is how often a pass looks at devices, and a survey at the rest of the
@@ -69,9 +69,9 @@ type syncer struct {
 	vnis     map[uint32]bool
 	planner  plan.Planner
 	existing existing
-	// told are the reasons that lost was told, by device, and toldTaken what taken was.
-	told      map[int]string
-	toldTaken map[plan.Taken]bool
+	// told are the reasons that lost was told, by device, and toldClosed what closed was.
+	told       map[int]string
+	toldClosed map[plan.ClosedPort]bool
 
 	mu sync.Mutex
 	// hinted says that the next pass is to look at everything.
@@ -101,7 +101,7 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 ) *syncer {
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
-		probed: j.Records, taken: func(plan.Taken) {},
+		probed: j.Records, closed: func(plan.ClosedPort) {},
 		vnis: map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
@@ -119,7 +119,7 @@ func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
 		for _, prefix := range rec.Addrs {
 			ips = append(ips, prefix.Addr())
 		}
-		conflict = cmp.Or(plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq), plan.HostPortRace(s.journal.Records(), rec))
+		conflict = cmp.Or(plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq), plan.HostPortRace(tx, s.cfg, s.journal.Records(), rec))
 	})
 	if conflict != "" {
 		return &cniserver.NotReady{Reason: conflict}
@@ -255,7 +255,7 @@ func (s *syncer) run(ctx context.Context) {
 		began := time.Now()
 		last := s.pass(look)
 		s.tellLost(last.lost)
-		s.tellTaken(last)
+		s.tellClosed(last)
 		s.metrics.since(stepTotal, began)
 		s.finish(last)
 		s.tell(last, look.thorough())
@@ -363,7 +363,7 @@ func (s *syncer) pass(look scope) (o outcome) {
 	var want plan.Wanted
 	want, o.revision = s.plan(input)
 	s.metrics.since(stepPlan, began)
-	o.lost, o.taken = want.Lost, want.Taken
+	o.lost, o.closed = want.Lost, want.ClosedPorts
 	if o.failed, o.err = s.kernel.apply(want, look); o.err == nil {
 		s.holds(want)
 	}

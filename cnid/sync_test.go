@@ -80,6 +80,10 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
 	s := newTestSyncer(t, alwaysSynced)
+	plain := store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "ns:ns"}
+	if err := s.store.Update(func(tx store.Tx) error { return store.PutNamespace(tx, &plain) }); err != nil {
+		t.Fatal(err)
+	}
 	var records []journal.Record
 	for _, name := range []string{"first", "second", "third"} {
 		pod := store.Pod{Meta: meta(name), Namespace: "ns", Name: name, Node: "node1"}

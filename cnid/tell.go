@@ -18,18 +18,18 @@ func (s *syncer) tellLost(lost []plan.Lost) {
 	s.told = now
 }
 
-// tellTaken tells people of node ports that are newly taken, unless the pass did not come
-// to know.
-func (s *syncer) tellTaken(last outcome) {
+// tellClosed tells people of ports that are newly closed to a pod, unless the pass did
+// not come to know.
+func (s *syncer) tellClosed(last outcome) {
 	if last.err != nil {
 		return
 	}
-	now := map[plan.Taken]bool{}
-	for _, t := range last.taken {
-		now[t] = true
-		if !s.toldTaken[t] {
-			s.taken(t)
+	now := map[plan.ClosedPort]bool{}
+	for _, c := range last.closed {
+		now[c] = true
+		if !s.toldClosed[c] {
+			s.closed(c)
 		}
 	}
-	s.toldTaken = now
+	s.toldClosed = now
 }

@@ -27,10 +27,12 @@ import (
 	"github.com/alioth-net/alioth/operator/externaladdress"
 	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/hostaccess"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
 	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/operator/service"
 	"github.com/alioth-net/alioth/operator/sharedservice"
@@ -109,6 +111,9 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 			Client: writer(controller), Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
 		}
 	}
+	publisher := func(controller string) publish.Publisher {
+		return publish.Publisher{Client: writer(controller), Live: env.live, Namespace: cfg.Namespace}
+	}
 	return errors.Join(
 		rollcall.Register(to, fed, calls),
 		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
@@ -119,7 +124,10 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 			Rules: service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices},
 		})),
 		externalpool.Register(to, fed, &externalpool.Reconciler{
-			Client: writer("externalpool"), Live: env.live, Store: rows, Rules: cfg.rules(), Namespace: cfg.Namespace,
+			Client: writer("externalpool"), Store: rows, Rules: cfg.rules(), Publisher: publisher("externalpool"),
+		}),
+		hostaccess.Register(to, fed, &hostaccess.Reconciler{
+			Client: writer("hostaccess"), Store: rows, Publisher: publisher("hostaccess"),
 		}),
 		externaladdress.Register(to, fed, &externaladdress.Reconciler{
 			Client: writer("externaladdress"), Live: env.live, Store: rows, Claimer: claimer("externaladdress"), DefaultVPC: cfg.DefaultVPC,

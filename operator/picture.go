@@ -101,6 +101,9 @@ func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	for _, pool := range store.ListExternalPools(tx) {
 		add("ExternalPool", pool.Ready, pool.Reason)
 	}
+	for _, access := range store.ListHostAccesses(tx) {
+		add("HostAccess", access.Ready, access.Reason)
+	}
 	for pod := range store.AllPods(tx) {
 		add("Pod", pod.Terminal || pod.Reason == v1alpha1.AttachedReason, pod.Reason)
 	}

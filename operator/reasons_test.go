@@ -46,7 +46,6 @@ var elsewhere = map[string]string{
 	v1alpha1.ExternalPoolExhaustedReason: "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
 	v1alpha1.ExternalIPsNotGrantedReason: "TestExternalIPsThatNobodyGrantsAreWarnedOf",
 	v1alpha1.NotServedByAllNodesReason:   "operator/service, TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo",
-	v1alpha1.NodePortTakenReason:         "cnid/plan, TestANodePortThatAPodHereHasAsItsHostPortIsTaken: the daemon's",
 	v1alpha1.IPOutsidePoolReason:         "TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant",
 	v1alpha1.ExternalPoolNotReadyReason:  "operator/ipam, TestChooseExternal: what makes a pool unusable is told by the pool",
 }

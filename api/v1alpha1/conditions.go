@@ -106,9 +106,12 @@ const (
 	// ProbeConflictReason: another pod with the same IP on the same node has
 	// network probes or hooks already.
 	ProbeConflictReason = "ProbeConflict"
-	// HostPortConflictReason (event): the node itself or another pod has the
-	// port of the node that the pod asks for.
+	// HostPortConflictReason (event): the node itself, another pod or a Service
+	// has the port of the node that the pod asks for.
 	HostPortConflictReason = "HostPortConflict"
+	// HostPortNotGrantedReason (event): no HostAccess grants the pod's tenant the
+	// port of the node that the pod asks for.
+	HostPortNotGrantedReason = "HostPortNotGranted"
 	// InterfaceRestoredReason (event): the pod's interface had been deleted on
 	// its node, and was made anew.
 	InterfaceRestoredReason = "InterfaceRestored"
@@ -142,10 +145,6 @@ const ExternalIPsNotGrantedReason = "ExternalIPsNotGranted"
 // NotServedByAllNodesReason is that of the Warning event of a Service with addresses
 // from outside and without node ports: nodes without a backend refuse what comes there.
 const NotServedByAllNodesReason = "NotServedByAllNodes"
-
-// NodePortTakenReason is that of the Warning event of a Service whose node port is the
-// hostPort of a pod, which goes first on the pod's node.
-const NodePortTakenReason = "NodePortTaken"
 
 // LoadBalancerInvalidReason is that of the Warning event of a Service whose
 // annotations ask for a load balancer in a way that nobody can serve.

@@ -54,6 +54,14 @@ const (
 	// IPs.
 	ExternalIPGrants = "alioth-external-ips"
 
+	// HostGrants is the name of the ConfigMap in Alioth's namespace in which the
+	// operator tells an admission policy what HostAccess objects grant: under the
+	// tenant's name, or HostGrantsOfAll for every tenant, one grant per line.
+	// HostNetworkGrant stands for the nodes' network, "TCP 8000 8099" for ports.
+	HostGrants       = "alioth-host-access"
+	HostGrantsOfAll  = "_all" // no label's value begins so
+	HostNetworkGrant = "hostNetwork"
+
 	// NetworkReadyCondition is the type of the pod condition in which the
 	// operator says whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"

@@ -23,6 +23,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&SharedService{}, &SharedServiceList{},
 		&ExternalPool{}, &ExternalPoolList{},
 		&ExternalAddress{}, &ExternalAddressList{},
+		&HostAccess{}, &HostAccessList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -22,7 +22,7 @@ const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
 // one and the same State changes it.
-const rulesVersion = 4
+const rulesVersion = 5
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;

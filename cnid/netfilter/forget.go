@@ -65,7 +65,8 @@ type udpFlows struct {
 	shadows []netip.Prefix
 	// own are the addresses for which a front of the unspecified address stands.
 	own map[netip.Addr]bool
-	// ports are where ports of the node lead, fronts where fronts do.
+	// ports are where ports of the node lead, and whether what the node sends to
+	// itself goes there; fronts are where fronts do.
 	ports  map[portFlow]bool
 	fronts map[netip.AddrPort]map[netip.AddrPort]bool
 }
@@ -80,7 +81,7 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 	u := &udpFlows{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, fronts: map[netip.AddrPort]map[netip.AddrPort]bool{}}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {
-			u.ports[portFlow{p.HostPort, netip.AddrPortFrom(p.Shadow, p.Port)}] = true
+			u.ports[portFlow{p.HostPort, netip.AddrPortFrom(p.Shadow, p.Port)}] = p.Own
 		}
 	}
 	for _, f := range s.Fronts {
@@ -101,14 +102,14 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 func (u *udpFlows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	asked, answers := flow.Forward, flow.Reverse
 	return asked.Protocol == unix.IPPROTO_UDP &&
-		u.stale(netip.AddrPortFrom(addrOf(asked.DstIP), asked.DstPort), netip.AddrPortFrom(addrOf(answers.SrcIP), answers.SrcPort))
+		u.stale(addrOf(asked.SrcIP), netip.AddrPortFrom(addrOf(asked.DstIP), asked.DstPort), netip.AddrPortFrom(addrOf(answers.SrcIP), answers.SrcPort))
 }
 
-// stale says whether what was asked at one address must not be answered from another
-// any more. What a front leads somewhere else than to the address that was asked may
+// stale says whether what a client asked at one address must not be answered from
+// another any more. What a front leads somewhere else than to the address that was asked may
 // be from before there was the front.
-func (u *udpFlows) stale(asked, answers netip.AddrPort) bool {
-	if u.ports[portFlow{asked.Port(), answers}] {
+func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool {
+	if own, open := u.ports[portFlow{asked.Port(), answers}]; open && (own || !client.IsLoopback() && !u.own[client]) {
 		return false
 	}
 	if places, ok := u.places(asked); ok {

@@ -4,6 +4,7 @@
 package netfilter
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"testing"
@@ -16,7 +17,9 @@ import (
 
 func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	s := testState()
-	s.HostPorts = []HostPort{udpPort("", 7000, pod4)}
+	shared := udpPort("", 7010, pod4)
+	shared.Port, shared.Own = 9010, true
+	s.HostPorts = []HostPort{udpPort("", 7000, pod4), shared}
 	s.Fronts = []Front{
 		nodePort("0.0.0.0", places("169.254.64.5:9001", "10.244.0.9:30000"), places("169.254.64.6:9001")),
 		{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 53, All: places("169.254.64.5:9001")},
@@ -26,23 +29,27 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	for _, c := range []struct {
 		name, asked, answers string
 		stale                bool
+		client               string // "": somebody outside
 	}{
-		{"to a backend here", "192.0.2.1:30000", "169.254.64.5:9001", false},
-		{"to one that only other nodes use", "192.0.2.1:30000", "169.254.64.6:9001", false},
-		{"to another node", "192.0.2.1:30000", "10.244.0.9:30000", false},
-		{"to a backend that is gone", "192.0.2.1:30000", "169.254.64.7:9001", true},
-		{"to another port of a backend", "192.0.2.1:30000", "169.254.64.5:9002", true},
-		{"to a node that has none any more", "192.0.2.1:30000", "10.244.0.10:30000", true},
-		{"from before there was a front", "192.0.2.1:30000", "192.0.2.1:30000", true},
-		{"to such a port of somebody else", "198.51.100.1:30000", "198.51.100.1:30000", false},
-		{"to an address of its own", externalAddress + ":53", "169.254.64.5:9001", false},
-		{"to a backend of such an address that is gone", externalAddress + ":53", "169.254.64.6:9001", true},
-		{"to a port of the node", "192.0.2.1:7000", "169.254.64.5:9000", false},
-		{"to a port of the node that is closed", "192.0.2.1:7001", "169.254.64.5:9003", true},
-		{"from the node to a shadow", "169.254.64.5:9004", "169.254.64.5:9004", false},
-		{"somebody else's translation", "10.96.0.10:53", "10.244.0.20:53", false},
+		{"to a backend here", "192.0.2.1:30000", "169.254.64.5:9001", false, ""},
+		{"to one that only other nodes use", "192.0.2.1:30000", "169.254.64.6:9001", false, ""},
+		{"to another node", "192.0.2.1:30000", "10.244.0.9:30000", false, ""},
+		{"to a backend that is gone", "192.0.2.1:30000", "169.254.64.7:9001", true, ""},
+		{"to another port of a backend", "192.0.2.1:30000", "169.254.64.5:9002", true, ""},
+		{"to a node that has none any more", "192.0.2.1:30000", "10.244.0.10:30000", true, ""},
+		{"from before there was a front", "192.0.2.1:30000", "192.0.2.1:30000", true, ""},
+		{"to such a port of somebody else", "198.51.100.1:30000", "198.51.100.1:30000", false, ""},
+		{"to an address of its own", externalAddress + ":53", "169.254.64.5:9001", false, ""},
+		{"to a backend of such an address that is gone", externalAddress + ":53", "169.254.64.6:9001", true, ""},
+		{"to a port of the node", "192.0.2.1:7000", "169.254.64.5:9000", false, ""},
+		{"from the node itself to such a port", "192.0.2.1:7000", "169.254.64.5:9000", true, "192.0.2.1"},
+		{"from its loopback", "127.0.0.1:7000", "169.254.64.5:9000", true, "127.0.0.1"},
+		{"from the node itself to a port that is its, too", "192.0.2.1:7010", "169.254.64.5:9010", false, "192.0.2.1"},
+		{"to a port of the node that is closed", "192.0.2.1:7001", "169.254.64.5:9003", true, ""},
+		{"from the node to a shadow", "169.254.64.5:9004", "169.254.64.5:9004", false, ""},
+		{"somebody else's translation", "10.96.0.10:53", "10.244.0.20:53", false, ""},
 	} {
-		if got := u.stale(netip.MustParseAddrPort(c.asked), netip.MustParseAddrPort(c.answers)); got != c.stale {
+		if got := u.stale(netip.MustParseAddr(cmp.Or(c.client, "192.0.2.9")), netip.MustParseAddrPort(c.asked), netip.MustParseAddrPort(c.answers)); got != c.stale {
 			t.Errorf("%s: to be forgotten is %v, want %v", c.name, got, c.stale)
 		}
 	}

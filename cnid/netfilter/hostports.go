@@ -20,7 +20,9 @@ import (
 // the one translates, the other lets through what was translated.
 const (
 	hostPortsChain = "host_ports"
-	servedChain    = "host_ports_served"
+	// ownPortsChain has those that lead to pods also what the node sends to itself.
+	ownPortsChain = "host_ports_own"
+	servedChain   = "host_ports_served"
 )
 
 // HostPort is a port of the node that leads to a port of a pod.
@@ -34,6 +36,9 @@ type HostPort struct {
 	HostPort, Port uint16
 	// Shadow is the pod's shadow address.
 	Shadow netip.Addr
+	// Own: what the node sends to itself goes to the pod, too. Otherwise it stays on
+	// the node, where a program may listen at the port, now or later.
+	Own bool
 }
 
 func (p HostPort) validate() error {
@@ -57,12 +62,15 @@ func compareHostPorts(a, b HostPort) int {
 
 // hostPortChains are those that change while pods come and go.
 func hostPortChains(s State) []chain {
-	ports, served := chain{name: hostPortsChain, variable: true}, chain{name: servedChain, variable: true}
+	ports, own, served := chain{name: hostPortsChain, variable: true}, chain{name: ownPortsChain, variable: true}, chain{name: servedChain, variable: true}
 	for _, p := range s.HostPorts {
 		ports.rules = append(ports.rules, when(p.asked(), p.translated()))
+		if p.Own {
+			own.rules = append(own.rules, when(p.asked(), p.translated()))
+		}
 		served.rules = append(served.rules, when(p.reached(), verdict(expr.VerdictAccept)))
 	}
-	return []chain{ports, served}
+	return []chain{ports, own, served}
 }
 
 // asked holds for packets to the node's port.
@@ -109,8 +117,8 @@ func toThisNode() rule {
 }
 
 // openPorts translates what comes to the node's ports, and to fronts: from outside,
-// from the default VPC's pods, which alone may reach nodes, and from the node itself.
-// A port that leads to a certain pod comes before a front. What other nodes send
+// from the default VPC's pods, which alone may reach nodes, and from the node itself,
+// which reaches few pods so. No port of a pod is a front's. What other nodes send
 // through the default VPC goes to fronts only.
 func openPorts(s State) []chain {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
@@ -129,7 +137,7 @@ func openPorts(s State) []chain {
 		},
 		{
 			name: "nat_output", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookOutput,
-			priority: beforeOthers, rules: []rule{when(toThisNode(), jump(hostPortsChain)), jump(insideChain)},
+			priority: beforeOthers, rules: []rule{when(toThisNode(), jump(ownPortsChain)), jump(insideChain)},
 		},
 	}
 }

@@ -42,7 +42,11 @@ const (
 
 func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 	all := []HostPort{udpPort("", 7000, pod4), udpPort("", 7000, pod6)}
+	own := []HostPort{all[0], all[1]}
+	own[0].Own, own[1].Own = true, true
 	at := func(ip string) []HostPort { return []HostPort{udpPort(ip, 7000, pod4)} }
+	ownLoopback := at("127.0.0.1")
+	ownLoopback[0].Own = true
 	tcp := HostPort{Protocol: unix.IPPROTO_TCP, HostPort: 7000, Port: 9000, Shadow: netip.MustParseAddr(pod4)}
 	const egress, node = 0x20000000, 0x30000000
 	cases := []struct {
@@ -57,14 +61,20 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 		{"from outside", all, 0, fromOutside, "192.0.2.1", nodeShadow4, ""},
 		{"from outside, IPv6", all, 0, fromOutside6, "2001:db8::1", nodeShadow6, ""},
 		{"from outside to an address on lo", all, 0, fromOutside, loAddress, nodeShadow4, ""},
-		{"from the node itself", all, 0, fromNode, "192.0.2.1", nodeShadow4, ""},
-		{"from the node itself, by loopback", all, 0, fromNode, "127.0.0.1", nodeShadow4, ""},
+		{"from the node itself", own, 0, fromNode, "192.0.2.1", nodeShadow4, ""},
+		{"from the node itself, by loopback", own, 0, fromNode, "127.0.0.1", nodeShadow4, ""},
+		{"from outside, where the node's own goes, too", own, 0, fromOutside, "192.0.2.1", nodeShadow4, ""},
+		{"from the node itself to a tenant's pod", all, 0, fromNode, "192.0.2.1", "", ""},
+		{"from the node itself to a tenant's pod, by an address on lo", all, 0, fromNode, loAddress, "", ""},
+		{"from the node itself to a tenant's pod, by loopback", all, 0, fromNode, "127.0.0.1", "", ""},
+		{"from the node itself to a tenant's pod, IPv6", all, 0, fromNode, "2001:db8::1", "", ""},
+		{"from the node itself to a tenant's pod, by IPv6 loopback", all, 0, fromNode, "::1", "", ""},
 		{"from a pod of the default VPC", all, node, fromPod, "192.0.2.1", nodeShadow4, ""},
 		{"from a tenant's pod", all, egress, fromPod, "192.0.2.1", "", ReasonDoorClosed},
 		{"from the default VPC on another node", all, 0, fromBackend, "10.244.0.1", "", ""},
 		{"to one address, asked there", at("192.0.2.1"), 0, fromOutside, "192.0.2.1", nodeShadow4, ""},
 		{"to one address, asked elsewhere", at(loAddress), 0, fromOutside, "192.0.2.1", "", ""},
-		{"to loopback alone, asked there", at("127.0.0.1"), 0, fromNode, "127.0.0.1", nodeShadow4, ""},
+		{"to loopback alone, asked there", ownLoopback, 0, fromNode, "127.0.0.1", nodeShadow4, ""},
 		{"to loopback alone, asked from outside", at("127.0.0.1"), 0, fromOutside, "192.0.2.1", "", ""},
 		{"of another protocol", []HostPort{tcp}, 0, fromOutside, "192.0.2.1", "", ""},
 		{"of another port", []HostPort{udpPort("", 7001, pod4)}, 0, fromOutside, "192.0.2.1", "", ""},
@@ -89,6 +99,27 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 			}
 			r.wantCounter(t, c.reason)
 		})
+	}
+}
+
+// A program on the node that begins to listen at a port which a tenant's pod has
+// already keeps the clients that it has on the node, and gets none from outside.
+func TestAListenerOnTheNodeKeepsItsOwnClients(t *testing.T) {
+	r := newRig(t, 0)
+	r.open(t, udpPort("", 7000, pod4), udpPort("", 7000, pod6))
+	for _, dialled := range []string{"127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", loAddress} {
+		q := question{from: r.node, to: r.node, target: "0.0.0.0", port: 7000, dialled: dialled, dialledPort: 7000}
+		if netip.MustParseAddr(dialled).Is6() {
+			q.target = "::"
+		}
+		if seen, err := q.ask(t); err != nil || seen == netip.MustParseAddr(nodeShadow4) || seen == netip.MustParseAddr(nodeShadow6) {
+			t.Errorf("asked at %s the listener saw %v, error %v", dialled, seen, err)
+		}
+	}
+	q := fromOutside(r)
+	q.to, q.target, q.port, q.dialled, q.dialledPort = r.pod, pod4, 9000, "192.0.2.1", 7000
+	if seen, err := q.ask(t); err != nil || seen != netip.MustParseAddr(nodeShadow4) {
+		t.Errorf("from outside the pod saw %v, error %v", seen, err)
 	}
 }
 
@@ -144,6 +175,9 @@ func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 		apply(t, s)
 		before := handles(t)
 		for _, ports := range [][]HostPort{{udpPort("", 7000, pod4), udpPort("192.0.2.1", 7000, pod4)}, {udpPort("", 7001, pod6)}, nil} {
+			for i := range ports {
+				ports[i].Own = true
+			}
 			s.HostPorts = ports
 			for _, want := range []bool{true, false} {
 				if replaced, err := Apply(s); err != nil || replaced != want {
@@ -153,7 +187,7 @@ func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 			if diff := cmp.Diff(before, handles(t)); diff != "" {
 				t.Errorf("other rules' handles (-before +after):\n%s", diff)
 			}
-			for _, name := range []string{hostPortsChain, servedChain} {
+			for _, name := range []string{hostPortsChain, ownPortsChain, servedChain} {
 				rules, err := (&nftables.Conn{}).GetRules(table(), &nftables.Chain{Name: name, Table: table()})
 				if err != nil || len(rules) != len(ports) {
 					t.Errorf("chain %s has %d rules, %v; want %d", name, len(rules), err, len(ports))

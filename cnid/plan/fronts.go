@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
@@ -30,17 +29,8 @@ type frontBuilder struct {
 	nodeIPs []netip.Addr
 	list    []netfilter.Front
 	health  []HealthCheck
-	// nodePorts are the Services to which ports of the node lead.
-	nodePorts map[nodePort]*store.Service
 	// fronted are the VPCs whose pods are shown who asks from outside.
 	fronted map[string]bool
-}
-
-// nodePort is a port of the node for one family.
-type nodePort struct {
-	proto uint8
-	port  uint16
-	is4   bool
 }
 
 // vpcAddress is an address of a VPC.
@@ -51,7 +41,7 @@ type vpcAddress struct {
 
 // fronts are those of all Services that belong to a VPC.
 func (b *nodeBuilder) fronts() *frontBuilder {
-	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, nodePorts: map[nodePort]*store.Service{}, fronted: map[string]bool{}}
+	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, fronted: map[string]bool{}}
 	if !b.in.NodePorts {
 		return f
 	}
@@ -77,7 +67,12 @@ func (b *nodeBuilder) fronts() *frontBuilder {
 
 func isReachedFromOutside(row *store.Service) bool {
 	return len(row.ExternalIPs) > 0 || row.LoadBalancer == store.LoadBalancerExternal ||
-		slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
+		hasNodePorts(row)
+}
+
+// hasNodePorts says whether ports of every node are the Service's.
+func hasNodePorts(row *store.Service) bool {
+	return row.HealthCheckNodePort != 0 || slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
 
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
@@ -139,7 +134,6 @@ func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.Servi
 	front := b.front(vpc, row, port, proto, is4)
 	if port.NodePort != 0 {
 		b.list = append(b.list, front)
-		b.nodePorts[nodePort{proto, port.NodePort, is4}] = row
 	}
 	front.Port = port.Port
 	claimed, granted := externalAddresses(b.tx, row)
@@ -153,19 +147,6 @@ func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.Servi
 		}
 		b.list = append(b.list, front)
 	}
-}
-
-// behind returns the Service whose node port is a pod's hostPort, in a family in which
-// the pod has a shadow, or nil. At loopback addresses there are no node ports.
-func (b *frontBuilder) behind(port journal.HostPort, shadows []netip.Addr) *store.Service {
-	for _, shadow := range shadows {
-		tied := port.HostIP.IsValid() && (port.HostIP.Is4() != shadow.Is4() || port.HostIP.IsLoopback())
-		row := b.nodePorts[nodePort{hostProtocol(port.Protocol), port.HostPort, shadow.Is4()}]
-		if row != nil && !tied {
-			return row
-		}
-	}
-	return nil
 }
 
 // isInside says whether an address is one of a node or of the cluster's own ranges.

@@ -10,9 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // Listens says whether a program on the node itself listens at a port of a
@@ -21,10 +23,10 @@ type Listens func(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 
 // HostPortRace says why rec, which is in the journal, can't have a port: of two
 // ADDs at one time, which saw nothing of each other, the later gives way.
-func HostPortRace(records []journal.Record, rec journal.Record) string {
+func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec journal.Record) string {
 	earlier := slices.DeleteFunc(slices.Clone(records), func(other journal.Record) bool { return other.Seq >= rec.Seq })
 	for _, port := range rec.HostPorts {
-		if holder, ok := holderOf(port, earlier, rec.Pod.UID); ok {
+		if holder, ok := holderOf(tx, cfg, port, earlier, rec.Pod.UID); ok {
 			return leadsTo(port, holder)
 		}
 	}
@@ -35,32 +37,95 @@ func leadsTo(port journal.HostPort, holder journal.Pod) string {
 	return fmt.Sprintf("hostPort %s leads to pod %s on this node already; choose another one, or wait until that pod is gone", port, holder)
 }
 
-// HostPortConflict says why a port of the node can't lead to a pod that asks
-// for it, or "".
-func HostPortConflict(cfg Config, records []journal.Record, uid string, asked []journal.HostPort, listens Listens) string {
-	for _, port := range asked {
+// PortRefusal says why a port of the node must not lead to a pod.
+type PortRefusal struct {
+	// Reason is one of package v1alpha1, Message says it for a person. Both depend
+	// on the cause alone.
+	Reason, Message string
+	// Lasting: what is in the way is no row of the store.
+	Lasting bool
+}
+
+func conflict(format string, args ...any) *PortRefusal {
+	return &PortRefusal{Reason: v1alpha1.HostPortConflictReason, Message: fmt.Sprintf(format, args...)}
+}
+
+func lasting(format string, args ...any) *PortRefusal {
+	refusal := conflict(format, args...)
+	refusal.Lasting = true
+	return refusal
+}
+
+// HostPortConflict says why a pod can't have the ports of the node that its record
+// asks for, or nil.
+func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, asking journal.Record, listens Listens) *PortRefusal {
+	for _, port := range asking.HostPorts {
 		if port.Protocol == "UDP" && port.HostPort == cfg.TunnelPort {
-			return fmt.Sprintf("hostPort %s is the port of the tunnel between nodes; choose another one", port)
+			return lasting("hostPort %s is the port of the tunnel between nodes; choose another one", port)
 		}
-		if holder, ok := holderOf(port, records, uid); ok {
-			return leadsTo(port, holder)
+		if refusal := whyClosed(tx, cfg, asking, port); refusal != nil {
+			return refusal
+		}
+		if holder, ok := holderOf(tx, cfg, port, records, asking.Pod.UID); ok {
+			return lasting("%s", leadsTo(port, holder))
 		}
 		listening, err := listens(hostProtocol(port.Protocol), port.HostIP, port.HostPort)
 		if err != nil {
-			return fmt.Sprintf("hostPort %s: can't find out whether the node itself listens there: %v", port, err)
+			return lasting("hostPort %s: can't find out whether the node itself listens there: %v", port, err)
 		}
 		if listening {
-			return fmt.Sprintf("hostPort %s is taken: a program on node %s itself listens there; choose another one", port, cfg.Node)
+			return lasting("hostPort %s is taken: a program on node %s itself listens there; choose another one", port, cfg.Node)
 		}
 	}
-	return ""
+	return nil
+}
+
+// whyClosed says why a port of the node does not lead to a pod that asks for it,
+// whoever else does: nobody grants it to the pod's tenant, a Service has it on every
+// node, or it is at an address at which the node speaks to itself. A grant that ends
+// and a Service that comes later close it for a running pod, too.
+func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.HostPort) *PortRefusal {
+	namespace := store.GetNamespace(tx, rec.Pod.Namespace)
+	if namespace == nil { // one without pods
+		return &PortRefusal{Reason: v1alpha1.HostPortNotGrantedReason, Message: fmt.Sprintf(
+			"hostPort %s: namespace %s does not exist", port, rec.Pod.Namespace)}
+	}
+	if !tenancy.HostPortGranted(tx, namespace.Tenant, port.Protocol, port.HostPort) {
+		return &PortRefusal{Reason: v1alpha1.HostPortNotGrantedReason, Message: fmt.Sprintf(
+			"hostPort %s: no HostAccess grants it to tenant %q; ask the cluster's operator for one, or reach the pod by a Service",
+			port, namespace.Tenant)}
+	}
+	if owner := tenancy.OwnerOfNodePort(tx, port.Protocol, port.HostPort); owner != nil {
+		return conflict("hostPort %s is a node port of %s, which has it on every node; choose another one", port, nameOf(tx, owner, namespace.Tenant))
+	}
+	if port.HostIP.IsLoopback() && !asksItself(tx, cfg, rec) {
+		return conflict("hostPort %s: what a node sends to itself goes to no pod of a tenant or of a VPC other than the default one; name no hostIP, or another one", port)
+	}
+	return nil
+}
+
+// nameOf is what a tenant may know of a Service.
+func nameOf(tx store.ReadTx, service *store.Service, tenant string) string {
+	if namespace := store.GetNamespace(tx, service.Namespace); namespace == nil || namespace.Tenant != tenant {
+		return "another tenant's Service"
+	}
+	return "Service " + ServiceRef{service.Namespace, service.Name}.String()
+}
+
+// asksItself says whether what the node sends to itself may go to a pod: one of the
+// default VPC whose namespace has no tenant's label.
+func asksItself(tx store.ReadTx, cfg Config, rec journal.Record) bool {
+	namespace := store.GetNamespace(tx, rec.Pod.Namespace)
+	return rec.VPC == cfg.DefaultVPC && namespace != nil && !tenancy.Labelled(namespace.Tenant)
 }
 
 // holderOf finds the pod that has a port. What is being undone has it until its
 // record is gone.
-func holderOf(port journal.HostPort, records []journal.Record, uid string) (journal.Pod, bool) {
+func holderOf(tx store.ReadTx, cfg Config, port journal.HostPort, records []journal.Record, uid string) (journal.Pod, bool) {
 	for _, rec := range records {
-		if rec.Pod.UID != uid && slices.ContainsFunc(rec.HostPorts, port.Clashes) {
+		if rec.Pod.UID != uid && slices.ContainsFunc(rec.HostPorts, func(held journal.HostPort) bool {
+			return port.Clashes(held) && whyClosed(tx, cfg, rec, held) == nil
+		}) {
 			return rec.Pod, true
 		}
 	}
@@ -76,49 +141,38 @@ func HostPorts(pod *store.Pod) []journal.HostPort {
 	return list
 }
 
-// hostPorts are those of all pods, of two that clash the older's.
-func (b *nodeBuilder) hostPorts() []netfilter.HostPort {
-	var list []netfilter.HostPort
+// ClosedPort is a port of the node that does not lead to the pod which has asked for
+// it, and runs.
+type ClosedPort struct {
+	Pod     journal.Pod
+	Refusal PortRefusal
+}
+
+// hostPorts are those of all pods, of two that clash the older's, and those that are
+// closed.
+func (b *nodeBuilder) hostPorts() (open []netfilter.HostPort, closed []ClosedPort) {
 	for at, rec := range b.live {
 		for _, port := range rec.HostPorts {
-			if _, clash := holderOf(port, b.live[:at], rec.Pod.UID); clash {
+			if refusal := whyClosed(b.tx, b.in.Config, rec, port); refusal != nil {
+				closed = append(closed, ClosedPort{rec.Pod, *refusal})
 				continue
 			}
-			for _, shadow := range shadowsOf(rec) {
-				if !port.HostIP.IsValid() || port.HostIP.Is4() == shadow.Is4() {
-					list = append(list, netfilter.HostPort{
-						Protocol: hostProtocol(port.Protocol), HostIP: port.HostIP, HostPort: port.HostPort, Port: port.Port, Shadow: shadow,
-					})
-				}
+			if _, clash := holderOf(b.tx, b.in.Config, port, b.live[:at], rec.Pod.UID); !clash {
+				open = append(open, b.opened(rec, port)...)
 			}
 		}
 	}
-	return list
+	return open, closed
 }
 
-// Taken is a node port of a Service that leads to a pod on this node instead, which
-// has it as its hostPort.
-type Taken struct {
-	Service ServiceRef
-	// UID is the Service's.
-	UID string
-	// Reason says for a person what happens.
-	Reason string
-}
-
-// taken are the node ports that go to pods here, which were asked for first.
-func (b *nodeBuilder) taken(fronts *frontBuilder) []Taken {
-	var list []Taken
-	for _, rec := range b.live {
-		for _, port := range rec.HostPorts {
-			row := fronts.behind(port, shadowsOf(rec))
-			if row == nil {
-				continue
-			}
-			list = append(list, Taken{
-				ServiceRef{row.Namespace, row.Name}, row.UID, fmt.Sprintf(
-					"on node %s port %s leads to pod %s, whose hostPort it is, and not to this Service: choose another port for one of them",
-					b.in.Node, port, rec.Pod),
+// opened are the rules of one port, one per family.
+func (b *nodeBuilder) opened(rec journal.Record, port journal.HostPort) []netfilter.HostPort {
+	var list []netfilter.HostPort
+	for _, shadow := range shadowsOf(rec) {
+		if !port.HostIP.IsValid() || port.HostIP.Is4() == shadow.Is4() {
+			list = append(list, netfilter.HostPort{
+				Protocol: hostProtocol(port.Protocol), HostIP: port.HostIP, HostPort: port.HostPort, Port: port.Port, Shadow: shadow,
+				Own: asksItself(b.tx, b.in.Config, rec),
 			})
 		}
 	}
@@ -135,8 +189,8 @@ func hostProtocol(name string) uint8 {
 
 // onLoopback says whether a port of the pod is open at the node's IPv4 loopback
 // addresses.
-func onLoopback(rec journal.Record) bool {
-	return slices.ContainsFunc(rec.HostPorts, func(port journal.HostPort) bool {
+func (b *nodeBuilder) onLoopback(rec journal.Record) bool {
+	return asksItself(b.tx, b.in.Config, rec) && slices.ContainsFunc(rec.HostPorts, func(port journal.HostPort) bool {
 		return port.HostIP == netip.Addr{} || port.HostIP.Is4() && port.HostIP.IsLoopback()
 	})
 }

@@ -25,8 +25,9 @@ type nodePlan struct {
 	health  []HealthCheck
 	// fronted are VPCs by name, see datapath.VPC.Fronted.
 	fronted map[string]bool
-	taken   []Taken
-	lost    []Lost
+	// closed are ports of the node that lead to no pod, though one asks for them.
+	closed []ClosedPort
+	lost   []Lost
 }
 
 // nodeBuilder plans what belongs to no VPC alone; its methods are called once
@@ -65,9 +66,10 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
 	fronts := b.fronts()
+	ports, closed := b.hostPorts()
 	return &nodePlan{
-		part: &part, devices: b.devices(), filter: b.filter(fronts.list),
-		health: fronts.health, fronted: fronts.fronted, taken: b.taken(fronts), lost: lost,
+		part: &part, devices: b.devices(), filter: b.filter(fronts.list, ports),
+		health: fronts.health, fronted: fronts.fronted, closed: closed, lost: lost,
 	}
 }
 
@@ -117,14 +119,14 @@ func (b *nodeBuilder) devices() netdev.State {
 	for _, rec := range b.live {
 		s.Pods = append(s.Pods, netdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
-			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: onLoopback(rec),
+			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: b.onLoopback(rec),
 		})
 	}
 	slices.SortFunc(s.Pods, func(a, b netdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	return s
 }
 
-func (b *nodeBuilder) filter(fronts []netfilter.Front) netfilter.State {
+func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPort) netfilter.State {
 	s := netfilter.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,
@@ -132,7 +134,7 @@ func (b *nodeBuilder) filter(fronts []netfilter.Front) netfilter.State {
 		NodeDevice:    netdev.NodeDevice,
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
-		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.hostPorts(), Fronts: fronts,
+		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: ports, Fronts: fronts,
 	}
 	for _, shadow := range b.in.Shadows {
 		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))

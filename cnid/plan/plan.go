@@ -94,7 +94,8 @@ type Wanted struct {
 	Devices  netdev.State
 	Filter   netfilter.State
 	Health   []HealthCheck
-	Taken    []Taken
+	// ClosedPorts lead to none of the running pods that ask for them.
+	ClosedPorts []ClosedPort
 	// Lost are the attachments that are left out of it all. Without an interface
 	// of the datapath nothing goes in or out by them.
 	Lost []Lost

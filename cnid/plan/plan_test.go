@@ -103,11 +103,13 @@ type whole struct {
 	Datapath datapath.State
 	Devices  netdev.State
 	Filter   netfilter.State
-	Taken    []Taken
+	Closed   []ClosedPort
 	Lost     []Lost
 }
 
-func together(w Wanted) whole { return whole{w.Datapath.State(), w.Devices, w.Filter, w.Taken, w.Lost} }
+func together(w Wanted) whole {
+	return whole{w.Datapath.State(), w.Devices, w.Filter, w.ClosedPorts, w.Lost}
+}
 
 func (w *world) input(change ...func(*Config)) Input {
 	cfg := testConfig()

@@ -44,7 +44,7 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	if changed {
 		p.want = Wanted{
 			Datapath: parts(p.node.part, p.vpcs, p.scaled.services()),
-			Devices:  p.node.devices, Filter: p.node.filter, Health: p.node.health, Taken: p.node.taken, Lost: p.node.lost,
+			Devices:  p.node.devices, Filter: p.node.filter, Health: p.node.health, ClosedPorts: p.node.closed, Lost: p.node.lost,
 		}
 	}
 	return p.want
@@ -165,6 +165,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		for _, row := range []any{c.Old, c.New} {
 			s.row(tx, row, in)
 			s.outside(tx, row, in)
+			s.ports(row)
 			s.border(row, in)
 		}
 		moved = moved || zoneOf(c.Old, in.Node) != zoneOf(c.New, in.Node)
@@ -208,8 +209,18 @@ func (s *stale) allParts(p *Planner, in Input) {
 	}
 }
 
-// row marks what a row is a part of. This, outside and border are the places that know
-// of which rows which plan is made.
+// ports marks what leads from ports of the node to pods, if it goes by a row.
+func (s *stale) ports(row any) {
+	switch row := row.(type) {
+	case *store.HostAccess, *store.Namespace: // whose tenant may have which
+		s.node = true
+	case *store.Service: // which has its own
+		s.node = s.node || hasNodePorts(row)
+	}
+}
+
+// row marks what a row is a part of. This, outside, ports and border are the places
+// that know of which rows which plan is made.
 func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	switch row := row.(type) {
 	case nil:
@@ -242,7 +253,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.Network:
 		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress: // see outside
+	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress, *store.HostAccess: // see outside and ports
 	default: // a Node, to which any address may lead
 		s.parts = true
 	}

@@ -32,6 +32,7 @@ func TestAPlannerPlansLikeBuild(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
 			planner, last, before, balanced := &Planner{}, Wanted{}, whole{}, 0
+			opened, closed := 0, 0
 			for step := range 600 {
 				for range 1 + r.IntN([]int{3, 3, 3, 20}[r.IntN(4)]) {
 					r.change(t)
@@ -47,9 +48,13 @@ func TestAPlannerPlansLikeBuild(t *testing.T) {
 					balanced++
 				}
 				last, before = now, together(now)
+				opened, closed = opened+len(now.Filter.HostPorts), closed+len(now.ClosedPorts)
 			}
 			if balanced == 0 {
 				t.Error("no load balancer's address came or went")
+			}
+			if opened == 0 || closed == 0 {
+				t.Errorf("%d ports of the node were open, %d closed", opened, closed)
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func (r *randomWorld) attachAny() {
 		Seq: 100 + r.seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
 	}
 	if r.IntN(3) == 0 {
-		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: uint16(80 + r.IntN(2)), Port: 80}}
+		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: []uint16{80, 81, 30443, 30444}[r.IntN(4)], Port: 80}}
 	}
 	r.records = append(r.records, rec)
 	r.devices = maps.Clone(r.devices)
@@ -120,7 +120,9 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(16) {
+	switch r.IntN(17) {
+	case 16:
+		return r.changeGrant(tx, remove)
 	case 9, 10:
 		return r.changeNetwork(tx, remove)
 	case 11, 12, 13, 14:
@@ -264,13 +266,13 @@ func (r *randomWorld) moveAddress(tx store.Tx, vpc, ip string) error {
 
 // changeNetwork changes a Network or a namespace.
 func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
-	namespace, name := r.of("default", "kube-system", "shop"), r.of("default", "shop")
+	namespace, name := r.of("default", "kube-system", "shop", "ns"), r.of("default", "shop")
 	if r.IntN(3) == 0 {
 		if remove {
 			store.DeleteNamespace(tx, namespace, namespace)
 			return nil
 		}
-		return store.PutNamespace(tx, &store.Namespace{Meta: store.Meta{UID: namespace}, Name: namespace, Tenant: r.of("t1", "t2")})
+		return store.PutNamespace(tx, &store.Namespace{Meta: store.Meta{UID: namespace}, Name: namespace, Tenant: r.of("t1", "t2", "ns:"+namespace)})
 	}
 	if remove {
 		store.DeleteNetwork(tx, namespace, name, namespace+name)
@@ -278,6 +280,19 @@ func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
 	}
 	return store.PutNetwork(tx, &store.Network{
 		Meta: r.meta(namespace + name), Namespace: namespace, Name: name, Tenant: r.of("t1", "t2"), Type: r.of("vpc", "vpc", "flat"), VPC: r.vpcName(),
+	})
+}
+
+// changeGrant grants ports of nodes to tenants, or no more.
+func (r *randomWorld) changeGrant(tx store.Tx, remove bool) error {
+	name := r.of("g1", "g2")
+	if remove {
+		store.DeleteHostAccess(tx, name, name)
+		return nil
+	}
+	return store.PutHostAccess(tx, &store.HostAccess{
+		Meta: r.meta(name), Name: name, AllowedTenants: []string{r.of("t1", "t2", "*")},
+		Ports: []store.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443}[r.IntN(2)]}},
 	})
 }
 
@@ -309,8 +324,9 @@ func (r *randomWorld) changeService(tx store.Tx, remove bool) error {
 		}
 		return store.PutService(tx, &store.Service{
 			Meta: r.meta(r.serviceUID(namespace, name)), Namespace: namespace, Name: name, Network: r.of("", "", "shop"), Ports: ports,
-			ClusterIPs:   ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
-			Selectorless: r.IntN(2) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
+			HealthCheckNodePort: []uint16{0, 0, 30444}[r.IntN(3)],
+			ClusterIPs:          ips("10.96.0.1", "10.96.0.2", "10.96.0.3")[r.IntN(3):],
+			Selectorless:        r.IntN(2) == 0, NodeLocal: r.IntN(3) == 0, ExternalNodeLocal: r.IntN(3) == 0, Affinity: time.Duration(r.IntN(2)) * time.Hour, LoadBalancer: r.of("", store.LoadBalancerVPC, store.LoadBalancerExternal),
 		})
 	case 1:
 		if remove {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package announce tells in events what the conditions of VPCs, Subnets,
-// Networks, SharedServices and ExternalPools come to say, so that `kubectl describe` and `kubectl events`
-// show when it changed. Pods and nodes are told by their own controllers.
+// Networks, SharedServices, ExternalPools and HostAccess objects come to say, so that
+// `kubectl describe` and `kubectl events` show when it changed. Pods and nodes are told by their own controllers.
 package announce
 
 import (
@@ -87,6 +87,8 @@ func verdictOf(row any) verdict {
 		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.ExternalPool:
 		return verdict{&v1alpha1.ExternalPool{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
+	case *store.HostAccess:
+		return verdict{&v1alpha1.HostAccess{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
 	case *store.Network:
 		about := &arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}
 		return verdict{about, row.Ready, row.Reason, row.Message, row.NameConflict}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
@@ -29,12 +30,10 @@ const countsEvery = 2 * time.Second
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	// Live reads from the API server.
-	Live  client.Reader
-	Store *store.Store
-	Rules vpc.Rules
-	// Namespace is Alioth's own, or "" for none.
-	Namespace string
+	Store  *store.Store
+	Rules  vpc.Rules
+	// Publisher tells admission.
+	Publisher publish.Publisher
 }
 
 // Register adds the controller.

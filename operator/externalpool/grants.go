@@ -5,12 +5,7 @@ package externalpool
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -39,24 +34,9 @@ func grants(tx store.ReadTx) map[string]string {
 	return data
 }
 
-// publish writes the grants into the ConfigMap that the chart makes.
+// publish tells admission.
 func (r *Reconciler) publish(ctx context.Context) error {
-	if r.Namespace == "" {
-		return nil // without the chart there is no policy
-	}
 	var data map[string]string
 	r.Store.View(func(tx store.ReadTx) { data = grants(tx) })
-	object := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.ExternalIPGrants}
-	if err := r.Live.Get(ctx, key, object); err != nil {
-		return fmt.Errorf("read who may have external IPs: %w; `helm upgrade` makes a ConfigMap that was deleted anew", err)
-	}
-	if maps.Equal(data, object.Data) {
-		return nil
-	}
-	object.Data = data
-	if err := r.Client.Update(ctx, object); err != nil {
-		return fmt.Errorf("write who may have external IPs: %w", err)
-	}
-	return nil
+	return r.Publisher.Write(ctx, v1alpha1.ExternalIPGrants, data)
 }

@@ -98,6 +98,7 @@ func kinds() []kind {
 		kindOf(&v1alpha1.Address{}, addresses),
 		kindOf(&v1alpha1.ExternalPool{}, byName(reflector.ExternalPool, store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool)),
 		kindOf(&v1alpha1.ExternalAddress{}, externalAddresses()),
+		kindOf(&v1alpha1.HostAccess{}, byName(reflector.HostAccess, store.GetHostAccess, store.PutHostAccess, store.DeleteHostAccess)),
 		kindOf(&arktosv1.Network{}, inNamespace(reflector.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
 		kindOf(&corev1.Service{}, inNamespace(reflector.Service, store.GetService, store.PutService, store.DeleteService)),
 		kindOf(&discoveryv1.EndpointSlice{}, inNamespace(reflector.EndpointSlice, store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice)),

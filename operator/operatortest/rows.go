@@ -55,6 +55,8 @@ func put(tx store.Tx, row any) error {
 		return store.PutExternalPool(tx, row)
 	case *store.ExternalAddress:
 		return store.PutExternalAddress(tx, row)
+	case *store.HostAccess:
+		return store.PutHostAccess(tx, row)
 	}
 	return putCore(tx, row)
 }

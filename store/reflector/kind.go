@@ -105,6 +105,9 @@ func kindOf(obj kube.Object) (kind, error) {
 			func(tx store.Tx, id objectID) { store.DeleteExternalPool(tx, id.name, id.uid) }), nil
 	case *v1alpha1.ExternalAddress:
 		return define("ExternalAddress", ExternalAddress, store.PutExternalAddress, removeExternalAddress), nil
+	case *v1alpha1.HostAccess:
+		return define("HostAccess", HostAccess, store.PutHostAccess,
+			func(tx store.Tx, id objectID) { store.DeleteHostAccess(tx, id.name, id.uid) }), nil
 	case *arktosv1.Network:
 		return define("Network", Network, store.PutNetwork,
 			func(tx store.Tx, id objectID) { store.DeleteNetwork(tx, id.namespace, id.name, id.uid) }), nil

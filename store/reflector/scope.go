@@ -90,6 +90,11 @@ func ExternalAddresses() Scope {
 	return Scope{Object: &v1alpha1.ExternalAddress{}}
 }
 
+// HostAccesses is the scope of all HostAccess objects.
+func HostAccesses() Scope {
+	return Scope{Object: &v1alpha1.HostAccess{}}
+}
+
 // Namespaces is the scope of all Namespaces.
 func Namespaces() Scope {
 	return Scope{Object: &corev1.Namespace{}}

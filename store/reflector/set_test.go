@@ -279,7 +279,7 @@ func rowCount(set *Set) (n int) {
 			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListRollCalls(tx)) + len(store.ListNamespaces(tx)) +
 			len(store.ListNodes(tx)) + len(store.ListPods(tx)) + len(store.ListServices(tx)) +
 			len(store.ListEndpointSlices(tx)) + len(store.ListExternalPools(tx)) + len(store.ListExternalAddresses(tx)) +
-			len(store.ListServiceCIDRs(tx))
+			len(store.ListServiceCIDRs(tx)) + len(store.ListHostAccesses(tx))
 	})
 	return n
 }

@@ -142,7 +142,7 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 		reflector.Subnets(), reflector.VPCs(), reflector.Nodes(),
 		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
 		reflector.SharedServices(), reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.RollCallNamed("operator"),
-		reflector.ServiceCIDRs(),
+		reflector.ServiceCIDRs(), reflector.HostAccesses(),
 	} {
 		start(t, set, scope)
 	}

@@ -35,13 +35,14 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		addresses  v1alpha1.AddressList
 		pools      v1alpha1.ExternalPoolList
 		external   v1alpha1.ExternalAddressList
+		grants     v1alpha1.HostAccessList
 		ranges     networkingv1.ServiceCIDRList
 		claims     v1alpha1.VNIClaimList
 		calls      v1alpha1.RollCallList
 	)
 	// Addresses before pods: a pod that is made meanwhile lacks its addresses
 	// rather than the other way round, which would look like a leak.
-	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &pools, &external, &ranges, &nodes, &namespaces, &networks, &shared, &services, &slices, &pods} {
+	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &pools, &external, &grants, &ranges, &nodes, &namespaces, &networks, &shared, &services, &slices, &pods} {
 		if err := c.api.List(ctx, list); err != nil {
 			return verify.Input{}, fmt.Errorf("list objects: %w", err)
 		}
@@ -55,6 +56,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		put(tx, &in, addresses.Items, reflector.Address, store.PutAddress)
 		put(tx, &in, pools.Items, reflector.ExternalPool, store.PutExternalPool)
 		put(tx, &in, external.Items, reflector.ExternalAddress, store.PutExternalAddress)
+		put(tx, &in, grants.Items, reflector.HostAccess, store.PutHostAccess)
 		put(tx, &in, ranges.Items, reflector.ServiceCIDR, store.PutServiceCIDR)
 		put(tx, &in, nodes.Items, reflector.Node, store.PutNode)
 		put(tx, &in, namespaces.Items, reflector.Namespace, store.PutNamespace)

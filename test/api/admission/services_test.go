@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/test/api/chart"
 )
 
 func serviceAt(namespace string, ips ...string) *corev1.Service {
@@ -27,8 +26,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("external-blue", tenant("blue")))
 	establish(t, admin, namespace("external-plain", nil))
-	grants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: v1alpha1.ExternalIPGrants}}
-	establish(t, admin, grants)
+	grants := published(t, v1alpha1.ExternalIPGrants)
 	const refused = "no ExternalPool with use: ExternalIPs grants "
 	eventually(t, func(ctx context.Context) error {
 		return wantRefused(admin.Create(ctx, serviceAt("external-blue", "192.0.2.1"), client.DryRunAll), refused+`192.0.2.1 to the tenant "blue"`)
@@ -37,16 +35,17 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 		"edge.v4.cidrs": "192.0.2.0/30\n192.0.2.8/32", "edge.v4.tenants": "red\nblue",
 		"six.cidrs": "2001:db8::/64", "six.tenants": "ns:external-plain",
 		"all.cidrs": "198.51.100.7/32", "all.tenants": "*",
+		"plain.cidrs": "198.51.100.8/32", "plain.tenants": "ns:*",
 	}
-	if err := admin.Update(t.Context(), grants); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, grants)
 	eventually(t, func(ctx context.Context) error {
 		return admin.Create(ctx, serviceAt("external-blue", "192.0.2.1"), client.DryRunAll)
 	})
 	run(t, slices.Concat(
 		creations(t, "of two pools", clusterAdmin(), serviceAt("external-blue", "192.0.2.8", "198.51.100.7"), ""),
 		creations(t, "of a namespace without a label", clusterAdmin(), serviceAt("external-plain", "2001:db8::7", "198.51.100.7"), ""),
+		creations(t, "of a pool for such namespaces", clusterAdmin(), serviceAt("external-plain", "198.51.100.8"), ""),
+		creations(t, "of that pool, with a label", clusterAdmin(), serviceAt("external-blue", "198.51.100.8"), refused),
 		creations(t, "of none", clusterAdmin(), serviceAt("external-plain"), ""),
 		creations(t, "of another tenant's pool", clusterAdmin(), serviceAt("external-plain", "192.0.2.1"), refused+`192.0.2.1 to the tenant "ns:external-plain"`),
 		creations(t, "one of two outside", clusterAdmin(), serviceAt("external-blue", "192.0.2.8", "192.0.2.9"), refused+`192.0.2.9 to the tenant "blue"`),
@@ -59,9 +58,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 		{name: "another one that is not", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.99"} }, refused: refused},
 	})
 	grants.Data = nil
-	if err := admin.Update(t.Context(), grants); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, grants)
 	eventually(t, func(ctx context.Context) error {
 		return wantRefused(admin.Create(ctx, serviceAt("external-plain", "198.51.100.7"), client.DryRunAll), refused)
 	})

@@ -99,6 +99,10 @@ func installPolicies(t *testing.T, admin client.Client) {
 		case rbacv1.GroupName, admissionregistrationv1.GroupName:
 			create(t, admin, object)
 			count++
+		case corev1.GroupName: // which policies have for their parameters
+			if object.GetKind() == "ConfigMap" {
+				create(t, admin, object)
+			}
 		}
 	}
 	if count == 0 {

@@ -98,7 +98,7 @@ func jsonPatch(ctx context.Context, to target, _, after client.Object) error {
 		Value any    `json:"value"`
 	}
 	var operations []operation
-	for _, field := range []string{"metadata", "spec", "status"} {
+	for _, field := range []string{"metadata", "spec", "status", "data"} {
 		if value, ok := fields[field]; ok {
 			operations = append(operations, operation{"add", "/" + field, value})
 		}

@@ -208,7 +208,10 @@ func balance(t *testing.T, admin client.Client) {
 		CIDRs: []string{"198.51.100.7"}, AllowedTenants: []string{name}, Use: v1alpha1.PoolForExternalIPs,
 	}}
 	services := []*corev1.Service{newBalancer("inside", v1alpha1.LoadBalancerVPC), newBalancer("outside", v1alpha1.LoadBalancerExternal)}
-	objects := []client.Object{subnet, pool, granted, services[0], services[1]}
+	access := &v1alpha1.HostAccess{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.HostAccessSpec{
+		AllowedTenants: []string{name}, HostPorts: []string{"8080"},
+	}}
+	objects := []client.Object{subnet, pool, granted, access, services[0], services[1]}
 	for _, object := range objects {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatalf("create %T: %v", object, err)
@@ -224,6 +227,10 @@ func balance(t *testing.T, admin client.Client) {
 		var addresses v1alpha1.ExternalAddressList
 		err := admin.List(ctx, &addresses)
 		return len(addresses.Items) == 1 && addresses.Items[0].Status.Node == name, err
+	})
+	until(t, "admission is told what tenants have of nodes", func(ctx context.Context) (bool, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(access), access)
+		return len(access.Status.Conditions) > 0, err
 	})
 	until(t, "admission is told of external IPs", func(ctx context.Context) (bool, error) {
 		var grants corev1.ConfigMap

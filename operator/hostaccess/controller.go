@@ -1,0 +1,82 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostaccess tells admission what HostAccess objects grant to tenants, and
+// says so in their status.
+package hostaccess
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/publish"
+	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Reconciler carries out what grants says.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+	// Publisher tells admission.
+	Publisher publish.Publisher
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("hostaccess", 1, r, source(f))
+}
+
+// Reconcile implements reconcile.Reconciler. What a status calls granted, admission
+// has been told.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var data map[string]string
+	r.Store.View(func(tx store.ReadTx) { data = grants(tx) })
+	if err := r.Publisher.Write(ctx, v1alpha1.HostGrants, data); err != nil {
+		return ctrl.Result{}, err
+	}
+	if request.Name == "" {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.confirm(ctx, request.Name)
+}
+
+// confirm writes the status of an object.
+func (r *Reconciler) confirm(ctx context.Context, name string) error {
+	object := &v1alpha1.HostAccess{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	var row *store.HostAccess
+	r.Store.View(func(tx store.ReadTx) { row = store.GetHostAccess(tx, name) })
+	if row == nil || row.Generation != object.Generation {
+		return nil // its event has come, or is about to
+	}
+	before := object.DeepCopy()
+	d := decide(row)
+	object.Status.ObservedGeneration = object.Generation
+	status.SetCondition(&object.Status.Conditions, object.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return status.Patch(ctx, r.Client, before, object)
+}
+
+// source asks for the grants alone at first, which may be those of objects that are
+// gone, and for an object when it changes.
+func source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f,
+		func(tx store.ReadTx) []feed.Request {
+			all := []feed.Request{feed.Now("", "")}
+			for _, row := range store.ListHostAccesses(tx) {
+				all = append(all, feed.Now("", row.Name))
+			}
+			return all
+		},
+		feed.On(func(_ store.ReadTx, old, now *store.HostAccess) []feed.Request {
+			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
+		}),
+	)
+}

@@ -1,0 +1,126 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+// published is one of the ConfigMaps in which the operator tells admission what it
+// knows. It is emptied again in the end.
+func published(t *testing.T, name string) *corev1.ConfigMap {
+	t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: name}}
+	if err := start(t).Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		object.Data = nil
+		if err := as(t, operator()).Update(context.WithoutCancel(t.Context()), object); err != nil {
+			t.Error(err)
+		}
+	})
+	return object
+}
+
+func publish(t *testing.T, object *corev1.ConfigMap) {
+	t.Helper()
+	if err := as(t, operator()).Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onHostNetwork(p *corev1.Pod) *corev1.Pod {
+	p.Spec.HostNetwork = true
+	return p
+}
+
+func withHostPort(p *corev1.Pod, protocol corev1.Protocol, port int32) *corev1.Pod {
+	container := &p.Spec.Containers[0]
+	own := int32(80 + len(container.Ports)) // each once
+	container.Ports = append(container.Ports, corev1.ContainerPort{ContainerPort: own, HostPort: port, Protocol: protocol})
+	return p
+}
+
+func beforeOthers(p *corev1.Pod, port int32) *corev1.Pod {
+	p.Spec.InitContainers = []corev1.Container{{
+		Name: "first", Image: "example.com/none", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: port}},
+	}}
+	return p
+}
+
+func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
+	admin := start(t)
+	for name, labels := range map[string]map[string]string{
+		"host-blue": tenant("blue"), "host-red": tenant("red"), "host-plain": nil, "host-empty": {v1alpha1.TenantLabel: ""},
+	} {
+		establish(t, admin, namespace(name, labels))
+	}
+	blueAdmin := person("host-blue-admin")
+	grantIn(t, admin, "host-blue", blueAdmin, "admin")
+	blue := func() *corev1.Pod { return pod("host-blue", "p", "") }
+	red := func() *corev1.Pod { return pod("host-red", "p", "") }
+	const network, port = `no HostAccess grants the network of the nodes to the tenant "`, "no HostAccess grants "
+	// Before the operator has told it anything, which is how a cluster begins.
+	run(t, slices.Concat(
+		creations(t, "nothing of the node", blueAdmin, blue(), ""),
+		creations(t, "a port of the pod alone", blueAdmin, withHostPort(blue(), "", 0), ""),
+		creations(t, "the nodes' network", blueAdmin, onHostNetwork(blue()), network+`blue"`),
+		creations(t, "that with a port", blueAdmin, withHostPort(onHostNetwork(blue()), "TCP", 80), network+`blue"`),
+		creations(t, "the nodes' network, as an administrator", clusterAdmin(), onHostNetwork(blue()), network+`blue"`),
+		creations(t, "a port", blueAdmin, withHostPort(blue(), "", 8080), port+`8080/TCP to the tenant "blue"`),
+		creations(t, "a port of a container that runs before", blueAdmin, beforeOthers(blue(), 8080), port+`8080/TCP to the tenant "blue"`),
+		creations(t, "without a label, the nodes' network", clusterAdmin(), onHostNetwork(pod("host-plain", "p", "")), ""),
+		creations(t, "without a label, a port", clusterAdmin(), withHostPort(pod("host-plain", "p", ""), "", 8080), ""),
+		creations(t, "with an empty label, a port", clusterAdmin(), withHostPort(pod("host-empty", "p", ""), "", 8080), ""),
+	))
+	grants := published(t, v1alpha1.HostGrants)
+	grants.Data = map[string]string{"blue": "TCP 8000 8099\nUDP 53 53", "red": "hostNetwork", "_all": "TCP 443 443"}
+	publish(t, grants)
+	eventually(t, func(ctx context.Context) error {
+		return admin.Create(ctx, withHostPort(blue(), "", 443), client.DryRunAll)
+	})
+	run(t, slices.Concat(
+		creations(t, "granted ports", blueAdmin, withHostPort(withHostPort(withHostPort(blue(), "TCP", 8000), "", 8099), "UDP", 53), ""),
+		creations(t, "granted to all", clusterAdmin(), withHostPort(red(), "", 443), ""),
+		creations(t, "of another protocol", blueAdmin, withHostPort(blue(), "UDP", 8000), port+"8000/UDP"),
+		creations(t, "one above", blueAdmin, withHostPort(blue(), "", 8100), port+"8100/TCP"),
+		creations(t, "one of two", blueAdmin, withHostPort(withHostPort(blue(), "", 8000), "", 7999), port+"7999/TCP to"),
+		creations(t, "another tenant's", clusterAdmin(), withHostPort(red(), "", 8000), port+`8000/TCP to the tenant "red"`),
+		creations(t, "ports are not the network", blueAdmin, onHostNetwork(blue()), network+`blue"`),
+		creations(t, "the network", clusterAdmin(), withHostPort(onHostNetwork(red()), "", 80), ""),
+	))
+}
+
+func TestOnlyTheOperatorWritesWhatAdmissionGoesBy(t *testing.T) {
+	start(t)
+	editor := person("published-editor")
+	grantIn(t, start(t), chart.Namespace, editor, "admin")
+	const refused, kept = "only the Alioth operator writes what admission goes by", "deleting it needs the right to delete hostaccesses"
+	for _, name := range []string{v1alpha1.HostGrants, v1alpha1.ExternalIPGrants} {
+		grants := published(t, name)
+		runChanges(t, []change[*corev1.ConfigMap]{
+			{name: name + " by an administrator", who: clusterAdmin(), object: grants, edit: func(c *corev1.ConfigMap) { c.Data = map[string]string{"blue": "hostNetwork"} }, refused: refused},
+			{name: name + " by an admin of the namespace", who: editor, object: grants, edit: func(c *corev1.ConfigMap) { c.Data = map[string]string{"blue": "hostNetwork"} }, refused: refused},
+			{name: name + ", a label", who: clusterAdmin(), object: grants, edit: func(c *corev1.ConfigMap) { c.Labels["a"] = "b" }},
+		})
+		if err := wantRefused(as(t, editor).Delete(t.Context(), grants, client.DryRunAll), kept); err != nil {
+			t.Error(err)
+		}
+		if err := as(t, clusterAdmin()).Delete(t.Context(), grants, client.DryRunAll); err != nil {
+			t.Error(err)
+		}
+	}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: "another"}, Data: map[string]string{"a": "b"}}
+	run(t, creations(t, "another ConfigMap", editor, other, ""))
+}
