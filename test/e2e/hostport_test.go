@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,8 @@ const (
 	hostHTTP = 18080
 	hostEcho = 17001
 	hostTied = 18081 // at the node's IPv4 address alone
-	// hostNodePort is a Service's node port too, of those that are not chosen by chance.
+	hostOwn  = 18082 // of a pod without a tenant
+	// hostNodePort becomes a Service's, of those that are not chosen by chance.
 	hostNodePort = 30011
 )
 
@@ -35,15 +37,17 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 	first, second := e.Nodes()
 	node := e.Lab.Nodes()[1]
 	tenant, other := e.Tenant(t, stage.Overlapping("serving")), e.withEgress(t, "other")
-	pod := tenant.Pod("server", scene.OnNode(second),
-		scene.WithHostPort(corev1.ProtocolTCP, "", hostHTTP, report.PortHTTP),
+	web := scene.WithHostPort(corev1.ProtocolTCP, "", hostHTTP, report.PortHTTP)
+	e.Grant(t, scene.HostAccess(tenant.Name, []string{tenant.Name}, "18080-18081/TCP", fmt.Sprint(hostEcho), fmt.Sprint(hostNodePort)), tenant.Namespace.Name, web)
+	pod := tenant.Pod("server", scene.OnNode(second), web,
 		scene.WithHostPort(corev1.ProtocolTCP, "", hostEcho, report.PortEcho),
 		scene.WithHostPort(corev1.ProtocolUDP, "", hostEcho, report.PortEcho),
 		scene.WithHostPort(corev1.ProtocolTCP, "", hostNodePort, report.PortEcho),
 		scene.WithHostPort(corev1.ProtocolTCP, node.IPv4.String(), hostTied, report.PortHTTP))
 	namespace := e.plainNamespace(t)
 	plain, foreign := scene.Pod(namespace, "plain", scene.OnNode(first)), other.Pod("foreign", scene.OnNode(second))
-	e.Run(t, pod, plain, foreign)
+	nodes := scene.Pod(namespace, "nodes", scene.OnNode(second), scene.WithHostPort(corev1.ProtocolTCP, "", hostOwn, report.PortEcho))
+	e.Run(t, pod, plain, foreign, nodes)
 	host := e.outsideHost(t, "client", 206)
 
 	targets := func(ip netip.Addr) []string {
@@ -59,9 +63,6 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 		"from the other node": func(targets ...string) string {
 			return e.OnNode(t, first, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
 		},
-		"from the node itself": func(targets ...string) string {
-			return e.OnNode(t, second, append([]string{"testtool", "probe", "--timeout", answerTime.String()}, targets...)...)
-		},
 		"from the default VPC": func(targets ...string) string {
 			return e.InPod(t, plain, append([]string{scene.Tool, "probe", "--timeout", answerTime.String()}, targets...)...)
 		},
@@ -69,7 +70,6 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 	asked := map[string][]string{
 		"from outside":         append(targets(node.IPv4), tied),
 		"from the other node":  append(append(targets(node.IPv4), targets(node.IPv6)...), tied),
-		"from the node itself": append(append(targets(node.IPv4), targets(node.IPv6)...), targets(netip.MustParseAddr("127.0.0.1"))...),
 		"from the default VPC": append(targets(node.IPv4), tied),
 	}
 	for _, way := range sortedKeys(ways) {
@@ -85,6 +85,22 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 			}
 		})
 	}
+	loopback := netip.MustParseAddr("127.0.0.1")
+	t.Run("not from the node itself", func(t *testing.T) {
+		asked := slices.Concat(targets(node.IPv4), targets(node.IPv6), targets(loopback))
+		for _, result := range e.fromNode(t, second, silenceTime, asked...) {
+			if result.OK {
+				t.Errorf("%s: answered by %q", result.Target, result.Name)
+			}
+		}
+	})
+	t.Run("from the node itself to a pod of the default VPC without a tenant", func(t *testing.T) {
+		for _, result := range e.fromNode(t, second, answerTime, scene.TargetPort("tcp", node.IPv4, hostOwn), scene.TargetPort("tcp", node.IPv6, hostOwn), scene.TargetPort("tcp", loopback, hostOwn)) {
+			if !result.OK || result.Name != scene.ServerName(nodes.Namespace, nodes.Name) {
+				t.Errorf("%+v", result)
+			}
+		}
+	})
 	t.Run("not from another tenant's pod", func(t *testing.T) { e.expectSilence(t, foreign, targets(node.IPv4)...) })
 	t.Run("not at another address than its own", func(t *testing.T) {
 		// The node itself refuses it, which pods of the default VPC are told.
@@ -93,14 +109,21 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 			t.Errorf("%+v, %v", results, err)
 		}
 	})
-	t.Run("before a Service that has it for its node port", func(t *testing.T) {
+	t.Run("until it is the node port of a Service", func(t *testing.T) {
+		asked := scene.TargetPort("tcp", node.IPv4, hostNodePort)
+		if before := e.knock(t, host, asked); !before[0].OK || before[0].Name != scene.ServerName(pod.Namespace, pod.Name) {
+			t.Errorf("%+v", before)
+		}
 		service := serviceOf(pod.Namespace, "same", "nobody")
 		service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, hostNodePort
 		e.Make(t, service)
-		e.awaitEvent(t, service, v1alpha1.NodePortTakenReason, pod.Name)
-		results := e.knock(t, host, scene.TargetPort("tcp", node.IPv4, hostNodePort))
-		if !results[0].OK || results[0].Name != scene.ServerName(pod.Namespace, pod.Name) {
-			t.Errorf("%+v", results)
+		e.awaitEvent(t, pod, v1alpha1.HostPortConflictReason, "Service "+service.Namespace+"/"+service.Name)
+		err := scene.Until(within(t, patience), "nobody to answer for a Service without a backend", func(context.Context) (bool, string, error) {
+			results := e.knock(t, host, asked)
+			return !results[0].OK, fmt.Sprintf("%+v", results), nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("not after the pod is gone", func(t *testing.T) {
@@ -125,6 +148,8 @@ func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
 	e := start(t)
 	first, _ := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("greedy"))
+	e.Grant(t, scene.HostAccess(tenant.Name, []string{tenant.Name}, "1-65535"), tenant.Namespace.Name,
+		scene.WithHostPort(corev1.ProtocolTCP, "", kubeletPort, report.PortHTTP))
 	for name, option := range map[string]scene.PodOption{
 		"kubelet": scene.WithHostPort(corev1.ProtocolTCP, "", kubeletPort, report.PortHTTP),
 		"tunnel":  scene.WithHostPort(corev1.ProtocolUDP, "", 4789, report.PortEcho),
@@ -142,6 +167,17 @@ func TestAHostPortOnWhichTheNodeListensIsRefusedWithAnEvent(t *testing.T) {
 			t.Errorf("%v, %v", results, err)
 		}
 	})
+}
+
+// fromNode asks from the network of a node.
+func (e *env) fromNode(t *testing.T, node string, timeout time.Duration, targets ...string) []report.Probe {
+	t.Helper()
+	out := e.OnNode(t, node, append([]string{"testtool", "probe", "--timeout", timeout.String()}, targets...)...)
+	results, err := scene.ParseLines[report.Probe](out)
+	if err != nil || len(results) != len(targets) {
+		t.Fatalf("%d results of %d, %v", len(results), len(targets), err)
+	}
+	return results
 }
 
 // awaitEvent waits for an event about an object, with a certain text in its message.

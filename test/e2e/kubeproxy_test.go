@@ -53,7 +53,9 @@ func (e *env) town(t *testing.T) *town {
 	w.local.Spec.Type, w.local.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To(v1alpha1.LoadBalancerClass)
 	w.local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	e.Make(t, w.local)
-	w.open = w.shops[1].Pod("open", scene.OnNode(second), scene.WithHostPort(corev1.ProtocolTCP, "", besidePort, report.PortEcho))
+	beside := scene.WithHostPort(corev1.ProtocolTCP, "", besidePort, report.PortEcho)
+	e.Grant(t, scene.HostAccess(w.shops[1].Name, []string{w.shops[1].Name}, fmt.Sprint(besidePort)), w.shops[1].Namespace.Name, beside)
+	w.open = w.shops[1].Pod("open", scene.OnNode(second), beside)
 	namespace := e.plainNamespace(t)
 	w.plain.service = serviceOf(namespace, "web", "web")
 	e.Make(t, w.plain.service)

@@ -168,3 +168,11 @@ func WithLiveness(handler corev1.ProbeHandler) PodOption {
 func everySecond(handler corev1.ProbeHandler) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: handler, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 2}
 }
+
+// HostAccess grants tenants ports of nodes.
+func HostAccess(name string, tenants []string, ports ...string) *v1alpha1.HostAccess {
+	return &v1alpha1.HostAccess{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.HostAccessSpec{AllowedTenants: tenants, HostPorts: ports},
+	}
+}
