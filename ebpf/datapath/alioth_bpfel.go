@@ -206,7 +206,8 @@ type aliothFirstFragment struct {
 		Vni   uint32
 		Id    uint32
 		Proto uint8
-		Pad   [3]uint8
+		Pad   uint8
+		First uint16
 	}
 	Shown aliothAddr
 	Mark  aliothMark
@@ -379,30 +380,31 @@ const (
 	aliothReasonDROP_DOOR_PROTOCOL       aliothReason = 38
 	aliothReasonDROP_DOOR_FRAGMENT       aliothReason = 39
 	aliothReasonDROP_DOOR_OPTIONS        aliothReason = 40
-	aliothReasonDROP_SERVICE_PORT        aliothReason = 41
-	aliothReasonDROP_SERVICE_ICMP        aliothReason = 42
-	aliothReasonDROP_NO_BACKEND          aliothReason = 43
-	aliothReasonDROP_NO_CONNECTION       aliothReason = 44
-	aliothReasonDROP_CONN_LIMIT          aliothReason = 45
-	aliothReasonDROP_CONN_FULL           aliothReason = 46
-	aliothReasonDROP_CONN_CONFLICT       aliothReason = 47
-	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 48
-	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 49
-	aliothReasonDROP_EGRESS_NODE         aliothReason = 50
-	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 51
-	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 52
-	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 53
-	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 54
-	aliothReasonDROP_EGRESS_DENIED       aliothReason = 55
-	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 56
-	aliothReasonDROP_EGRESS_METADATA     aliothReason = 57
-	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 58
-	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 59
-	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 60
-	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 61
-	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 62
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 63
-	aliothReasonREASON_LEN               aliothReason = 64
+	aliothReasonDROP_FOREIGN_QUOTE       aliothReason = 41
+	aliothReasonDROP_SERVICE_PORT        aliothReason = 42
+	aliothReasonDROP_SERVICE_ICMP        aliothReason = 43
+	aliothReasonDROP_NO_BACKEND          aliothReason = 44
+	aliothReasonDROP_NO_CONNECTION       aliothReason = 45
+	aliothReasonDROP_CONN_LIMIT          aliothReason = 46
+	aliothReasonDROP_CONN_FULL           aliothReason = 47
+	aliothReasonDROP_CONN_CONFLICT       aliothReason = 48
+	aliothReasonDROP_EGRESS_CLOSED       aliothReason = 49
+	aliothReasonDROP_EGRESS_SHADOW       aliothReason = 50
+	aliothReasonDROP_EGRESS_NODE         aliothReason = 51
+	aliothReasonDROP_EGRESS_DEFAULT_VPC  aliothReason = 52
+	aliothReasonDROP_EGRESS_SERVICE      aliothReason = 53
+	aliothReasonDROP_EGRESS_LINK_LOCAL   aliothReason = 54
+	aliothReasonDROP_EGRESS_MULTICAST    aliothReason = 55
+	aliothReasonDROP_EGRESS_DENIED       aliothReason = 56
+	aliothReasonDROP_EGRESS_UNLISTED     aliothReason = 57
+	aliothReasonDROP_EGRESS_METADATA     aliothReason = 58
+	aliothReasonDROP_EGRESS_TUNNEL_PORT  aliothReason = 59
+	aliothReasonDROP_NO_TUNNEL_KEY       aliothReason = 60
+	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 61
+	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 62
+	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 63
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 64
+	aliothReasonREASON_LEN               aliothReason = 65
 )
 
 type aliothService struct {

@@ -159,11 +159,16 @@ func (f frame) bytes() []byte {
 	return append(b, f.ipv4()...)
 }
 
-// payload returns the transport part, whose checksum covers the addresses.
+// payload returns the transport part, whose checksum covers the addresses. That of a
+// fragment before the last is filled up to the length that one can have.
 func (f frame) payload() []byte {
 	src, dst := f.Src.AsSlice(), f.Dst.AsSlice()
 	pseudo := sum(sum(0, src), dst) + uint32(f.L4.proto())
-	return f.L4.bytes(pseudo + uint32(len(f.L4.bytes(0))))
+	b := f.L4.bytes(pseudo + uint32(len(f.L4.bytes(0))))
+	if f.Fragment != nil && f.Fragment.More {
+		b = append(b, make([]byte, -len(b)&7)...)
+	}
+	return b
 }
 
 func (f frame) ipv4() []byte {

@@ -75,6 +75,8 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_DOOR_FRAGMENT: "door_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
 	aliothReasonDROP_DOOR_OPTIONS:  "door_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
 
+	aliothReasonDROP_FOREIGN_QUOTE: "foreign_quote", // an ICMP error about a packet that was not sent to the pod
+
 	// Services.
 	aliothReasonDROP_SERVICE_PORT:  "service_port", // no such port at this service's address
 	aliothReasonDROP_SERVICE_ICMP:  "service_icmp", // to a shared one, or no echo request

@@ -33,6 +33,8 @@ func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 		dropped("one that comes before its first", w.open, later.bytes(), "door_fragment"),
 		toStack("the first", w.open, first, shadow, MarkEgress),
 		toStack("a later one", w.open, later, shadow, MarkEgress),
+		dropped("one that is about the first's bytes", w.open, later.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "door_fragment"),
+		dropped("one about the last of the first's bytes over IPv6", w.open, later6.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "door_fragment"),
 		toStack("a third", w.open, later.with(func(f *frame) { f.Fragment = &fragment{4, true} }), shadow, MarkEgress),
 		dropped("one of another datagram to there", w.open, sameSlot.bytes(), "door_fragment"),
 		dropped("one of a datagram to another host", w.open, elsewhere.bytes(), "door_fragment"),

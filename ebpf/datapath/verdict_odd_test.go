@@ -34,12 +34,15 @@ func oddPackets() map[string]odd {
 	}
 	// An error of the pod about a packet to it.
 	quote := func(f *frame, m icmp) {
-		about := frame{Src: ip(outside), Dst: f.Src, L4: raw{protoUDP, make([]byte, 16)}}
+		f.L4 = quoting(m, frame{Src: f.Dst, Dst: f.Src, L4: udp{Sport: 53, Dport: 1000, NoChecksum: true}})
+	}
+	// One about a packet of which the pod has no part.
+	foreign := func(f *frame, m icmp) {
+		about := frame{Src: f.Dst, Dst: ip("10.0.1.12"), L4: udp{Sport: 53, Dport: 1000}}
 		if m.V6 {
-			about.Src = ip(outside6)
+			about.Dst = ip("fd10:0:0:1::12")
 		}
-		m.Body = append(make([]byte, 4), about.bytes()[14:]...)
-		f.L4 = m
+		f.L4 = quoting(m, about)
 	}
 	set16 := func(at int, value uint16) func([]byte) []byte {
 		return func(b []byte) []byte {
@@ -47,27 +50,55 @@ func oddPackets() map[string]odd {
 			return checked(b)
 		}
 	}
+	// ends6 says so many bytes behind the IPv6 header, whatever there are.
+	ends6 := func(size uint16) func([]byte) []byte {
+		return func(b []byte) []byte {
+			binary.BigEndian.PutUint16(b[18:], size)
+			return b
+		}
+	}
 	return map[string]odd{
-		"a first fragment":                         {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
-		"a later fragment of TCP":                  {mutate: later(protoTCP)},
-		"a later fragment of UDP":                  {mutate: later(protoUDP)},
-		"a later fragment of SCTP":                 {mutate: later(132)},
-		"a first fragment over IPv6":               {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
-		"a later fragment of UDP over IPv6":        {v6: true, mutate: later(protoUDP)},
-		"fragments that overlap":                   {mutate: func(f *frame) { f.Fragment, f.ID, f.L4 = &fragment{1, true}, 1, raw{protoTCP, make([]byte, 64)} }},
-		"an echo request":                          {mutate: l4(icmp{Type: 8, Body: make([]byte, 12)})},
-		"a timestamp request":                      {mutate: l4(icmp{Type: 13, Body: make([]byte, 16)})},
-		"an ICMP error":                            {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}) }},
-		"an ICMPv6 error":                          {v6: true, mutate: func(f *frame) { quote(f, icmp{V6: true, Type: 1}) }},
-		"an ICMP redirect":                         {mutate: l4(icmp{Type: 5, Code: 1, Body: make([]byte, 32)})},
-		"an ICMPv6 redirect":                       {v6: true, mutate: control(137, 36)},
-		"an unsolicited advertisement":             {v6: true, mutate: func(f *frame) { f.Hops, f.L4 = 255, advertisement("fd10:0:0:1::11") }},
-		"a router advertisement":                   {v6: true, mutate: control(134, 12)},
-		"a router solicitation":                    {v6: true, mutate: control(133, 4)},
-		"a multicast listener report":              {v6: true, mutate: control(143, 24)},
-		"IPv4 options":                             {mutate: func(f *frame) { f.Options = []byte{1, 1, 1, 0} }},
-		"an IPv4 source route":                     {mutate: func(f *frame) { f.Options = []byte{131, 7, 4, 192, 0, 2, 1, 0} }},
-		"hop-by-hop options":                       {v6: true, mutate: extended(extension{0, make([]byte, 6)})},
+		"a first fragment":         {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
+		"a later fragment of TCP":  {mutate: later(protoTCP)},
+		"a later fragment of UDP":  {mutate: later(protoUDP)},
+		"a later fragment of SCTP": {mutate: later(132)},
+		"a first fragment of an odd length": {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }, spoil: func(b []byte) []byte {
+			return set16(16, uint16(len(b)-15))(b[:len(b)-1])
+		}},
+		"a first fragment of an odd length over IPv6": {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }, spoil: func(b []byte) []byte {
+			return ends6(uint16(len(b) - 55))(b[:len(b)-1])
+		}},
+		"a first fragment over IPv6":              {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
+		"a later fragment of UDP over IPv6":       {v6: true, mutate: later(protoUDP)},
+		"fragments that overlap":                  {mutate: func(f *frame) { f.Fragment, f.ID, f.L4 = &fragment{1, true}, 1, raw{protoTCP, make([]byte, 64)} }},
+		"an echo request":                         {mutate: l4(icmp{Type: 8, Body: make([]byte, 12)})},
+		"a timestamp request":                     {mutate: l4(icmp{Type: 13, Body: make([]byte, 16)})},
+		"an ICMP error":                           {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}) }},
+		"an ICMPv6 error":                         {v6: true, mutate: func(f *frame) { quote(f, icmp{V6: true, Type: 1}) }},
+		"an ICMP error about another's packet":    {mutate: func(f *frame) { foreign(f, icmp{Type: 3, Code: 3}) }},
+		"an ICMPv6 error about another's packet":  {v6: true, mutate: func(f *frame) { foreign(f, icmp{V6: true, Type: 1, Code: 4}) }},
+		"an ICMP error in fragments":              {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}); f.Fragment = &fragment{0, true} }},
+		"an ICMP source quench":                   {mutate: func(f *frame) { foreign(f, icmp{Type: 4}) }},
+		"an ICMP redirect":                        {mutate: l4(icmp{Type: 5, Code: 1, Body: make([]byte, 32)})},
+		"an ICMPv6 redirect":                      {v6: true, mutate: control(137, 36)},
+		"an unsolicited advertisement":            {v6: true, mutate: func(f *frame) { f.Hops, f.L4 = 255, advertisement("fd10:0:0:1::11") }},
+		"a router advertisement":                  {v6: true, mutate: control(134, 12)},
+		"a router solicitation":                   {v6: true, mutate: control(133, 4)},
+		"a multicast listener report":             {v6: true, mutate: control(143, 24)},
+		"IPv4 options":                            {mutate: func(f *frame) { f.Options = []byte{1, 1, 1, 0} }},
+		"an IPv4 source route":                    {mutate: func(f *frame) { f.Options = []byte{131, 7, 4, 192, 0, 2, 1, 0} }},
+		"hop-by-hop options":                      {v6: true, mutate: extended(extension{0, make([]byte, 6)})},
+		"a mobility header":                       {v6: true, mutate: extended(extension{135, make([]byte, 6)})},
+		"a fragment of a fragment":                {v6: true, mutate: func(f *frame) { f.Fragment, f.Extensions = &fragment{0, true}, []extension{{44, make([]byte, 6)}} }},
+		"ports behind the end of the packet":      {mutate: l4(udp{Sport: 1000, Dport: 2000}), spoil: set16(16, 20)},
+		"IPv6 ports behind the end of the packet": {v6: true, mutate: l4(udp{Sport: 1000, Dport: 2000}), spoil: ends6(0)},
+		"a first fragment whose ports are behind its end": {v6: true, mutate: func(f *frame) {
+			f.Fragment, f.L4 = &fragment{0, true}, udp{Sport: 1000, Dport: 2000, Payload: make([]byte, 8)}
+		}, spoil: ends6(8)},
+		"a first fragment whose headers are behind its end": {v6: true, mutate: func(f *frame) {
+			f.Fragment, f.L4 = &fragment{0, true}, raw{60, append([]byte{60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4}, make([]byte, 12)...)}
+		}, spoil: ends6(16)},
+		"an authentication header over IPv6":       {v6: true, mutate: extended(extension{51, make([]byte, 10)})},
 		"destination options":                      {v6: true, mutate: extended(extension{60, make([]byte, 14)})},
 		"an IPv6 routing header":                   {v6: true, mutate: extended(extension{43, make([]byte, 6)})},
 		"more than six extension headers":          {v6: true, mutate: extended(slices.Repeat([]extension{{60, make([]byte, 6)}}, 7)...)},
@@ -116,6 +147,12 @@ func oddPackets() map[string]odd {
 		"a VLAN tag":         {spoil: func(b []byte) []byte { return slices.Insert(b, 12, 0x81, 0, 0, 5) }},
 		"neither IP nor ARP": {spoil: func(b []byte) []byte { b[12], b[13] = 0x88, 0xcc; return b }},
 	}
+}
+
+// quoting makes an ICMP error about a packet.
+func quoting(m icmp, about frame) icmp {
+	m.Body = append(make([]byte, 4), about.bytes()[14:]...)
+	return m
 }
 
 // checked renews the checksum of a frame's IPv4 header.

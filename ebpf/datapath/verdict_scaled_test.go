@@ -279,7 +279,8 @@ func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 			f.Dst, f.L4 = ip("10.0.1.11"), about("10.0.1.11", "10.0.1.10", 8080, 1000)
 		}),
 		dropped("of the client, about no answer", w.podA, asks(vipB, about(vipB, "10.0.1.10", 80, 1001)).bytes(), "no_connection"),
-		dropped("of the client, about somebody else's", w.podA, asks(vipB, about("10.0.1.11", "10.0.1.10", 80, 1000)).bytes(), "no_connection"),
+		dropped("of the client, about somebody else's", w.podA, asks(vipB, about("10.0.1.11", "10.0.1.10", 80, 1000)).bytes(), "foreign_quote"),
+		dropped("of the client, about an answer to somebody else", w.podA, asks(vipB, about(vipB, "10.0.1.12", 80, 1000)).bytes(), "foreign_quote"),
 	})
 }
 

@@ -291,8 +291,12 @@ func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	add("IPv6 with extension headers", fromA6(func(f *frame) {
 		f.Extensions = []extension{{0, make([]byte, 6)}, {60, make([]byte, 14)}, {51, make([]byte, 22)}}
 	}), delivered, local)
-	add("an IPv4 ICMP error", fromA(func(f *frame) { f.L4 = icmp{Type: 3, Code: 4, Body: make([]byte, 32)} }), delivered, local)
-	add("an ICMPv6 error", fromA6(func(f *frame) { f.L4 = icmp{V6: true, Type: 2, Body: make([]byte, 52)} }), delivered, local)
+	add("an IPv4 ICMP error", fromA(func(f *frame) {
+		f.L4 = quoting(icmp{Type: 3, Code: 4}, frame{Src: f.Dst, Dst: f.Src, L4: udp{Sport: 1, Dport: 2}})
+	}), delivered, local)
+	add("an ICMPv6 error", fromA6(func(f *frame) {
+		f.L4 = quoting(icmp{V6: true, Type: 2}, frame{Src: f.Dst, Dst: f.Src, L4: udp{Sport: 1, Dport: 2}})
+	}), delivered, local)
 	add("a protocol that nobody knows", fromA(func(f *frame) { f.L4 = raw{253, []byte("experiment")} }), delivered, local)
 	add("to a stale Ethernet address", fromA(func(f *frame) { f.EthDst = macR }), delivered, local)
 	w.check(t, w.objects.AliothFromPod, cases)

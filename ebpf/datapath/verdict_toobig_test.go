@@ -91,9 +91,9 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		told("TCP", long(far4, 1451, with(tcp{Sport: 1, Dport: 2, Flags: flagACK, Payload: make([]byte, 1411)})), 1450),
 		told("an echo request", long(far4, 1500, with(icmp{Type: 8, Body: make([]byte, 1476)})), 1450),
 		told("a protocol that nobody knows", long(far6, 1500, with(raw{253, make([]byte, 1460)})), 1450),
-		told("the first of some IPv6 fragments", long(far6, 1500, func(f *frame) { f.Fragment = &fragment{0, true} }), 1450),
-		dropped("an ICMP error", w.podA, long(far4, 1500, with(icmp{Type: 3, Code: 1, Body: make([]byte, 1476)})), "too_big"),
-		dropped("an ICMPv6 error", w.podA, long(far6, 1500, with(icmp{V6: true, Type: 1, Body: make([]byte, 1456)})), "too_big"),
+		told("the first of some IPv6 fragments", long(far6, 1496, func(f *frame) { f.Fragment = &fragment{0, true} }), 1450),
+		dropped("an ICMP error", w.podA, long(far4, 1500, with(longError(far4, 1476))), "too_big"),
+		dropped("an ICMPv6 error", w.podA, long(far6, 1500, with(longError(far6, 1456))), "too_big"),
 		dropped("a later IPv4 fragment", w.podA, long(far4, 1500, func(f *frame) { f.Fragment = &fragment{185, false} }), "too_big"),
 		dropped("a later IPv6 fragment", w.podA, long(far6, 1500, func(f *frame) { f.Fragment = &fragment{185, false} }), "too_big"),
 	})
@@ -103,6 +103,16 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		told("IPv6 of more than the least, on a narrow underlay", long(far6, 1281, unchanged), 1280),
 		carried("IPv6 of the least, on a narrow underlay", long(far6, 1280, unchanged)),
 	})
+}
+
+// longError is an error of pod A for who has sent to it, that quotes so many bytes in all.
+func longError(dst string, size int) icmp {
+	about := frame{Src: ip(dst), Dst: ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2, Payload: make([]byte, size-32)}}
+	if about.Src.Is6() {
+		about.Dst, about.L4 = ip("fd10:0:0:1::10"), udp{Sport: 1, Dport: 2, Payload: make([]byte, size-52)}
+		return quoting(icmp{V6: true, Type: 1}, about)
+	}
+	return quoting(icmp{Type: 3, Code: 1}, about)
 }
 
 func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
@@ -116,7 +126,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 		"one byte more than fits":       long("10.0.1.21", 1431, free),
 		"as much as two fragments have": long("10.0.1.21", 2866, free),
 		"a later fragment":              long("10.0.1.21", 1500, func(f *frame) { f.Whole, f.Fragment = false, &fragment{185, false} }),
-		"an ICMP error":                 long("10.0.1.21", 1500, func(f *frame) { f.Whole, f.L4 = false, icmp{Type: 3, Code: 1, Body: make([]byte, 1476)} }),
+		"an ICMP error":                 long("10.0.1.21", 1500, func(f *frame) { f.Whole, f.L4 = false, longError("10.0.1.21", 1476) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			enter(t, w.ns)

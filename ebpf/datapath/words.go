@@ -53,6 +53,7 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_DOOR_PROTOCOL: {"neither TCP, UDP, SCTP nor ICMP", plainTCP},
 	aliothReasonDROP_DOOR_FRAGMENT: {"a fragment that comes before the first of its datagram or without it, or one of TCP to the node or a service", "send packets that fit the pod's MTU"},
 	aliothReasonDROP_DOOR_OPTIONS:  {"IPv4 options or an IPv6 routing header, to outside the VPC", "send without them"},
+	aliothReasonDROP_FOREIGN_QUOTE: {"an ICMP error that does not quote a packet of its receiver to the pod up to its ports, or comes in fragments", "find out what in the pod makes up ICMP errors: its kernel does not send such"},
 
 	aliothReasonDROP_SERVICE_PORT:  {"the service does not have this port", "kubectl get service shows its ports"},
 	aliothReasonDROP_SERVICE_ICMP:  {"ping, to the address of a shared service, or other ICMP than ping and errors, to that of any", "connect to one of its ports"},

@@ -210,12 +210,10 @@ func honest(b []byte, owner Interface) []byte {
 	return b
 }
 
-// TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated
-// ones, through every program, and holds each against rules that hold whatever
-// the frame is. `make test` lets it make frames for a minute. It stands in the
-// package's last file, so that the tables have run.
-func TestMutatedFramesKeepTheRules(t *testing.T) {
-	duration, seed := 2*time.Second, uint64(time.Now().UnixNano())
+// mutations says how long frames are to be made, and from which seed.
+func mutations(t *testing.T) (duration time.Duration, seed uint64) {
+	t.Helper()
+	duration, seed = 2*time.Second, uint64(time.Now().UnixNano())
 	if text := os.Getenv(mutateFor); text != "" {
 		var err error
 		if duration, err = time.ParseDuration(text); err != nil {
@@ -229,6 +227,15 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		}
 	}
 	t.Logf("%s=%d repeats this, after the same tests", mutateSeed, seed)
+	return duration, seed
+}
+
+// TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated
+// ones, through every program, and holds each against rules that hold whatever
+// the frame is. `make test` lets it make frames for a minute. It stands in the
+// package's last file, so that the tables have run.
+func TestMutatedFramesKeepTheRules(t *testing.T) {
+	duration, seed := mutations(t)
 	m := &mutator{Rand: rand.New(rand.NewPCG(seed, 0)), frames: tabled(t)}
 	r := newRules(t)
 	m.addrs, m.macs = r.addrs(), r.macs()

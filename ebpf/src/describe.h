@@ -19,7 +19,7 @@ static __always_inline void describe_ends(struct __sk_buff *skb, struct tuple *e
 	ends->dst = pkt->dst;
 	ends->sport = pkt->sport;
 	ends->dport = pkt->dport;
-	if (ends->sport || !ports || !pkt->l4 || pkt->later)
+	if (ends->sport || !ports || pkt->later || !within(pkt, pkt->l4, 2 * sizeof(ends->sport)))
 		return;
 	bpf_skb_load_bytes(skb, pkt->l4 + pkt->outer, &ends->sport, 2 * sizeof(ends->sport));
 }

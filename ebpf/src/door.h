@@ -33,15 +33,50 @@ static __always_inline bool is_node_shadow(const struct packet *pkt)
 	return addr_equal(&pkt->dst, &shadow);
 }
 
-/* quote_own translates the pod's address in an error which the pod sends. */
-static __always_inline int quote_own(struct __sk_buff *skb, struct packet *pkt, const struct addr *ip,
-				     const struct addr *shadow)
+/* is_own_quote tells whether an error is about a packet that was sent to the one with
+ * this address, by the one who is now told, and shows of which flow that is.
+ */
+static __always_inline bool is_own_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q,
+					 const struct addr *ip)
+{
+	return !read_quote(skb, pkt, q) && q->l4 && addr_equal(&q->dst, ip) && addr_equal(&q->src, &pkt->dst);
+}
+
+/* check_error refuses the errors of a pod about flows that are not its own: who gets
+ * them, and connection tracking on the way, believe what they quote. It takes no
+ * error in fragments, since nobody sends one. It is for ICMP only, which has been
+ * walked.
+ */
+__noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	struct work *w = take_work();
+	__u8 type;
+
+	if (!pkt || !from || !w)
+		return DROP_REWRITE_FAILED;
+	if (pkt->later)
+		return UNDECIDED;
+	if (!within(pkt, pkt->l4, 1) || bpf_skb_load_bytes(skb, pkt->l4, &type, 1))
+		return DROP_BAD_HEADER;
+	pkt->icmp_type = type;
+	if (!is_icmp_error(pkt))
+		return UNDECIDED;
+	if (pkt->fragment || !is_own_quote(skb, pkt, &w->quote, own_ip(from, pkt->family)))
+		return DROP_FOREIGN_QUOTE;
+	return UNDECIDED;
+}
+
+/* quote_shadow translates the pod's address in an error that the pod sends. What is
+ * quoted must be of its flow still, after what services have translated in it.
+ */
+static __always_inline enum reason quote_shadow(struct __sk_buff *skb, struct packet *pkt, const struct addr *ip,
+						const struct addr *shadow)
 {
 	struct work *w = take_work();
 
-	if (!w || read_quote(skb, pkt, &w->quote) || !addr_equal(&w->quote.dst, ip))
-		return 0;
-	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow);
+	if (!w || !is_own_quote(skb, pkt, &w->quote, ip))
+		return DROP_FOREIGN_QUOTE;
+	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow) ? DROP_REWRITE_FAILED : UNDECIDED;
 }
 
 /* leave hands the packet to the node's stack under the interface's shadow. */
@@ -49,11 +84,15 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 					 __u32 mark)
 {
 	const struct addr *ip = own_ip(from, pkt->family), *shadow = own_shadow(from, pkt->family);
+	enum reason reason;
 
 	if (addr_is_zero(shadow))
 		return DROP_NO_SHADOW;
-	if (!pkt->later && is_icmp_error(pkt) && quote_own(skb, pkt, ip, shadow))
-		return DROP_REWRITE_FAILED;
+	if (!pkt->later && is_icmp_error(pkt)) {
+		reason = quote_shadow(skb, pkt, ip, shadow);
+		if (reason)
+			return reason;
+	}
 	if (pkt->fragment && !pkt->later)
 		remember_first(skb, pkt, pkt->translated ? &pkt->came.dst : &pkt->dst, &pkt->dst, mark);
 	if (set_addr(skb, pkt, SIDE_SRC, shadow))

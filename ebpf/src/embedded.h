@@ -12,6 +12,8 @@
 #include "rewrite.h"
 
 #define ICMP_UNREACHABLE 3
+#define ICMP_SOURCE_QUENCH 4
+#define ICMP_REDIRECT 5
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETER_PROBLEM 12
 #define ICMPV6_FIRST_INFORMATIONAL 128
@@ -22,50 +24,102 @@ struct quote {
 	struct addr src;
 	struct addr dst;
 	__u32 l3;
-	__u32 l4; /* 0 when no ports are quoted */
+	__u32 l4; /* 0 when what tells its flow is not all quoted */
 	__be16 sport;
 	__be16 dport;
 	__u8 proto;
 };
 
+/* is_icmp_error tells whether a message quotes a packet: connection tracking finds
+ * the flow by that (RFC 792, RFC 4443 section 2.1).
+ */
 static __always_inline bool is_icmp_error(const struct packet *pkt)
 {
 	if (pkt->family == FAMILY_V6)
 		return pkt->proto == IPPROTO_ICMPV6 && pkt->icmp_type < ICMPV6_FIRST_INFORMATIONAL;
 	return pkt->proto == IPPROTO_ICMP &&
-	       (pkt->icmp_type == ICMP_UNREACHABLE || pkt->icmp_type == ICMP_TIME_EXCEEDED ||
-		pkt->icmp_type == ICMP_PARAMETER_PROBLEM);
+	       ((pkt->icmp_type >= ICMP_UNREACHABLE && pkt->icmp_type <= ICMP_REDIRECT) ||
+		pkt->icmp_type == ICMP_TIME_EXCEEDED || pkt->icmp_type == ICMP_PARAMETER_PROBLEM);
 }
 
-/* read_quote returns 0, or -1 when the error quotes no whole IP header. */
-static __always_inline int read_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
+/* read_quote_v4 reads the quoted header; -1: there is none that is whole. */
+static __always_inline int read_quote_v4(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
 {
-	__be16 ports[2];
+	struct iphdr ip;
 
+	if (!within(pkt, q->l3, sizeof(ip)) || bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)) || ip.version != 4 ||
+	    ip.ihl < 5)
+		return -1;
+	addr_from_v4(&q->src, ip.saddr);
+	addr_from_v4(&q->dst, ip.daddr);
+	q->proto = ip.protocol;
+	if (!(ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET)))
+		q->l4 = q->l3 + ip.ihl * 4;
+	return 0;
+}
+
+/* walk_quote moves past the quoted extension headers, as far as they are quoted; 0:
+ * the transport header is not, or not in this packet.
+ */
+static __always_inline __u32 walk_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q, __u32 at)
+{
+	__u8 hdr[4];
+
+	for (int i = 0; i < MAX_EXTENSION_HEADERS && is_extension(q->proto); i++) {
+		if (!within(pkt, at, EXTENSION_LEAST) || bpf_skb_load_bytes(skb, at, hdr, sizeof(hdr)))
+			return 0;
+		if (q->proto == NEXTHDR_FRAGMENT && ((hdr[2] << 8 | hdr[3]) & IPV6_FRAGMENT_OFFSET))
+			return 0;
+		at += extension_len(q->proto, hdr);
+		q->proto = hdr[0];
+	}
+	return is_extension(q->proto) ? 0 : at;
+}
+
+static __always_inline int read_quote_v6(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
+{
+	struct ipv6hdr ip;
+
+	if (!within(pkt, q->l3, sizeof(ip)) || bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)) || ip.version != 6)
+		return -1;
+	__builtin_memcpy(q->src.b, ip.saddr, 16);
+	__builtin_memcpy(q->dst.b, ip.daddr, 16);
+	q->proto = ip.nexthdr;
+	q->l4 = walk_quote(skb, pkt, q, q->l3 + sizeof(ip));
+	return 0;
+}
+
+/* read_quote returns 0, or -1 when the error quotes no whole IP header. It is a
+ * function of its own so that the verifier goes through it once.
+ */
+__noinline int read_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
+{
+	__be16 ports[2] = {};
+
+	if (!pkt || !q)
+		return -1;
 	q->l3 = pkt->l4 + ICMP_HLEN;
 	q->l4 = 0;
-	if (pkt->family == FAMILY_V4) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)))
-			return -1;
-		addr_from_v4(&q->src, ip.saddr);
-		addr_from_v4(&q->dst, ip.daddr);
-		q->proto = ip.protocol;
-		if (!(ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET)))
-			q->l4 = q->l3 + ip.ihl * 4;
-	} else {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)))
-			return -1;
-		__builtin_memcpy(q->src.b, ip.saddr, 16);
-		__builtin_memcpy(q->dst.b, ip.daddr, 16);
-		q->proto = ip.nexthdr;
-		q->l4 = q->l3 + sizeof(ip);
-	}
-	if ((q->proto != IPPROTO_TCP && q->proto != IPPROTO_UDP) || !q->l4 ||
-	    bpf_skb_load_bytes(skb, q->l4, ports, sizeof(ports))) {
+	q->sport = 0;
+	q->dport = 0;
+	if (pkt->family == FAMILY_V4 ? read_quote_v4(skb, pkt, q) : read_quote_v6(skb, pkt, q))
+		return -1;
+	if (!q->l4)
+		return 0;
+	switch (q->proto) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+		if (within(pkt, q->l4, sizeof(ports)) && !bpf_skb_load_bytes(skb, q->l4, ports, sizeof(ports)))
+			break;
+		q->l4 = 0;
+		return 0;
+	case IPPROTO_ICMP: /* whose flow is told by type, code and id */
+	case IPPROTO_ICMPV6:
+		if (!within(pkt, q->l4, ICMP_HLEN))
+			q->l4 = 0;
+		return 0;
+	default: /* nothing that goes through the shadow door */
 		q->l4 = 0;
 		return 0;
 	}

@@ -33,6 +33,25 @@ static __always_inline __u32 fragment_id(struct __sk_buff *skb, const struct pac
 	return bpf_ntohs(v4);
 }
 
+/* fragment_offset is the place of a fragment in its datagram, in bytes. */
+static __always_inline __u32 fragment_offset(struct __sk_buff *skb, const struct packet *pkt)
+{
+	__be16 frag = 0;
+
+	if (pkt->family == FAMILY_V6) {
+		bpf_skb_load_bytes(skb, pkt->fragment_header + 2, &frag, sizeof(frag));
+		return bpf_ntohs(frag) & IPV6_FRAGMENT_OFFSET;
+	}
+	bpf_skb_load_bytes(skb, ETH_HLEN + 6, &frag, sizeof(frag));
+	return (bpf_ntohs(frag) & IPV4_FRAGMENT_OFFSET) * 8;
+}
+
+/* fragment_len is how many bytes of its datagram a first fragment has. */
+static __always_inline __u32 fragment_len(const struct packet *pkt)
+{
+	return pkt->end - (pkt->family == FAMILY_V6 ? pkt->fragment_header + 8 : pkt->l4);
+}
+
 /* describe_datagram tells one datagram of an interface from another, by the
  * address of its other end. In IPv6 the id alone does (RFC 8200 section 4.5).
  */
@@ -77,6 +96,7 @@ static __noinline int remember_first(struct __sk_buff *skb, const struct packet 
 	id = fragment_id(skb, pkt);
 	follow_slot(&key, skb, pkt, id);
 	describe_datagram(&first.of, pkt, peer, id);
+	first.of.first = fragment_len(pkt);
 	first.until = bpf_ktime_get_ns() + FOLLOW_NS;
 	first.shown = *shown;
 	first.mark = mark;
@@ -84,7 +104,10 @@ static __noinline int remember_first(struct __sk_buff *skb, const struct packet 
 	return 0;
 }
 
-/* find_first finds the first fragment of the datagram that a later one is of. */
+/* find_first finds the first fragment of the datagram that a later one is of, and
+ * behind which it is: to write over the ports is no later fragment's (RFC 3128,
+ * RFC 5722).
+ */
 static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, const struct packet *pkt,
 							 const struct addr *peer)
 {
@@ -96,7 +119,8 @@ static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, 
 	follow_slot(&key, skb, pkt, id);
 	first = bpf_map_lookup_elem(&alioth_fragments, &key);
 	describe_datagram(&of, pkt, peer, id);
-	if (!first || first->until < bpf_ktime_get_ns() || !same_datagram(&first->of, &of))
+	if (!first || first->until < bpf_ktime_get_ns() || !same_datagram(&first->of, &of) ||
+	    fragment_offset(skb, pkt) < first->of.first)
 		return 0;
 	return first;
 }

@@ -297,7 +297,7 @@ static __always_inline enum reason link_protocol(struct __sk_buff *skb, const st
 
 	if (pkt->proto != IPPROTO_ICMPV6 || pkt->later)
 		return UNDECIDED;
-	if (bpf_skb_load_bytes(skb, pkt->l4, &type, 1))
+	if (!within(pkt, pkt->l4, 1) || bpf_skb_load_bytes(skb, pkt->l4, &type, 1))
 		return DROP_BAD_HEADER;
 	if (type == ND_NEIGHBOUR_SOLICITATION)
 		return pkt->fragment ? DROP_ND_OTHER : REPLIED;

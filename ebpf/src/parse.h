@@ -25,14 +25,16 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_SCTP 132
 
-/* IPv6 extension headers, RFC 7045 section 4. */
+/* IPv6 extension headers, RFC 7045 section 4: those that all of Linux walks past. It
+ * takes Mobility for a transport, and connection tracking walks past an Authentication
+ * Header where packet filters do not.
+ */
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43
 #define NEXTHDR_FRAGMENT 44
-#define NEXTHDR_AUTH 51
 #define NEXTHDR_DEST 60
-#define NEXTHDR_MOBILITY 135
 #define MAX_EXTENSION_HEADERS 6
+#define EXTENSION_LEAST 8 /* bytes that each of them has */
 
 #define IPV4_DONT_FRAGMENT 0x4000
 #define IPV4_MORE_FRAGMENTS 0x2000
@@ -51,14 +53,16 @@ struct packet {
 	struct addr dst;
 	__u8 eth_dst[6];
 	__u8 eth_src[6];
-	__u32 l4; /* offset of the transport header, once walked */
-	__u32 fragment_header; /* offset of that of IPv6, of a fragment, once walked */
 	__u32 vni;
 	__u32 ifindex; /* of the interface whose flow it is of: of the program's device, or the receiver's */
 	enum family family;
 	enum direction direction;
 	int action; /* of a forwarded packet, from the redirect helper */
-	__u16 outer; /* bytes of outer headers that were pushed; a word would not fit the stack on Linux 6.1 */
+	/* Offsets into the packet and lengths; words would not fit the stack on Linux 6.1. */
+	__u16 l4; /* of the transport header, once walked */
+	__u16 fragment_header; /* of that of IPv6, of a fragment, once walked */
+	__u16 end; /* where the packet ends, as its IP header says: what is behind belongs to nobody */
+	__u16 outer; /* bytes of outer headers that were pushed */
 	__be16 ethertype;
 	__be16 sport;
 	__be16 dport;
@@ -191,12 +195,35 @@ static __always_inline enum reason parse_eth(struct __sk_buff *skb, struct packe
 	return UNDECIDED;
 }
 
-/* cut_short tells whether a packet has fewer bytes than its header says. That
- * of one that is yet to be cut into segments says nothing about it.
+#define END_MAX 0xffff
+
+/* bound learns where the packet ends, by the length that its IP header says: so does
+ * the kernel's stack, and forgets what is behind. False: the packet has fewer bytes.
+ * One that is yet to be cut into segments may be longer than a header can say.
  */
-static __always_inline bool cut_short(struct __sk_buff *skb, __u32 len)
+static __always_inline bool bound(struct __sk_buff *skb, struct packet *pkt, __u32 len, bool unsaid)
 {
-	return !skb->gso_size && ETH_HLEN + len > skb->len;
+	__u32 end = ETH_HLEN + len;
+
+	if (unsaid && skb->gso_size)
+		end = skb->len;
+	pkt->end = end < END_MAX ? end : END_MAX;
+	return end <= skb->len;
+}
+
+/* within tells whether the packet has len bytes at an offset. */
+static __always_inline bool within(const struct packet *pkt, __u32 at, __u32 len)
+{
+	return at + len <= pkt->end;
+}
+
+/* is_odd tells whether a fragment before the last is of a length that none can have
+ * (RFC 791 section 3.1, RFC 8200 section 4.5). Linux cuts off what is too much of it,
+ * or takes it for no fragment.
+ */
+static __always_inline bool is_odd(const struct packet *pkt, __u32 from)
+{
+	return (pkt->end - from) & 7;
 }
 
 static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct packet *pkt)
@@ -211,7 +238,7 @@ static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct pack
 		return DROP_BAD_HEADER;
 	if (ip->version != 4 || ip->ihl < 5 || ETH_HLEN + ip->ihl * 4 > skb->len)
 		return DROP_BAD_HEADER;
-	if (cut_short(skb, bpf_ntohs(ip->tot_len)) || (!skb->gso_size && bpf_ntohs(ip->tot_len) < ip->ihl * 4))
+	if (!bound(skb, pkt, bpf_ntohs(ip->tot_len), !ip->tot_len) || !within(pkt, ETH_HLEN, ip->ihl * 4))
 		return DROP_BAD_HEADER;
 	frag = bpf_ntohs(ip->frag_off);
 	pkt->family = FAMILY_V4;
@@ -219,6 +246,8 @@ static __always_inline enum reason parse_ipv4(struct __sk_buff *skb, struct pack
 	pkt->l4 = ETH_HLEN + ip->ihl * 4;
 	pkt->fragment = frag & (IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT_OFFSET);
 	pkt->later = frag & IPV4_FRAGMENT_OFFSET;
+	if (frag & IPV4_MORE_FRAGMENTS && is_odd(pkt, pkt->l4))
+		return DROP_BAD_HEADER;
 	pkt->options = ip->ihl > 5;
 	pkt->whole = frag & IPV4_DONT_FRAGMENT;
 	addr_from_v4(&pkt->src, ip->saddr);
@@ -235,7 +264,7 @@ static __always_inline enum reason parse_ipv6(struct __sk_buff *skb, struct pack
 	ip = (void *)(long)skb->data + ETH_HLEN;
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
 		return DROP_BAD_HEADER;
-	if (ip->version != 6 || cut_short(skb, sizeof(*ip) + bpf_ntohs(ip->payload_len)))
+	if (ip->version != 6 || !bound(skb, pkt, sizeof(*ip) + bpf_ntohs(ip->payload_len), !ip->payload_len))
 		return DROP_BAD_HEADER;
 	/* A jumbogram (RFC 2675), for which no link here is large enough. */
 	if (!ip->payload_len && ip->nexthdr == NEXTHDR_HOP && !skb->gso_size)
@@ -264,15 +293,29 @@ static __always_inline enum reason parse_ip(struct __sk_buff *skb, struct packet
 	return DROP_ETHERTYPE;
 }
 
+/* is_icmp knows it over IPv6 once the packet is walked. */
+static __always_inline bool is_icmp(const struct packet *pkt)
+{
+	return pkt->proto == (pkt->family == FAMILY_V4 ? IPPROTO_ICMP : IPPROTO_ICMPV6);
+}
+
 static __always_inline bool is_extension(__u8 nexthdr)
 {
 	return nexthdr == NEXTHDR_HOP || nexthdr == NEXTHDR_ROUTING || nexthdr == NEXTHDR_FRAGMENT ||
-	       nexthdr == NEXTHDR_AUTH || nexthdr == NEXTHDR_DEST || nexthdr == NEXTHDR_MOBILITY;
+	       nexthdr == NEXTHDR_DEST;
+}
+
+/* extension_len is the length of an extension header that begins with hdr. */
+static __always_inline __u32 extension_len(__u8 type, const __u8 *hdr)
+{
+	return type == NEXTHDR_FRAGMENT ? 8 : (hdr[1] + 1) * 8;
 }
 
 /* walk_extensions moves pkt->l4 and pkt->proto past IPv6 extension headers
  * and learns whether the packet is a fragment. A chain longer than
- * MAX_EXTENSION_HEADERS is refused. A global function is verified once and not
+ * MAX_EXTENSION_HEADERS is refused; so is one that a first fragment does not hold
+ * to its end (RFC 7112), and a fragment of a fragment: fragments to come would
+ * decide what is in them. A global function is verified once and not
  * for every way to it, which makes loading several times faster; the verifier
  * takes it that pkt may be NULL.
  */
@@ -283,29 +326,35 @@ __noinline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt
 	if (!pkt || pkt->family != FAMILY_V6)
 		return UNDECIDED;
 	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
-		__u32 len;
-
 		if (pkt->later || !is_extension(pkt->proto))
 			return UNDECIDED;
-		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, sizeof(hdr)))
+		if (!within(pkt, pkt->l4, EXTENSION_LEAST) || bpf_skb_load_bytes(skb, pkt->l4, hdr, sizeof(hdr)))
 			return DROP_BAD_HEADER;
-		len = (hdr[1] + 1) * 8;
-		if (pkt->proto == NEXTHDR_AUTH)
-			len = (hdr[1] + 2) * 4;
 		if (pkt->proto == NEXTHDR_ROUTING)
 			pkt->options = true;
 		if (pkt->proto == NEXTHDR_FRAGMENT) {
 			__u16 frag = hdr[2] << 8 | hdr[3];
 
-			len = 8;
+			if (pkt->fragment)
+				return DROP_EXTENSION_HEADERS;
+			if (frag & IPV6_MORE_FRAGMENTS && is_odd(pkt, pkt->l4 + EXTENSION_LEAST))
+				return DROP_BAD_HEADER;
 			pkt->fragment_header = pkt->l4;
 			pkt->fragment = true;
 			pkt->later = frag & IPV6_FRAGMENT_OFFSET;
 		}
+		pkt->l4 += extension_len(pkt->proto, hdr);
 		pkt->proto = hdr[0];
-		pkt->l4 += len;
 	}
 	return pkt->later || !is_extension(pkt->proto) ? UNDECIDED : DROP_EXTENSION_HEADERS;
+}
+
+/* load_l4 copies len bytes of the transport header, of which the packet must hold as
+ * many as whole.
+ */
+static __always_inline bool load_l4(struct __sk_buff *skb, const struct packet *pkt, __u8 *hdr, __u32 len, __u32 whole)
+{
+	return within(pkt, pkt->l4, whole) && !bpf_skb_load_bytes(skb, pkt->l4, hdr, len);
 }
 
 /* parse_l4 reads what the shadow door decides on. The packet must have been
@@ -317,21 +366,21 @@ static __always_inline enum reason parse_l4(struct __sk_buff *skb, struct packet
 
 	switch (pkt->proto) {
 	case IPPROTO_TCP:
-		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 14) || skb->len < pkt->l4 + 20)
+		if (!load_l4(skb, pkt, hdr, 14, 20))
 			return DROP_BAD_HEADER;
 		pkt->tcp_flags = hdr[13];
 		break;
 	case IPPROTO_UDP:
-		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 8))
+		if (!load_l4(skb, pkt, hdr, 8, 8))
 			return DROP_BAD_HEADER;
 		break;
 	case IPPROTO_SCTP: /* RFC 9260 section 3.1: no address is in its checksum */
-		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 12))
+		if (!load_l4(skb, pkt, hdr, 12, 12))
 			return DROP_BAD_HEADER;
 		break;
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		if (bpf_skb_load_bytes(skb, pkt->l4, hdr, 8))
+		if (!load_l4(skb, pkt, hdr, 8, 8))
 			return DROP_BAD_HEADER;
 		pkt->icmp_type = hdr[0];
 		return UNDECIDED;

@@ -149,27 +149,6 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
 }
 
-/* error_to_backend sends an error about an answer of a service's to the backend
- * that gave it.
- */
-static __always_inline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pkt, struct work *w)
-{
-	struct quote *q = &w->quote;
-	struct conn *conn;
-
-	if (read_quote(skb, pkt, q) || !q->l4 || !addr_equal(&q->src, &pkt->dst))
-		return DROP_NO_CONNECTION;
-	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto, true);
-	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
-	if (!conn)
-		return DROP_NO_CONNECTION;
-	conn_backend(w, conn);
-	if (quote_port(skb, pkt, q, SIDE_SRC, w->backend.port) || quote_addr(skb, pkt, q, SIDE_SRC, &w->backend.ip) ||
-	    set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
-		return DROP_REWRITE_FAILED;
-	return UNDECIDED;
-}
-
 /* after_first sends a later fragment where the first of its datagram went, under the
  * mark with which that left if it did.
  */
@@ -185,11 +164,11 @@ static __always_inline enum reason after_first(struct __sk_buff *skb, struct pac
 }
 
 /* control_of_scaled handles ICMP to a virtual address: echo is answered. */
-static __always_inline enum reason control_of_scaled(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+static __always_inline enum reason control_of_scaled(struct __sk_buff *skb, struct packet *pkt)
 {
 	if (pkt->icmp_type == (pkt->family == FAMILY_V4 ? ICMP_ECHO : ICMPV6_ECHO))
 		return REPLIED;
-	return is_icmp_error(pkt) ? error_to_backend(skb, pkt, w) : DROP_SERVICE_ICMP;
+	return is_icmp_error(pkt) ? error_to_backend(skb, pkt, pkt->vni) : DROP_SERVICE_ICMP;
 }
 
 /* back_to_self gives what a pod answers to itself the ends that it knows: it
@@ -227,7 +206,7 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 	if (reason)
 		return reason;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
-		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt, w);
+		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt);
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a fragment to come could write over the flags */
 		return DROP_DOOR_FRAGMENT;
 	reason = to_backend(skb, pkt, pkt->vni);

@@ -234,6 +234,44 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 	return UNDECIDED;
 }
 
+/* error_to_backend sends an error about an answer of a service's to the backend
+ * that gave it. table is as of to_backend.
+ */
+__noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
+{
+	struct work *w = take_work();
+	struct conn *conn;
+	struct quote *q;
+
+	if (!pkt || !w)
+		return DROP_REWRITE_FAILED;
+	q = &w->quote;
+	if (read_quote(skb, pkt, q) || !q->l4 || !addr_equal(&q->src, &pkt->dst))
+		return DROP_NO_CONNECTION;
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto,
+		 table != SHARED_VNI);
+	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
+	if (!conn)
+		return DROP_NO_CONNECTION;
+	conn_backend(w, conn);
+	if (quote_port(skb, pkt, q, SIDE_SRC, w->backend.port) || quote_addr(skb, pkt, q, SIDE_SRC, &w->backend.ip) ||
+	    set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
+		return DROP_REWRITE_FAILED;
+	return UNDECIDED;
+}
+
+/* to_shared sends to a backend of a shared service: what asks it, and errors about
+ * what it has answered.
+ */
+static __always_inline enum reason to_shared(struct __sk_buff *skb, struct packet *pkt)
+{
+	if (is_icmp_error(pkt))
+		return error_to_backend(skb, pkt, SHARED_VNI);
+	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
+		return DROP_SERVICE_ICMP;
+	return to_backend(skb, pkt, SHARED_VNI);
+}
+
 /* shared_service handles what goes to a shared virtual address, and leaves
  * everything else undecided: so what has gone through a service of the VPC already,
  * which leads to no other service.
@@ -250,11 +288,9 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 		return reason;
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
 		return DROP_DOOR_FRAGMENT;
-	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
-		return DROP_SERVICE_ICMP;
 	if (addr_is_zero(own_shadow(from, pkt->family)))
 		return DROP_NO_SHADOW;
-	reason = to_backend(skb, pkt, SHARED_VNI);
+	reason = to_shared(skb, pkt);
 	return reason ? reason : leave(skb, pkt, from, MARK_SHARED);
 }
 

@@ -97,6 +97,7 @@ enum reason {
 	DROP_DOOR_PROTOCOL,
 	DROP_DOOR_FRAGMENT,
 	DROP_DOOR_OPTIONS,
+	DROP_FOREIGN_QUOTE,
 	DROP_SERVICE_PORT,
 	DROP_SERVICE_ICMP,
 	DROP_NO_BACKEND,
@@ -409,7 +410,8 @@ struct datagram {
 	__u32 vni;
 	__u32 id;
 	__u8 proto; /* 0: IPv6 */
-	__u8 pad[3];
+	__u8 pad;
+	__u16 first; /* bytes that the first of them had; no other may be about those */
 };
 
 struct follow_key {
