@@ -14,10 +14,13 @@
 //	                 flow to a shared service or as one of the default VPC
 //	filter forward   from a pod only what a program marked, and to the default
 //	                 VPC only shared services and what another node has a backend for
+//	                 from either nothing that conntrack calls invalid
 //	nat postrouting  shadow addresses never leave the node; what comes to a
 //	                 pod by a port of the node does so under the node's shadow, and
 //	                 what goes on to another node under this one's address in the
 //	                 default VPC
+//	filter postrouting  what nobody has translated there, and still has a shadow
+//	                 address, does not leave the node either
 //
 // A State describes the table completely; Apply replaces it in one
 // transaction, or leaves it alone when the kernel already holds it. Every drop

@@ -16,6 +16,7 @@ import (
 // Conditions on connection tracking, from linux/netfilter/nf_conntrack_common.h
 // by way of nft_ct's bit numbers.
 const (
+	ctInvalid     = 1 << 0
 	ctEstablished = 1 << 1
 	ctRelated     = 1 << 2
 	ctNew         = 1 << 3
@@ -156,6 +157,8 @@ func answering() rule { return connection(expr.CtKeySTATE, ctEstablished|ctRelat
 // replying holds for what answers the one who opened the connection, and not
 // for his own packets.
 func replying() rule { return when(answering(), directed(directionReply)) }
+
+func invalid() rule { return connection(expr.CtKeySTATE, ctInvalid) }
 
 func opening() rule { return connection(expr.CtKeySTATE, ctNew) }
 

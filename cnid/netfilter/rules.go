@@ -54,6 +54,12 @@ const (
 	// one of the default VPC to the node's address there; or there are too
 	// many to be counted.
 	ReasonFlowLimit = "flow_limit"
+	// ReasonInvalid: connection tracking finds no flow for a pod's packet, or one
+	// to which it does not fit, so that nobody would translate its source.
+	ReasonInvalid = "invalid"
+	// ReasonShadowLeaves: a packet was about to leave the node from or to a shadow
+	// address.
+	ReasonShadowLeaves = "shadow_leaves"
 )
 
 // Reasons lists every reason, in the order in which Counters returns them.
@@ -62,6 +68,7 @@ func Reasons() []string {
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
 		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten,
 		ReasonNobodyHere, ReasonSourceRange, ReasonFrontChanged, ReasonFlowLimit,
+		ReasonInvalid, ReasonShadowLeaves,
 	}
 }
 
@@ -105,6 +112,10 @@ func chains(s State) []chain {
 			name: "postrouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPostrouting,
 			priority: nftables.ChainPriorityNATSource, rules: postrouting(s),
 		},
+		{
+			name: "leaving", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting,
+			priority: afterOthers, rules: shadowsStay(s),
+		},
 	})
 }
 
@@ -139,7 +150,10 @@ func rawPrerouting(s State) []rule {
 // that may just leave the cluster ends here.
 func input(s State) []rule {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
-	rules := []rule{when(pod, replying(), verdict(expr.VerdictAccept))}
+	rules := []rule{
+		when(pod, invalid(), drop(ReasonInvalid)),
+		when(pod, replying(), verdict(expr.VerdictAccept)),
+	}
 	rules = append(rules, disguised(s, pod)...)
 	rules = append(rules, limit(s, pod, podShare)...)
 	rules = append(rules, limit(s, node, nodeShare)...)
@@ -155,7 +169,10 @@ func input(s State) []rule {
 func forward(s State) []rule {
 	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
 	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
-	rules := []rule{when(toPod, answering(), verdict(expr.VerdictAccept))}
+	rules := []rule{
+		when(pod, invalid(), drop(ReasonInvalid)),
+		when(toPod, answering(), verdict(expr.VerdictAccept)),
+	}
 	rules = append(rules, served(s)...)
 	rules = append(rules, when(toPod, drop(ReasonShadowUnasked)))
 	rules = append(rules, throughHere(s)...)
@@ -189,6 +206,22 @@ func postrouting(s State) []rule {
 	}
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
+	}
+	return rules
+}
+
+// afterOthers is behind where anybody translates sources.
+var afterOthers = nftables.ChainPriorityConntrackHelper
+
+// shadowsStay drops what still has a shadow address where it leaves the node: who
+// masquerades sees neither what conntrack does not track nor what it can't read, and
+// flows as old as the table only as they began.
+func shadowsStay(s State) []rule {
+	var rules []rule
+	for _, shadow := range s.Shadows {
+		for _, of := range []side{source, destination} {
+			rules = append(rules, when(notToDevices(s.PodDevices), inside(of, shadow), leaving(), drop(ReasonShadowLeaves)))
+		}
 	}
 	return rules
 }
