@@ -30,6 +30,10 @@ func Change(last, want State) error {
 		return fmt.Errorf("open a socket of nf_tables: %w", err)
 	}
 	have, needed := variableChains(last), variableChains(want)
+	had, clients := clientMaps(last.Fronts), clientMaps(want.Fronts)
+	if _, err := addClientMaps(conn, had, clients); err != nil {
+		return err
+	}
 	for name, c := range needed {
 		if _, ok := have[name]; !ok {
 			addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c)
@@ -44,6 +48,7 @@ func Change(last, want State) error {
 			conn.DelChain(&nftables.Chain{Name: name, Table: table()})
 		}
 	}
+	dropClientMaps(conn, had, clients)
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("change ports of services in packet filter table %s: %w", TableName, err)
 	}

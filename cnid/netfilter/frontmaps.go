@@ -39,11 +39,16 @@ const (
 	placesHere = "here"
 	// placesSet has the places: what may be forwarded to, once it is translated.
 	placesSet = "places"
+	// stayPrefix begins the names of the sets that have the places of allPlaces and
+	// placesHere once more, where clients stay: with the front in front of each.
+	stayPrefix = "stay_"
 )
 
 // shape is what a map has for key and data.
 type shape struct {
 	slot, verdict, place bool
+	// at says that the key goes on with a place.
+	at bool
 }
 
 // isJump says whether a verdict map leads back again.
@@ -54,7 +59,7 @@ func isJump(set *nftables.Set) bool {
 var frontMaps = map[string]shape{
 	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, shownMap: {verdict: true}, askersMap: {verdict: true},
 	allPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
-	placesSet: {}, addressesSet: {},
+	placesSet: {}, addressesSet: {}, stayPrefix + allPlaces: {at: true}, stayPrefix + placesHere: {at: true},
 }
 
 // leadsTo is the data of an element: a chain, or an address and port, or nothing.
@@ -78,6 +83,10 @@ func contentsOf(fronts []Front) map[string]contents {
 		of(fromInsideMap)[f.key()] = leadsTo{chain: f.chainFor(allPlaces, f.All)}
 		f.fill(of(allPlaces), of(placesSet), f.All)
 		f.fill(of(placesHere), of(placesSet), f.Here)
+		if f.Affinity > 0 {
+			f.fillStay(of(stayPrefix+allPlaces), f.All)
+			f.fillStay(of(stayPrefix+placesHere), f.Here)
+		}
 		if f.Sources != nil {
 			of(askersMap)[f.key()] = leadsTo{chain: f.mayAsk().name()}
 		}
@@ -96,9 +105,20 @@ func contentsOf(fronts []Front) map[string]contents {
 func (f Front) fill(slots, places contents, list []netip.AddrPort) {
 	for slot, place := range list {
 		key := f.key() + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
-		slots[key] = leadsTo{place: string(place.Addr().AsSlice()) + padded(portOf(place.Port()))}
+		slots[key] = leadsTo{place: placeText(place)}
 		places[keyOf(place.Addr(), f.Protocol, place.Port())] = leadsTo{}
 	}
+}
+
+func (f Front) fillStay(stay contents, list []netip.AddrPort) {
+	for _, place := range list {
+		stay[f.key()+placeText(place)] = leadsTo{}
+	}
+}
+
+// placeText is a place as it is in registers.
+func placeText(place netip.AddrPort) string {
+	return string(place.Addr().AsSlice()) + padded(portOf(place.Port()))
 }
 
 func (f Front) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
@@ -128,10 +148,13 @@ func mapName(name string, family byte) string {
 // transaction has.
 func mapSet(name string, family byte, id uint32) *nftables.Set {
 	kind, s := frontMaps[name], &nftables.Set{Table: table(), ID: id, Name: mapName(name, family), Concatenation: true}
-	ip := map[byte]nftables.SetDatatype{unix.NFPROTO_IPV4: nftables.TypeIPAddr, unix.NFPROTO_IPV6: nftables.TypeIP6Addr}[family]
+	ip := addressType(family)
 	key := []nftables.SetDatatype{ip, nftables.TypeInetProto, nftables.TypeInetService}
 	if kind.slot {
 		key = append(key, nftables.TypeInteger)
+	}
+	if kind.at {
+		key = append(key, ip, nftables.TypeInetService)
 	}
 	s.KeyType = nftables.MustConcatSetType(key...)
 	switch {
@@ -141,6 +164,13 @@ func mapSet(name string, family byte, id uint32) *nftables.Set {
 		s.IsMap, s.DataType = true, nftables.MustConcatSetType(ip, nftables.TypeInetService)
 	}
 	return s
+}
+
+func addressType(family byte) nftables.SetDatatype {
+	if family == unix.NFPROTO_IPV4 {
+		return nftables.TypeIPAddr
+	}
+	return nftables.TypeIP6Addr
 }
 
 // addFrontMaps declares the maps.
@@ -226,10 +256,16 @@ type heldFronts struct {
 	chains map[string]bool
 	// elements of the maps by the names of these.
 	elements map[string][]nftables.SetElement
+	// clients are the maps of these, by their names.
+	clients map[string]bool
 }
 
 func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
 	held := heldFronts{chains: map[string]bool{}, elements: map[string][]nftables.SetElement{}}
+	var err error
+	if held.clients, err = heldClients(conn); err != nil {
+		return held, err
+	}
 	found, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return held, fmt.Errorf("list chains: %w", err)
@@ -256,7 +292,10 @@ func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
 // putFronts puts into the transaction what makes the maps, and the chains that only
 // some fronts need, equal to the fronts. It says whether that is anything.
 func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err error) {
-	needed := variableChains(s)
+	needed, clients := variableChains(s), clientMaps(s.Fronts)
+	if changed, err = addClientMaps(conn, held.clients, clients); err != nil {
+		return false, err
+	}
 	for name, c := range needed {
 		if held.chains[name] {
 			continue
@@ -283,7 +322,7 @@ func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err
 			conn.DelChain(&nftables.Chain{Name: name, Table: table()})
 		}
 	}
-	return changed, nil
+	return dropClientMaps(conn, held.clients, clients) || changed, nil
 }
 
 // updateFronts makes the kernel hold the fronts, in one transaction.

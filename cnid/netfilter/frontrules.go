@@ -44,16 +44,18 @@ func words(family byte) uint32 {
 
 // loadKey loads what keyOf concatenates: of the packet's destination, or of all
 // addresses of the node.
-func loadKey(family byte, ofNode bool) rule {
+func loadKey(family byte, ofNode bool) rule { return loadKeyAt(keyRegister, family, ofNode) }
+
+func loadKeyAt(register uint32, family byte, ofNode bool) rule {
 	ip := load(destination, family).(*expr.Payload)
-	ip.DestRegister = keyRegister
+	ip.DestRegister = register
 	first := rule{ip}
 	if ofNode {
-		first = rule{&expr.Immediate{Register: keyRegister, Data: make([]byte, 4*words(family))}}
+		first = rule{&expr.Immediate{Register: register, Data: make([]byte, 4*words(family))}}
 	}
 	return when(first, rule{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: keyRegister + words(family)},
-		&expr.Payload{DestRegister: keyRegister + words(family) + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register + words(family)},
+		&expr.Payload{DestRegister: register + words(family) + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 	})
 }
 
@@ -142,21 +144,28 @@ func toChain(name string, family byte) rule {
 func (p pick) chain() chain {
 	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, p.name())}
 	for _, family := range families() {
+		if p.affinity > 0 {
+			c.rules = append(c.rules, p.stay(family), p.settle(family))
+		}
 		c.rules = append(c.rules, when(ofFamily(family), loadKey(family, p.ofNode), p.number(family), rule{
 			&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(p.from, family), DestRegister: keyRegister, IsDestRegSet: true},
-			&expr.NAT{
-				Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: keyRegister, RegProtoMin: keyRegister + words(family), Specified: true,
-			},
+			translate(family, keyRegister),
 		}))
 	}
 	c.rules = append(c.rules, drop(ReasonFrontChanged))
 	return c
 }
 
-// number puts a slot behind the key.
+// translate gives a packet the destination that is in registers.
+func translate(family byte, place uint32) expr.Any {
+	return &expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: place, RegProtoMin: place + words(family), Specified: true}
+}
+
+// number puts a slot behind the key: any, or where clients are to stay and nobody more
+// can be remembered, the one of the client's address.
 func (p pick) number(family byte) rule {
 	slot := keyRegister + words(family) + 2
-	if !p.sticky {
+	if p.affinity == 0 {
 		return rule{&expr.Numgen{Register: slot, Modulus: uint32(p.slots), Type: unix.NFT_NG_RANDOM}}
 	}
 	client := load(source, family).(*expr.Payload)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,8 +41,12 @@ type Front struct {
 	Hidden []netip.Prefix
 	// Sources are who may ask from outside; nil: everybody.
 	Sources []netip.Prefix
-	// Sticky: an address that asks gets the same place as long as they are the same.
-	Sticky bool
+	// Affinity is for how long after its last new flow an address that asks gets the
+	// same place, if that is one still; whole seconds, 0: not at all.
+	Affinity time.Duration
+	// VNI is that of the VPC in which the backends are: what is remembered of its
+	// clients takes no room from another VPC's. 0 without Affinity.
+	VNI uint32
 }
 
 // maxSlots bounds All and Here. It is as many as a Service has backends at most.
@@ -53,6 +58,8 @@ func (f Front) validate() error {
 		return fmt.Errorf("protocol %d is not TCP or UDP", f.Protocol)
 	case !f.IP.IsValid() || f.Port == 0:
 		return errors.New("no address or no port")
+	case f.Affinity < 0 || f.Affinity%time.Second != 0 || (f.Affinity == 0) != (f.VNI == 0):
+		return fmt.Errorf("affinity %s is not whole seconds of a VPC, whose VNI is %d", f.Affinity, f.VNI)
 	case max(len(f.All), len(f.Here)) > maxSlots:
 		return fmt.Errorf("more than %d places to go to", maxSlots)
 	}
@@ -70,7 +77,7 @@ func compareFronts(a, b Front) int {
 
 // equal compares all fields. There are thousands to be compared with each change.
 func (f Front) equal(o Front) bool {
-	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Sticky == o.Sticky &&
+	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
 		slices.Equal(f.All, o.All) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
 		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
 }
@@ -125,7 +132,7 @@ func named(kind, text string) string {
 
 // pick describes the chain that picks one of the places.
 func (f Front) pick(from string, places []netip.AddrPort) pick {
-	return pick{from: from, ofNode: f.ofNode(), sticky: f.Sticky, slots: len(places)}
+	return pick{from: from, ofNode: f.ofNode(), affinity: f.Affinity, vni: f.VNI, slots: len(places)}
 }
 
 // chainFor is the chain to which the front leads.
@@ -141,7 +148,9 @@ type pick struct {
 	// from is the map that has the places.
 	from   string
 	ofNode bool
-	sticky bool
+	// affinity and vni are the front's.
+	affinity time.Duration
+	vni      uint32
 	// slots is the number of places, 1 to maxSlots.
 	slots int
 }
@@ -155,8 +164,8 @@ func (p pick) name() string {
 	if p.ofNode {
 		name += "_node"
 	}
-	if p.sticky {
-		name += "_sticky"
+	if p.affinity > 0 {
+		name += fmt.Sprintf("_sticky_%d_%d", p.affinity/time.Second, p.vni)
 	}
 	return fmt.Sprintf("%s_%d", name, p.slots)
 }

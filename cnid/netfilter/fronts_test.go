@@ -60,7 +60,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		nodePort("::", places("[fd10:244::9]:9000"), nil),
 	}
 	sticky := nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)
-	sticky.Sticky = true
+	sticky.Affinity, sticky.VNI = time.Hour, vniA
 	shown := []Front{local[0], local[1]}
 	shown[0].Local, shown[1].Local = true, true
 	hidden := local[0]
@@ -252,7 +252,7 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	if len(seen) != 3 { // one is missed by chance once in 10 million times
 		t.Errorf("flows went to %v, want all three", seen)
 	}
-	s.Fronts[0].Sticky = true
+	s.Fronts[0].Affinity, s.Fronts[0].VNI = time.Hour, vniA
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 	for _, source := range []string{"192.0.2.9", "192.0.2.10"} {
 		first := r.answered(t, source)
@@ -363,6 +363,10 @@ func TestFrontsAreEqualOnlyInAllFields(t *testing.T) {
 			*value++
 		case *uint16:
 			*value++
+		case *uint32:
+			*value++
+		case *time.Duration:
+			*value += time.Second
 		case *bool:
 			*value = !*value
 		case *netip.Addr:
@@ -421,7 +425,10 @@ func TestChangingFrontsIsLikeApplyingThem(t *testing.T) {
 	front := func() Front {
 		f := Front{
 			IP: netip.IPv4Unspecified(), Protocol: []uint8{unix.IPPROTO_UDP, unix.IPPROTO_TCP}[random.IntN(2)], Port: uint16(30000 + random.IntN(2)),
-			Local: random.IntN(2) == 0, Sticky: random.IntN(3) == 0, Hidden: ranges[:random.IntN(3)],
+			Local: random.IntN(2) == 0, Hidden: ranges[:random.IntN(3)],
+		}
+		if random.IntN(2) == 0 {
+			f.Affinity, f.VNI = time.Duration(1+random.IntN(2))*time.Hour, uint32(vniA+random.IntN(2))
 		}
 		if random.IntN(2) == 0 {
 			f.IP, f.Sources = netip.MustParseAddr(externalAddress), ranges[:random.IntN(3)]

@@ -178,11 +178,14 @@ func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 func (b *frontBuilder) front(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Front {
 	spread := scaled.SpreadOf(b.tx, vpc.Name, row, port, is4, b.in.Node)
 	front := netfilter.Front{
-		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Sticky: row.Affinity > 0, Local: row.ExternalNodeLocal,
+		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
 		Here: atMost(b.shadows(vpc.Name, spread.Here)), All: b.shadows(vpc.Name, spread.Also),
 	}
 	if is4 {
 		front.IP = all4.Addr()
+	}
+	if row.Affinity > 0 {
+		front.VNI = vpc.VNI
 	}
 	if front.Local {
 		front.Hidden = b.hidden(vpc, is4)

@@ -39,7 +39,8 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 		endpoints []store.Endpoint
 		change    func(*store.Service)
 		all, here []netip.AddrPort
-		sticky    bool
+		affinity  time.Duration
+		vni       uint32
 	}{
 		"one here, two on another node": {
 			endpoints: []store.Endpoint{on("node1", "10.10.1.10"), on("node2", "10.10.1.11"), on("node2", "10.10.1.12")},
@@ -59,7 +60,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 		},
 		"with affinity": {
 			endpoints: []store.Endpoint{on("node1", "10.10.1.10")}, change: func(s *store.Service) { s.Affinity = time.Hour },
-			all: at("169.254.64.2:8080"), here: at("169.254.64.2:8080"), sticky: true,
+			all: at("169.254.64.2:8080"), here: at("169.254.64.2:8080"), affinity: time.Hour, vni: 20,
 		},
 	}
 	for name, c := range cases {
@@ -73,7 +74,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 				}
 				return store.PutService(tx, row)
 			})
-			want := []netfilter.Front{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Sticky: c.sticky}}
+			want := []netfilter.Front{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Affinity: c.affinity, VNI: c.vni}}
 			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValue); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

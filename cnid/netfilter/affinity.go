@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Session affinity. A client's place is an element of a map, which the kernel deletes
+// when its time is over and each new flow renews. Each VPC has maps of its own, one per
+// family: who makes up sources from outside fills those of the VPC that he asks, and
+// there new clients then get a place by their address, without a time.
+
+// clientsPrefix begins the names of the maps.
+const clientsPrefix = "clients_"
+
+// clientsPerVPC is how many places of clients a VPC has at most, per family.
+const clientsPerVPC = 4096
+
+func clientsName(vni uint32, family byte) string {
+	return mapName(fmt.Sprintf("%s%d_", clientsPrefix, vni), family)
+}
+
+// clientMaps are those that fronts need, by name. Chains have rules for both families.
+func clientMaps(fronts []Front) map[string]bool {
+	needed := map[string]bool{}
+	for _, f := range fronts {
+		if f.Affinity == 0 {
+			continue
+		}
+		for _, family := range families() {
+			needed[clientsName(f.VNI, family)] = true
+		}
+	}
+	return needed
+}
+
+// heldClients are those that the table has.
+func heldClients(conn *nftables.Conn) (map[string]bool, error) {
+	sets, err := conn.GetSets(table())
+	if err != nil {
+		return nil, fmt.Errorf("list sets of packet filter table %s: %w", TableName, err)
+	}
+	held := map[string]bool{}
+	for _, set := range sets {
+		if strings.HasPrefix(set.Name, clientsPrefix) {
+			held[set.Name] = true
+		}
+	}
+	return held, nil
+}
+
+// firstClients is above the ids of all other sets of a transaction.
+const firstClients = 1000
+
+// addClientMaps puts into the transaction the maps that are needed and not there, and
+// says whether there are any. Chains that go by them come after.
+func addClientMaps(conn *nftables.Conn, have, needed map[string]bool) (added bool, err error) {
+	for i, name := range slices.Sorted(maps.Keys(needed)) {
+		if have[name] {
+			continue
+		}
+		added = true
+		if err := conn.AddSet(clientMap(name, firstClients+uint32(i)), nil); err != nil {
+			return false, fmt.Errorf("add map %s: %w", name, err)
+		}
+	}
+	return added, nil
+}
+
+// dropClientMaps puts into the transaction that maps go which nobody needs, and says
+// whether there are any. Chains that went by them go before.
+func dropClientMaps(conn *nftables.Conn, have, needed map[string]bool) (dropped bool) {
+	for name := range have {
+		if !needed[name] {
+			dropped = true
+			conn.DelSet(&nftables.Set{Table: table(), Name: name})
+		}
+	}
+	return dropped
+}
+
+// clientMap leads from a client and a front to a place.
+func clientMap(name string, id uint32) *nftables.Set {
+	ip := addressType(unix.NFPROTO_IPV6)
+	if name == mapName(strings.TrimSuffix(name, "4"), unix.NFPROTO_IPV4) {
+		ip = addressType(unix.NFPROTO_IPV4)
+	}
+	return &nftables.Set{
+		Table: table(), ID: id, Name: name, Concatenation: true, Dynamic: true, HasTimeout: true, Size: clientsPerVPC, IsMap: true,
+		KeyType:  nftables.MustConcatSetType(ip, ip, nftables.TypeInetProto, nftables.TypeInetService),
+		DataType: nftables.MustConcatSetType(ip, nftables.TypeInetService),
+	}
+}
+
+// Where a client that stays has its place, as 4-byte registers: its address, the key of
+// the front, and the place, each behind the other. So the first two are the key of the
+// client's map, and the last two that of the places at which it may stay.
+func (p pick) client(family byte) (load rule, front, place uint32) {
+	front = keyRegister + words(family)
+	place = front + words(family) + 2
+	ip := loadSource(family, keyRegister)
+	return when(ofFamily(family), rule{ip}, loadKeyAt(front, family, p.ofNode)), front, place
+}
+
+// stay leads a client to its place, if it has one that is a place still, and renews it.
+func (p pick) stay(family byte) rule {
+	load, front, place := p.client(family)
+	return when(load, rule{
+		p.look(family, place),
+		&expr.Lookup{SourceRegister: front, SetName: mapName(stayPrefix+p.from, family)},
+		p.remember(family, place, unix.NFT_DYNSET_OP_UPDATE),
+		translate(family, place),
+	})
+}
+
+// settle gives a client any place, in the stead of one that it may have had. What
+// another packet of it has been given in the meantime counts. Without room for the
+// client the rule does not match.
+func (p pick) settle(family byte) rule {
+	load, front, place := p.client(family)
+	return when(load, rule{
+		&expr.Numgen{Register: place, Modulus: uint32(p.slots), Type: unix.NFT_NG_RANDOM},
+		&expr.Lookup{SourceRegister: front, SetName: mapName(p.from, family), DestRegister: place, IsDestRegSet: true},
+		p.remember(family, place, dynsetDelete),
+		p.remember(family, place, unix.NFT_DYNSET_OP_UPDATE),
+		p.look(family, place),
+		translate(family, place),
+	})
+}
+
+// dynsetDelete is NFT_DYNSET_OP_DELETE, of Linux 5.4.
+const dynsetDelete = 2
+
+func (p pick) look(family byte, place uint32) expr.Any {
+	return &expr.Lookup{SourceRegister: keyRegister, SetName: clientsName(p.vni, family), DestRegister: place, IsDestRegSet: true}
+}
+
+func (p pick) remember(family byte, place, operation uint32) expr.Any {
+	return &expr.Dynset{
+		SrcRegKey: keyRegister, SrcRegData: place, SetName: clientsName(p.vni, family), Operation: operation, Timeout: p.affinity,
+	}
+}
+
+func loadSource(family byte, register uint32) expr.Any {
+	client := load(source, family).(*expr.Payload)
+	client.DestRegister = register
+	return client
+}
