@@ -202,30 +202,38 @@ func (f *fleet) expectSameAtBothDoors(t *testing.T, service *corev1.Service) {
 	}
 }
 
-// awaitAnother waits until another backend than at first answers. Each time the affinity
-// must have run out, and whoever asks renews it.
+// awaitAnother waits until another backend than at first answers.
 func (f *fleet) awaitAnother(ctx context.Context, from *corev1.Pod, target string) error {
-	const longerThanAffinity = 1500 * time.Millisecond
-	first := ""
-	for {
+	err := awaitAnotherName(ctx, func() (string, error) {
 		heard, err := f.hear(ctx, from, 1, target)
+		if err != nil || failed(heard[target][0]) {
+			return "", fmt.Errorf("answered by %v: %w", heard[target], err)
+		}
+		return heard[target][0], nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", target, err)
+	}
+	return nil
+}
+
+// awaitAnotherName asks until another one than at first answers, where affinity lasts for
+// a second. Each time it must have run out, and whoever asks renews it.
+func awaitAnotherName(ctx context.Context, ask func() (string, error)) error {
+	const longerThanAffinity = 1500 * time.Millisecond
+	first, err := ask()
+	for {
 		if err != nil {
 			return err
 		}
-		name := heard[target][0]
-		if failed(name) {
-			return fmt.Errorf("%s: %s", target, name)
-		}
-		if first == "" {
-			first = name
-		}
-		if name != first {
-			return nil
-		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %s has answered ever since", target, first)
+			return fmt.Errorf("%s has answered ever since", first)
 		case <-time.After(longerThanAffinity):
+		}
+		name := ""
+		if name, err = ask(); err == nil && name != first {
+			return nil
 		}
 	}
 }

@@ -125,3 +125,57 @@ func (e *env) expectFromOutside(t *testing.T, host *cluster.Host, p published, t
 		t.Error(err)
 	}
 }
+
+// TestANodePortKeepsItsClientsForTheirTime has a backend or two on every node, behind a
+// Service whose affinity lasts longer than any test, and one whose affinity lasts as
+// short as may be.
+func TestANodePortKeepsItsClientsForTheirTime(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("keeps"))
+	var pods []*corev1.Pod
+	for i, node := range []string{first, second, first, second} {
+		pods = append(pods, tenant.Pod(fmt.Sprintf("server-%d", i), scene.OnNode(node), scene.WithLabel("app", "web")))
+	}
+	keeping := func(name string, seconds int32) string {
+		service := serviceOf(tenant.Namespace.Name, name, "web")
+		service.Spec.Type, service.Spec.SessionAffinity = corev1.ServiceTypeNodePort, corev1.ServiceAffinityClientIP
+		service.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+		e.Make(t, service)
+		return published{service: service}.targetsAt(e.Lab.Nodes()[0].IPv4)[0]
+	}
+	long, brief := keeping("long", 86400), keeping("brief", 1)
+	e.Run(t, pods...)
+	host := e.outsideHost(t, "keeps", 212)
+	ask := func(target string, count int) []report.Probe {
+		results, err := scene.ParseLines[report.Probe](e.onHost(t, host, "probe", "--timeout", answerTime.String(), "--count", fmt.Sprint(count), target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	err := scene.Until(within(t, patience), "both to be served", func(context.Context) (bool, string, error) {
+		results := e.knock(t, host, long, brief)
+		return results[0].OK && results[1].OK, fmt.Sprintf("%+v", results), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := ask(long, 20)
+	for _, r := range kept {
+		if !r.OK || r.Name != kept[0].Name {
+			t.Errorf("answered by %+v, and by %+v", r, kept[0])
+		}
+	}
+	err = awaitAnotherName(within(t, patience), func() (string, error) {
+		r := ask(brief, 1)[0]
+		if !r.OK {
+			return "", fmt.Errorf("%+v", r)
+		}
+		return r.Name, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
