@@ -114,7 +114,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 	}
 	if refusal != nil {
 		w.keep.inVPC, w.drop.inVPC = split(held, fits)
-		w.refusal = unsaid(refusal)
+		w.refusal = unsaid(refusal, ns.Tenant)
 		return w
 	}
 	request := &ipam.Request{VPC: target.VPC.Name, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder()}
@@ -140,7 +140,7 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 	w.keep.outside, w.drop.outside = split(held, func(row *store.ExternalAddress) bool { return given(tx, row, request) })
 	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
 	if refusal != nil && !shared(tx, service, rules) {
-		w.refusal = unsaid(refusal)
+		w.refusal = unsaid(refusal, ns.Tenant)
 		return w
 	}
 	w.external = request
@@ -158,8 +158,8 @@ func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRe
 }
 
 // unsaid leaves out the refusals of which decide tells.
-func unsaid(refusal *tenancy.Refusal) *tenancy.Refusal {
-	if refusal.Reason != v1alpha1.NoDefaultNetworkReason {
+func unsaid(refusal *tenancy.Refusal, tenant string) *tenancy.Refusal {
+	if !unconcerned(refusal, tenant) {
 		return nil
 	}
 	return refusal

@@ -26,6 +26,7 @@ func TestWhatALoadBalancerIsToHave(t *testing.T) {
 	foreign := operatortest.Network("blue", "blue", "vpc-1", "red-vpc", 1)
 	unready := operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16")
 	unready.Ready = false
+	plain := &store.Namespace{Meta: operatortest.Meta("uid-blue", 1), Name: "blue", Tenant: "ns:blue"}
 	held := func(vpc, ip string, set ...string) *store.Address {
 		return operatortest.ServiceAddress(vpc, vpc+"-lb", ip, any4, set...)
 	}
@@ -50,7 +51,8 @@ func TestWhatALoadBalancerIsToHave(t *testing.T) {
 		"without its Network":               {any4, []any{held("blue-vpc", "10.0.8.9")}, "", "", "10.0.8.9", "", ""},
 		"while its VPC is not ready":        {any4, []any{unready, network, held("blue-vpc", "10.0.8.9")}, "", "10.0.8.9", "", "", ""},
 		"of a VPC that is not its":          {any4, []any{foreign, held("red-vpc", "10.0.8.9")}, "", "", "10.0.8.9", "", ""},
-		"without any VPC":                   {balancer(func(s *store.Service) { s.Network = "" }), nil, "", "", "", v1alpha1.NoDefaultNetworkReason, "set the label"},
+		"without any VPC":                   {balancer(func(s *store.Service) { s.Network = "" }), nil, "", "", "", "", ""}, // decide says so
+		"without any VPC, nor a tenant":     {balancer(func(s *store.Service) { s.Network = "" }), []any{plain}, "", "", "", v1alpha1.NoDefaultNetworkReason, "name a Network"},
 		"in a place that there is not":      {balancer(func(s *store.Service) { s.LoadBalancer = "Moon" }), []any{network, held("blue-vpc", "10.0.8.9")}, "", "", "10.0.8.9", v1alpha1.LoadBalancerInvalidReason, `is "Moon": it may be VPC (the default) or External`},
 		"by a word":                         {asking("web"), []any{network}, "", "", "", v1alpha1.LoadBalancerInvalidReason, `"web"`},
 		"two of a family":                   {asking("10.0.8.8,10.0.8.9"), []any{network}, "", "", "", v1alpha1.LoadBalancerInvalidReason, "more than one IPv4 address"},

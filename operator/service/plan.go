@@ -29,8 +29,8 @@ const addressesNamed = 3
 
 // decide says why a Service is served in no VPC, or which endpoints get nothing; nil
 // where there is nothing to say. One without a virtual address has nothing to be
-// served, and one without a label in a namespace that has no VPC is nobody's
-// concern: it may never have been meant for one.
+// served, and one without a label, in a namespace that has neither a VPC nor a
+// tenant, is nobody's concern: it may never have been meant for one.
 func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	ns := store.GetNamespace(tx, service.Namespace)
 	if service.Deleting || len(service.ClusterIPs) == 0 || ns == nil {
@@ -39,7 +39,7 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	member := tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}
 	target, refusal := tenancy.Resolve(tx, member, rules.DefaultVPC)
 	switch {
-	case refusal != nil && refusal.Reason == v1alpha1.NoDefaultNetworkReason:
+	case refusal != nil && (unconcerned(refusal, ns.Tenant) || shared(tx, service, rules)):
 		return nil
 	case refusal != nil:
 		return refusal
@@ -58,6 +58,12 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
 		"EndpointSlices of the Service name %s, which the pods that its selector finds don't hold in VPC %q: connections go to those that are in that VPC; correct the selector, the Network of the pods or that of the Service",
 		some(out), target.VPC.Name)}
+}
+
+// unconcerned tells whether a Service that is refused may never have been meant for a
+// VPC.
+func unconcerned(refusal *tenancy.Refusal, tenant string) bool {
+	return refusal.Reason == v1alpha1.NoDefaultNetworkReason && !tenancy.Labelled(tenant)
 }
 
 // ungranted says which external IPs a Service names that it can't have, nil for none.

@@ -54,6 +54,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	noLabel, byHand := func(s *store.Service) { s.Network = "" }, func(s *store.Service) { s.Selectorless = true }
 	leaving := operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16")
 	leaving.EgressMasquerade, leaving.Generation = true, 2
+	plain := &store.Namespace{Meta: operatortest.Meta("uid-blue", 1), Name: "blue", Tenant: "ns:blue"}
 	sharing := &store.SharedService{Meta: operatortest.Meta("uid-s", 0), Name: "web", ServiceNamespace: "blue", ServiceName: "web"}
 	for name, c := range map[string]struct {
 		rows            []any
@@ -80,7 +81,9 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 		"headless":                 {rows(web(func(s *store.Service) { s.ClusterIPs = nil })), "", ""},
 		"on its way out":           {rows(web(func(s *store.Service) { s.Deleting = true })), "", ""},
 		"of nobody's namespace":    {rows(web(func(s *store.Service) { s.Namespace = "nowhere" })), "", ""},
-		"without a label, nor VPC": {rows(web(func(s *store.Service) { s.Network = "" })), "", ""},
+		"without a label, nor VPC": {rows(web(noLabel)), v1alpha1.NoDefaultNetworkReason, "may not use the default VPC"},
+		"so, but a shared one":     {rows(web(noLabel), sharing), "", ""},
+		"so, nor a tenant":         {rows(web(noLabel), plain), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
