@@ -99,7 +99,7 @@ func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.Hos
 		return conflict("hostPort %s is a node port of %s, which has it on every node; choose another one", port, nameOf(tx, owner, namespace.Tenant))
 	}
 	if port.HostIP.IsLoopback() && !asksItself(tx, cfg, rec) {
-		return conflict("hostPort %s: what a node sends to itself goes to no pod of a tenant or of a VPC other than the default one; name no hostIP, or another one", port)
+		return conflict("hostPort %s: packets that a node sends to itself go to no pod of a tenant, nor of a VPC other than the default one; leave hostIP out, or name another address", port)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("hostaccess", 1, r, source(f))
 }
 
-// Reconcile implements reconcile.Reconciler. What a status calls granted, admission
-// has been told.
+// Reconcile implements reconcile.Reconciler. Admission is told before the status says
+// so.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var data map[string]string
 	r.Store.View(func(tx store.ReadTx) { data = grants(tx) })
