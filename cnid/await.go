@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -16,8 +18,10 @@ import (
 
 // decisions implements cniserver.Decisions on the store.
 type decisions struct {
-	cfg   plan.Config
-	store *store.Store
+	cfg plan.Config
+	// reserved are addresses of API servers, beside those that cfg knows.
+	reserved func() []netip.Addr
+	store    *store.Store
 	// kind of new attachments.
 	kind journal.Kind
 	// vpcSynced says whether everything of a VPC has been read; the channel is
@@ -49,8 +53,10 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 		}
 		records, fewer := d.probed()
 		ws.Add(fewer)
+		cfg := d.cfg
+		cfg.Reserved = slices.Concat(cfg.Reserved, d.reserved())
 		last = decide(tx, question{
-			cfg: d.cfg, records: records, pod: pod, kind: d.kind, mtu: mtu, problem: d.problem(), attached: d.attached(), listens: d.listens,
+			cfg: cfg, records: records, pod: pod, kind: d.kind, mtu: mtu, problem: d.problem(), attached: d.attached(), listens: d.listens,
 			synced: func(vpc string) bool {
 				synced, changed := d.vpcSynced(vpc)
 				ws.Add(changed)

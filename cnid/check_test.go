@@ -101,7 +101,7 @@ func (c *checked) assemble(t *testing.T) error {
 	c.server = cniserver.New(cniserver.Config{
 		Journal: j, Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
 		Decisions: &decisions{
-			cfg: c.cfg.planConfig(), store: c.store, kind: journal.KindVeth, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: journal.KindVeth, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			mtu: c.syncer.podMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
 		},
 		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,

@@ -46,6 +46,8 @@ type Config struct {
 	// SharedServices are those that every VPC reaches, beside those that
 	// SharedService objects name.
 	SharedServices []plan.ServiceRef
+	// Infrastructure are ranges in which the kubelet may have business of its own.
+	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr
 	TunnelPort uint16
@@ -162,12 +164,11 @@ func (c Config) devices(mtu int) netdev.Devices {
 	return netdev.Devices{TunnelPort: c.TunnelPort, MTU: mtu}
 }
 
-// planConfig resolves nothing: an API server that is given by name is known by
-// its endpoints.
+// planConfig resolves nothing: what an API server's name stands for, apihost finds.
 func (c Config) planConfig() plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
-		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata,
+		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
 		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts,
 	}
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {

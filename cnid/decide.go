@@ -175,6 +175,9 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
 	d.MTU = plan.PodMTU(q.mtu, d.Addrs)
+	if refusal := plan.ProbeRefusal(tx, q.cfg, pod, ips); refusal != "" {
+		return answer{seen: true, elsewhere: true, warning: refusal, reason: v1alpha1.ProbeConflictReason, missing: refusal}
+	}
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}
@@ -182,7 +185,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	if no := plan.HostPortConflict(tx, q.cfg, q.attached, asking, q.listens); no != nil {
 		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
 	}
-	return answer{seen: true, decision: d, warning: plan.ProbeWarning(tx, q.cfg, pod, ips), reason: v1alpha1.ProbeConflictReason}
+	return answer{seen: true, decision: d}
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

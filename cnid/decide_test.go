@@ -205,7 +205,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	var once sync.Once
 	looking := make(chan struct{})
 	decisions := &decisions{
-		cfg: plan.Config{Node: "node1"}, store: s, log: slog.New(slog.DiscardHandler),
+		cfg: plan.Config{Node: "node1"}, reserved: noAddresses, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
 		probed:    newDepartures(j).records, attached: j.Records, problem: func() string { return "" },
 		listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
@@ -363,3 +363,6 @@ func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
 		t.Errorf("Await: %v", err)
 	}
 }
+
+// noAddresses are those of an API server that has no name.
+func noAddresses() []netip.Addr { return nil }

@@ -27,6 +27,8 @@ type departures struct {
 
 	mu   sync.Mutex
 	next cniserver.Releaser
+	// ended is called when the time of an element is up.
+	ended func()
 	// over has the elements of the queue, by Seq, whose time is up.
 	over map[uint64]bool
 	// fewer is closed, and replaced, when an attachment has left, or its time
@@ -35,7 +37,7 @@ type departures struct {
 }
 
 func newDepartures(j *journal.Journal) *departures {
-	return &departures{journal: j, over: map[uint64]bool{}, fewer: make(chan struct{})}
+	return &departures{journal: j, ended: func() {}, over: map[uint64]bool{}, fewer: make(chan struct{})}
 }
 
 // begin holds what an earlier process left in the queue, and hands everything
@@ -66,6 +68,7 @@ func (d *departures) hold(rec journal.Record) {
 		d.mu.Unlock()
 		d.next.Release(rec) // which may take it off the queue now
 		d.tell()
+		d.ended()
 	})
 }
 
@@ -96,10 +99,10 @@ func (d *departures) records() ([]journal.Record, <-chan struct{}) {
 	d.mu.Unlock()
 	// In this order: an attachment goes from the one to the other.
 	list := d.journal.Records()
-	for _, rec := range d.journal.Releases() {
-		if d.holds(rec) {
-			list = append(list, rec)
-		}
-	}
-	return list, fewer
+	return slices.Concat(list, d.held()), fewer
+}
+
+// held are the elements of the queue that are held.
+func (d *departures) held() []journal.Record {
+	return slices.DeleteFunc(d.journal.Releases(), func(rec journal.Record) bool { return !d.holds(rec) })
 }

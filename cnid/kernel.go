@@ -44,6 +44,8 @@ type kernel struct {
 	// pods is how many pods the node takes, 0: it has not said. Programs, packet
 	// filter and metrics have it from here.
 	pods atomic.Uint32
+	// kubeletPort is where the node's kubelet listens, 0: it has not said.
+	kubeletPort uint16
 	// endsSockets says that stranded sockets can be ended; services is told that
 	// there may be some.
 	endsSockets bool
@@ -104,7 +106,7 @@ func (k *kernel) prepare(internalIPs []netip.Addr, thorough bool) error {
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.shadow(true)), NodeShadow6: journal.NodeShadow(k.cfg.shadow(false)),
-		ConnectedDatagrams:      k.endsSockets,
+		KubeletPort: k.kubeletPort, ConnectedDatagrams: k.endsSockets,
 		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, datapath.ShareOfConnections(k.pods.Load())),
 	})
 }

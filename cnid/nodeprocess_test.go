@@ -236,6 +236,11 @@ func (s *script) fill(tx store.Tx) error {
 // playKubelet dials the address in its first argument as the kubelet probes,
 // and prints what it is answered.
 func playKubelet() error {
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", datapath.DefaultKubeletPort))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 	dialer := net.Dialer{Timeout: 2 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var failure error
 		err := c.Control(func(fd uintptr) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/alioth-net/alioth/cnid/apihost"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
@@ -140,6 +142,8 @@ type node struct {
 	registry *prometheus.Registry
 	// api says who may read metrics from elsewhere; nil without the API's side.
 	api *rest.Config
+	// apiHost knows what the API server's name stands for.
+	apiHost *apihost.Follower
 
 	syncer *syncer
 	server *cniserver.Server
@@ -216,13 +220,14 @@ func (n *node) assemble(c control) error {
 	if err != nil {
 		return err
 	}
+	n.apiHost = apihost.New(n.cfg.APIServerHost, lookup, func() { n.syncer.ask() }, n.log)
 	n.registry.MustRegister(newPacketCollector(n.kernel, n.names(), n.log))
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.server = cniserver.New(cniserver.Config{
 		Journal:   n.journal,
 		Attachers: attachers,
 		Decisions: &decisions{
-			cfg: n.plan, store: n.store, kind: n.kind, probed: n.departures.records, vpcSynced: c.vpcSynced,
+			cfg: n.plan, reserved: n.apiHost.Addresses, store: n.store, kind: n.kind, probed: n.departures.records, vpcSynced: c.vpcSynced,
 			attached: n.journal.Records, listens: n.kernel.host.Listens,
 			mtu: n.syncer.podMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
 		},
@@ -235,12 +240,19 @@ func (n *node) assemble(c control) error {
 		records, _ := n.departures.records()
 		return records
 	}
+	n.syncer.reserved = n.apiHost.Addresses
+	n.syncer.departed, n.departures.ended = n.departures.held, func() { n.syncer.ask() }
 	n.resizer = &resizer{
 		server: n.server, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
 	}
 	n.mender = newMender(n.server, c.report, n.kernel.metrics, n.log)
 	n.syncer.every, n.syncer.observe = n.cfg.RecheckEvery, n.mender
 	return nil
+}
+
+// lookup resolves a name as the node does.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 func (n *node) names() names { return names{store: n.store, journal: n.journal} }
@@ -284,7 +296,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
 	ending := &stranded{kernel: n.kernel, own: n.plan.NetnsCookie, records: n.journal.Records, metrics: n.kernel.metrics, log: n.log}
-	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
+	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.apiHost.Run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
 		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
 		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
 	return nil

@@ -57,8 +57,11 @@ type syncer struct {
 	// every is how often a pass looks at devices, and a survey at the rest of the
 	// kernel, whether or not something changed.
 	every time.Duration
-	// probed are the records of all that the kubelet may probe.
-	probed func() []journal.Record
+	// probed are the records of all that the kubelet may probe, departed those among
+	// them whose attachment is gone.
+	probed, departed func() []journal.Record
+	// reserved are addresses of API servers, beside those that cfg knows.
+	reserved func() []netip.Addr
 	// observe is told what passes found; nil tells nobody.
 	observe observer
 	doubts  chan doubt // at most one: what the last pass wants to have looked into
@@ -101,7 +104,7 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 ) *syncer {
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
-		probed: j.Records, closed: func(plan.ClosedPort) {},
+		probed: j.Records, departed: func() []journal.Record { return nil }, reserved: func() []netip.Addr { return nil }, closed: func(plan.ClosedPort) {},
 		vnis: map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
@@ -344,6 +347,7 @@ func (s *syncer) pass(look scope) (o outcome) {
 		if self := store.GetNode(tx, s.cfg.Node); self != nil {
 			internalIPs = self.Addresses
 			s.kernel.pods.Store(self.Pods)
+			s.kernel.kubeletPort = self.KubeletPort
 		}
 	})
 	began := time.Now()
@@ -355,6 +359,8 @@ func (s *syncer) pass(look scope) (o outcome) {
 	// complete, so a complete record's device is among them.
 	began = time.Now()
 	input := plan.Input{Config: s.cfg, Records: s.journal.Records(), NodePeer: s.kernel.indexes.NodePeer}
+	input.Departed = s.departed() // behind the records, out of which they come
+	input.Reserved = slices.Concat(s.cfg.Reserved, s.reserved())
 	if o.err = s.existing.look(s.kernel.host, input.Records, look.thorough()); o.err != nil {
 		return o
 	}

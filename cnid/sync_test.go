@@ -126,7 +126,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	d.fill(t, s.store)
 	var told []string
 	asked := &decisions{
-		cfg: s.cfg, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log,
+		cfg: s.cfg, reserved: noAddresses, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log,
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil }, mtu: func() (int, <-chan struct{}) { return 1450, nil },
 		problem: s.keptBy, listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		warn: func(pod journal.Pod, reason, message string) {

@@ -65,7 +65,7 @@ func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("row (-whole +trimmed):\n%s", diff)
 	}
-	if !want.NetworkProbes || len(want.HookPorts) != 1 || want.OwnerUID != "owner" || want.Reason != "R" || !want.Terminal {
+	if !want.NetworkProbes || !want.NetworkHooks || want.OwnerUID != "owner" || want.Reason != "R" || !want.Terminal {
 		t.Errorf("the row %+v shows too little for this test", want)
 	}
 	if len(pod.ManagedFields) > 0 || len(pod.Spec.Volumes) > 0 || len(pod.Spec.Containers[0].Env) > 0 || len(pod.Status.ContainerStatuses) > 0 {

@@ -161,6 +161,9 @@ type Node struct {
 	AllAddresses []netip.Addr
 	// Pods is how many pods the node's kubelet takes; 0: it has not said.
 	Pods uint32
+	// KubeletPort is the TCP port at which the node's kubelet listens; 0: it has not
+	// said.
+	KubeletPort uint16
 	// Ready is the status of the node's Ready condition.
 	Ready bool
 	// OutOfService is true while the node has the taint
@@ -199,9 +202,11 @@ type Pod struct {
 	NetworkProbes bool
 	// ProbeTimeout is the longest that such a probe may take; 0 without one.
 	ProbeTimeout time.Duration
-	// HookPorts are the container ports of httpGet and tcpSocket life-cycle
-	// hooks, names resolved, ascending.
-	HookPorts []uint16
+	// NetworkHooks is true when it runs an httpGet or tcpSocket life-cycle hook.
+	NetworkHooks bool
+	// ProbeHost is the host that a probe or hook names in the place of the pod's own
+	// address, "" when none does.
+	ProbeHost string
 	// HostPorts are the node's ports that the pod asks for, each once.
 	HostPorts []HostPort
 }

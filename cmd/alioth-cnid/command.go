@@ -19,7 +19,7 @@ import (
 // options are the command line; what is text there is parsed in config.
 type options struct {
 	cnid.Config
-	serviceCIDRs, shadowCIDRs, sharedServices, metadata []string
+	serviceCIDRs, shadowCIDRs, sharedServices, metadata, infrastructure []string
 	logLevel, logFormat                                 string
 }
 
@@ -84,6 +84,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
+	flags.StringSliceVar(&o.infrastructure, "infrastructure-cidrs", nil, "ranges in which the kubelet may have business of its own: no pod with an IP in one has network probes or hooks")
 	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
 	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services, closed to every VPC that does not list them by themselves in spec.egressAllow")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
@@ -121,6 +122,9 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 		return cfg, nil, err
 	}
 	if cfg.Shadows, err = parseAll("--shadow-cidrs", o.shadowCIDRs, netip.ParsePrefix); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Infrastructure, err = parseAll("--infrastructure-cidrs", o.infrastructure, netip.ParsePrefix); err != nil {
 		return cfg, nil, err
 	}
 	if cfg.Metadata, err = parseAll("--metadata-addresses", o.metadata, netip.ParseAddr); err != nil {

@@ -185,11 +185,18 @@ func (w words) writeClosed(out io.Writer) {
 func (w words) writeProbes(out io.Writer) {
 	fmt.Fprintf(out, "\nConnects of the kubelet that go to a shadow\nTO\tGO TO\n")
 	for _, probe := range w.Probes {
-		fmt.Fprintf(out, "%s, probes\t%s\n", probe.IP, probe.Shadow)
+		fmt.Fprintf(out, "%s, probes\t%s\n", probe.IP, nobodyOr(probe.Shadow))
 	}
 	for _, hook := range w.Hooks {
-		fmt.Fprintf(out, "%s, a lifecycle hook\t%s\n", netip.AddrPortFrom(hook.IP, hook.Port), hook.Shadow)
+		fmt.Fprintf(out, "%s, lifecycle hooks\t%s\n", hook.IP, nobodyOr(hook.Shadow))
 	}
+}
+
+func nobodyOr(shadow netip.Addr) string {
+	if !shadow.IsValid() {
+		return "nobody: refused"
+	}
+	return shadow.String()
 }
 
 func join[T fmt.Stringer](list []T) string {

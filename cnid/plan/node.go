@@ -150,9 +150,7 @@ func (b *nodeBuilder) sort() {
 	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 	b.part.Services = sortServices(b.part.Services)
 	slices.SortFunc(b.part.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int {
-		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
-	})
+	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(b.part.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 }
 

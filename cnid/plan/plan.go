@@ -58,8 +58,10 @@ type Config struct {
 	// APIServer is the Service whose backends the node itself must reach under
 	// their real addresses.
 	APIServer ServiceRef
-	// Reserved are further addresses that the node itself must reach.
+	// Reserved are further addresses of API servers, which the node itself must reach.
 	Reserved []netip.Addr
+	// Infrastructure are ranges in which the kubelet may have business of its own.
+	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services, closed to every VPC
 	// that does not list them by themselves.
 	Metadata []netip.Addr
@@ -81,6 +83,9 @@ type Input struct {
 	// Records are all records of the journal, the oldest first. To a Planner the
 	// same slice has the same content.
 	Records []journal.Record
+	// Departed are records of attachments that are gone and that the kubelet may still
+	// probe for a moment.
+	Departed []journal.Record
 	// Devices are the indexes of the host ends that exist, by name. A record
 	// whose device has gone is left out until it is undone.
 	Devices map[string]int

@@ -56,6 +56,8 @@ type world struct {
 	store   *store.Store
 	records []journal.Record
 	devices map[string]int
+	// departed is Input.Departed.
+	departed []journal.Record
 }
 
 func newWorld(t testing.TB, rows ...func(store.Tx) error) *world {
@@ -116,7 +118,7 @@ func (w *world) input(change ...func(*Config)) Input {
 	for _, c := range change {
 		c(&cfg)
 	}
-	return Input{Config: cfg, Records: w.records, Devices: w.devices, NodePeer: 7}
+	return Input{Config: cfg, Records: w.records, Departed: w.departed, Devices: w.devices, NodePeer: 7}
 }
 
 func (w *world) build(change ...func(*Config)) (wanted whole) {
@@ -160,10 +162,19 @@ func node(name string, addrs ...string) func(store.Tx) error {
 	}
 }
 
-func pod(name string, networkProbes bool, hooks ...uint16) func(store.Tx) error {
+func pod(name string, networkProbes bool) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutPod(tx, &store.Pod{
-			Meta: store.Meta{UID: name}, Namespace: "ns", Name: name, Node: "node1", NetworkProbes: networkProbes, HookPorts: hooks,
+			Meta: store.Meta{UID: name}, Namespace: "ns", Name: name, Node: "node1", NetworkProbes: networkProbes,
+		})
+	}
+}
+
+// podWithHooks has probes, too.
+func podWithHooks(name string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		return store.PutPod(tx, &store.Pod{
+			Meta: store.Meta{UID: name}, Namespace: "ns", Name: name, Node: "node1", NetworkProbes: true, NetworkHooks: true,
 		})
 	}
 }

@@ -25,10 +25,12 @@ type Planner struct {
 	revision uint64
 	// attached are the records that a plan goes by, by VPC.
 	attached map[string][]journal.Record
-	vpcs     map[string]*vpcPlan
-	scaled   scaledPlan
-	node     *nodePlan
-	want     Wanted
+	// idle are the others.
+	idle   []journal.Record
+	vpcs   map[string]*vpcPlan
+	scaled scaledPlan
+	node   *nodePlan
+	want   Wanted
 }
 
 // Plan computes what the node has to hold. The result must not be changed.
@@ -150,10 +152,12 @@ func (p *Planner) compare(tx store.ReadTx, in Input) stale {
 		held: map[heldAddress]bool{}, shared: SharedServices(tx, in.Config),
 	}
 	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {
-		last := p.attached
-		p.attached = in.attached()
+		last, idle := p.attached, p.idle
+		p.attached, p.idle = in.attached(), in.idle()
 		s.records(last, p.attached)
+		s.node = !reflect.DeepEqual(idle, p.idle)
 	}
+	s.node = s.node || !reflect.DeepEqual(p.in.Departed, in.Departed)
 	changes, ok := store.ChangesSince(tx, p.revision)
 	if p.node == nil || !ok || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
 		s.allParts(p, in)
@@ -278,8 +282,7 @@ func (s *stale) tenant(tx store.ReadTx, tenant string, in Input) {
 func (in Input) attached() map[string][]journal.Record {
 	found := map[string][]journal.Record{}
 	for _, rec := range in.Records {
-		index, ok := in.Devices[rec.HostIfName]
-		if ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex {
+		if in.isAttached(rec) {
 			found[rec.VPC] = append(found[rec.VPC], rec)
 		}
 	}
@@ -287,4 +290,14 @@ func (in Input) attached() map[string][]journal.Record {
 		slices.SortFunc(list, func(a, b journal.Record) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	return found
+}
+
+func (in Input) isAttached(rec journal.Record) bool {
+	index, ok := in.Devices[rec.HostIfName]
+	return ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
+}
+
+// idle are the records that are not to be programmed.
+func (in Input) idle() []journal.Record {
+	return slices.DeleteFunc(slices.Clone(in.Records), in.isAttached)
 }

@@ -16,33 +16,55 @@ import (
 
 // probes adds the addresses whose connects by the kubelet go to a shadow. One
 // address stands for one pod only: the oldest that has probes or hooks. The
-// others were refused, see ProbeConflict.
+// others were refused, see ProbeConflict. Where a pod has no interface, or none any
+// more, the kubelet's probes of it are refused: its address may be somebody else's on
+// the node's network.
 func (b *nodeBuilder) probes() {
-	taken := map[netip.Addr]bool{}
-	unprobed := unprobedAddresses(b.tx, b.in.Config)
-	for _, rec := range b.live {
-		pod := store.GetPod(b.tx, rec.Pod.UID)
-		if pod == nil || !pod.NetworkProbes {
-			continue
+	own := ownAddresses(b.tx, b.in.Config)
+	servers := apiServerAddresses(b.tx, b.in.Config)
+	probed, hooked := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	lead := func(rec journal.Record, ip, shadow netip.Addr) {
+		if own.has(ip) {
+			return // the kubelet probes what is on the node's network there
 		}
-		for _, prefix := range rec.Addrs {
-			ip, shadow := prefix.Addr(), rec.Shadow6
-			if ip.Is4() {
-				shadow = rec.Shadow4
-			}
-			if !shadow.IsValid() || taken[ip] || slices.Contains(unprobed, ip) {
-				continue
-			}
-			taken[ip] = true
+		if !probed[ip] {
+			probed[ip] = true
 			b.part.Probes = append(b.part.Probes, datapath.ProbeTarget{IP: ip, Shadow: shadow})
-			if slices.Contains(b.reserved, ip) {
-				continue // a hook carries no mark of the kubelet's, so any connect of the node's would be taken for it
-			}
-			for _, port := range pod.HookPorts {
-				b.part.Hooks = append(b.part.Hooks, datapath.HookTarget{IP: ip, Port: port, Shadow: shadow})
+		}
+		pod := store.GetPod(b.tx, rec.Pod.UID)
+		if pod != nil && pod.NetworkHooks && !hooked[ip] && !slices.Contains(servers, ip) {
+			hooked[ip] = true
+			b.part.Hooks = append(b.part.Hooks, datapath.HookTarget{IP: ip, Shadow: shadow})
+		}
+	}
+	for _, rec := range b.live {
+		if isProbed(b.tx, rec) {
+			for _, prefix := range rec.Addrs {
+				lead(rec, prefix.Addr(), shadowOf(rec, prefix.Addr()))
 			}
 		}
 	}
+	for _, rec := range slices.Concat(b.in.Records, b.in.Departed) {
+		if isProbed(b.tx, rec) {
+			for _, prefix := range rec.Addrs {
+				lead(rec, prefix.Addr(), netip.Addr{})
+			}
+		}
+	}
+}
+
+// isProbed says whether the kubelet may probe the pod of a record, or call its hooks.
+// The record knows it of a pod that the API has forgotten.
+func isProbed(tx store.ReadTx, rec journal.Record) bool {
+	pod := store.GetPod(tx, rec.Pod.UID)
+	return rec.Probed || pod != nil && pod.NetworkProbes
+}
+
+func shadowOf(rec journal.Record, ip netip.Addr) netip.Addr {
+	if ip.Is4() {
+		return rec.Shadow4
+	}
+	return rec.Shadow6
 }
 
 // ProbeConflict says why a pod with network probes or hooks can't have one of
@@ -68,24 +90,49 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 	return ""
 }
 
-// ProbeWarning says that a pod's network probes and hooks won't reach it,
-// because an address of its own is one that the node itself must reach; or "".
-func ProbeWarning(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
+// ProbeRefusal says why a pod can't have its network probes and hooks on this node,
+// whatever else is there, and what to do; or "". The kubelet would dial something of
+// the node's for it.
+func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
+	if pod.ProbeHost != "" {
+		return fmt.Sprintf("a probe or hook names the host %q, which the kubelet would dial on the node's network; leave the field host away:"+
+			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", pod.ProbeHost)
+	}
 	if !pod.NetworkProbes {
 		return ""
 	}
-	unprobed, reserved := unprobedAddresses(tx, cfg), ReservedAddresses(tx, cfg)
+	own, servers := ownAddresses(tx, cfg), apiServerAddresses(tx, cfg)
 	for _, ip := range addrs {
 		switch {
-		case slices.Contains(unprobed, ip):
-			return fmt.Sprintf("IP %s is also the API server's or this node's, so the kubelet's network probes and hooks of this pod end there"+
-				" and not at the pod; give the pod another IP, or exec probes and hooks only", ip)
-		case len(pod.HookPorts) > 0 && slices.Contains(reserved, ip):
-			return fmt.Sprintf("IP %s is also a node's, so the kubelet's network hooks of this pod end there and not at the pod;"+
+		case own.has(ip):
+			return fmt.Sprintf("IP %s is also this node's, or in a range of the infrastructure (chart value infrastructureCIDRs), where the kubelet"+
+				" has business of its own; give the pod another IP or another node, or exec probes and hooks only", ip)
+		case pod.NetworkHooks && slices.Contains(servers, ip):
+			return fmt.Sprintf("IP %s is also the API server's, and the kubelet's calls of a hook can't be told from those of the API server;"+
 				" give the pod another IP, or exec hooks only", ip)
 		}
 	}
 	return ""
+}
+
+// nodesOwn are addresses under which the kubelet's connects must reach what they name.
+type nodesOwn struct {
+	addrs  []netip.Addr
+	ranges []netip.Prefix
+}
+
+// ownAddresses are this node's, under which the kubelet probes pods on the host's
+// network, and those of the infrastructure. It probes nothing under another node's.
+func ownAddresses(tx store.ReadTx, cfg Config) nodesOwn {
+	own := nodesOwn{ranges: cfg.Infrastructure}
+	if self := store.GetNode(tx, cfg.Node); self != nil {
+		own.addrs = addressesOf(self)
+	}
+	return own
+}
+
+func (n nodesOwn) has(ip netip.Addr) bool {
+	return slices.Contains(n.addrs, ip) || slices.ContainsFunc(n.ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // probedPod returns another pod of this node with network probes and the IP, and

@@ -16,12 +16,12 @@ import (
 
 func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
 	w := tenants(t)
-	w.put(t, pod("b1", true, 8080, 9090), pod("r1", true))
+	w.put(t, podWithHooks("b1"), pod("r1", true))
 	got := w.build().Datapath
 	if diff := cmp.Diff([]datapath.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}, got.Probes, byValue); diff != "" {
 		t.Errorf("probes (-want +got):\n%s", diff)
 	}
-	hooks := []datapath.HookTarget{{IP: ip("10.10.1.10"), Port: 8080, Shadow: ip("169.254.64.2")}, {IP: ip("10.10.1.10"), Port: 9090, Shadow: ip("169.254.64.2")}}
+	hooks := []datapath.HookTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}
 	if diff := cmp.Diff(hooks, got.Hooks, byValue); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
@@ -31,32 +31,62 @@ func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatTheNodeMustReachIsNeverAProbeTarget(t *testing.T) {
+func TestTheKubeletsOwnBusinessIsNeverLedToAPod(t *testing.T) {
 	endpoint := slice("default", "kubernetes", "a", nil, ready("10.10.1.10"))
 	cases := map[string]struct {
-		row    func(store.Tx) error
-		change func(*Config)
+		row           func(store.Tx) error
+		change        func(*Config)
+		probes, hooks int
 	}{
-		"an endpoint of the API server": {endpoint, func(*Config) {}},
-		"the node's own":                {node("node1", "192.0.2.1", "10.10.1.10"), func(*Config) {}},
-		"the configured host":           {pod("x", false), func(cfg *Config) { cfg.Reserved = ips("10.10.1.10") }},
+		"an endpoint of the API server, which no probe is for": {endpoint, func(*Config) {}, 1, 0},
+		"the configured host, likewise":                        {pod("x", false), func(cfg *Config) { cfg.Reserved = ips("10.10.1.10") }, 1, 0},
+		"the node's own, which others are probed under":        {node("node1", "192.0.2.1", "10.10.1.10"), func(*Config) {}, 0, 0},
+		"the infrastructure's":                                 {pod("x", false), func(cfg *Config) { cfg.Infrastructure = prefixes("10.10.0.0/16") }, 0, 0},
+		"another node's, where it has none":                    {node2With("10.10.1.10"), func(*Config) {}, 1, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := tenants(t)
-			w.put(t, pod("b1", true, 8080), c.row)
-			if got := w.build(c.change).Datapath; len(got.Probes)+len(got.Hooks) != 0 {
-				t.Errorf("probes %v, hooks %v", got.Probes, got.Hooks)
+			w.put(t, podWithHooks("b1"), c.row)
+			if got := w.build(c.change).Datapath; len(got.Probes) != c.probes || len(got.Hooks) != c.hooks {
+				t.Errorf("probes %v, hooks %v, want %d and %d", got.Probes, got.Hooks, c.probes, c.hooks)
 			}
 		})
 	}
 }
 
-func TestAnotherNodesAddressIsProbedButNeverAHooksTarget(t *testing.T) {
-	w := tenants(t)
-	w.put(t, pod("b1", true, 8080), node2With("10.10.1.10"))
-	if got := w.build().Datapath; len(got.Probes) != 1 || len(got.Hooks) != 0 {
-		t.Errorf("probes %v, hooks %v", got.Probes, got.Hooks)
+func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
+	refused := []datapath.ProbeTarget{{IP: ip("10.10.1.77")}}
+	old := journal.Record{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}, Addrs: prefixes("10.10.1.77/24"), Probed: true}
+	cases := map[string]struct {
+		change func(*world, *journal.Record)
+		want   []datapath.ProbeTarget
+	}{
+		"it leaves":                {func(w *world, r *journal.Record) { r.Phase = journal.PhaseLeaving; w.records = append(w.records, *r) }, refused},
+		"it has left a moment ago": {func(w *world, r *journal.Record) { w.departed = append(w.departed, *r) }, refused},
+		"its device is gone":       {func(w *world, r *journal.Record) { r.Phase = journal.PhaseDone; w.records = append(w.records, *r) }, refused},
+		"nobody probed it":         {func(w *world, r *journal.Record) { r.Probed = false; w.departed = append(w.departed, *r) }, nil},
+		"the address is the node's": {func(w *world, r *journal.Record) {
+			r.Addrs = prefixes("192.0.2.1/24")
+			w.departed = append(w.departed, *r)
+		}, nil},
+		"somebody else has it by now": {func(w *world, r *journal.Record) {
+			r.Addrs = prefixes("10.10.1.10/24")
+			w.departed = append(w.departed, *r)
+		}, []datapath.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			if name == "somebody else has it by now" {
+				w.put(t, pod("b1", true))
+			}
+			rec := old
+			c.change(w, &rec)
+			if diff := cmp.Diff(c.want, w.build().Datapath.Probes, byValue); diff != "" {
+				t.Errorf("probes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -171,28 +201,31 @@ func TestAProbedPodThatTheAPIForgotIsProbedUntilItsTimeIsUp(t *testing.T) {
 	}
 }
 
-func TestAPodWithAnAddressThatTheNodeMustReachIsWarnedAboutItsProbes(t *testing.T) {
+func TestAPodForWhichTheKubeletWouldDialTheNodesNetworkIsRefused(t *testing.T) {
 	cases := []struct {
-		name   string
-		probed bool
-		hooks  []uint16
-		addr   string
-		warned bool
+		name    string
+		pod     store.Pod
+		addr    string
+		refused string
 	}{
-		{"the API server's", true, nil, "10.10.1.77", true},
-		{"the node's own", true, nil, "192.0.2.1", true},
-		{"another node's", true, nil, "192.0.2.2", false},
-		{"another node's, with hooks", true, []uint16{8080}, "192.0.2.2", true},
-		{"somebody else's", true, []uint16{8080}, "192.0.2.3", false},
-		{"without probes", false, nil, "192.0.2.1", false},
+		{"the API server's, with probes", store.Pod{NetworkProbes: true}, "10.10.1.77", ""},
+		{"the API server's, with hooks", store.Pod{NetworkProbes: true, NetworkHooks: true}, "10.10.1.77", "10.10.1.77"},
+		{"the node's own", store.Pod{NetworkProbes: true}, "192.0.2.1", "192.0.2.1"},
+		{"the infrastructure's", store.Pod{NetworkProbes: true}, "198.51.100.9", "198.51.100.9"},
+		{"another node's, with hooks", store.Pod{NetworkProbes: true, NetworkHooks: true}, "192.0.2.2", ""},
+		{"somebody else's, with hooks", store.Pod{NetworkProbes: true, NetworkHooks: true}, "192.0.2.3", ""},
+		{"the node's own, without probes", store.Pod{}, "192.0.2.1", ""},
+		{"a host of its own choice", store.Pod{ProbeHost: "host.example"}, "192.0.2.3", "host.example"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := tenants(t)
-			w.put(t, slice("default", "kubernetes", "a", nil, ready("10.10.1.77")), pod("new", c.probed, c.hooks...))
+			w.put(t, slice("default", "kubernetes", "a", nil, ready("10.10.1.77")))
+			cfg := testConfig()
+			cfg.Infrastructure = prefixes("198.51.100.0/24")
 			w.store.View(func(tx store.ReadTx) {
-				got := ProbeWarning(tx, testConfig(), store.GetPod(tx, "new"), ips(c.addr))
-				if (got != "") != c.warned || c.warned && !strings.Contains(got, c.addr) {
+				got := ProbeRefusal(tx, cfg, &c.pod, ips(c.addr))
+				if (got == "") != (c.refused == "") || !strings.Contains(got, c.refused) {
 					t.Errorf("got %q", got)
 				}
 			})

@@ -157,7 +157,10 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 			store.DeletePod(tx, uid)
 			return nil
 		}
-		return pod(uid, r.IntN(2) == 0, uint16(r.IntN(2)))(tx)
+		if r.IntN(2) == 0 {
+			return podWithHooks(uid)(tx)
+		}
+		return pod(uid, r.IntN(2) == 0)(tx)
 	default:
 		return r.changeService(tx, remove)
 	}

@@ -92,17 +92,6 @@ func ReservedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
 	return unique(append(apiServerAddresses(tx, cfg), addressesOf(store.ListNodes(tx)...)...))
 }
 
-// unprobedAddresses are those under which the kubelet's own probes must reach
-// what they name: the API server's, and this node's, under which it probes pods
-// on the host's network. It probes nothing under another node's.
-func unprobedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
-	list := apiServerAddresses(tx, cfg)
-	if self := store.GetNode(tx, cfg.Node); self != nil {
-		list = append(list, addressesOf(self)...)
-	}
-	return unique(list)
-}
-
 func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
 	list := slices.Clone(cfg.Reserved)
 	for _, slice := range store.EndpointSlicesByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {

@@ -97,7 +97,7 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := tenants(t)
 			w.put(t, c.rows...)
-			w.put(t, pod("b1", true, 8080))
+			w.put(t, podWithHooks("b1"))
 			if c.attach != nil {
 				c.attach(w)
 			}

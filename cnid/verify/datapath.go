@@ -121,7 +121,7 @@ func rowsOf(s datapath.State) map[string]string {
 		put(p.Shadow, "probe target %s", p.IP)
 	}
 	for _, h := range s.Hooks {
-		put(h.Shadow, "hook target %s port %d", h.IP, h.Port)
+		put(h.Shadow, "hook target %s", h.IP)
 	}
 	return rows
 }

@@ -98,7 +98,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
 	s.Probes = []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}, {ip("fd10:0:0:1::10"), ip(shadowA6)}}
-	s.Hooks = []HookTarget{{ip("10.0.1.11"), 8080, ip("169.254.64.11")}}
+	s.Hooks = []HookTarget{{ip("10.0.1.11"), ip("169.254.64.11")}}
 	s.Namespaces = []Namespace{{Cookie: 4711, Shared: true, Memberships: []Membership{
 		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{ip("fd10:0:0:1::10")}},
 		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: w.podA},

@@ -116,7 +116,7 @@ type aliothConfig struct {
 	UnderlayIfindex         [2]uint32
 	FragmentIfindex         uint32
 	UnderlayMac             [6]uint8
-	Pad2                    [2]uint8
+	KubeletPort             uint16
 }
 
 type aliothConn struct {
@@ -336,6 +336,14 @@ type aliothPrefixKey struct {
 	Ip        aliothAddr
 }
 
+type aliothProcess struct {
+	_       structs.HostLayout
+	Started uint64
+	Id      uint32
+	Port    uint16
+	Pad     uint16
+}
+
 type aliothReason uint32
 
 const (
@@ -403,8 +411,9 @@ const (
 	aliothReasonDROP_UNKNOWN_NODE        aliothReason = 61
 	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 62
 	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 63
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 64
-	aliothReasonREASON_LEN               aliothReason = 65
+	aliothReasonDROP_KUBELET_UNLED       aliothReason = 64
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 65
+	aliothReasonREASON_LEN               aliothReason = 66
 )
 
 type aliothService struct {
@@ -450,11 +459,18 @@ type aliothStranded struct {
 
 type aliothTargetKey struct {
 	_     structs.HostLayout
-	Scope uint32
+	Scope aliothTargetScope
 	Ip    aliothAddr
 	Port  uint16
 	Pad   uint16
 }
+
+type aliothTargetScope uint32
+
+const (
+	aliothTargetScopeTARGET_PROBE aliothTargetScope = 0
+	aliothTargetScopeTARGET_HOOK  aliothTargetScope = 1
+)
 
 type aliothTuple struct {
 	_     structs.HostLayout
@@ -524,7 +540,9 @@ const (
 	aliothMapAliothFragments     = "alioth_fragments"
 	aliothMapAliothIcmpGate      = "alioth_icmp_gate"
 	aliothMapAliothInterfaces    = "alioth_interfaces"
+	aliothMapAliothKubelets      = "alioth_kubelets"
 	aliothMapAliothLayout        = "alioth_layout"
+	aliothMapAliothLed           = "alioth_led"
 	aliothMapAliothMaglev        = "alioth_maglev"
 	aliothMapAliothNetns         = "alioth_netns"
 	aliothMapAliothNodes         = "alioth_nodes"
@@ -636,7 +654,9 @@ type aliothMapSpecs struct {
 	AliothFragments    *ebpf.MapSpec `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.MapSpec `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.MapSpec `ebpf:"alioth_interfaces"`
+	AliothKubelets     *ebpf.MapSpec `ebpf:"alioth_kubelets"`
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
+	AliothLed          *ebpf.MapSpec `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.MapSpec `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
@@ -698,7 +718,9 @@ type aliothMaps struct {
 	AliothFragments    *ebpf.Map `ebpf:"alioth_fragments"`
 	AliothIcmpGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
 	AliothInterfaces   *ebpf.Map `ebpf:"alioth_interfaces"`
+	AliothKubelets     *ebpf.Map `ebpf:"alioth_kubelets"`
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
+	AliothLed          *ebpf.Map `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.Map `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
@@ -734,7 +756,9 @@ func (m *aliothMaps) Close() error {
 		m.AliothFragments,
 		m.AliothIcmpGate,
 		m.AliothInterfaces,
+		m.AliothKubelets,
 		m.AliothLayout,
+		m.AliothLed,
 		m.AliothMaglev,
 		m.AliothNetns,
 		m.AliothNodes,

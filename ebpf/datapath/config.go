@@ -21,6 +21,7 @@ const (
 	DefaultCgroupRoot              = "/sys/fs/cgroup"
 	DefaultTunnelPort              = 4789 // RFC 7348
 	DefaultConnectionsPerInterface = 2048
+	DefaultKubeletPort             = 10250
 	DefaultConnections             = 1 << 19
 )
 
@@ -81,6 +82,10 @@ type Config struct {
 	// NetnsCookie is the cookie of the node's network namespace. Default: that
 	// of the namespace in which Open is called.
 	NetnsCookie uint64
+	// KubeletPort is the TCP port at which the kubelet listens in the node's network
+	// namespace. Which process does so, and has CAP_SYS_ADMIN, is taken for the kubelet
+	// from then on until it ends. Default DefaultKubeletPort.
+	KubeletPort uint16
 	// ConnectedDatagrams has the socket door translate sockets for datagrams when
 	// they connect, whatever their interface is. Who sets it has to end those that
 	// StrandedSockets returns. Without it pods' packets are translated instead, and
@@ -107,6 +112,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.TunnelPort == 0 {
 		c.TunnelPort = DefaultTunnelPort
+	}
+	if c.KubeletPort == 0 {
+		c.KubeletPort = DefaultKubeletPort
 	}
 	if c.ConnectionsPerInterface == 0 {
 		c.ConnectionsPerInterface = DefaultConnectionsPerInterface
@@ -190,6 +198,7 @@ func (c Config) constants() (aliothConfig, error) {
 		UnderlayMac:             c.UnderlayMAC,
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              networkOrder(c.TunnelPort),
+		KubeletPort:             c.KubeletPort,
 	}
 	if c.ConnectedDatagrams {
 		k.ConnectedDatagrams = 1

@@ -53,7 +53,7 @@ const waysMap = "alioth_ways"
 var observing = []string{
 	affinitiesMap,
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
-	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap,
+	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap, "alioth_kubelets",
 }
 
 // adoption is what a pin directory offers to a new set of programs.
@@ -237,6 +237,8 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_flow_share":  o.AliothFlowShare,
 		fragmentsMap:         o.AliothFragments,
 		"alioth_interfaces":  o.AliothInterfaces,
+		"alioth_kubelets":    o.AliothKubelets,
+		"alioth_led":         o.AliothLed,
 		layoutMap:            o.AliothLayout,
 		"alioth_maglev":      o.AliothMaglev,
 		"alioth_netns":       o.AliothNetns,

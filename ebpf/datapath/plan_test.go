@@ -27,7 +27,7 @@ func smallState() State {
 		Closed:     []ClosedPrefix{{0, px("169.254.0.0/16"), ClosedLinkLocal}},
 		Services:   []Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.2"), Port: 6443}}}},
 		Probes:     []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}},
-		Hooks:      []HookTarget{{ip("10.0.1.10"), 80, ip(shadowA)}},
+		Hooks:      []HookTarget{{ip("10.0.1.10"), ip(shadowA)}},
 		Namespaces: []Namespace{{Cookie: 9, Memberships: []Membership{{VNI: 5, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: 7}}}},
 	}
 }
@@ -241,7 +241,6 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		},
 		{"a probe of another family", func(s *State) { s.Probes[0].Shadow = ip(shadowA6) }, "different families"},
 		{"a probe twice", func(s *State) { s.Probes = append(s.Probes, s.Probes[0]) }, "given twice"},
-		{"a hook without port", func(s *State) { s.Hooks[0].Port = 0 }, "no port"},
 		{"a hook twice", func(s *State) { s.Hooks = append(s.Hooks, s.Hooks[0]) }, "given twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

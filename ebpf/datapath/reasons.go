@@ -31,8 +31,8 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender was told at once
 	aliothReasonTO_STACK:          "to_stack",          // through the shadow door, to the host's stack
 	aliothReasonFROM_STACK:        "from_stack",        // through the shadow door, to the pod
-	aliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's, to a shadow
-	aliothReasonHOOK_REWRITTEN:    "hook_rewritten",    // a connect to a lifecycle hook's address, to a shadow
+	aliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow
+	aliothReasonHOOK_REWRITTEN:    "hook_rewritten",    // a connect of the kubelet's for a lifecycle hook, to a shadow
 	aliothReasonSERVICE_REWRITTEN: "service_rewritten", // a connect or datagram to a service, to a backend, at the socket
 
 	// The packet could not be read.
@@ -104,6 +104,9 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_UNKNOWN_NODE:  "unknown_node",
 	aliothReasonDROP_UNKNOWN_VNI:   "unknown_vni",
 	aliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
+
+	// Sockets of the node.
+	aliothReasonDROP_KUBELET_UNLED: "kubelet_unled", // a connect of the kubelet's to a pod that is not there, or not any more
 
 	aliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
 }

@@ -222,17 +222,16 @@ type Service struct {
 }
 
 // ProbeTarget is a pod address that the kubelet probes. A TCP connect of the
-// node's own network namespace to IP, from a socket that lingers for 1 s, goes
-// to Shadow instead.
+// kubelet's, see Config.KubeletPort, to any port of IP goes to Shadow instead if its
+// socket lingers for 1 s, as those of probes do. The zero Shadow leads nowhere: the
+// connect is refused (ECONNREFUSED).
 type ProbeTarget struct {
 	IP, Shadow netip.Addr
 }
 
-// HookTarget is an address and port that a lifecycle hook of a pod names. A
-// TCP connect of the node's own network namespace to it goes to Shadow, same
-// port, whatever the socket's options are.
+// HookTarget is an address of a pod with a lifecycle hook that the kubelet calls over
+// the network. Its connects that don't linger go to Shadow, whatever their port is:
+// what the hook answers may redirect the kubelet to another port of the same address.
 type HookTarget struct {
-	IP     netip.Addr
-	Port   uint16
-	Shadow netip.Addr
+	IP, Shadow netip.Addr
 }

@@ -117,7 +117,7 @@ func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
 		t.targets[aliothTargetKey{Ip: rawAddr(p.IP)}] = rawAddr(p.Shadow)
 	}
 	for _, h := range s.Hooks {
-		t.targets[aliothTargetKey{Ip: rawAddr(h.IP), Port: networkOrder(h.Port)}] = rawAddr(h.Shadow)
+		t.targets[aliothTargetKey{Scope: aliothTargetScopeTARGET_HOOK, Ip: rawAddr(h.IP)}] = rawAddr(h.Shadow)
 	}
 }
 
@@ -287,12 +287,10 @@ func (t *tables) state() State {
 		s.Namespaces = append(s.Namespaces, cookedNamespace(cookie, row))
 	}
 	for key, shadow := range t.targets {
-		if key.Port == 0 {
+		if key.Scope == aliothTargetScopeTARGET_PROBE {
 			s.Probes = append(s.Probes, ProbeTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
 		} else {
-			s.Hooks = append(s.Hooks, HookTarget{
-				IP: cookedAddr(key.Ip), Port: networkOrder(key.Port), Shadow: cookedAddr(shadow),
-			})
+			s.Hooks = append(s.Hooks, HookTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
 		}
 	}
 	s.sort()
@@ -357,7 +355,5 @@ func (s *State) sort() {
 	})
 	slices.SortFunc(s.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 	slices.SortFunc(s.Probes, func(a, b ProbeTarget) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(s.Hooks, func(a, b HookTarget) int {
-		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
-	})
+	slices.SortFunc(s.Hooks, func(a, b HookTarget) int { return a.IP.Compare(b.IP) })
 }

@@ -51,7 +51,7 @@ type (
 		proto uint8
 		port  uint16
 	}
-	hookKey   portKey
+	hookKey   netip.Addr
 	cookieKey uint64
 )
 
@@ -383,10 +383,7 @@ func (s *State) checkTargets(c *checker) error {
 		if err := checkTarget(h.IP, h.Shadow); err != nil {
 			return err
 		}
-		if h.Port == 0 {
-			return fmt.Errorf("hook target %s has no port", h.IP)
-		}
-		if err := c.once(hookKey{ip: h.IP.Unmap(), port: h.Port}, "hook target %s port %d", h.IP.Unmap(), h.Port); err != nil {
+		if err := c.once(hookKey(h.IP.Unmap()), "hook target %s", h.IP.Unmap()); err != nil {
 			return err
 		}
 	}
@@ -396,6 +393,9 @@ func (s *State) checkTargets(c *checker) error {
 func checkTarget(ip, shadow netip.Addr) error {
 	if err := checkIP("target", ip); err != nil {
 		return err
+	}
+	if !shadow.IsValid() {
+		return nil // it is refused
 	}
 	if err := checkIP("shadow", shadow); err != nil {
 		return err

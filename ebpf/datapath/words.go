@@ -80,6 +80,8 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_UNKNOWN_VNI:   {"tunnel traffic for a VPC that has no pod on this node", "nothing, if its last pod has just gone; otherwise run aliothctl verify"},
 	aliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or group traffic came through the tunnel; no node sends that", "find out who sends it: the event names the node"},
 
+	aliothReasonDROP_KUBELET_UNLED: {"the kubelet probes a pod that is not there yet, or not any more", "nothing, while a pod starts or ends; otherwise look for events of the pods of this node"},
+
 	aliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 

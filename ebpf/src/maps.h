@@ -204,7 +204,7 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_fragments SEC(".maps");
 
-/* Pod addresses that the node's own sockets reach by a shadow. */
+/* Pod addresses that the kubelet reaches by a shadow; zero: not at all. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct target_key);
@@ -212,6 +212,25 @@ struct {
 	__uint(max_entries, MAX_PROBES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_targets SEC(".maps");
+
+/* Processes that have been found to be the kubelet, which they stay. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct process);
+	__type(value, __u32);
+	__uint(max_entries, 64);
+} alioth_kubelets SEC(".maps");
+
+/* Sockets that alioth_connect4 or alioth_connect6 has led to a shadow. Nothing else
+ * can write this, as it can a packet's mark.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__type(key, int);
+	__type(value, __u32);
+	__uint(max_entries, 0);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_led SEC(".maps");
 
 /* Indexed by reason * DIRECTION_LEN + direction. */
 struct {

@@ -4,18 +4,18 @@
 /* What sockets do. Most are a pod's, and talk to services: socket_service.h. Here
  * are the kubelet's connections to pods. It lives in the node's own network
  * namespace, where a pod's address means nothing or something else; its probes
- * are known by a linger time of 1 s, set before connect, and its lifecycle
- * hooks by the exact address and port that the pod names.
+ * are told from all else that it does by a linger time of 1 s, set before connect.
+ * No other process of the node is led to a pod, see kubelet.h.
  */
 #ifndef ALIOTH_SOCKET_H
 #define ALIOTH_SOCKET_H
 
 #include "count.h"
+#include "kubelet.h"
 #include "socket_service.h"
 #include <bpf/bpf_core_read.h>
 
 #define SOCK_STREAM 1
-#define NODE_SCOPE 0
 
 static __always_inline bool lingers_like_probe(struct bpf_sock_addr *ctx)
 {
@@ -33,45 +33,40 @@ static __always_inline bool lingers_like_probe(struct bpf_sock_addr *ctx)
 	return sk->sk_lingertime == alioth_config.linger_jiffies;
 }
 
-/* shadow_of finds where a connect of the node's own has to go instead. */
-static __always_inline struct addr *shadow_of(struct bpf_sock_addr *ctx, const struct addr *dst, enum reason *reason)
-{
-	struct target_key key = { .scope = NODE_SCOPE, .ip = *dst };
-	struct addr *shadow;
-
-	shadow = bpf_map_lookup_elem(&alioth_targets, &key);
-	if (shadow && lingers_like_probe(ctx)) {
-		*reason = PROBE_REWRITTEN;
-		return shadow;
-	}
-	key.port = ctx->user_port;
-	if (!key.port)
-		return 0;
-	*reason = HOOK_REWRITTEN;
-	return bpf_map_lookup_elem(&alioth_targets, &key);
-}
-
 static __always_inline bool from_node(struct bpf_sock_addr *ctx)
 {
 	return ctx->type == SOCK_STREAM && ctx->protocol == IPPROTO_TCP &&
 	       bpf_get_netns_cookie(ctx) == alioth_config.netns_cookie;
 }
 
+/* lead decides about a connect of the node's own, and finds where it has to go
+ * instead. What leads nobody is looked for before it is known who asks: few have
+ * such an address.
+ */
+static __always_inline enum reason lead(struct bpf_sock_addr *ctx, struct peer *to)
+{
+	bool probe = lingers_like_probe(ctx);
+	struct target_key key = { .scope = probe ? TARGET_PROBE : TARGET_HOOK, .ip = to->service.vip };
+	struct addr *shadow = bpf_map_lookup_elem(&alioth_targets, &key);
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!shadow || !is_kubelet())
+		return UNDECIDED;
+	if (addr_is_zero(shadow) || !sk || !bpf_sk_storage_get(&alioth_led, sk, 0, BPF_SK_STORAGE_GET_F_CREATE))
+		return DROP_KUBELET_UNLED;
+	to->backend.ip = *shadow;
+	to->backend.port = ctx->user_port;
+	return probe ? PROBE_REWRITTEN : HOOK_REWRITTEN;
+}
+
 /* connect_hook decides about a connect to the port that the context has. */
 static __always_inline enum reason connect_hook(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
 {
 	enum reason reason = UNDECIDED;
-	struct addr *shadow;
 
-	if (from_node(ctx)) {
-		shadow = shadow_of(ctx, &to->service.vip, &reason);
-		if (shadow) {
-			to->backend.ip = *shadow;
-			to->backend.port = ctx->user_port;
-			return reason;
-		}
-	}
-	return connect_service(ctx, to, family);
+	if (from_node(ctx))
+		reason = lead(ctx, to);
+	return reason ? reason : connect_service(ctx, to, family);
 }
 
 static __always_inline int connect4(struct bpf_sock_addr *ctx)

@@ -294,10 +294,16 @@ static __always_inline void write_v6(struct bpf_sock_addr *ctx, const struct add
 	ctx->user_port = port;
 }
 
-/* refuse_socket tells the caller at once that there is nobody. */
-static __always_inline int refuse_socket(void)
+/* refuses tells whether the caller gets nowhere. */
+static __always_inline bool refuses(enum reason reason)
 {
-	count(REPLIED_REFUSED, DIRECTION_SOCKET, 0);
+	return reason == REPLIED_REFUSED || reason == DROP_KUBELET_UNLED;
+}
+
+/* refuse_socket tells the caller at once that there is nobody. */
+static __always_inline int refuse_socket(enum reason reason)
+{
+	count(reason, DIRECTION_SOCKET, 0);
 	bpf_set_retval(-ECONNREFUSED);
 	return REFUSE;
 }
@@ -307,8 +313,8 @@ static __always_inline int conclude_v4(struct bpf_sock_addr *ctx, const struct p
 {
 	if (reason == UNDECIDED)
 		return ALLOW;
-	if (reason == REPLIED_REFUSED)
-		return refuse_socket();
+	if (refuses(reason))
+		return refuse_socket(reason);
 	write_v4(ctx, &to->backend.ip, to->backend.port);
 	count(reason, DIRECTION_SOCKET, 0);
 	return ALLOW;
@@ -318,8 +324,8 @@ static __always_inline int conclude_v6(struct bpf_sock_addr *ctx, const struct p
 {
 	if (reason == UNDECIDED)
 		return ALLOW;
-	if (reason == REPLIED_REFUSED)
-		return refuse_socket();
+	if (refuses(reason))
+		return refuse_socket(reason);
 	write_v6(ctx, &to->backend.ip, to->backend.port);
 	count(reason, DIRECTION_SOCKET, 0);
 	return ALLOW;

@@ -120,6 +120,7 @@ enum reason {
 	DROP_UNKNOWN_NODE,
 	DROP_UNKNOWN_VNI,
 	DROP_TUNNEL_FLOOD,
+	DROP_KUBELET_UNLED,
 	DROP_REWRITE_FAILED,
 	REASON_LEN,
 };
@@ -165,7 +166,7 @@ struct config {
 	 */
 	__u32 fragment_ifindex;
 	__u8 underlay_mac[6]; /* of the device with tunnel_source, of IPv4 if it has one */
-	__u8 pad2[2];
+	__u16 kubelet_port; /* TCP, at which the kubelet listens on the node */
 };
 
 enum interface_flag {
@@ -396,11 +397,26 @@ struct stranded {
 	__u32 ifindex; /* of the device that it is bound to; 0: none */
 };
 
-/* Scope 0 is the node's own network namespace; others may follow. */
+/* Which of the kubelet's connects a row is about, whatever their port is: another
+ * port of the same address is as far as a pod can redirect the kubelet.
+ */
+enum target_scope {
+	TARGET_PROBE = 0, /* those that linger as probes do */
+	TARGET_HOOK = 1, /* all others */
+};
+
 struct target_key {
-	__u32 scope;
+	enum target_scope scope;
 	struct addr ip;
-	__be16 port; /* 0: a probe, whatever the port is */
+	__be16 port; /* of hooks, to earlier versions; now 0 */
+	__u16 pad;
+};
+
+/* A process, as no other ever is. */
+struct process {
+	__u64 started; /* ns since the machine was started */
+	__u32 id; /* in the first namespace of processes */
+	__u16 port; /* at which it was found to listen */
 	__u16 pad;
 };
 

@@ -38,6 +38,7 @@ func Node(in *corev1.Node) (*store.Node, error) {
 		}
 	}
 	row.Pods = uint32(min(max(in.Status.Allocatable.Pods().Value(), 0), math.MaxUint32))
+	row.KubeletPort = uint16(min(max(in.Status.DaemonEndpoints.KubeletEndpoint.Port, 0), math.MaxUint16))
 	for _, condition := range in.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			row.Ready = condition.Status == corev1.ConditionTrue

@@ -7,12 +7,10 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -37,7 +35,8 @@ func Pod(in *corev1.Pod) (*store.Pod, error) {
 		Terminal:      in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed,
 		NetworkProbes: hasNetworkProbes(&in.Spec),
 		ProbeTimeout:  probeTimeout(&in.Spec),
-		HookPorts:     hookPorts(&in.Spec),
+		NetworkHooks:  hasNetworkHooks(&in.Spec),
+		ProbeHost:     probeHost(&in.Spec),
 		HostPorts:     hostPorts(&in.Spec),
 	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {
@@ -68,13 +67,14 @@ func containers(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 
 // networkProbes are the probes of a container that go to the pod's own address.
 func networkProbes(container *corev1.Container) []*corev1.Probe {
-	var list []*corev1.Probe
-	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
-		if probe != nil && (toPod(probe.HTTPGet, probe.TCPSocket) || probe.GRPC != nil) {
-			list = append(list, probe)
-		}
-	}
-	return list
+	return slices.DeleteFunc(probes(container), func(probe *corev1.Probe) bool {
+		return !toPod(probe.HTTPGet, probe.TCPSocket) && probe.GRPC == nil
+	})
+}
+
+func probes(container *corev1.Container) []*corev1.Probe {
+	all := []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe}
+	return slices.DeleteFunc(all, func(probe *corev1.Probe) bool { return probe == nil })
 }
 
 // probeTimeout is the longest timeout of a network probe.
@@ -93,6 +93,12 @@ func hasNetworkProbes(spec *corev1.PodSpec) bool {
 		if len(networkProbes(container)) > 0 {
 			return true
 		}
+	}
+	return hasNetworkHooks(spec)
+}
+
+func hasNetworkHooks(spec *corev1.PodSpec) bool {
+	for container := range containers(spec) {
 		for _, hook := range hooks(container) {
 			if toPod(hook.HTTPGet, hook.TCPSocket) {
 				return true
@@ -102,24 +108,38 @@ func hasNetworkProbes(spec *corev1.PodSpec) bool {
 	return false
 }
 
+// probeHost returns the first host that a probe or hook names.
+func probeHost(spec *corev1.PodSpec) string {
+	for container := range containers(spec) {
+		for _, probe := range probes(container) {
+			if host := hostOf(probe.HTTPGet, probe.TCPSocket); host != "" {
+				return host
+			}
+		}
+		for _, hook := range hooks(container) {
+			if host := hostOf(hook.HTTPGet, hook.TCPSocket); host != "" {
+				return host
+			}
+		}
+	}
+	return ""
+}
+
+func hostOf(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) string {
+	switch {
+	case get != nil:
+		return get.Host
+	case socket != nil:
+		return socket.Host
+	}
+	return ""
+}
+
 // toPod says whether a probe or hook with these actions goes to the pod's own
 // address. One that names a host goes to that, so the pod's IP must not stand
 // for it.
 func toPod(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
 	return get != nil && get.Host == "" || socket != nil && socket.Host == ""
-}
-
-func hookPorts(spec *corev1.PodSpec) []uint16 {
-	var ports []uint16
-	for container := range containers(spec) {
-		for _, hook := range hooks(container) {
-			if port, ok := hookPort(hook, container); ok {
-				ports = append(ports, port)
-			}
-		}
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
 }
 
 func hooks(container *corev1.Container) []*corev1.LifecycleHandler {
@@ -132,39 +152,6 @@ func hooks(container *corev1.Container) []*corev1.LifecycleHandler {
 		}
 	}
 	return found
-}
-
-func hookPort(hook *corev1.LifecycleHandler, container *corev1.Container) (uint16, bool) {
-	if !toPod(hook.HTTPGet, hook.TCPSocket) {
-		return 0, false
-	}
-	if hook.HTTPGet != nil {
-		return resolvePort(hook.HTTPGet.Port, container)
-	}
-	return resolvePort(hook.TCPSocket.Port, container)
-}
-
-// resolvePort does as the kubelet: a name is looked up among the container's
-// own ports, and may be a number after all.
-func resolvePort(port intstr.IntOrString, container *corev1.Container) (uint16, bool) {
-	number := int(port.IntVal)
-	if port.Type == intstr.String {
-		number = namedPort(port.StrVal, container)
-	}
-	return uint16(number), number > 0 && number <= 65535
-}
-
-func namedPort(name string, container *corev1.Container) int {
-	for _, port := range container.Ports {
-		if port.Name == name {
-			return int(port.ContainerPort)
-		}
-	}
-	number, err := strconv.Atoi(name)
-	if err != nil {
-		return 0
-	}
-	return number
 }
 
 // hostPorts are those of the containers that run for as long as the pod: the

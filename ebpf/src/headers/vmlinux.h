@@ -279,6 +279,7 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	int skc_bound_dev_if;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
@@ -289,6 +290,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_lingertime;
+	__u16 sk_protocol;
 };
 
 struct inet_sock {
@@ -301,6 +303,51 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+};
+
+/* The kernel's, which is another than that of the maps. */
+struct socket___kernel {
+	struct sock *sk;
+};
+
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct user_namespace {
+	int level;
+};
+
+/* Of the sets of capabilities only the first word is of interest. */
+typedef struct {
+	__u32 cap[2];
+} kernel_cap_t;
+
+struct cred {
+	kernel_cap_t cap_effective;
+	struct user_namespace *user_ns;
+};
+
+struct task_struct {
+	int tgid;
+	struct task_struct *group_leader;
+	__u64 start_boottime;
+	const struct cred *cred;
+	struct files_struct *files;
 };
 
 struct seq_file;

@@ -1,0 +1,103 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apihost follows the addresses of an API server that is given by name.
+package apihost
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// lookEvery is the time between two lookups, retryEvery after one that failed.
+	lookEvery, retryEvery = 30 * time.Second, 5 * time.Second
+	// keep is for how long an address counts after it was last named: names of load
+	// balancers answer with some of their addresses at a time, and connections last.
+	keep = time.Hour
+)
+
+// Lookup resolves a host name, as net.Resolver.LookupNetIP does for network "ip".
+type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+
+// Follower knows the addresses of one host. Its methods may be called concurrently.
+type Follower struct {
+	host   string
+	lookup Lookup
+	// changed is called when Addresses has become another list.
+	changed func()
+	log     *slog.Logger
+
+	mu sync.Mutex
+	// until is for how long each address counts.
+	until map[netip.Addr]time.Time
+}
+
+// New follows a host; one that is an address, or "", has nothing to follow.
+func New(host string, lookup Lookup, changed func(), log *slog.Logger) *Follower {
+	if _, err := netip.ParseAddr(host); err == nil {
+		host = ""
+	}
+	return &Follower{host: host, lookup: lookup, changed: changed, log: log, until: map[netip.Addr]time.Time{}}
+}
+
+// Addresses returns what the host's name stands for, sorted.
+func (f *Follower) Addresses() []netip.Addr {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(f.until), netip.Addr.Compare)
+}
+
+// Run looks the host up until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	if f.host == "" {
+		return
+	}
+	for ctx.Err() == nil {
+		pause := lookEvery
+		if err := f.look(ctx, time.Now()); err != nil {
+			f.log.Warn("can't look up the API server's name; its last addresses count on", "host", f.host, "error", err)
+			pause = retryEvery
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// look asks once. An error leaves everything as it is.
+func (f *Follower) look(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, retryEvery)
+	defer cancel()
+	addrs, err := f.lookup(ctx, f.host)
+	if err != nil {
+		return err
+	}
+	if f.note(addrs, now) {
+		f.changed()
+	}
+	return nil
+}
+
+// note takes over what a lookup said, and says whether that made a difference.
+func (f *Follower) note(addrs []netip.Addr, now time.Time) (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ip := range addrs {
+		ip = ip.Unmap().WithZone("")
+		_, known := f.until[ip]
+		f.until[ip], changed = now.Add(keep), changed || !known
+	}
+	maps.DeleteFunc(f.until, func(_ netip.Addr, until time.Time) bool {
+		over := until.Before(now)
+		changed = changed || over
+		return over
+	})
+	return changed
+}

@@ -1,0 +1,202 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// beKubelet makes the test's process the kubelet of a node, which it stays for as long
+// as the programs are the node's.
+func beKubelet(t *testing.T, n *labNode) {
+	t.Helper()
+	in(t, n.ns, func() {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		must(t, err)
+		t.Cleanup(func() { l.Close() })
+	})
+}
+
+// process is one that connects once, and says how that went.
+type process struct {
+	// listens says that it listens at the kubelet's port meanwhile.
+	listens bool
+	// nobody has no capabilities.
+	nobody bool
+	linger int
+}
+
+// playProcess names the variable that makes this test's binary such a process.
+const playProcess = "ALIOTH_TEST_PROCESS"
+
+// connect has a process of its own connect from a namespace.
+func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) error {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcess$", "-test.v")
+	command.Env = append(os.Environ(), fmt.Sprintf("%s=%t %d %s", playProcess, p.listens, p.linger, to))
+	if p.nobody {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	var output []byte
+	var err error
+	in(t, ns, func() { output, err = command.CombinedOutput() })
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
+
+// TestOneProcess is what connect starts, and nothing otherwise.
+func TestOneProcess(t *testing.T) {
+	var listens bool
+	var linger int
+	var to string
+	if _, err := fmt.Sscanf(os.Getenv(playProcess), "%t %d %s", &listens, &linger, &to); err != nil {
+		return
+	}
+	if listens {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		must(t, err)
+		defer l.Close()
+	}
+	must(t, connectOnce(netip.MustParseAddrPort(to), linger))
+}
+
+// connectOnce needs no rights.
+func connectOnce(to netip.AddrPort, linger int) error {
+	family := unix.AF_INET
+	if to.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if linger > 0 {
+		if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(linger)}); err != nil {
+			return err
+		}
+	}
+	return unix.Connect(fd, sockaddr(to))
+}
+
+// probedPod is a pod whose addresses the node has as well, and a server for each at
+// either place, at one port.
+func probedPod(t *testing.T, port uint16) (l *lab, inPod, inNode [2]net.Listener) {
+	t.Helper()
+	l, red, _ := twoTenants(t, vethPair)
+	n := l.nodes[0]
+	for family, shadow := range []netip.Addr{n.state.Interfaces[0].Shadow4, n.state.Interfaces[0].Shadow6} {
+		ip := red[10].addrs[family]
+		n.state.Probes = append(n.state.Probes, ProbeTarget{IP: ip, Shadow: shadow})
+		n.state.Hooks = append(n.state.Hooks, HookTarget{IP: ip, Shadow: shadow})
+		in(t, n.ns, func() { addAddr(t, 1, host(ip)) })
+		dst := netip.AddrPortFrom(ip, port)
+		inPod[family], inNode[family] = listen(t, red[10].ns, dst), listen(t, n.ns, dst)
+	}
+	l.apply()
+	return l, inPod, inNode
+}
+
+func TestOnlyTheKubeletIsLedToPods(t *testing.T) {
+	l, inPod, inNode := probedPod(t, 8080)
+	n := l.nodes[0]
+	for _, c := range []struct {
+		name string
+		process
+		led bool
+	}{
+		{"a process that lingers as the kubelet does", process{linger: 1}, false},
+		{"a process that doesn't", process{}, false},
+		{"one that listens in the kubelet's place without being an administrator", process{linger: 1, listens: true, nobody: true}, false},
+		{"the kubelet's probe", process{linger: 1, listens: true}, true},
+		{"a kubelet that was started anew", process{linger: 1, listens: true}, true},
+		{"the kubelet's hook", process{listens: true}, true},
+		{"a process behind the kubelet's end", process{linger: 1}, false},
+	} {
+		for family := range 2 {
+			dst := netip.MustParseAddrPort(inNode[family].Addr().String())
+			if err := c.connect(t, n.ns, dst); err != nil {
+				t.Errorf("%s to %s: %v", c.name, dst, err)
+				continue
+			}
+			where := inNode[family]
+			if c.led {
+				where = inPod[family]
+			}
+			conn, _ := accept(t, where)
+			conn.Close()
+		}
+	}
+	got := counts(t, n.d)
+	if got["socket/probe_rewritten"] != 4 || got["socket/hook_rewritten"] != 2 {
+		t.Errorf("rewritten connects were counted as %v", got)
+	}
+}
+
+// The port of no hook is where a hook's answer may redirect the kubelet.
+func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
+	l, inPod, _ := probedPod(t, 9999)
+	n := l.nodes[0]
+	dst := netip.MustParseAddrPort(inPod[0].Addr().String())
+	in(t, n.ns, func() {
+		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		must(t, err)
+		defer listener.Close()
+		_, err = dial(t, n.ns, dst, 0)
+		must(t, err)
+	})
+	accept(t, inPod[0])
+	n.restart(t, func() { // it listens no more, which it may do while it ends
+		_, err := dial(t, n.ns, dst, 1)
+		must(t, err)
+		accept(t, inPod[0])
+	})
+	_, err := dial(t, n.ns, dst, 1)
+	must(t, err)
+	accept(t, inPod[0])
+}
+
+func TestTheKubeletIsRefusedWhereAPodIsNot(t *testing.T) {
+	l, _, inNode := probedPod(t, 8080)
+	n := l.nodes[0]
+	for family := range 2 {
+		n.state.Probes[family].Shadow = netip.Addr{}
+	}
+	n.state.Hooks = nil
+	l.apply()
+	before := counts(t, n.d)
+	for family := range 2 {
+		dst := netip.MustParseAddrPort(inNode[family].Addr().String())
+		_, err := dial(t, n.ns, dst, 1)
+		must(t, err) // it is not the kubelet yet
+		accept(t, inNode[family])
+	}
+	beKubelet(t, n)
+	for family := range 2 {
+		dst := netip.MustParseAddrPort(inNode[family].Addr().String())
+		if _, err := dial(t, n.ns, dst, 1); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("a probe of %s: %v, want a refusal", dst, err)
+		}
+		_, err := dial(t, n.ns, dst, 0)
+		must(t, err) // its other business
+		accept(t, inNode[family])
+	}
+	got := added(before, counts(t, n.d))
+	if got["socket/kubelet_unled"] != 2 || got["socket/probe_rewritten"] != 0 {
+		t.Errorf("counted as %s", strings.TrimSpace(fmt.Sprint(got)))
+	}
+}
