@@ -20,7 +20,7 @@ import (
 type options struct {
 	cnid.Config
 	serviceCIDRs, shadowCIDRs, sharedServices, metadata, infrastructure []string
-	logLevel, logFormat                                 string
+	logLevel, logFormat                                                 string
 }
 
 func newCommand() *cobra.Command {

@@ -4,6 +4,7 @@
 package nodestatus
 
 import (
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -19,6 +20,8 @@ type Dump struct {
 	Status
 	// Config is what the daemon plans with.
 	Config plan.Config `json:"config"`
+	// Departed are attachments that are gone and that the kubelet may still probe.
+	Departed []journal.Record `json:"departed,omitempty"`
 	// Links are the devices in the node's network namespace that carry one of
 	// Alioth's names, by name.
 	Links []Link `json:"links"`

@@ -29,7 +29,7 @@ const (
 // datapath plans for the node anew, from the API as it is now and the node's
 // own journal and devices, and compares the outcome with what its maps hold.
 func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
-	in := plan.Input{Config: d.Config, Records: d.Attachments, Devices: map[string]int{}, NodePeer: devices[netdev.NodePeerDevice].Index}
+	in := plan.Input{Config: d.Config, Records: d.Attachments, Departed: d.Departed, Devices: map[string]int{}, NodePeer: devices[netdev.NodePeerDevice].Index}
 	for name, link := range devices {
 		in.Devices[name] = link.Index
 	}
