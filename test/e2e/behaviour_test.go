@@ -206,10 +206,13 @@ func (f *fleet) expectSameAtBothDoors(t *testing.T, service *corev1.Service) {
 func (f *fleet) awaitAnother(ctx context.Context, from *corev1.Pod, target string) error {
 	err := awaitAnotherName(ctx, func() (string, error) {
 		heard, err := f.hear(ctx, from, 1, target)
-		if err != nil || failed(heard[target][0]) {
-			return "", fmt.Errorf("answered by %v: %w", heard[target], err)
+		if err != nil {
+			return "", err
 		}
-		return heard[target][0], nil
+		if name := heard[target][0]; !failed(name) {
+			return name, nil
+		}
+		return "", errors.New(heard[target][0])
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", target, err)

@@ -134,15 +134,19 @@ func (s *thief) ask(t *testing.T, service *corev1.Service, timeout string) []rep
 			byPort = append(byPort, scene.TargetPort(protocol, node.IPv4, uint16(service.Spec.Ports[i].NodePort)))
 		}
 	}
-	command := []string{"probe", "--timeout", timeout, "--text", s.namespace}
-	out := s.e.InPod(t, s.own, append(append([]string{scene.Tool}, command...), slices.Concat(byVIP, byPort)...)...)
-	first, second := s.e.Nodes()
-	for _, node := range []string{first, second} {
-		out += "\n" + s.e.OnNode(t, node, append(append([]string{s.e.Tool}, command...), slices.Concat(byVIP, byPort)...)...)
+	command := slices.Concat([]string{scene.Tool, "probe", "--timeout", timeout, "--text", s.namespace}, byVIP, byPort)
+	outs := []string{s.e.InPod(t, s.own, command...)}
+	command[0] = s.e.Tool
+	for _, node := range s.e.Lab.Nodes() {
+		outs = append(outs, s.e.OnNode(t, node.Name, command...))
 	}
-	results, err := scene.ParseLines[report.Probe](out)
-	if err != nil {
-		t.Fatal(err)
+	var results []report.Probe
+	for _, out := range outs {
+		some, err := scene.ParseLines[report.Probe](out)
+		if err != nil || len(some) != len(byVIP)+len(byPort) {
+			t.Fatalf("%d results, %v: %s", len(some), err, out)
+		}
+		results = append(results, some...)
 	}
 	return results
 }
