@@ -244,6 +244,11 @@ func (n *apiNode) decide(t *testing.T, p *labPod) {
 	}
 	n.status(t, pod, func(obj client.Object) {
 		obj.SetAnnotations(map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"})
+		if pod, ok := obj.(*corev1.Pod); ok {
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,
+			}}
+		}
 	})
 }
 

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -179,7 +180,7 @@ func (l *lab) addPod(t *testing.T, s *script, node int, name, vpc, subnet string
 	}
 	s.Pods = append(s.Pods, store.Pod{
 		Meta: meta(name), Namespace: "ns", Name: name, Node: pod.node.cfg.NodeName,
-		Attachments: text, NetworkReady: true, NetworkProbes: probed,
+		Attachments: text, NetworkReady: true, Reason: v1alpha1.AttachedReason, NetworkProbes: probed,
 	})
 	l.pods[name] = pod
 }

@@ -72,7 +72,7 @@ func decide(tx store.ReadTx, q question) answer {
 	if err != nil || len(list) == 0 {
 		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
 	}
-	rows, missing := completeSet(tx, pod.UID, q.cfg.Node)
+	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node)
 	if missing != "" {
 		return wait("%s", missing)
 	}
@@ -95,12 +95,13 @@ func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	return row
 }
 
-// completeSet returns the Addresses of the pod's first attachment, IPv4 first,
-// once every one that they name exists.
-func completeSet(tx store.ReadTx, uid, node string) ([]*store.Address, string) {
+// completeSet returns the Addresses of the first attachment of a pod of this node,
+// IPv4 first, once every one that they name exists. What does not count for the pod is
+// in nobody's way.
+func completeSet(tx store.ReadTx, pod store.Holder, node string) ([]*store.Address, string) {
 	var rows []*store.Address
-	for _, row := range store.AddressesByHolder(tx, uid) {
-		if row.Holder.Kind == store.HolderPod && row.Attachment == v1alpha1.PodAttachment && !row.Deleting {
+	for _, row := range store.AddressesOf(tx, pod, node) {
+		if row.Attachment == v1alpha1.PodAttachment && !row.Deleting {
 			rows = append(rows, row)
 		}
 	}
@@ -110,8 +111,8 @@ func completeSet(tx store.ReadTx, uid, node string) ([]*store.Address, string) {
 	slices.SortFunc(rows, func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 	first := rows[0]
 	for _, row := range rows {
-		if row.VPC != first.VPC || row.MAC != first.MAC || row.Node != node {
-			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or node", first.Name, row.Name)
+		if row.VPC != first.VPC || row.MAC != first.MAC {
+			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC or MAC", first.Name, row.Name)
 		}
 	}
 	for _, ip := range first.Set {

@@ -454,7 +454,13 @@ func (m *machine) probe(t *testing.T, target string) (string, error) {
 // the limit only keeps a failing test from hanging.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	inTime(t, 20*time.Second, what, check)
+}
+
+// inTime is eventually with a limit of its own.
+func inTime(t *testing.T, most time.Duration, what string, check func() error) {
+	t.Helper()
+	limit := time.After(most)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {

@@ -80,12 +80,26 @@ func programmedInterfaces(pinDir string) (map[int]datapath.Interface, error) {
 	return byIndex, nil
 }
 
+// holderOf returns the pod of a UID as the holder of its addresses. Of one that is gone
+// from the API they are all that knows its name.
+func holderOf(tx store.ReadTx, uid, node string) store.Holder {
+	if pod := store.GetPod(tx, uid); pod != nil {
+		return pod.AsHolder()
+	}
+	for _, row := range store.AddressesNaming(tx, uid) {
+		if row.Holder.Kind == store.HolderPod && row.Node == node {
+			return row.Holder
+		}
+	}
+	return store.Holder{Kind: store.HolderPod, UID: uid}
+}
+
 // recall is a cniserver.Recall. It takes everything but the interface itself
 // from the Address objects of the pod's UID, and what they refer to: neither
 // what the pod's annotations say nor what its namespace has is the node's to
 // believe.
 func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, error) {
-	rows, missing := completeSet(tx, found.PodUID, node)
+	rows, missing := completeSet(tx, holderOf(tx, found.PodUID, node), node)
 	if missing != "" {
 		return journal.Record{}, errors.New(missing)
 	}

@@ -6,13 +6,15 @@ package cnid
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// TestARestoredEtcdGetsBackWhatRunningPodsHold restores a snapshot of etcd that
-// is older than a pod's Address, in the two ways that docs/operations.md tells.
-func TestARestoredEtcdGetsBackWhatRunningPodsHold(t *testing.T) {
+// TestARestoredEtcdCutsOffWhatItForgotUntilThePodIsToldAgain restores a snapshot of
+// etcd that is older than a pod's Address and what it was told, in the two ways that
+// docs/operations.md tells.
+func TestARestoredEtcdCutsOffWhatItForgotUntilThePodIsToldAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		vni  int32
@@ -30,26 +32,43 @@ func TestARestoredEtcdGetsBackWhatRunningPodsHold(t *testing.T) {
 			n := newAPINode(t, "api-restored-"+name)
 			n.vpc(t, name, tc.vni)
 			n.start(t)
-			p := n.pod(t, name+"-a", name, "10.10.1.10", nil)
+			a, p := n.pod(t, name+"-a", name, "10.10.1.9", nil), n.pod(t, name+"-b", name, "10.10.1.10", nil)
+			n.decide(t, a)
 			n.get(t, p)
 			if err := server.Server(t).Snapshot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			n.decide(t, p)
-			if err := n.lab.cni(t, "ADD", p); err != nil {
+			for _, one := range []*labPod{a, p} {
+				if err := n.lab.cni(t, "ADD", one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.serve(t)
+			reach := func() error {
+				conn, _, err := dialFrom(t, a.NetNS, p.ip(true))
+				if conn != nil {
+					conn.Close()
+				}
+				return err
+			}
+			if err := reach(); err != nil {
 				t.Fatal(err)
 			}
 			if err := server.Server(t).Restore(t.Context(), tc.bump); err != nil {
 				t.Fatal(err)
 			}
 			tc.then(t, n)
-			eventually(t, "the Address is back", func() error {
-				address, err := n.address(p)
-				if err == nil && address == nil {
-					return errors.New("there is none")
+			// An API server that has just started knows no roles for some seconds, and
+			// the daemon asks less often the longer it is refused.
+			inTime(t, time.Minute, "the pod is cut off, whose address the API does not know", func() error {
+				if reach() == nil {
+					return errors.New("it is reached")
 				}
-				return err
+				return nil
 			})
+			n.decide(t, p)
+			eventually(t, "the pod is reached again", reach)
 			n.deletePod(t, p)
 			if err := n.lab.cni(t, "DEL", p); err != nil {
 				t.Fatal(err)

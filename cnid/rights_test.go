@@ -5,7 +5,6 @@ package cnid
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -102,13 +101,6 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 		eventually(t, "the node answers", n.answered(call, 57, true))
 	}
 	n.health(t, v1alpha1.NetworkHealthyReason)
-	n.deleteAddress(t, p)
-	eventually(t, "the Address is back", func() error {
-		if address, err := n.address(p); err != nil || address == nil {
-			return fmt.Errorf("it is %v (%w)", address, err)
-		}
-		return nil
-	})
 	// The same event twice is one that is counted up.
 	testnet.In(t, n.NetNS, netfilter.Remove)
 	n.warning(t, "Node", n.name, v1alpha1.RepairedReason)

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -20,22 +20,23 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/reflector"
 )
 
 const (
 	// reviewVNIs is how often, at most, a node tells of VNIs without a call.
 	reviewVNIs = 10 * time.Second
-	// firstAssertion and lastAssertion bound the wait between attempts at
-	// Addresses that stay missing.
-	firstAssertion = 100 * time.Millisecond
-	lastAssertion  = 30 * time.Second
+	// firstAnswer and lastAnswer bound the wait between attempts, behindAnswer that
+	// for the store to hear what the API server says.
+	firstAnswer  = 100 * time.Millisecond
+	behindAnswer = time.Second
+	lastAnswer   = 30 * time.Second
 )
 
-// rollCall sees to it that the API has an Address of everything that lives on
-// this node, and answers the operator's calls (docs/design/010).
+// rollCall answers the operator's calls, once nothing on this node uses an address
+// that the API does not have for it (docs/design/010).
 type rollCall struct {
 	node    string
 	store   *store.Store
@@ -45,9 +46,6 @@ type rollCall struct {
 	synced func() (bool, <-chan struct{})
 	syncer *syncer
 	log    *slog.Logger
-	// missing is what look has found at its last glance.
-	glance  glance
-	missing bool
 }
 
 // reply is what a node says.
@@ -60,42 +58,40 @@ func (r reply) equal(other reply) bool {
 	return r.call == other.call && r.nodeUID == other.nodeUID && slices.Equal(r.vnis, other.vnis)
 }
 
-// task is what there is to do.
-type task struct {
-	// call and nodeUID go into the answer.
-	call, nodeUID string
-	// missing: the store lacks an Address of a sandbox.
-	missing bool
-}
+// task is what an answer repeats.
+type task struct{ call, nodeUID string }
 
-// run asserts and answers until ctx ends.
+// run answers until ctx ends.
 func (r *rollCall) run(ctx context.Context) {
 	var last reply
-	pause := firstAssertion
+	pause := firstAnswer
 	for {
 		now, err := r.wait(ctx, last)
 		if err != nil {
 			return
 		}
-		if now.call != last.call || now.nodeUID != last.nodeUID || now.missing {
-			err = r.assert(ctx)
+		if now != (task{last.call, last.nodeUID}) {
+			err = r.agree(ctx)
 		}
 		if err == nil {
 			last, err = r.answer(ctx, now, last)
 		}
-		if err == nil && !now.missing {
-			pause = firstAssertion
+		if err == nil {
+			pause = firstAnswer
 			continue
 		}
-		if err != nil && ctx.Err() == nil {
+		if ctx.Err() == nil {
 			r.log.Warn("can't answer the operator's roll call; trying again", "error", err, "after", pause)
 		}
+		if errors.Is(err, errBehind) {
+			pause = min(pause, behindAnswer) // nobody is burdened by it
+		}
 		r.syncer.rest(ctx, pause)
-		pause = min(2*pause, lastAssertion)
+		pause = min(2*pause, lastAnswer)
 	}
 }
 
-// wait returns when there is something to do, and now and then.
+// wait returns when there is something to answer, and now and then.
 func (r *rollCall) wait(ctx context.Context, last reply) (task, error) {
 	var now task
 	soon, cancel := context.WithTimeout(ctx, reviewVNIs)
@@ -111,7 +107,7 @@ func (r *rollCall) wait(ctx context.Context, last reply) (task, error) {
 			return false
 		}
 		now = r.look(tx)
-		return now.nodeUID != "" && (now.call != last.call || now.nodeUID != last.nodeUID || now.missing)
+		return now.nodeUID != "" && now != (task{last.call, last.nodeUID})
 	})
 	if err != nil && ctx.Err() == nil {
 		err = nil // it is time to look at the VNIs
@@ -119,141 +115,75 @@ func (r *rollCall) wait(ctx context.Context, last reply) (task, error) {
 	return now, err
 }
 
-// look says what there is to do. A node that is fenced asserts nothing:
-// somebody vouches that nothing runs here.
+// look says what is asked.
 func (r *rollCall) look(tx store.ReadTx) task {
 	now := task{call: v1alpha1.NoCall}
 	if row := store.GetRollCall(tx, v1alpha1.OperatorRollCall); row != nil {
 		now.call = row.Call
 	}
-	self := store.GetNode(tx, r.node)
-	if self == nil {
-		return now
+	if self := store.GetNode(tx, r.node); self != nil {
+		now.nodeUID = self.UID
 	}
-	now.nodeUID = self.UID
-	if records := r.journal.Records(); r.glance.again(tx, records, loses) || r.missing {
-		r.missing = slices.ContainsFunc(records, func(rec journal.Record) bool {
-			return lacksAddress(tx, rec) && lives(rec)
-		})
-	}
-	now.missing = r.missing && !self.OutOfService
 	return now
 }
 
-// loses says whether by a change the API may lack an Address of a sandbox: when
-// one has gone, and when a VPC is again what it was.
-func loses(c store.Change) bool {
-	_, vpc := c.New.(*store.VPC)
-	_, address := c.Old.(*store.Address)
-	return vpc || address
-}
+// errBehind says that the store has not heard yet what the API server says.
+var errBehind = errors.New("what has been read of this node is not yet what the API server says")
 
-// lacksAddress says whether the store lacks an Address that the API should
-// have.
-func lacksAddress(tx store.ReadTx, rec journal.Record) bool {
-	lacks := slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
-		return store.AddressByIP(tx, rec.VPC, prefix.Addr()) == nil
-	})
-	return lacks && plan.WhyLost(tx, rec) == ""
-}
-
-// lives says whether an attachment's interface is there.
-func lives(rec journal.Record) bool {
-	if rec.Phase != journal.PhaseDone {
-		return false
-	}
-	link, err := netlink.LinkByName(rec.HostIfName)
-	return err == nil && link.Attrs().Index == rec.Device.HostIfindex
-}
-
-// assert creates the Addresses that sandboxes of this node hold and the API
-// lacks. It goes by the API server itself: the store may lag behind a restore.
-func (r *rollCall) assert(ctx context.Context) error {
+// agree returns once a pass has been made by what the API server itself says of this
+// node now: a sandbox that the API knows nothing of, as after a restore from a backup,
+// is cut off then. The store alone may lag behind a restore.
+func (r *rollCall) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var fenced bool
-	r.store.View(func(tx store.ReadTx) {
-		self := store.GetNode(tx, r.node)
-		fenced = self != nil && self.OutOfService
-	})
-	if fenced {
-		return nil
-	}
-	// The Addresses before the journal: what the journal has afterwards still
-	// lived when they were read, so none of it was released before.
-	var list v1alpha1.AddressList
-	if err := r.api.List(ctx, &list, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
+	// The journal first: what it begins later goes by what is read later.
+	records := r.journal.Records()
+	var addresses v1alpha1.AddressList
+	if err := r.api.List(ctx, &addresses, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
 		return fmt.Errorf("list the node's addresses: %w", err)
 	}
-	there := map[string]bool{}
-	for _, address := range list.Items {
-		there[address.Name] = true
+	var pods corev1.PodList
+	if err := r.api.List(ctx, &pods, "", fields.OneTermEqualSelector("spec.nodeName", r.node).String()); err != nil {
+		return fmt.Errorf("list the node's pods: %w", err)
 	}
-	var errs []error
-	for _, rec := range r.journal.Records() {
-		errs = append(errs, r.assertRecord(ctx, rec, there))
+	var same bool
+	r.store.View(func(tx store.ReadTx) { same = agrees(tx, r.node, records, addresses.Items, pods.Items) })
+	if !same {
+		return errBehind
 	}
-	return errors.Join(errs...)
+	return r.syncer.settle(ctx, r.syncer.ask(), 0)
 }
 
-func (r *rollCall) assertRecord(ctx context.Context, rec journal.Record, there map[string]bool) error {
-	if len(rec.Subnets) != len(rec.Addrs) {
-		return nil // written before the journal kept them
+// agrees says whether the store is as the API server, as far as it decides whether the
+// attachments of a node are lost.
+func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []v1alpha1.Address, pods []corev1.Pod) bool {
+	held, told := map[string]string{}, map[string]string{}
+	for i := range addresses {
+		held[addresses[i].Name] = string(addresses[i].UID)
 	}
-	var missing []*v1alpha1.Address
-	for _, address := range r.addressesOf(rec) {
-		if !there[address.Name] {
-			missing = append(missing, address)
+	for i := range pods {
+		if row, err := reflector.Pod(&pods[i]); err == nil && row != nil {
+			told[row.UID] = wordOf(row)
 		}
 	}
-	if len(missing) == 0 || !lives(rec) {
-		return nil
-	}
-	vpc := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: rec.VPC}}
-	err := r.api.Get(ctx, vpc)
-	if apierrors.IsNotFound(err) || err == nil && uint32(vpc.Status.VNI) != rec.VNI {
-		return nil // lost: see plan.WhyLost
-	}
-	if err != nil {
-		return fmt.Errorf("get VPC: %w", err)
-	}
-	var errs []error
-	for _, address := range missing {
-		err := r.api.Create(ctx, address)
-		switch {
-		case err == nil:
-			r.log.Warn("the API had lost the address of a running pod; created it anew",
-				"address", address.Name, "pod", rec.Pod.String(), "podUID", rec.Pod.UID)
-		case !apierrors.IsAlreadyExists(err): // else the pod's own, or it is lost
-			errs = append(errs, fmt.Errorf("assert address %s of pod %s: %w", address.Name, rec.Pod, err))
-		}
-	}
-	return errors.Join(errs...)
+	return !slices.ContainsFunc(records, func(rec journal.Record) bool {
+		return told[rec.Pod.UID] != wordOf(store.GetPod(tx, rec.Pod.UID)) ||
+			slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
+				row, uid := store.AddressByIP(tx, rec.VPC, prefix.Addr()), ""
+				if row != nil && row.Node == node {
+					uid = row.UID
+				}
+				return held[v1alpha1.AddressName(rec.VPC, prefix.Addr())] != uid
+			})
+	})
 }
 
-// addressesOf are the Address objects that an attachment must have.
-func (r *rollCall) addressesOf(rec journal.Record) []*v1alpha1.Address {
-	var set []string
-	for _, prefix := range rec.Addrs {
-		set = append(set, prefix.Addr().String())
+// wordOf is what a pod says of its network, "" where there is none.
+func wordOf(pod *store.Pod) string {
+	if pod == nil {
+		return ""
 	}
-	var list []*v1alpha1.Address
-	for i, prefix := range rec.Addrs {
-		list = append(list, &v1alpha1.Address{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:        v1alpha1.AddressName(rec.VPC, prefix.Addr()),
-				Annotations: map[string]string{v1alpha1.AssertedAnnotation: rec.ContainerID},
-			},
-			Spec: v1alpha1.AddressSpec{
-				VPC: rec.VPC, Subnet: rec.Subnets[i], IP: set[i], MAC: rec.MAC.String(), Node: r.node,
-				Holder: v1alpha1.AddressHolder{
-					Kind: v1alpha1.HolderPod, Namespace: rec.Pod.Namespace, Name: rec.Pod.Name, UID: rec.Pod.UID,
-				},
-				Attachment: rec.Attachment, Set: set,
-			},
-		})
-	}
-	return list
+	return fmt.Sprint(pod.Attachments, pod.NetworkReady, pod.Reason, pod.Deleting, pod.Terminal)
 }
 
 // answer writes what the node says, if that is not what it said last, and

@@ -16,6 +16,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -70,70 +71,11 @@ func (n *apiNode) answered(call string, vni int32, has bool) func() error {
 	}
 }
 
-func TestTheAPIGetsBackTheAddressThatARunningPodHolds(t *testing.T) {
-	n := newAPINode(t, "api-asserts")
-	n.vpc(t, "asserts", 51)
-	n.start(t)
-	p := n.pod(t, "asserts-a", "asserts", "10.10.1.10", nil)
-	n.decide(t, p)
-	if err := n.lab.cni(t, "ADD", p); err != nil {
-		t.Fatal(err)
-	}
-	before, err := n.address(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.deleteAddress(t, p)
-	var after *v1alpha1.Address
-	eventually(t, "the Address is back", func() error {
-		after, err = n.address(p)
-		if err == nil && after == nil {
-			return fmt.Errorf("there is none")
-		}
-		return err
-	})
-	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
-		t.Errorf("spec (-before +after):\n%s", diff)
-	}
-	if before.Annotations[v1alpha1.AssertedAnnotation] != "" || after.Annotations[v1alpha1.AssertedAnnotation] == "" {
-		t.Errorf("asserted for container %q, then %q", before.Annotations[v1alpha1.AssertedAnnotation], after.Annotations[v1alpha1.AssertedAnnotation])
-	}
-	n.deletePod(t, p)
-	if err := n.lab.cni(t, "DEL", p); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
-}
-
-func TestACallIsAnsweredOnceTheAPIHasWhatTheNodeHolds(t *testing.T) {
-	n := newAPINode(t, "api-answers")
-	n.vpc(t, "answers", 52)
-	n.start(t)
-	eventually(t, "it answers without a call", n.answered(v1alpha1.NoCall, 52, false))
-	p := n.pod(t, "answers-a", "answers", "10.10.1.10", nil)
-	n.decide(t, p)
-	if err := n.lab.cni(t, "ADD", p); err != nil {
-		t.Fatal(err)
-	}
-	n.call(t, "first")
-	eventually(t, "it answers the first call", n.answered("first", 52, true))
-
-	// A restored backup: the Address is gone, and the daemon sees it late.
-	n.link.cut()
-	n.deleteAddress(t, p)
-	n.call(t, "second")
-	n.link.restore()
-	eventually(t, "it answers the second call", n.answered("second", 52, true))
-	if address, err := n.address(p); err != nil || address == nil {
-		t.Errorf("the call is answered and the Address is %v, %v", address, err)
-	}
-}
-
-func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.T) {
-	n := newAPINode(t, "api-lost")
-	n.vpc(t, "lost", 53)
-	n.start(t)
-	a, b := n.pod(t, "lost-a", "lost", "10.10.1.10", nil), n.pod(t, "lost-b", "lost", "10.10.1.11", nil)
+// pair attaches two pods of a VPC and returns them with a check of whether the first
+// reaches the second.
+func (n *apiNode) pair(t *testing.T, vpc string) (a, b *labPod, reach func() error) {
+	t.Helper()
+	a, b = n.pod(t, vpc+"-a", vpc, "10.10.1.10", nil), n.pod(t, vpc+"-b", vpc, "10.10.1.11", nil)
 	for _, p := range []*labPod{a, b} {
 		n.decide(t, p)
 		if err := n.lab.cni(t, "ADD", p); err != nil {
@@ -141,7 +83,7 @@ func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.
 		}
 	}
 	b.serve(t)
-	reach := func() error {
+	reach = func() error {
 		conn, got, err := dialFrom(t, a.NetNS, b.ip(true))
 		if conn != nil {
 			conn.Close()
@@ -154,6 +96,64 @@ func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.
 	if err := reach(); err != nil {
 		t.Fatal(err)
 	}
+	return a, b, reach
+}
+
+// TestARunningPodKeepsItsAddressWhileTheObjectIsMissing: the operator keeps it for the
+// pod and makes the object again, which the daemon has no right to.
+func TestARunningPodKeepsItsAddressWhileTheObjectIsMissing(t *testing.T) {
+	n := newAPINode(t, "api-missing")
+	n.vpc(t, "missing", 51)
+	n.start(t)
+	_, b, reach := n.pair(t, "missing")
+	n.deleteAddress(t, b)
+	n.call(t, "missing")
+	eventually(t, "it has read that the Address is gone", n.answered("missing", 51, true))
+	if err := reach(); err != nil {
+		t.Errorf("the pod is not reached: %v", err)
+	}
+	if address, err := n.address(b); err != nil || address != nil {
+		t.Errorf("somebody made the Address: %v, %v", address, err)
+	}
+	n.decide(t, b) // as the operator makes it again
+	n.deletePod(t, b)
+	if err := n.lab.cni(t, "DEL", b); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(b) })
+}
+
+// TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt: whoever hears the answer
+// may give such an address away.
+func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) {
+	n := newAPINode(t, "api-answers")
+	n.vpc(t, "answers", 52)
+	n.start(t)
+	eventually(t, "it answers without a call", n.answered(v1alpha1.NoCall, 52, false))
+	_, b, reach := n.pair(t, "answers")
+	n.call(t, "first")
+	eventually(t, "it answers the first call", n.answered("first", 52, true))
+
+	// A restored backup: pod and Address are gone, and the daemon sees it late.
+	n.link.cut()
+	n.deleteAddress(t, b)
+	n.deletePod(t, b)
+	n.call(t, "second")
+	n.link.restore()
+	eventually(t, "it answers the second call", n.answered("second", 52, true))
+	if err := reach(); err == nil {
+		t.Error("the call is answered, and the pod that the API does not know is reached")
+	}
+	if err := n.lab.cni(t, "DEL", b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.T) {
+	n := newAPINode(t, "api-lost")
+	n.vpc(t, "lost", 53)
+	n.start(t)
+	_, b, reach := n.pair(t, "lost")
 	n.link.cut()
 	held, err := n.address(b)
 	if err != nil {
@@ -177,13 +177,6 @@ func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.
 		t.Fatal(err)
 	}
 	eventually(t, "the pod is reached again", reach)
-	eventually(t, "the Address is its own again", func() error {
-		now, err := n.address(b)
-		if err == nil && (now == nil || now.Spec.Holder.Name != b.name) {
-			err = fmt.Errorf("it is %+v", now)
-		}
-		return err
-	})
 }
 
 // event is nil if there is a warning about an object of a kind.
@@ -200,24 +193,34 @@ func (n *apiNode) event(kind, reason, text string) error {
 	return fmt.Errorf("%d events, none of them it", len(list.Items))
 }
 
-// TestOnlyWhatIsMissingAndNotLostIsAsserted has no device, so nothing lives.
-func TestOnlyWhatIsMissingAndNotLostIsAsserted(t *testing.T) {
-	rec := testRecordOf("p1", "10.10.1.10/24")
+func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
+	records := []journal.Record{testRecordOf("p1", "10.10.1.10/24")}
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
-	other := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p2", UID: "p2"}
-	blue := vpcRow("blue", 20, "10.10.0.0/16")
-	cases := map[string]struct {
-		rows script
-		want bool
+	row := addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10")
+	row.Name = v1alpha1.AddressName("blue", row.IP)
+	object := v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name, UID: types.UID(row.UID)}}
+	another, foreign := object, row
+	another.UID, foreign.Node = "another", "node2"
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "p1"}}
+	told := pod
+	told.Annotations = map[string]string{v1alpha1.AttachmentsAnnotation: "[]"}
+	known := store.Pod{Meta: meta("p1"), Namespace: "ns", Name: "p1", Node: "node1"}
+	for name, c := range map[string]struct {
+		rows      script
+		addresses []v1alpha1.Address
+		pods      []corev1.Pod
+		want      bool
 	}{
-		"missing":                 {script{VPCs: []store.VPC{blue}}, true},
-		"there":                   {script{VPCs: []store.VPC{blue}, Addresses: []store.Address{addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10")}}, false},
-		"somebody else's":         {script{VPCs: []store.VPC{blue}, Addresses: []store.Address{addressRow("blue", "blue1", "10.10.1.10", "node2", other, "10.10.1.10")}}, false},
-		"the VPC is gone":         {script{}, false},
-		"the VPC is another one":  {script{VPCs: []store.VPC{vpcRow("blue", 21, "10.10.0.0/16")}}, false},
-		"the VPC has not its VNI": {script{VPCs: []store.VPC{vpcRow("blue", 0, "10.10.0.0/16")}}, false},
-	}
-	for name, c := range cases {
+		"it has heard everything":            {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true},
+		"all is gone":                        {script{}, nil, nil, true},
+		"the Address is gone":                {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false},
+		"the Address has come":               {script{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false},
+		"the Address is another one":         {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false},
+		"the Address is on another node":     {script{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true},
+		"the pod is gone":                    {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false},
+		"the pod was told something":         {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{told}, false},
+		"something that is not attached has": {script{Pods: []store.Pod{known}, Addresses: []store.Address{row}}, []v1alpha1.Address{object, {ObjectMeta: metav1.ObjectMeta{Name: "x"}}}, []corev1.Pod{pod}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := store.New()
 			if err != nil {
@@ -227,14 +230,11 @@ func TestOnlyWhatIsMissingAndNotLostIsAsserted(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.View(func(tx store.ReadTx) {
-				if got := lacksAddress(tx, rec); got != c.want {
+				if got := agrees(tx, "node1", records, c.addresses, c.pods); got != c.want {
 					t.Errorf("got %v, want %v", got, c.want)
 				}
 			})
 		})
-	}
-	if lives(rec) {
-		t.Error("a record without a device lives")
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/externaladdress"
 	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -105,7 +106,10 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*
 func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config, m *metricSet) error {
 	rows, to := fed.Store(), env.controllers
 	writer := func(controller string) client.Client { return m.writes.of(controller, env.writer) }
-	calls := &rollcall.Reconciler{Client: writer("rollcall"), Live: env.live, Store: rows, Publish: fed.Publish, Now: env.now}
+	reporter := &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust}
+	calls := &rollcall.Reconciler{
+		Client: writer("rollcall"), Live: env.live, Store: rows, Publish: fed.Publish, Distrust: reporter, Now: env.now,
+	}
 	claimer := func(controller string) *claim.Claimer {
 		return &claim.Claimer{
 			Client: writer(controller), Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
@@ -136,7 +140,7 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		node.Register(to, fed, &node.Reconciler{
 			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,
 		}),
-		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer("address")}),
+		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer("address"), Distrust: reporter}),
 		pod.Register(to, fed, pod.New(pod.Options{
 			Client: writer("pod"), Live: env.live, Store: rows, Claimer: claimer("pod"), Events: env.events, Metrics: m.pods,
 			DefaultVPC: cfg.DefaultVPC, Now: env.now,

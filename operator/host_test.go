@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,16 +74,29 @@ func (h *host) vniOf(vpc string) int32 {
 	return 0
 }
 
-// lost tells whether the API gave one of a sandbox's addresses to somebody
-// else, or its VPC away: then no packet passes.
+// lost tells whether the API gave one of a sandbox's addresses to somebody else, or
+// its VPC away, or whether nobody holds it for the pod any more: then no packet passes.
 func (h *host) lost(s *sandbox) bool {
 	if h.vniOf(s.attachment.VPC) != s.vni {
 		return true
 	}
 	return slices.ContainsFunc(s.ips, func(ip netip.Addr) bool {
 		address := h.addressOf(s.attachment.VPC, ip)
-		return address != nil && address.Spec.Holder.UID != string(s.uid)
+		if address == nil {
+			return !h.keptFor(s)
+		}
+		return address.Spec.Holder.UID != string(s.uid)
 	})
+}
+
+// keptFor tells whether the operator keeps a sandbox's addresses for its pod.
+func (h *host) keptFor(s *sandbox) bool {
+	pod := h.podOf(s.uid)
+	if podIsEnding(pod) {
+		return false
+	}
+	told := toldTo(pod)
+	return told != nil && told.VPC == s.attachment.VPC && reflect.DeepEqual(told.Addresses, s.attachment.Addresses)
 }
 
 // choices lists what kubelet and daemon can do now.
@@ -105,9 +119,6 @@ func (h *host) choices() []work {
 		pod := h.podOf(s.uid)
 		if podIsEnding(pod) || s.wantsRestart {
 			all = append(all, work{fmt.Sprintf("%s DEL %s", h.name, s.id), func() { h.del(s) }})
-		}
-		if h.lacks(s) {
-			all = append(all, work{fmt.Sprintf("%s asserts %s", h.name, s.id), func() { _ = h.assert(s, h.addressOf) }})
 		}
 	}
 	for _, address := range h.releasable() {
@@ -146,7 +157,7 @@ func (h *host) decide(pod *corev1.Pod) *sandbox {
 	s := &sandbox{pod: client.ObjectKeyFromObject(pod), uid: pod.UID, attachment: list[0], vni: h.vniOf(list[0].VPC)}
 	for _, prefix := range list[0].Addresses {
 		address := h.addressOf(list[0].VPC, prefix.Addr())
-		if address == nil || address.Spec.Holder.UID != string(pod.UID) || len(address.Spec.Set) != len(list[0].Addresses) {
+		if address == nil || address.Spec.Node != h.name || address.Spec.Holder.UID != string(pod.UID) || len(address.Spec.Set) != len(list[0].Addresses) {
 			return nil
 		}
 		s.ips = append(s.ips, prefix.Addr())
@@ -167,44 +178,6 @@ func (h *host) del(s *sandbox) {
 // letGo is the kubelet's last request for a pod.
 func (h *host) letGo(pod *corev1.Pod) {
 	_ = h.client.Delete(context.Background(), clone(pod), client.Preconditions{UID: &pod.UID}) // tried again while it is there
-}
-
-// lacks tells whether an address of a living sandbox is missing in the API.
-func (h *host) lacks(s *sandbox) bool {
-	if h.vniOf(s.attachment.VPC) != s.vni || podIsEnding(h.podOf(s.uid)) && h.podOf(s.uid) != nil {
-		return false
-	}
-	return slices.ContainsFunc(s.ips, func(ip netip.Addr) bool { return h.addressOf(s.attachment.VPC, ip) == nil })
-}
-
-func (h *host) assert(s *sandbox, known func(vpc string, ip netip.Addr) *v1alpha1.Address) error {
-	for _, ip := range s.ips {
-		if known(s.attachment.VPC, ip) != nil || h.vniOf(s.attachment.VPC) != s.vni {
-			continue
-		}
-		err := h.client.Create(context.Background(), h.assertion(s, ip))
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-func (h *host) assertion(s *sandbox, ip netip.Addr) *v1alpha1.Address {
-	var set []string
-	for _, member := range s.ips {
-		set = append(set, member.String())
-	}
-	return &v1alpha1.Address{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: v1alpha1.AddressName(s.attachment.VPC, ip), Annotations: map[string]string{v1alpha1.AssertedAnnotation: s.id},
-		},
-		Spec: v1alpha1.AddressSpec{
-			VPC: s.attachment.VPC, Subnet: s.attachment.Subnet, IP: ip.String(), MAC: s.attachment.MAC, Node: h.name,
-			Holder:     v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.uid)},
-			Attachment: s.attachment.Name, Set: set,
-		},
-	}
 }
 
 // releasable are this node's Addresses whose pod has no sandbox here and is on
@@ -257,7 +230,8 @@ func (h *host) asked() bool {
 	return question != nil && question.Spec.Call != answer.Spec.Call || !slices.Equal(answer.Spec.VNIs, h.vnis())
 }
 
-// answer asserts what the API itself lacks, and says so.
+// answer looks at what the API itself has, by which it cuts off what that lacks, and
+// says so.
 func (h *host) answer() {
 	question := v1alpha1.NoCall
 	if asked := h.rollCall(v1alpha1.OperatorRollCall); asked != nil {
@@ -265,11 +239,6 @@ func (h *host) answer() {
 	}
 	if h.client.hook("list", &v1alpha1.Address{}, func() error { h.inputs.listAll(); return nil }) != nil {
 		return
-	}
-	for _, s := range slices.Clone(h.sandboxes) {
-		if h.assert(s, h.addressOf) != nil {
-			return
-		}
 	}
 	node := h.inputs.cached(keyOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.name}}))
 	if node == nil {

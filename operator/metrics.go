@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/pod"
 )
 
@@ -17,6 +18,7 @@ type metricSet struct {
 	leader   prometheus.Gauge
 	terms    prometheus.Counter
 	pods     *pod.Metrics
+	distrust *distrust.Metrics
 	writes   *writes
 }
 
@@ -34,9 +36,10 @@ func newMetrics(s *state) (*metricSet, error) {
 			Help: "How often this process stood up: at its start, and after losing the lease or the API server.",
 		}),
 	}
-	var podsErr, writesErr error
+	var podsErr, distrustErr, writesErr error
 	m.pods, podsErr = pod.NewMetrics(m.registry)
+	m.distrust, distrustErr = distrust.NewMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
-	return m, errors.Join(podsErr, writesErr,
+	return m, errors.Join(podsErr, distrustErr, writesErr,
 		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(picture{s}))
 }

@@ -276,7 +276,7 @@ func (c *chaos) forcePod() {
 	}
 	for _, h := range c.hosts {
 		for _, s := range h.sandboxes {
-			if s.uid == pod.UID && (h.lacks(s) || c.lacks(s)) {
+			if s.uid == pod.UID && c.lacks(s) {
 				return
 			}
 		}

@@ -6,6 +6,8 @@ package operator
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
 // trim takes from a cached object what the operator never reads. Of pods and
@@ -17,12 +19,32 @@ func trim(object any) (any, error) {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		object.Spec = trimSpec(&object.Spec)
-		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: object.Status.Conditions}
+		object.Status = trimStatus(object)
 	case *corev1.Node:
 		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints}
-		object.Status = corev1.NodeStatus{Addresses: object.Status.Addresses, Conditions: readyOf(object.Status.Conditions)}
+		object.Status = corev1.NodeStatus{
+			Addresses: object.Status.Addresses, Conditions: readyOf(object.Status.Conditions), Allocatable: podsOf(object.Status.Allocatable),
+		}
 	}
 	return object, nil
+}
+
+// trimStatus keeps how far a pod is, and the IPs of one that was not told any.
+func trimStatus(pod *corev1.Pod) corev1.PodStatus {
+	status := corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
+	if pod.Annotations[v1alpha1.AttachmentsAnnotation] == "" {
+		status.PodIPs = pod.Status.PodIPs
+	}
+	return status
+}
+
+// podsOf keeps how many pods a node takes.
+func podsOf(resources corev1.ResourceList) corev1.ResourceList {
+	pods, ok := resources[corev1.ResourcePods]
+	if !ok {
+		return nil
+	}
+	return corev1.ResourceList{corev1.ResourcePods: pods}
 }
 
 // readyOf keeps whether a node is ready, and not since when.

@@ -64,19 +64,36 @@ func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Addres
 	}
 }
 
-// AddressesByHolder returns the addresses that the pod, node or Service of that
-// UID holds.
-func AddressesByHolder(tx ReadTx, uid string) []*Address {
+// AddressesNaming returns every address whose holder has that UID, also those that
+// do not count for it: for those who release and compare. Everybody else asks
+// AddressesByPod, AddressesByService or AddressesOf.
+func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.list(tx, byHolder, textKey(uid))
 }
 
-// AddressesByService returns the addresses that a Service holds: those whose holder
-// is it by name as well as by UID. A UID alone says too little, because whoever looks
-// for the Service of an address goes by the name.
-func AddressesByService(tx ReadTx, service *Service) []*Address {
-	return slices.DeleteFunc(AddressesByHolder(tx, service.UID), func(row *Address) bool {
-		return row.Holder != service.AsHolder()
+// CountsFor tells whether the address is the holder's, which is on that node, "" for a
+// Service. Kind, UID, namespace, name and node must all agree: an Address that says
+// otherwise about its holder than the holder itself was made by mistake or with a
+// stolen token, and nobody goes by it (docs/design/011).
+func (a *Address) CountsFor(holder Holder, node string) bool {
+	return a.Holder == holder && a.Node == node
+}
+
+// AddressesOf returns the addresses that count for a holder on a node.
+func AddressesOf(tx ReadTx, holder Holder, node string) []*Address {
+	return slices.DeleteFunc(AddressesNaming(tx, holder.UID), func(row *Address) bool {
+		return !row.CountsFor(holder, node)
 	})
+}
+
+// AddressesByPod returns the addresses that count for a pod where it runs.
+func AddressesByPod(tx ReadTx, pod *Pod) []*Address {
+	return AddressesOf(tx, pod.AsHolder(), pod.Node)
+}
+
+// AddressesByService returns the addresses that count for a Service.
+func AddressesByService(tx ReadTx, service *Service) []*Address {
+	return AddressesOf(tx, service.AsHolder(), "")
 }
 
 // AddressesByNode returns the addresses that are in use on a node, by IP.

@@ -207,7 +207,7 @@ func (m *model) equalAddresses(t *testing.T, tx store.ReadTx) {
 			selected(m.addresses, func(a store.Address) bool { return a.VPC == vpc }))
 		same(t, "addresses of a node", texts(store.AddressesByNode(tx, node)),
 			selected(m.addresses, func(a store.Address) bool { return a.Node == node }))
-		same(t, "addresses of a holder", texts(store.AddressesByHolder(tx, holder)),
+		same(t, "addresses of a holder", texts(store.AddressesNaming(tx, holder)),
 			selected(m.addresses, func(a store.Address) bool { return a.Holder.UID == holder }))
 		ofSubnet := selected(m.addresses, func(a store.Address) bool { return a.Subnet == subnet })
 		same(t, "addresses of a subnet", texts(store.AddressesBySubnet(tx, subnet)), ofSubnet)

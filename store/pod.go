@@ -29,6 +29,14 @@ func GetPod(tx ReadTx, uid string) *Pod {
 	return pods.get(tx, textKey(uid))
 }
 
+// AsHolder returns the pod as the holder of its addresses.
+func (p *Pod) AsHolder() Holder {
+	return Holder{Kind: HolderPod, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// Holds tells whether an address counts for the pod.
+func (p *Pod) Holds(row *Address) bool { return row.CountsFor(p.AsHolder(), p.Node) }
+
 // PodByName returns the newest pod of that name, or nil. An older one of the
 // same name may still be in the store while its end has not been seen.
 func PodByName(tx ReadTx, namespace, name string) *Pod {

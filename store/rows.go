@@ -119,8 +119,6 @@ type Address struct {
 	Attachment string
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
-	// Asserted is true where a daemon made the object for a sandbox that lives.
-	Asserted bool
 }
 
 // VNIClaim is the row of a VNIClaim object. Key: VNI.
@@ -191,6 +189,9 @@ type Pod struct {
 	NIC string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
+	// IPs are those that the kubelet says the pod has. They are kept as long as the
+	// pod was told none, and say then with which ones a sandbox of it ran.
+	IPs []netip.Addr
 	// NetworkReady is true when the readiness annotation says "true".
 	NetworkReady bool
 	// Reason and Message of the operator's pod condition NetworkReady.

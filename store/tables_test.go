@@ -349,7 +349,7 @@ func TestWaitWakesForEveryKindOfRead(t *testing.T) {
 	}{
 		"row that isn't there": {func(tx store.ReadTx) bool { return store.GetAddress(tx, row.Name) != nil }, put(row)},
 		"unique index":         {func(tx store.ReadTx) bool { return store.AddressByIP(tx, "blue", row.IP) != nil }, put(row)},
-		"list by index":        {func(tx store.ReadTx) bool { return len(store.AddressesByHolder(tx, "web")) > 0 }, put(row)},
+		"list by index":        {func(tx store.ReadTx) bool { return len(store.AddressesNaming(tx, "web")) > 0 }, put(row)},
 		"whole table":          {func(tx store.ReadTx) bool { return len(store.ListAddresses(tx)) > 0 }, put(row)},
 		"ascending walk": {func(tx store.ReadTx) bool {
 			for range store.AddressesByVPCFrom(tx, "blue", netip.MustParseAddr("10.0.0.0")) {
@@ -463,4 +463,40 @@ func TestAnExternalAddressThatIsGoneTakesNobodysPlace(t *testing.T) {
 			t.Errorf("the row is %+v, want the second's, assumed", held)
 		}
 	})
+}
+
+func TestAnAddressCountsForThePodThatItNamesInEveryRespect(t *testing.T) {
+	pod := &store.Pod{Meta: store.Meta{UID: "u"}, Namespace: "ns", Name: "p", Node: "n1"}
+	for name, c := range map[string]struct {
+		change func(*store.Address)
+		want   bool
+	}{
+		"as it is":          {func(*store.Address) {}, true},
+		"another kind":      {func(a *store.Address) { a.Holder.Kind = store.HolderNode }, false},
+		"another UID":       {func(a *store.Address) { a.Holder.UID = "v" }, false},
+		"another namespace": {func(a *store.Address) { a.Holder.Namespace = "other" }, false},
+		"another name":      {func(a *store.Address) { a.Holder.Name = "q" }, false},
+		"another node":      {func(a *store.Address) { a.Node = "n2" }, false},
+		"no node":           {func(a *store.Address) { a.Node = "" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := store.Address{
+				Meta: store.Meta{UID: "a"}, Name: "blue.10.0.0.1", VPC: "blue", IP: netip.MustParseAddr("10.0.0.1"), Node: "n1",
+				Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p", UID: "u"},
+			}
+			c.change(&row)
+			s, err := store.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Update(func(tx store.Tx) error { return store.PutAddress(tx, &row) }); err != nil {
+				t.Fatal(err)
+			}
+			s.View(func(tx store.ReadTx) {
+				if got := len(store.AddressesByPod(tx, pod)) == 1; got != c.want || pod.Holds(&row) != c.want {
+					t.Errorf("it counts: %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
 }

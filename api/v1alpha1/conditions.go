@@ -178,6 +178,19 @@ const (
 	NetworkHealthyReason = "Healthy"
 )
 
+// Reasons of the Warning events of a Node in whose name something was written that
+// nobody believes: its daemon's token may be in wrong hands.
+const (
+	// AddressNotOfNodeReason: an Address of the node named a pod that is not there.
+	AddressNotOfNodeReason = "AddressNotOfNode"
+	// TooManyVNIsReason: the node says that it holds more VNIs of VPCs that are gone
+	// than it can have had pods of.
+	TooManyVNIsReason = "TooManyVNIs"
+	// RollCallUnansweredReason: the node is Ready and does not say which VNIs it
+	// holds, so none that rests can be given to another VPC.
+	RollCallUnansweredReason = "RollCallUnanswered"
+)
+
 // RepairedReason is that of the Warning event of a Node on which something of
 // Alioth's was deleted or changed by hand, and is again as it has to be.
 const RepairedReason = "Repaired"

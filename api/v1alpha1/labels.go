@@ -22,11 +22,6 @@ const (
 	// (package annotations, type Attachment). Only the operator writes it.
 	AttachmentsAnnotation = "alioth.dev/attachments"
 
-	// AssertedAnnotation on an Address has the container ID of the sandbox that
-	// lives with it, where a daemon made the Address because the API had lost
-	// it.
-	AssertedAnnotation = "alioth.dev/asserted"
-
 	// Finalizer holds a VPC, Subnet or Network while something depends on it.
 	Finalizer = "alioth.dev/in-use"
 

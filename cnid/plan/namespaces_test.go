@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +38,7 @@ func TestNamespacesHaveTheVPCsOfTheirAttachmentsInOrder(t *testing.T) {
 func TestANamespaceTakesNoMoreInterfacesThanItHasRoomFor(t *testing.T) {
 	w := newWorld(t, vpc("blue", 20, "10.10.0.0/16"))
 	for i := range datapath.MaxMemberships + 1 {
-		w.attach("blue", 20, string(rune('a'+i)), "10.10.1.10/24")
+		w.attach("blue", 20, string(rune('a'+i)), fmt.Sprintf("10.10.1.%d/24", 10+i))
 		w.records[i].Device.NetnsCookie = 4001
 	}
 	if got := w.build().Datapath.Namespaces; len(got) != 1 || len(got[0].Memberships) != datapath.MaxMemberships {

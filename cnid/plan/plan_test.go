@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -98,6 +100,39 @@ func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	}
 	w.records = append(w.records, rec)
 	w.devices[rec.HostIfName] = rec.Device.HostIfindex
+	w.hold(rec)
+}
+
+// hold puts the Addresses of an attachment that are not there.
+func (w *world) hold(rec journal.Record) {
+	err := w.store.Update(func(tx store.Tx) error {
+		for _, prefix := range rec.Addrs {
+			if store.AddressByIP(tx, rec.VPC, prefix.Addr()) != nil {
+				continue
+			}
+			if err := address(rec.VPC, prefix.Addr().String(), "node1", store.HolderPod, rec.Pod.UID)(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err) // no test puts two addresses of one IP
+	}
+}
+
+// tell puts a pod of node1 as the operator has told it an address of a VPC.
+func tell(name, vpc, addr string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", VPC: vpc, Addresses: prefixes(addr)}})
+		if err != nil {
+			return err
+		}
+		return store.PutPod(tx, &store.Pod{
+			Meta: store.Meta{UID: name}, Namespace: "ns", Name: name, Node: "node1",
+			Attachments: text, NetworkReady: true, Reason: v1alpha1.AttachedReason,
+		})
+	}
 }
 
 // whole is a Wanted whose parts are together.

@@ -239,7 +239,10 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 		if row.Holder.Kind == store.HolderService { // whose virtual address it is
 			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		}
-	case *store.Pod, *store.ServiceCIDR:
+	case *store.Pod:
+		s.node = true
+		s.pod(tx, row, in)
+	case *store.ServiceCIDR:
 		s.node = true
 	case *store.Service:
 		s.service(ServiceRef{row.Namespace, row.Name})
@@ -260,6 +263,24 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress, *store.HostAccess: // see outside and ports
 	default: // a Node, to which any address may lead
 		s.parts = true
+	}
+}
+
+// pod marks the VPCs of which addresses name a pod that is another now: whether they
+// count, and whether missing ones are kept for it, follows from the pod.
+func (s *stale) pod(tx store.ReadTx, row *store.Pod, in Input) {
+	now := store.GetPod(tx, row.UID)
+	for _, rec := range in.Records {
+		if rec.Pod.UID == row.UID && slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
+			return store.AddressByIP(tx, rec.VPC, prefix.Addr()) == nil
+		}) {
+			s.vpcs[rec.VPC] = true
+		}
+	}
+	for _, address := range store.AddressesNaming(tx, row.UID) {
+		if now == nil || !now.Holds(address) {
+			s.vpcs[address.VPC] = true
+		}
 	}
 }
 

@@ -160,6 +160,9 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 		if r.IntN(2) == 0 {
 			return podWithHooks(uid)(tx)
 		}
+		if r.IntN(2) == 0 {
+			return tell(uid, r.vpcName(), r.ip()+"/24")(tx)
+		}
 		return pod(uid, r.IntN(2) == 0)(tx)
 	default:
 		return r.changeService(tx, remove)
@@ -229,7 +232,7 @@ func (r *randomWorld) changeBalancer(tx store.Tx, release bool) error {
 		return nil
 	}
 	row := *all[r.IntN(len(all))]
-	held := store.AddressesByHolder(tx, row.UID)
+	held := store.AddressesNaming(tx, row.UID)
 	switch {
 	case release && len(held) > 0:
 		store.DeleteAddress(tx, held[0].Name, held[0].UID)

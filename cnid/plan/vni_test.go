@@ -59,8 +59,21 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 		lost  string
 	}{
 		"they agree": {inVNI: []int{101}},
-		"the Address is missing": {
-			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10")}, inVNI: []int{101},
+		"the Address is missing, and the pod was told it": {
+			rows:  []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), tell("b1", "blue", "10.10.1.10/24")},
+			inVNI: []int{101},
+		},
+		"the Address is missing, and the pod was told nothing": {
+			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), podWithHooks("b1")},
+			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
+		},
+		"the Address is missing, and the pod was told another": {
+			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), tell("b1", "blue", "10.10.1.12/24")},
+			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
+		},
+		"the Address and the pod are missing": {
+			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), gonePod("b1")},
+			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
 		},
 		"somebody else has the address": {
 			rows: []func(store.Tx) error{
@@ -96,8 +109,8 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := tenants(t)
-			w.put(t, c.rows...)
 			w.put(t, podWithHooks("b1"))
+			w.put(t, c.rows...)
 			if c.attach != nil {
 				c.attach(w)
 			}
@@ -116,6 +129,32 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 				expectNothingOf(t, got, 101, ip("169.254.64.2"))
 			}
 		})
+	}
+}
+
+func gonePod(uid string) func(store.Tx) error {
+	return func(tx store.Tx) error {
+		store.DeletePod(tx, uid)
+		return nil
+	}
+}
+
+// TestAnAddressOfAnotherNodeThatNamesAPodOfThisOneLeadsNowhere: no other node can tell.
+func TestAnAddressOfAnotherNodeThatNamesAPodOfThisOneLeadsNowhere(t *testing.T) {
+	w := tenants(t)
+	intruder := func(tx store.Tx) error {
+		row := *store.GetAddress(tx, "blue.10.10.1.11")
+		row.UID, row.Name, row.IP = "intruder", "blue.10.10.1.66", ip("10.10.1.66")
+		row.Holder = store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "b1", UID: "b1"}
+		return store.PutAddress(tx, &row)
+	}
+	w.put(t, podWithHooks("b1"), intruder)
+	leads := map[netip.Addr]bool{}
+	for _, row := range w.inAnyOrder(t).Datapath.Addresses {
+		leads[row.IP] = leads[row.IP] || row.VNI == 20
+	}
+	if leads[ip("10.10.1.66")] || !leads[ip("10.10.1.11")] {
+		t.Errorf("addresses of VNI 20: %v", leads)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // vpcPlan is what a node has to hold of one VPC. It is never changed: another
@@ -96,8 +97,9 @@ func (b *vpcBuilder) chooseLive(attached []journal.Record) {
 // WhyLost says why an attachment's addresses are its own no longer, or "". A
 // journal can disagree with the API after the API was restored from an older
 // backup, or after claims were taken away by hand; then the API wins, because
-// it is what everybody else goes by (docs/design/010). An Address that is
-// merely missing is no loss: the daemon asserts it.
+// it is what everybody else goes by (docs/design/010). An Address that is merely
+// missing is no loss while the pod lives and was told this one: the operator keeps
+// it for the pod and makes it again.
 func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	vpc := store.GetVPC(tx, rec.VPC)
 	switch {
@@ -108,12 +110,26 @@ func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	}
 	for _, prefix := range rec.Addrs {
 		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
-		if row != nil && row.Holder.UID != rec.Pod.UID {
+		switch {
+		case row == nil && !keptFor(tx, rec):
+			return fmt.Sprintf("nobody holds %s of VPC %s for it any more", prefix.Addr(), rec.VPC)
+		case row != nil && row.Holder.UID != rec.Pod.UID:
 			return fmt.Sprintf("%s of VPC %s belongs to %s %s now", row.IP, rec.VPC, strings.ToLower(string(row.Holder.Kind)),
 				strings.TrimPrefix(row.Holder.Namespace+"/"+row.Holder.Name, "/"))
 		}
 	}
 	return ""
+}
+
+// keptFor says whether the operator keeps the addresses of an attachment for its pod
+// whose objects are missing.
+func keptFor(tx store.ReadTx, rec journal.Record) bool {
+	pod := store.GetPod(tx, rec.Pod.UID)
+	var ips []netip.Addr
+	for _, prefix := range rec.Addrs {
+		ips = append(ips, prefix.Addr())
+	}
+	return pod != nil && told.Same(pod, rec.VPC, ips)
 }
 
 // attachments adds the interfaces and local addresses of the journal's
@@ -230,7 +246,7 @@ func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 // remotes adds the addresses that other nodes hold.
 func (b *vpcBuilder) remotes() {
 	for _, row := range store.AddressesByVPC(b.tx, b.row.Name) {
-		if _, taken := b.addresses[row.IP]; taken || row.Node == b.in.Node {
+		if _, taken := b.addresses[row.IP]; taken || row.Node == b.in.Node || b.elsewhere(row) {
 			continue
 		}
 		mac, err := journal.ParseMAC(row.MAC)
@@ -243,6 +259,13 @@ func (b *vpcBuilder) remotes() {
 		}
 		b.addresses[row.IP] = datapath.Address{VNI: b.row.VNI, IP: row.IP, Kind: datapath.Remote, Node: node, MAC: datapath.MAC(mac)}
 	}
+}
+
+// elsewhere says whether an Address of another node names a pod of this one. Pods of
+// other nodes a node does not know.
+func (b *vpcBuilder) elsewhere(row *store.Address) bool {
+	pod := store.GetPod(b.tx, row.Holder.UID)
+	return pod != nil && !pod.Holds(row)
 }
 
 // TunnelAddress returns the underlay address under which self reaches peer:

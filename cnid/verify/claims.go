@@ -143,8 +143,8 @@ func (c *comparison) podAddress(row *store.Address) {
 			"is held by %s, which is gone, but its node does not answer and may still run it", holder)
 	case pod == nil:
 		c.claim(AddressLeft, row, byHand, "is held by %s, which is gone", holder)
-	case pod.Node != row.Node:
-		c.claim(AddressMisplaced, row, recreatePod, "is held by %s, which is on node %q", holder, pod.Node)
+	case !pod.Holds(row):
+		c.claim(AddressMisplaced, row, seeOperator, "counts for nothing: it names %s, which is %s/%s on node %q", holder, pod.Namespace, pod.Name, pod.Node)
 	case (pod.Terminal || pod.Deleting) && known && len(records) == 0:
 		c.claim(AddressLeft, row, byHand, "is held by %s, which has ended and is no longer attached", holder)
 	}
@@ -190,7 +190,7 @@ func (c *comparison) pods() {
 		if pod.Node == "" || pod.Deleting || pod.Terminal {
 			continue
 		}
-		held := c.held(pod.UID)
+		held := c.held(pod)
 		status := c.in.Pods[pod.UID]
 		if len(held) == 0 {
 			if status.Running {
@@ -234,9 +234,9 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 }
 
 // held are the IPs that are claimed for a pod, sorted.
-func (c *comparison) held(podUID string) []netip.Addr {
+func (c *comparison) held(pod *store.Pod) []netip.Addr {
 	var ips []netip.Addr
-	for _, row := range store.AddressesByHolder(c.tx, podUID) {
+	for _, row := range store.AddressesByPod(c.tx, pod) {
 		if !row.Deleting {
 			ips = append(ips, row.IP)
 		}

@@ -162,7 +162,8 @@ func (c *comparison) claimed(node string, rec journal.Record) {
 			return
 		}
 	}
-	if held := c.held(rec.Pod.UID); !slices.Equal(sorted(used), held) {
+	pod := store.GetPod(c.tx, rec.Pod.UID)
+	if held := c.held(pod); !slices.Equal(sorted(used), held) {
 		c.record(node, AttachmentUnclaimed, rec, recreatePod, "uses IPs %v, and the pod holds Addresses for %v", used, held)
 	}
 }

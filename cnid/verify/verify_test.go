@@ -110,7 +110,12 @@ func inAPI() []difference {
 		{"an address is on another node than its pod", func(t *testing.T, w *world) {
 			w.addresses["blue.10.10.1.10"].Node = "node2"
 			w.program(t, "node2")
-		}, []Kind{AddressMisplaced}, "blue.10.10.1.10"},
+		}, []Kind{AddressMisplaced, AnnotationDiffers, AttachmentUnclaimed, PodIPDiffers}, "blue.10.10.1.10"},
+		{"an address of another node names a pod as well", func(t *testing.T, w *world) {
+			w.claim("blue", "net1", "10.10.1.99", nodeMAC, "node2", w.addresses["blue.10.10.1.10"].Holder, "10.10.1.99")
+			w.program(t, "node1")
+			w.program(t, "node2")
+		}, []Kind{AddressMisplaced}, "blue.10.10.1.99"},
 		{"one of two addresses is gone", func(t *testing.T, w *world) {
 			delete(w.addresses, "blue.fd10:0:0:1::a")
 			w.program(t, "node2")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -135,7 +136,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.pods[name] = &store.Pod{Meta: store.Meta{UID: uid}, Namespace: "ns", Name: name, Node: node, Attachments: told, NetworkReady: true, NetworkProbes: true}
+	w.pods[name] = &store.Pod{Meta: store.Meta{UID: uid}, Namespace: "ns", Name: name, Node: node, Attachments: told, NetworkReady: true, Reason: v1alpha1.AttachedReason, NetworkProbes: true}
 	w.status[uid] = Pod{Running: true, IPs: ips(ip4, ip6)}
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: name, UID: uid}
 	w.claim("blue", "net1", ip4, mac, node, holder, ip4, ip6)

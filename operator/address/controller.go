@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package address releases addresses whose pod is gone and whose node can't
-// release them itself any more, and those whose Service is gone. Every other address
-// is the business of the daemon on its node.
+// release them itself any more, and those whose Service is gone. It takes away those
+// that do not count for the pod that they name. Every other address is the business of
+// the daemon on its node.
 package address
 
 import (
@@ -15,7 +16,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -27,6 +30,8 @@ type Reconciler struct {
 	Live    client.Reader
 	Store   *store.Store
 	Claimer *claim.Claimer
+	// Distrust tells of addresses that do not count.
+	Distrust *distrust.Reporter
 }
 
 // Register adds the controller.
@@ -51,9 +56,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, r.Claimer.Release(ctx, address)
+	case expel:
+		return ctrl.Result{}, r.expel(ctx, address)
 	case keep:
 	}
 	return ctrl.Result{}, nil
+}
+
+// expel takes away an address that does not count for the pod that it names, and says
+// so of the node for which it was made.
+func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
+	pod, counts, err := r.counts(ctx, address)
+	if err != nil || counts {
+		return err
+	}
+	if err := r.Claimer.Expel(ctx, address); err != nil {
+		return err
+	}
+	holder := address.Holder
+	r.Distrust.Report(address.Node, v1alpha1.AddressNotOfNodeReason, fmt.Sprintf(
+		"Address %s said that pod %s/%s (UID %s) is on this node, and the pod is %s: the Address counted for nothing and was deleted. "+
+			"Unless somebody made it by hand, take the node for broken into: see \"A node that is not believed\" in docs/operations.md",
+		address.Name, holder.Namespace, holder.Name, holder.UID, pod))
+	return nil
+}
+
+// counts asks the API server whether an address counts for its pod after all, since the
+// store may be a moment behind, and says otherwise where the pod is.
+func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where string, counts bool, err error) {
+	var pod *store.Pod
+	r.Store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, address.Holder.UID) })
+	if pod == nil {
+		return "", true, nil // its end has been heard of since
+	}
+	object := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
+	if err := r.Live.Get(ctx, key, object); err != nil {
+		return "", true, client.IgnoreNotFound(err)
+	}
+	row, err := reflector.Pod(object)
+	if err != nil || row == nil || row.UID != address.Holder.UID {
+		return "", true, err
+	}
+	return fmt.Sprintf("%s/%s on node %q", row.Namespace, row.Name, row.Node), row.Holds(address), nil
 }
 
 // confirm asks the API server, since the store may be a moment behind and an
@@ -85,8 +130,8 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	return err == nil && fenced(row), err
 }
 
-// source asks for an address when it appears, when its pod or Service goes, and when
-// its node goes or is declared out of service.
+// source asks for an address when it appears, when its pod appears, is bound or goes,
+// when its Service goes, and when its node goes or is declared out of service.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request { return of(store.ListAddresses(tx)) },
@@ -97,16 +142,16 @@ func source(f *feed.Feed) *feed.Source {
 			return []feed.Request{feed.Now("", now.Name)}
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
-			if now != nil && !now.Deleting && !now.Terminal {
+			if old != nil && now != nil && old.Node == now.Node && !now.Deleting && !now.Terminal {
 				return nil
 			}
-			return of(store.AddressesByHolder(tx, feed.Either(old, now).UID))
+			return of(store.AddressesNaming(tx, feed.Either(old, now).UID))
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
 			if now != nil {
 				return nil
 			}
-			return of(store.AddressesByHolder(tx, old.UID))
+			return of(store.AddressesNaming(tx, old.UID))
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
 			if !fenced(now) {

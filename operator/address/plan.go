@@ -15,6 +15,8 @@ const (
 	forget
 	// release it: its holder is gone, and so is its node, or it was on none.
 	release
+	// expel it: it names a pod that runs elsewhere, or has another name.
+	expel
 )
 
 // decide plans for one address of a pod or a Service. One of a node is the business
@@ -48,8 +50,10 @@ func decideService(tx store.ReadTx, address *store.Address) verb {
 func decidePod(tx store.ReadTx, address *store.Address) verb {
 	pod := store.GetPod(tx, address.Holder.UID)
 	switch {
-	case address.UID == "" && (pod == nil || pod.Deleting || pod.Terminal):
+	case address.UID == "" && (pod == nil || pod.Deleting || pod.Terminal || !pod.Holds(address)):
 		return forget
+	case pod != nil && !pod.Holds(address):
+		return expel
 	case pod != nil:
 		return keep
 	case fenced(store.GetNode(tx, address.Node)):

@@ -17,6 +17,10 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 	held := operatortest.Address("v", "s", "10.0.0.9", pod)
 	assumed := *held
 	assumed.UID = ""
+	elsewhere, misnamed, guessed := *held, *held, *held
+	elsewhere.Node, misnamed.Holder.Name, guessed.Node, guessed.UID = "node-2", "q", "node-2", ""
+	unbound, there := *pod, *pod
+	unbound.Node, there.Node = "", "node-2"
 	ofNode := *held
 	ofNode.Holder = store.Holder{Kind: store.HolderNode, Name: "node-1", UID: "n1"}
 	service := &store.Service{Meta: operatortest.Meta("web", 0), Namespace: "a", Name: "web"}
@@ -44,6 +48,13 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 		{"a pod that is gone with its node, its successor lives", held, []any{&successor}, release},
 		{"never created, the pod lives", &assumed, []any{pod, node}, keep},
 		{"never created, the pod is gone", &assumed, []any{node}, forget},
+		{"for a pod of another node", &elsewhere, []any{pod, node}, expel},
+		{"for a pod of another node that is gone itself", &elsewhere, []any{pod}, expel},
+		{"for a pod of another name", &misnamed, []any{pod, node}, expel},
+		{"for a pod that is bound to no node", held, []any{&unbound, node}, expel},
+		{"for a pod that went to another node", held, []any{&there, node}, expel},
+		{"for a pod of another node that is being deleted", &elsewhere, []any{&deleting, node}, expel},
+		{"never created, and for a pod of another node", &guessed, []any{pod, node}, forget},
 		{"a node's own", &ofNode, nil, keep},
 		{"a Service's", virtual, []any{service}, keep},
 		{"a Service's that is being deleted", virtual, []any{&leaving}, keep},

@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // rounds bounds how often one call chooses anew because somebody else was
@@ -61,7 +62,8 @@ type Claimer struct {
 
 // Claim gives an attachment its addresses and returns their rows, one per
 // family, IPv4 first. What the attachment holds in that VPC already is kept,
-// whatever else the request says: prefer tells two sets apart. A refusal is
+// whatever else the request says: prefer, which is what it was told or ran with, tells
+// two sets apart, and need not wait for the term to be settled. A refusal is
 // an *ipam.Error; every other error is worth trying again, ErrUnsettled once the
 // term is settled, but for ErrHolderGone.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
@@ -111,7 +113,7 @@ func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, erro
 		if len(p.drop) > 0 {
 			return nil
 		}
-		if !c.Settled() {
+		if !c.Settled() && len(prefer) == 0 {
 			return ErrUnsettled
 		}
 		result, err := ipam.Choose(tx, request)
@@ -175,7 +177,7 @@ func (c *Claimer) create(ctx context.Context, rows []*store.Address) (_ []*store
 		if err != nil {
 			return nil, netip.Addr{}, err
 		}
-		if real.Holder.UID != row.Holder.UID {
+		if !real.CountsFor(row.Holder, row.Node) {
 			return nil, row.IP, nil
 		}
 		if real.Attachment != row.Attachment || !slices.Equal(real.Set, row.Set) {
@@ -210,10 +212,10 @@ func (c *Claimer) confirm(object *v1alpha1.Address, assumed *store.Address) (*st
 	return row, c.Store.Update(func(tx store.Tx) error { return store.ConfirmAddress(tx, assumed, row) })
 }
 
-// ReleaseAll releases everything that a holder has.
-func (c *Claimer) ReleaseAll(ctx context.Context, holderUID string) error {
+// ReleaseAll releases everything that counts for a holder on a node.
+func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node string) error {
 	var rows []*store.Address
-	c.Store.View(func(tx store.ReadTx) { rows = store.AddressesByHolder(tx, holderUID) })
+	c.Store.View(func(tx store.ReadTx) { rows = store.AddressesOf(tx, holder, node) })
 	for _, row := range rows {
 		if err := c.Release(ctx, row); err != nil {
 			return err
@@ -230,7 +232,17 @@ func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
 	}
-	return c.forget(row, func(tx store.Tx) bool { return store.DeleteAddress(tx, row.Name, row.UID) })
+	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
+}
+
+// Expel deletes an address that does not count for the pod that it names. Where a
+// living pod was told the same one, it is kept for that pod from the same moment on.
+func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
+	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
+		return fmt.Errorf("expel %s of VPC %s: %w", row.IP, row.VPC, err)
+	}
+	return c.forget(row, func(tx store.Tx) (bool, error) { return told.Remove(tx, row.Name, row.UID) })
 }
 
 // remove deletes an object of that UID from the API; without one it was never there.
@@ -248,11 +260,11 @@ func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, 
 }
 
 // forget removes a row from the store, and tells those who wait for its address.
-func (c *Claimer) forget(row any, remove func(store.Tx) bool) error {
+func (c *Claimer) forget(row any, remove func(store.Tx) (bool, error)) error {
 	gone := false
-	err := c.Store.Update(func(tx store.Tx) error {
-		gone = remove(tx)
-		return nil
+	err := c.Store.Update(func(tx store.Tx) (err error) {
+		gone, err = remove(tx)
+		return err
 	})
 	if gone {
 		c.Publish(feed.Change{Old: row})

@@ -214,7 +214,7 @@ func TestNothingIsChosenForAPodThatHasGone(t *testing.T) {
 				t.Errorf("got %v, want %v", err, ErrHolderGone)
 			}
 			c.Store.View(func(tx store.ReadTx) {
-				for _, row := range store.AddressesByHolder(tx, "p") {
+				for _, row := range store.AddressesNaming(tx, "p") {
 					if row.IP.Is4() && row.IP.String() != "10.0.0.2" {
 						t.Errorf("%s is assumed for a pod that has gone", row.Name)
 					}

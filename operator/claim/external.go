@@ -107,7 +107,7 @@ func (c *Claimer) ReleaseExternal(ctx context.Context, row *store.ExternalAddres
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("release external address %s: %w", row.IP, err)
 	}
-	return c.forget(row, func(tx store.Tx) bool { return store.DeleteExternalAddress(tx, row.IP, row.UID) })
+	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteExternalAddress(tx, row.IP, row.UID), nil })
 }
 
 func externalObject(row *store.ExternalAddress) *v1alpha1.ExternalAddress {

@@ -27,20 +27,17 @@ type set struct {
 	members []*store.Address
 	// confirmed is how many of the members are in the API.
 	confirmed int
-	// asserted is true where a daemon has a sandbox with it.
-	asserted bool
 }
 
 // decide sorts out what the attachment of a holder has. A creation whose answer
 // got lost, or a crash, leaves an incomplete set, or two sets: the one with the
-// preferred IPs, else the one that a sandbox lives with, else the one that is
-// nearest to complete is kept and completed as long as nobody else has an IP of
-// it, all else is dropped, and so is what is of another VPC than the one asked
-// for.
+// preferred IPs, else the one that is nearest to complete is kept and completed
+// as long as nobody else has an IP of it, all else is dropped, and so is what is
+// of another VPC than the one asked for.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set
-	for _, found := range setsOf(tx, request.Holder.UID, request.Attachment) {
+	for _, found := range setsOf(tx, request) {
 		whole, ok := complete(tx, found)
 		ok = ok && found.members[0].VPC == request.VPC
 		if !ok {
@@ -52,7 +49,6 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	slices.SortStableFunc(candidates, func(a, b set) int {
 		return cmp.Or(
 			-boolCompare(slices.Equal(a.members[0].Set, prefer), slices.Equal(b.members[0].Set, prefer)),
-			-boolCompare(a.asserted, b.asserted),
 			-cmp.Compare(a.confirmed, b.confirmed),
 			cmp.Compare(a.members[0].Name, b.members[0].Name))
 	})
@@ -67,10 +63,10 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 }
 
 // setsOf groups the rows of an attachment by the set that they name.
-func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
+func setsOf(tx store.ReadTx, request ipam.Request) []set {
 	var sets []set
-	for _, row := range store.AddressesByHolder(tx, holderUID) {
-		if row.Attachment != attachment {
+	for _, row := range store.AddressesOf(tx, request.Holder, request.Node) {
+		if row.Attachment != request.Attachment {
 			continue
 		}
 		i := slices.IndexFunc(sets, func(s set) bool {
@@ -84,7 +80,6 @@ func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
 		if row.UID != "" {
 			sets[i].confirmed++
 		}
-		sets[i].asserted = sets[i].asserted || row.Asserted
 	}
 	return sets
 }
@@ -92,7 +87,7 @@ func setsOf(tx store.ReadTx, holderUID, attachment string) []set {
 // complete adds the rows that a set lacks. It is false where somebody else has
 // one of the IPs.
 func complete(tx store.ReadTx, s set) (set, bool) {
-	whole := set{confirmed: s.confirmed, asserted: s.asserted}
+	whole := set{confirmed: s.confirmed}
 	for _, ip := range s.members[0].Set {
 		if i := slices.IndexFunc(s.members, func(row *store.Address) bool { return row.IP == ip }); i >= 0 {
 			whole.members = append(whole.members, s.members[i])
@@ -102,7 +97,7 @@ func complete(tx store.ReadTx, s set) (set, bool) {
 			return set{}, false
 		}
 		lacking := *s.members[0]
-		lacking.Meta, lacking.Asserted = store.Meta{}, false
+		lacking.Meta = store.Meta{}
 		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.VPC, ip)
 		whole.members = append(whole.members, &lacking)
 	}

@@ -20,6 +20,8 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 	second.Attachment = "eth1"
 	assumed := address("10.0.0.2", "fd00::2")
 	assumed.UID = ""
+	elsewhere, misnamed, nodes := address("10.0.0.3"), address("10.0.0.4"), address("10.0.0.5")
+	elsewhere.Node, misnamed.Holder.Name, nodes.Holder.Kind = "node-2", "q", store.HolderNode
 	for _, tc := range []struct {
 		name   string
 		rows   []any
@@ -51,11 +53,15 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 		},
 		{name: "another VPC's", rows: []any{operatortest.Address("w", "s", "10.0.0.1", pod)}, drop: []string{"10.0.0.1"}},
 		{name: "another attachment's", rows: []any{second}},
+		{
+			name: "what does not count is neither kept nor in the way", prefer: operatortest.Addrs("10.0.0.3"),
+			rows: []any{elsewhere, misnamed, nodes, address("10.0.0.1")}, keep: []string{"10.0.0.1"},
+		},
 		{name: "another pod's", rows: []any{operatortest.Address("v", "s", "10.0.0.1", other)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
-				request := ipam.Request{VPC: "v", Attachment: "eth0", Holder: store.Holder{UID: pod.UID}}
+				request := ipam.Request{VPC: "v", Node: pod.Node, Attachment: "eth0", Holder: pod.AsHolder()}
 				p := decide(tx, request, tc.prefer)
 				if got := ips(p.keep); !slices.Equal(got, tc.keep) {
 					t.Errorf("keeps %v, want %v", got, tc.keep)

@@ -14,9 +14,9 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // kind connects one kind of API object with its table.
@@ -166,13 +166,8 @@ func externalAddresses() table[*v1alpha1.ExternalAddress, store.ExternalAddress]
 
 // removeAddress keeps the row for a living pod that was told the address.
 func removeAddress(tx store.Tx, o *v1alpha1.Address) error {
-	if !store.DeleteAddress(tx, o.Name, string(o.UID)) {
-		return nil
-	}
-	if pod := store.GetPod(tx, o.Spec.Holder.UID); pod != nil {
-		return told.Hold(tx, pod)
-	}
-	return nil
+	_, err := told.Remove(tx, o.Name, string(o.UID))
+	return err
 }
 
 func putPod(tx store.Tx, pod *store.Pod) error {

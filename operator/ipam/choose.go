@@ -152,7 +152,7 @@ func Assume(tx store.Tx, result Result) error {
 }
 
 func sameAttachment(a, b *store.Address) bool {
-	return a.Holder.UID == b.Holder.UID && a.Attachment == b.Attachment
+	return a.CountsFor(b.Holder, b.Node) && a.Attachment == b.Attachment
 }
 
 // candidateSubnets returns the subnets that may serve a request, in the order

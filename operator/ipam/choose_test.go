@@ -133,7 +133,7 @@ func TestChooseTakesTheSubnetAndAddressesThatTheRequestDescribes(t *testing.T) {
 		},
 		"an IP that the same attachment holds already is kept": {
 			rows:       []any{subnet(1, "net1", "10.0.1.0/24"), held("blue", "net1", "10.0.1.2", "n1")},
-			req:        ipam.Request{IPs: ips("10.0.1.2"), Holder: store.Holder{UID: "holder"}},
+			req:        ipam.Request{IPs: ips("10.0.1.2"), Node: "n1", Holder: held("blue", "net1", "10.0.1.2", "n1").Holder},
 			wantSubnet: "net1", want: ips("10.0.1.2"),
 		},
 		"of overlapping subnets the Ready one gives the IP": {

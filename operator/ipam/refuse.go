@@ -86,7 +86,7 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 // available refuses an IP asked for that the subnet can't give to the request.
 func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Request) error {
 	held := store.AddressByIP(tx, req.VPC, ip)
-	if held != nil && held.Holder.UID == req.Holder.UID && held.Attachment == req.Attachment {
+	if held != nil && held.CountsFor(req.Holder, req.Node) && held.Attachment == req.Attachment {
 		return nil
 	}
 	if cause := blockedBy(subnet, prefixOf(subnet, ip), ip); cause != "" {

@@ -22,10 +22,10 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // workers is how many pods are worked on at once: the time goes into waiting
@@ -100,7 +100,7 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 		if err := r.confirmUntold(ctx, pod); err != nil {
 			return nil, err
 		}
-	case restore, retell:
+	case restore:
 	}
 	if d.verb == refuse {
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
@@ -129,7 +129,7 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 // by now, is neither released nor changed. It returns errToldMeanwhile where it was.
 func (r *Reconciler) confirmUntold(ctx context.Context, pod *store.Pod) error {
 	var held []*store.Address
-	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByHolder(tx, pod.UID) })
+	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByPod(tx, pod) })
 	if len(held) == 0 {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*s
 // whenever the pod says that it has something. What was claimed for it before it
 // was told is given back.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
-	if err := r.Claimer.ReleaseAll(ctx, pod.UID); err != nil {
+	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
 		return err
 	}
 	if pod.Reason == refusal.Reason && pod.Message == refusal.Message && !pretends(pod) {

@@ -13,9 +13,9 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // wish is what a pod is to be given.
@@ -41,9 +41,6 @@ const (
 	// restore the addresses that it was told, which are not in the API any
 	// more, or not alone.
 	restore
-	// retell it its addresses: a sandbox of it lives with others than it was
-	// told, or it was told none.
-	retell
 )
 
 type decision struct {
@@ -61,9 +58,6 @@ func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
 		return recheck(tx, pod, list)
 	}
 	nic, err := annotations.ParseNIC(pod.NIC)
-	if row := asserted(store.AddressesByHolder(tx, pod.UID)); row != nil {
-		return adopt(tx, pod, row, nic.Name, defaultVPC)
-	}
 	if err != nil {
 		return refused(v1alpha1.NICInvalidReason, fmt.Sprintf("annotation %s: %v", arktosv1.NICAnnotation, err))
 	}
@@ -74,32 +68,28 @@ func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
 	w := wish{request: requestOf(pod, target.VPC.Name), network: target.NetworkKey()}
 	w.request.Subnet, w.request.IPs = nic.Subnet, nic.IPs
 	w.altName = altName(nic.Name)
+	if running, ok := ofSandbox(tx, pod, w.request); ok {
+		w.request.IPs, w.prefer = running, running
+	}
 	return decision{verb: assign, wish: w}
 }
 
-// adopt tells a pod what it lives with although it was told nothing: its API
-// object was restored from a backup, or its addresses lost. Its VPC stays until
-// it goes, whatever its Network says by now, as with every running pod.
-func adopt(tx store.ReadTx, pod *store.Pod, row *store.Address, name, defaultVPC string) decision {
-	target, _ := tenancy.Resolve(tx, memberOf(pod), defaultVPC)
-	w := wish{request: requestOf(pod, row.VPC), network: target.NetworkKey(), altName: altName(name)}
-	w.request.Attachment = row.Attachment
-	return inUse(w, row)
-}
-
-// inUse asks for the addresses of a sandbox, one of which is the row.
-func inUse(w wish, row *store.Address) decision {
-	w.request.VPC, w.request.Subnet, w.request.IPs, w.prefer = row.VPC, row.Subnet, row.Set, row.Set
-	return decision{verb: retell, wish: w}
-}
-
-// asserted returns one of the addresses that a daemon has a sandbox with, nil
-// where there is none.
-func asserted(rows []*store.Address) *store.Address {
-	if i := slices.IndexFunc(rows, func(row *store.Address) bool { return row.Asserted }); i >= 0 {
-		return rows[i]
+// ofSandbox returns the IPs with which a sandbox of a pod ran that was told nothing,
+// as the kubelet reports them: the API was restored from a backup of the moment
+// before. The pod may have them again where it may have them now: they lie in the VPC
+// that is its tenant's today, agree with what it asks for, and nobody else has them.
+func ofSandbox(tx store.ReadTx, pod *store.Pod, request ipam.Request) ([]netip.Addr, bool) {
+	for _, ip := range request.IPs {
+		if !slices.Contains(pod.IPs, ip) {
+			return nil, false
+		}
 	}
-	return nil
+	if len(pod.IPs) == 0 {
+		return nil, false
+	}
+	request.IPs = pod.IPs
+	result, err := ipam.Choose(tx, request)
+	return pod.IPs, err == nil && slices.Equal(result.IPs, pod.IPs)
 }
 
 func memberOf(pod *store.Pod) tenancy.Member {
@@ -121,28 +111,23 @@ func refused(reason, message string) decision {
 func requestOf(pod *store.Pod, vpc string) ipam.Request {
 	return ipam.Request{
 		VPC: vpc, Node: pod.Node, Attachment: v1alpha1.PodAttachment, OwnerUID: pod.OwnerUID,
-		Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Holder: pod.AsHolder(),
 	}
 }
 
 // recheck leaves a pod alone that has what it was told and nothing else,
 // whatever its Network says by now. Where its addresses are missing from the
-// API, they are to be claimed again as they were; but where its node's daemon
-// asserts others, those are the ones in use.
+// API, they are to be claimed again as they were, and others are to go.
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
 	for _, attachment := range list {
 		ips := told.IPs(attachment)
 		missing := slices.ContainsFunc(ips, func(ip netip.Addr) bool {
 			row := store.AddressByIP(tx, attachment.VPC, ip)
-			return row == nil || row.Holder.UID != pod.UID || row.UID == ""
+			return row == nil || !pod.Holds(row) || row.UID == ""
 		})
 		w := wish{request: requestOf(pod, attachment.VPC), prefer: ips, network: attachment.Network, altName: attachment.AltName}
 		w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
-		others := untold(tx, pod, attachment)
-		if row := asserted(others); row != nil {
-			return inUse(w, row)
-		}
-		if missing || len(others) > 0 {
+		if missing || len(untold(tx, pod, attachment)) > 0 {
 			return decision{verb: restore, wish: w}
 		}
 	}
@@ -150,9 +135,9 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 }
 
 // untold lists addresses of the same attachment that the pod was not told: a
-// write of an operator that died arrived late, or a daemon made them.
+// write of an operator that died arrived late.
 func untold(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) []*store.Address {
-	return slices.DeleteFunc(store.AddressesByHolder(tx, pod.UID), func(row *store.Address) bool {
+	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
 		return row.Attachment != attachment.Name ||
 			row.VPC == attachment.VPC && slices.Contains(told.IPs(attachment), row.IP)
 	})

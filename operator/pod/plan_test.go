@@ -153,30 +153,47 @@ func TestLostAddressesAreClaimedAgainAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAPodThatRunsKeepsItsVPCAlthoughItWasToldNothing(t *testing.T) {
+func TestASandboxThatRanKeepsWhatThePodMayHave(t *testing.T) {
+	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	for _, tc := range []struct {
-		name, label, nic, wantNet, altName string
+		name, label, nic string
+		running          []string
+		rows             []any
+		want             []string
 	}{
-		{name: "its Network has another VPC by now", label: "moved", wantNet: "a/moved"},
-		{name: "its Network is gone", label: "gone"},
-		{name: "its Network is the same", label: "n", nic: `{"name": "net0"}`, wantNet: "a/n", altName: "net0"},
-		{name: "what it asks for can't be read any more", label: "n", nic: `{`, wantNet: "a/n"},
+		{name: "in its Network's VPC", label: "n", running: both, want: both},
+		{name: "as it asks for", label: "n", nic: `{"ip": "10.0.1.9"}`, running: both, want: both},
+		{name: "not what it asks for", label: "n", nic: `{"ip": "10.0.1.7"}`, running: both, want: []string{"10.0.1.7"}},
+		{name: "one family alone", label: "n", running: []string{"10.0.1.9"}},
+		{name: "outside of the VPC", label: "n", running: []string{"10.9.1.9", "fd00:0:0:9::9"}},
+		{name: "the gateway", label: "n", running: []string{"10.0.1.1", "fd00:0:0:1::9"}},
+		{
+			name: "somebody else's by now", label: "n", running: both,
+			rows: []any{operatortest.Address("v", "s1", "10.0.1.9", operatortest.Pod("blue", "a", "q", "", ""))},
+		},
+		{name: "it did not run", label: "n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := operatortest.Pod("blue", "a", "p", tc.label, tc.nic)
-			row := operatortest.Address("v", "s1", "10.0.1.9", pod)
-			row.Asserted = true
-			rows := append(world(), operatortest.Network("blue", "a", "moved", "default", 0), pod, row)
-			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+			pod.IPs = operatortest.Addrs(tc.running...)
+			operatortest.New(t, append(append(world(), pod), tc.rows...)...).View(func(tx store.ReadTx) {
 				d := decide(tx, pod, "default")
-				r := d.wish.request
-				if d.verb != retell || r.VPC != "v" || r.Subnet != "s1" || r.Attachment != row.Attachment ||
-					!slices.Equal(r.IPs, row.Set) || d.wish.network != tc.wantNet || d.wish.altName != tc.altName {
+				if d.verb != assign || d.wish.request.VPC != "v" || !slices.Equal(d.wish.request.IPs, operatortest.Addrs(tc.want...)) {
 					t.Errorf("decided %+v", d)
 				}
 			})
 		})
 	}
+}
+
+func TestASandboxThatRanGivesNoPodWhatItsTenantMayNotHave(t *testing.T) {
+	pod := operatortest.Pod("stranger", "z", "p", "n", "")
+	pod.IPs = operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
+	operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
+		if d := decide(tx, pod, "default"); d.verb != refuse {
+			t.Errorf("decided %+v", d)
+		}
+	})
 }
 
 func TestDescribeSpeaksOfTheSubnet(t *testing.T) {

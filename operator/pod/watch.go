@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/told"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // wakeAfter gathers changes that may help pods that wait, so that a wave of
@@ -39,8 +39,8 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 }
 
 // ofAddress asks for those that an address which is free may help, and for the
-// pod that lost one or has one that this operator did not make: a living pod
-// keeps what it was told, and has nothing else.
+// pod that lost one or has one that this term did not make: a living pod keeps
+// what it was told, and has nothing else.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
 	requests := r.wakeIf(now == nil)
 	holder := feed.Either(old, now).Holder
@@ -79,14 +79,14 @@ func (r *Reconciler) wake() []feed.Request {
 	return all
 }
 
-// everything lists all pods: first those that were told their addresses, so
-// that after a restore from a backup they have them back before anybody else
+// everything lists all pods: first those that were told their addresses, or ran with
+// some, so that after a restore from a backup they have them back before anybody else
 // can get them.
 func everything(tx store.ReadTx) []feed.Request {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := feed.Now(pod.Namespace, pod.Name)
-		if told.Attachments(pod) != nil {
+		if told.Attachments(pod) != nil || len(pod.IPs) > 0 {
 			served = append(served, request)
 		} else {
 			others = append(others, request)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/answers"
@@ -44,7 +45,9 @@ type Reconciler struct {
 	Store *store.Store
 	// Publish tells others what changes without an event of the API.
 	Publish func(feed.Change)
-	Now     func() time.Time
+	// Distrust tells of nodes that are not believed.
+	Distrust *distrust.Reporter
+	Now      func() time.Time
 
 	settled atomic.Bool
 	// began is when the first call was made, asked when the last one was, and
@@ -55,6 +58,10 @@ type Reconciler struct {
 	// rested before it.
 	call    string
 	covered map[string]bool
+	// excess is how many VNIs too many nodes said they hold, and mute the call for
+	// which it was told which nodes are silent.
+	excess map[string]int
+	mute   string
 }
 
 // Register adds the controller.
@@ -73,6 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	if !r.Settled() {
 		wait = r.settle(ctx, wait)
+	}
+	r.tellExcess()
+	if due := r.tellSilent(); due > 0 && (wait == 0 || due < wait) {
+		wait = due
 	}
 	return ctrl.Result{RequeueAfter: wait}, r.release(ctx)
 }

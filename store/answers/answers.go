@@ -20,6 +20,54 @@ type answer struct {
 	said *store.RollCall
 }
 
+const (
+	// usualPods is how many pods a node has room for that has not said.
+	usualPods = 110
+	// mostPods bounds what a node may say of that, and slack is what it may hold
+	// beyond: of pods that have ended, and of VPCs that it still follows.
+	mostPods, slack = 1024, 64
+)
+
+// believed are the VNIs of an answer that count, and the number of those that do not.
+// What living VPCs have is nobody else's anyway. Of all others a node can hold one for
+// each pod that it had: more is not believed, or one stolen token could keep every
+// VNI for ever.
+func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
+	room := int(min(a.node.Pods, mostPods))
+	if room == 0 {
+		room = usualPods
+	}
+	room += slack
+	for _, vni := range a.said.VNIs {
+		switch {
+		case store.VPCByVNI(tx, vni) != nil:
+			vnis = append(vnis, vni)
+		case room > 0:
+			vnis, room = append(vnis, vni), room-1
+		default:
+			surplus++
+		}
+	}
+	return vnis, surplus
+}
+
+// Excess is how many VNIs of a node's answer are not believed.
+type Excess struct {
+	Node    string
+	Surplus int
+}
+
+// Excessive lists the known nodes that say more than is believed.
+func Excessive(tx store.ReadTx) []Excess {
+	var all []Excess
+	for _, a := range known(tx) {
+		if _, surplus := a.believed(tx); surplus > 0 {
+			all = append(all, Excess{Node: a.node.Name, Surplus: surplus})
+		}
+	}
+	return all
+}
+
 // known lists the answers of the nodes that count: their Node object exists, is
 // not fenced, and owns the answer.
 func known(tx store.ReadTx) []answer {
@@ -45,22 +93,23 @@ func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	return names
 }
 
-// NodesWith lists the known nodes that say that they hold a VNI.
+// NodesWith lists the known nodes that say, and are believed, that they hold a VNI.
 func NodesWith(tx store.ReadTx, vni uint32) []string {
 	var names []string
 	for _, a := range known(tx) {
-		if slices.Contains(a.said.VNIs, vni) {
+		if vnis, _ := a.believed(tx); slices.Contains(vnis, vni) {
 			names = append(names, a.node.Name)
 		}
 	}
 	return names
 }
 
-// HeldVNIs lists the VNIs that known nodes say they hold, with repetitions.
+// HeldVNIs lists the VNIs that known nodes are believed to hold, with repetitions.
 func HeldVNIs(tx store.ReadTx) []uint32 {
 	var all []uint32
 	for _, a := range known(tx) {
-		all = append(all, a.said.VNIs...)
+		vnis, _ := a.believed(tx)
+		all = append(all, vnis...)
 	}
 	return all
 }

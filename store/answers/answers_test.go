@@ -74,3 +74,50 @@ func TestAVNIIsReleasedWhenNoNodeHoldsItInAnswerToACallMadeAfterItsVPCWent(t *te
 		})
 	}
 }
+
+// TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf lets a node say that it holds
+// everything.
+func TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf(t *testing.T) {
+	var everything []uint32
+	for vni := range uint32(4096) {
+		everything = append(everything, vni+1)
+	}
+	big, mute, boastful := node("big", true, false), node("mute", true, false), node("boastful", true, false)
+	big.Pods, boastful.Pods = 10, 1<<31
+	for _, tc := range []struct {
+		name       string
+		node       *store.Node
+		vnis       []uint32
+		want, over int
+	}{
+		{"as many as it has pods", big, everything[:10], 10, 0},
+		{"some more, of pods that have ended", big, everything[:10+slack], 10 + slack, 0},
+		{"everything", big, everything, 10 + slack + 1, 4096 - 10 - slack - 1}, // and VNI 4000 of a VPC that lives
+		{"everything, and it has not said how many pods it takes", mute, everything, usualPods + slack + 1, 4096 - usualPods - slack - 1},
+		{"everything, and it says that it takes any number of pods", boastful, everything, mostPods + slack + 1, 4096 - mostPods - slack - 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			honest := node("honest", true, false)
+			operatortest.New(t, tc.node, said(tc.node.Name, tc.node.UID, "now", tc.vnis...),
+				honest, said("honest", "uid-honest", "now", 4096), operatortest.VPC("lives", 4000, nil, "10.0.0.0/16"),
+			).View(func(tx store.ReadTx) {
+				if got := len(HeldVNIs(tx)) - 1; got != tc.want {
+					t.Errorf("%d VNIs are believed, want %d", got, tc.want)
+				}
+				var over int
+				for _, one := range Excessive(tx) {
+					if one.Node != tc.node.Name {
+						t.Errorf("%s is not believed", one.Node)
+					}
+					over += one.Surplus
+				}
+				if over != tc.over {
+					t.Errorf("%d VNIs are not believed, want %d", over, tc.over)
+				}
+				if got := NodesWith(tx, 4096); !slices.Equal(got, []string{"honest"}) {
+					t.Errorf("VNI 4096 is kept by %v, want the honest node alone", got)
+				}
+			})
+		})
+	}
+}

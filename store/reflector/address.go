@@ -38,6 +38,5 @@ func Address(in *v1alpha1.Address) (*store.Address, error) {
 		},
 		Attachment: in.Spec.Attachment,
 		Set:        set,
-		Asserted:   in.Annotations[v1alpha1.AssertedAnnotation] != "",
 	}, nil
 }

@@ -42,12 +42,27 @@ func Pod(in *corev1.Pod) (*store.Pod, error) {
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {
 		row.OwnerUID = string(owner.UID)
 	}
+	if row.Attachments == "" {
+		row.IPs = podIPs(in)
+	}
 	for _, condition := range in.Status.Conditions {
 		if condition.Type == v1alpha1.NetworkReadyCondition {
 			row.Reason, row.Message = condition.Reason, condition.Message
 		}
 	}
 	return row, nil
+}
+
+// podIPs are those that the kubelet has reported; text that is no address is left out.
+func podIPs(in *corev1.Pod) []netip.Addr {
+	var ips []netip.Addr
+	for _, one := range in.Status.PodIPs {
+		if ip, err := netip.ParseAddr(one.IP); err == nil {
+			ips = append(ips, ip.Unmap())
+		}
+	}
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return ips
 }
 
 // containers yields the containers that the kubelet probes or runs hooks of:

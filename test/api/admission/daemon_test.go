@@ -7,11 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,21 +43,17 @@ func release(admin client.Client, ip string) func(context.Context, client.Client
 	}
 }
 
-func assert(ip, node string) func(context.Context, client.Client) error {
-	return func(ctx context.Context, c client.Client) error {
-		return c.Create(ctx, address(ip, node), client.DryRunAll)
-	}
-}
-
 func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	admin := start(t)
 	create(t, admin, address("10.1.0.1", "node-a"))
 	create(t, admin, address("10.1.0.2", "node-b"))
 	own := address("10.1.0.4", "node-a")
 	own.Spec.Holder = v1alpha1.AddressHolder{Kind: v1alpha1.HolderNode, Name: "node-a", UID: "u"}
+	create(t, admin, own)
 	attempts := []attempt{
 		{"its own", daemonOn("node-a"), release(admin, "10.1.0.1"), ""},
 		{"another node's", daemonOn("node-a"), release(admin, "10.1.0.2"), "of its own node only"},
+		{"the node's own", daemonOn("node-a"), release(admin, "10.1.0.4"), "of pods only"},
 		{"with a token of no node", daemonOn(""), release(admin, "10.1.0.1"), "needs a token that is bound to its pod"},
 		{"a kubelet has no right", kubelet(), release(admin, "10.1.0.1"), "forbidden"},
 		{"the operator is not held to a node", operator(), release(admin, "10.1.0.2"), ""},
@@ -68,10 +67,8 @@ func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 		object  *v1alpha1.Address
 		refused string
 	}{
-		{"it asserts one of its own", daemonOn("node-a"), address("10.1.0.3", "node-a"), ""},
-		{"it asserts another node's", daemonOn("node-a"), address("10.1.0.3", "node-b"), "of its own node only"},
-		{"it asserts with a token of no node", daemonOn(""), address("10.1.0.3", "node-a"), "needs a token that is bound to its pod"},
-		{"it asserts the node's own", daemonOn("node-a"), own, "of pods only"},
+		{"it makes one of its own", daemonOn("node-a"), address("10.1.0.3", "node-a"), "cannot create"},
+		{"it makes another node's", daemonOn("node-a"), address("10.1.0.3", "node-b"), "cannot create"},
 		{"the operator claims for any node", operator(), address("10.1.0.3", "node-b"), ""},
 	} {
 		attempts = append(attempts, attempt{c.name, c.who, creating(c.object), c.refused})
@@ -81,6 +78,37 @@ func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 		{name: "it changes none", who: daemonOn("node-a"), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
 		{name: "nor does the operator", who: operator(), object: address("10.1.0.1", ""), edit: func(a *v1alpha1.Address) { a.Labels = map[string]string{"a": "b"} }, refused: "cannot"},
 	})
+}
+
+// TestDaemonMakesNoAddressWhateverRolesItIsGiven: a role that says more is an accident
+// that happens, also to who upgrades by hand.
+func TestDaemonMakesNoAddressWhateverRolesItIsGiven(t *testing.T) {
+	admin := start(t)
+	generous := daemonOn("node-a")
+	create(t, admin, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "makes-addresses"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"alioth.dev"}, Resources: []string{"addresses"}, Verbs: []string{"create"}}},
+	})
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "makes-addresses"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "makes-addresses"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: generous.name}},
+	}
+	create(t, admin, binding)
+	t.Cleanup(func() {
+		if err := admin.Delete(context.WithoutCancel(t.Context()), binding); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, node := range []string{"node-a", "node-b"} {
+		eventually(t, func(ctx context.Context) error {
+			err := creating(address("10.1.0.5", node))(ctx, as(t, generous))
+			if err == nil || strings.Contains(err.Error(), "cannot create") {
+				return fmt.Errorf("not refused by a policy: %w", err)
+			}
+			return wantRefused(err, map[string]string{"node-a": "makes none", "node-b": "of its own node only"}[node])
+		})
+	}
 }
 
 func daemonsEvent(node string) *eventsv1.Event {
@@ -102,6 +130,13 @@ func TestDaemonsEventsNameTheirNode(t *testing.T) {
 			return target{Client: c}.patch(ctx, daemonsEvent("node-b"), types.MergePatchType, text)
 		}
 	}
+	about := func(from, node string) *eventsv1.Event {
+		event := daemonsEvent(from)
+		event.Name, event.Regarding = "about."+node+"."+from, corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}
+		return event
+	}
+	held := daemonsEvent("node-a")
+	held.Name, held.Finalizers = "held", []string{"example.com/mine"}
 	run(t, []attempt{
 		{"its own", daemonOn("node-c"), creating(daemonsEvent("node-c")), ""},
 		{"its own again", daemonOn("node-b"), again("node-b"), ""},
@@ -109,26 +144,58 @@ func TestDaemonsEventsNameTheirNode(t *testing.T) {
 		{"another's made its own", daemonOn("node-a"), again("node-a"), "immutable"},
 		{"in another's name", daemonOn("node-a"), creating(daemonsEvent("node-b")), "in the name of its own node only"},
 		{"with a token of no node", daemonOn(""), creating(daemonsEvent("node-a")), "needs a token that is bound to its pod"},
+		{"about its own Node", daemonOn("node-c"), creating(about("node-c", "node-c")), ""},
+		{"about another Node", daemonOn("node-a"), creating(about("node-a", "node-b")), "about its own Node"},
+		{"one that nobody may delete", daemonOn("node-a"), creating(held), "no finalizers"},
 		{"the operator's", operator(), creating(daemonsEvent("anything")), ""},
 	})
 }
 
 func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
 	start(t)
-	answer := func(name string) func(context.Context, client.Client) error {
+	answer := func(name string, change ...func(*v1alpha1.RollCall)) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
-			return c.Create(ctx, &v1alpha1.RollCall{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RollCallSpec{Call: "c"},
-			}, client.DryRunAll)
+			object := answerOf("node-a")
+			object.Name = name
+			for _, edit := range change {
+				edit(object)
+			}
+			return c.Create(ctx, object, client.DryRunAll)
 		}
 	}
+	own, yes := v1alpha1.NodeRollCall("node-a"), true
+	const refusal = "owned by its Node"
 	run(t, []attempt{
+		{"of nobody", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.OwnerReferences = nil }), refusal},
+		{"of another Node", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.OwnerReferences[0].Name = "node-b" }), refusal},
+		{"of two", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) {
+			r.OwnerReferences = append(r.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "v"})
+		}), refusal},
+		{"that holds its Node back", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.OwnerReferences[0].BlockOwnerDeletion = &yes }), refusal},
+		{"that nobody may delete", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.Finalizers = []string{"example.com/mine"} }), refusal},
+		{"with a label", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.Labels = map[string]string{"a": "b"} }), refusal},
+		{"of more VNIs than anybody has", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) {
+			for i := range int32(4097) {
+				r.Spec.VNIs = append(r.Spec.VNIs, i+1)
+			}
+		}), "4096"},
 		{"its own", daemonOn("node-a"), answer(v1alpha1.NodeRollCall("node-a")), ""},
 		{"another node's", daemonOn("node-a"), answer(v1alpha1.NodeRollCall("node-b")), "for its own node only"},
 		{"the question", daemonOn("node-a"), answer(v1alpha1.OperatorRollCall), "for its own node only"},
 		{"with a token of no node", daemonOn(""), answer(v1alpha1.NodeRollCall("node-a")), "needs a token that is bound to its pod"},
 		{"the operator asks", operator(), answer(v1alpha1.OperatorRollCall), ""},
 	})
+}
+
+// answerOf is what the daemon of a node answers.
+func answerOf(node string) *v1alpha1.RollCall {
+	return &v1alpha1.RollCall{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            v1alpha1.NodeRollCall(node),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: "u"}},
+		},
+		Spec: v1alpha1.RollCallSpec{Call: "c"},
+	}
 }
 
 func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
@@ -144,8 +211,40 @@ func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
 	moved := func(n *corev1.Node) {
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.66"}}
 	}
-	const refusal = "conditions of its node only"
+	of := func(kind corev1.NodeConditionType) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue})
+		}
+	}
+	owned := func(n *corev1.Node) {
+		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}}
+	}
+	pinned := func(n *corev1.Node) { n.Finalizers = []string{"example.com/mine"} }
+	roomy := func(n *corev1.Node) {
+		n.Status.Capacity = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("100000")}
+	}
+	allocatable := func(n *corev1.Node) {
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("100000")}
+	}
+	endpoint := func(n *corev1.Node) { n.Status.DaemonEndpoints.KubeletEndpoint.Port = 4444 }
+	attached := func(n *corev1.Node) {
+		n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "v", DevicePath: "/dev/sda"}}
+	}
+	info := func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v9" }
+	images := func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"example.com/x"}}} }
+	const refusal, conditions = "conditions of its node only", "of conditions the daemon may write only NetworkUnavailable and alioth.dev/NetworkHealthy"
 	changes := []change[*corev1.Node]{
+		{name: "the other condition of its own", who: daemonOn("node-a"), object: node("node-a"), edit: of(v1alpha1.NetworkHealthyCondition)},
+		{name: "Ready", who: daemonOn("node-a"), object: node("node-a"), edit: of(corev1.NodeReady), refused: conditions},
+		{name: "any other condition", who: daemonOn("node-a"), object: node("node-a"), edit: of("DiskPressure"), refused: conditions},
+		{name: "an owner that is gone", who: daemonOn("node-a"), object: node("node-a"), edit: owned, refused: refusal},
+		{name: "a finalizer", who: daemonOn("node-a"), object: node("node-a"), edit: pinned, refused: refusal},
+		{name: "its capacity", who: daemonOn("node-a"), object: node("node-a"), edit: roomy, refused: "status.capacity"},
+		{name: "what can be allocated", who: daemonOn("node-a"), object: node("node-a"), edit: allocatable, refused: "status.allocatable"},
+		{name: "the kubelet's port", who: daemonOn("node-a"), object: node("node-a"), edit: endpoint, refused: "status.daemonEndpoints"},
+		{name: "its volumes", who: daemonOn("node-a"), object: node("node-a"), edit: attached, refused: "status.volumesAttached"},
+		{name: "its versions", who: daemonOn("node-a"), object: node("node-a"), edit: info, refused: "status.nodeInfo"},
+		{name: "its images", who: daemonOn("node-a"), object: node("node-a"), edit: images, refused: "status.images"},
 		{name: "a condition of its own", who: daemonOn("node-a"), object: node("node-a"), edit: condition},
 		{name: "a condition of another", who: daemonOn("node-a"), object: node("node-b"), edit: condition, refused: "of its own node only"},
 		{name: "with a token of no node", who: daemonOn(""), object: node("node-a"), edit: condition, refused: "needs a token"},

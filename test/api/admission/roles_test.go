@@ -80,7 +80,7 @@ func programs() []program {
 		{
 			account: "alioth-cnid",
 			everywhere: []string{
-				"addresses.alioth.dev: create delete list watch",
+				"addresses.alioth.dev: delete list watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"externaladdresses.alioth.dev: list watch",
@@ -101,7 +101,7 @@ func programs() []program {
 			never: []string{
 				"patch pods", "patch pods/status", "create pods", "delete pods", "create pods/exec", "create pods/eviction", "get secrets", "list secrets",
 				"create serviceaccounts/token", "delete nodes", "patch nodes", "update nodes/status", "get nodes/proxy", "update namespaces",
-				"update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
+				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
 				"delete alioth.dev/vniclaims", "update alioth.dev/vpcs", "update alioth.dev/subnets", "update arktos.futurewei.com/networks", "get configmaps",
 				"assign alioth.dev/tenants", "impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "update coordination.k8s.io/leases",
 				"delete admissionregistration.k8s.io/validatingadmissionpolicies",

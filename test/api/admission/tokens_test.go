@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -49,14 +48,11 @@ func TestAStolenTokenWritesForItsOwnNodeOnly(t *testing.T) {
 	for _, object := range []client.Object{home, other, daemon, secret, address("10.2.0.1", home.Name), address("10.2.0.2", other.Name)} {
 		create(t, admin, object)
 	}
-	writes := func(node, held, free string) map[string]func(context.Context, client.Client) error {
+	writes := func(node, held string) map[string]func(context.Context, client.Client) error {
 		return map[string]func(context.Context, client.Client) error{
 			"release": release(admin, held),
-			"assert":  assert(free, node),
-			"answer": creating(&v1alpha1.RollCall{
-				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node)}, Spec: v1alpha1.RollCallSpec{Call: "c"},
-			}),
-			"event": creating(daemonsEvent(node)),
+			"answer":  creating(answerOf(node)),
+			"event":   creating(daemonsEvent(node)),
 			"condition": func(ctx context.Context, c client.Client) error {
 				text := []byte(`{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False"}]}}`)
 				return target{c, "status"}.patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, "application/strategic-merge-patch+json", text)
@@ -74,10 +70,13 @@ func TestAStolenTokenWritesForItsOwnNodeOnly(t *testing.T) {
 		{"of nothing", nil, "needs a token that is bound to its pod", "needs a token that is bound to its pod"},
 	} {
 		c := withToken(t, tt.bound)
-		for what, write := range writes(home.Name, "10.2.0.1", "10.2.0.3") {
+		for _, node := range []string{home.Name, other.Name} {
+			t.Run(tt.name+", a claim on "+node, func(t *testing.T) { answered(t, c, creating(address("10.2.0.3", node)), "cannot create") })
+		}
+		for what, write := range writes(home.Name, "10.2.0.1") {
 			t.Run(tt.name+", "+what+" here", func(t *testing.T) { answered(t, c, write, tt.here) })
 		}
-		for what, write := range writes(other.Name, "10.2.0.2", "10.2.0.3") {
+		for what, write := range writes(other.Name, "10.2.0.2") {
 			t.Run(tt.name+", "+what+" there", func(t *testing.T) { answered(t, c, write, tt.there) })
 		}
 	}

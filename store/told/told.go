@@ -9,6 +9,7 @@ package told
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -39,6 +40,45 @@ func IPs(attachment annotations.Attachment) []netip.Addr {
 	return ips
 }
 
+// Same tells whether a living pod was told these addresses of a VPC, all of them and
+// no others.
+func Same(pod *store.Pod, vpc string, ips []netip.Addr) bool {
+	if pod.Deleting || pod.Terminal {
+		return false
+	}
+	return slices.ContainsFunc(Attachments(pod), func(attachment annotations.Attachment) bool {
+		return attachment.VPC == vpc && slices.Equal(sorted(IPs(attachment)), sorted(ips))
+	})
+}
+
+func sorted(ips []netip.Addr) []netip.Addr {
+	return slices.SortedFunc(slices.Values(ips), netip.Addr.Compare)
+}
+
+// Remove removes the row of an Address object that is gone, and keeps the address for
+// the living pod that was told it. It reports whether the row was there. Where the
+// Address did not count for the pod that it named, it may have been in the place of
+// somebody else's, so everybody is asked.
+func Remove(tx store.Tx, name, uid string) (bool, error) {
+	row := store.GetAddress(tx, name)
+	if !store.DeleteAddress(tx, name, uid) {
+		return false, nil
+	}
+	pod := store.GetPod(tx, row.Holder.UID)
+	switch {
+	case pod == nil:
+		return true, nil
+	case pod.Holds(row):
+		return true, Hold(tx, pod)
+	}
+	for pod := range store.AllPods(tx) {
+		if err := Hold(tx, pod); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
 // Hold puts an assumed row for every address that a living pod was told and
 // that nobody has. Once the pod ends, who reviews addresses forgets them.
 func Hold(tx store.Tx, pod *store.Pod) error {
@@ -65,7 +105,7 @@ func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
 		all = append(all, &store.Address{
 			Name: v1alpha1.AddressName(attachment.VPC, ip), VPC: attachment.VPC, Subnet: attachment.Subnet,
 			IP: ip, MAC: attachment.MAC, Node: pod.Node, Attachment: attachment.Name, Set: set,
-			Holder: store.Holder{Kind: store.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+			Holder: pod.AsHolder(),
 		})
 	}
 	return all

@@ -1,0 +1,57 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package distrust tells people of what was written in the name of a node and is not
+// believed (docs/design/011): an event of the Node, and a count.
+package distrust
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Metrics counts what was not believed. The nil value counts nothing.
+type Metrics struct{ total *prometheus.CounterVec }
+
+// NewMetrics creates and registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "alioth_operator_distrusted_total",
+		Help: "What was written in the name of a node and is not believed, by node and by the reason of the node's event.",
+	}, []string{"node", "reason"})
+	if err := registry.Register(total); err != nil {
+		return nil, fmt.Errorf("register the count of what is not believed: %w", err)
+	}
+	return &Metrics{total}, nil
+}
+
+// Reporter tells of nodes. The nil value tells nobody.
+type Reporter struct {
+	Store   *store.Store
+	Events  events.EventRecorder
+	Metrics *Metrics
+}
+
+// Report counts, and writes a Warning event of the Node if there is one.
+func (r *Reporter) Report(node, reason, note string) {
+	if r == nil {
+		return
+	}
+	var row *store.Node
+	r.Store.View(func(tx store.ReadTx) { row = store.GetNode(tx, node) })
+	if row == nil {
+		return // the name in the count would be anybody's choice
+	}
+	if r.Metrics != nil {
+		r.Metrics.total.WithLabelValues(node, reason).Inc()
+	}
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: row.Name, UID: types.UID(row.UID)}}
+	r.Events.Eventf(object, nil, corev1.EventTypeWarning, reason, "Distrust", "%s", note)
+}

@@ -1,0 +1,87 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package told
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+)
+
+// podTold is a pod that was told addresses of VPC v.
+func podTold(t *testing.T, name string, addrs ...string) *store.Pod {
+	t.Helper()
+	pod := operatortest.Pod("blue", "a", name, "", "")
+	text, err := annotations.FormatAttachments([]annotations.Attachment{{
+		Name: "eth0", VPC: "v", Subnet: "s", Addresses: operatortest.Prefixes(addrs...),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
+	return pod
+}
+
+func TestAPodWasToldItsAddressesInAnyOrderAndNoOthers(t *testing.T) {
+	pod := podTold(t, "p", "10.0.0.9/24", "fd00::9/64")
+	deleting, unready, pretending := *pod, *pod, *pod
+	deleting.Deleting, unready.NetworkReady, pretending.Reason = true, false, ""
+	for _, tc := range []struct {
+		name string
+		pod  *store.Pod
+		vpc  string
+		ips  []string
+		want bool
+	}{
+		{"the same", pod, "v", []string{"fd00::9", "10.0.0.9"}, true},
+		{"one of them", pod, "v", []string{"10.0.0.9"}, false},
+		{"another", pod, "v", []string{"10.0.0.8", "fd00::9"}, false},
+		{"of another VPC", pod, "w", []string{"10.0.0.9", "fd00::9"}, false},
+		{"a pod that leaves", &deleting, "v", []string{"10.0.0.9", "fd00::9"}, false},
+		{"not ready", &unready, "v", []string{"10.0.0.9", "fd00::9"}, false},
+		{"said by whoever made the pod", &pretending, "v", []string{"10.0.0.9", "fd00::9"}, false},
+	} {
+		var ips []netip.Addr
+		for _, text := range tc.ips {
+			ips = append(ips, netip.MustParseAddr(text))
+		}
+		if got := Same(tc.pod, tc.vpc, ips); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestAnAddressGoesBackToThePodThatWasToldIt whoever had the name meanwhile.
+func TestAnAddressGoesBackToThePodThatWasToldIt(t *testing.T) {
+	victim := podTold(t, "victim", "10.0.0.9/24")
+	thief := operatortest.Pod("red", "b", "thief", "", "")
+	own := operatortest.Address("v", "s", "10.0.0.9", victim)
+	intruder := operatortest.Address("v", "s", "10.0.0.9", thief)
+	intruder.Node = "node-2"
+	for name, row := range map[string]*store.Address{"its own": own, "one that did not count": intruder} {
+		t.Run(name, func(t *testing.T) {
+			s := operatortest.New(t, victim, thief, row)
+			err := s.Update(func(tx store.Tx) error {
+				removed, err := Remove(tx, row.Name, row.UID)
+				if again, _ := Remove(tx, row.Name, row.UID); !removed || again {
+					t.Errorf("removed %v, and then %v", removed, again)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.View(func(tx store.ReadTx) {
+				held := store.GetAddress(tx, row.Name)
+				if held == nil || held.UID != "" || !victim.Holds(held) {
+					t.Errorf("the row is %+v, want the victim's, assumed", held)
+				}
+			})
+		})
+	}
+}
