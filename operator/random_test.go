@@ -42,7 +42,8 @@ type chaos struct {
 }
 
 // TestAnythingMayHappen runs operators, daemons and pods through crashes, node
-// losses, lost and late requests, deletions by people, and restored backups.
+// losses, lost and late requests, deletions by people, and restored backups, and in
+// every other episode somebody writes with the token of a node's daemon.
 // ALIOTH_SEED repeats a run, ALIOTH_EPISODES makes it longer.
 func TestAnythingMayHappen(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), episodes
@@ -68,6 +69,7 @@ func TestAnythingMayHappen(t *testing.T) {
 		c.note("ALIOTH_SEED=%d ALIOTH_EPISODES=1 repeats this", one)
 		c.t = seeded{t, one}
 		c.did = did
+		c.thief = one%2 == 1
 		c.run()
 	}
 	t.Logf("%d steps, ALIOTH_SEED=%d: %v", count*episodeSteps, seed, did)
@@ -94,6 +96,9 @@ func (c *chaos) run() {
 	c.calm = false
 	c.operate()
 	for range episodeSteps {
+		if c.thief && c.rand.IntN(20) == 0 {
+			c.abuse()
+		}
 		c.step()
 		c.check()
 	}
@@ -407,7 +412,7 @@ func (c *chaos) restoreBackup() {
 	}
 	c.note("the API is restored from a backup")
 	c.api.restore(c.backup)
-	c.backup = nil
+	c.backup, c.toldBefore = nil, nil
 	for len(c.operators) > 0 {
 		c.crash(c.operators[0])
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -35,6 +36,10 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
+	// thief says that somebody writes with the token of a node, and toldBefore what
+	// pods were told, for what that must never change.
+	thief      bool
+	toldBefore map[types.UID]string
 	// steps are the last things that happened, for the report of a failure.
 	steps []string
 }
@@ -220,7 +225,7 @@ func (w *world) check() {
 	seen := map[string]string{}
 	for _, h := range w.hosts {
 		for _, s := range h.sandboxes {
-			if !h.up || h.lost(s) {
+			if !h.up || h.lost(s) || w.mayBeOff(h, s) {
 				continue
 			}
 			for _, ip := range s.ips {
@@ -231,6 +236,9 @@ func (w *world) check() {
 				seen[key] = s.id
 			}
 		}
+	}
+	if w.thief {
+		w.keepsToItsOwn()
 	}
 	vnis := map[int32]string{}
 	for _, vpc := range sorted[*v1alpha1.VPC](w.api) {
@@ -304,6 +312,7 @@ func (w *world) checkPod(pod *corev1.Pod, held []string) {
 	if !slices.Equal(want, held) {
 		w.fail("pod %s was told %v and holds %v", pod.Name, want, held)
 	}
+	w.checkPlace(pod, held)
 	for _, h := range w.hosts {
 		for _, s := range h.sandboxes {
 			if s.uid == pod.UID && (attachment == nil || !reflect.DeepEqual(s.attachment.Addresses, attachment.Addresses)) && !h.lost(s) {
@@ -313,6 +322,21 @@ func (w *world) checkPod(pod *corev1.Pod, held []string) {
 	}
 	if condition := readiness(pod); pod.Spec.NodeName != "" && attachment == nil && condition == nil {
 		w.fail("pod %s is stuck: it was neither told its addresses nor why it has none", pod.Name)
+	}
+}
+
+// checkPlace requires that a pod holds its addresses where it is, and runs with them.
+func (w *world) checkPlace(pod *corev1.Pod, held []string) {
+	w.t.Helper()
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		if slices.Contains(held, address.Name) && address.Spec.Node != pod.Spec.NodeName {
+			w.fail("pod %s of %s holds %s on %s", pod.Name, pod.Spec.NodeName, address.Name, address.Spec.Node)
+		}
+	}
+	h := w.host(pod.Spec.NodeName)
+	attached := h != nil && slices.ContainsFunc(h.sandboxes, func(s *sandbox) bool { return s.uid == pod.UID })
+	if h != nil && h.up && len(held) > 0 && !attached {
+		w.fail("pod %s was told its addresses and has no sandbox", pod.Name)
 	}
 }
 

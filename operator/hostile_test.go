@@ -1,0 +1,103 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// intrude makes an Address of node-2 in the name of a pod, as a daemon's token could
+// when daemons had the right to.
+func (w *world) intrude(vpc, ip, pod string) *v1alpha1.Address {
+	holder := w.pod(pod)
+	address := &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip))},
+		Spec: v1alpha1.AddressSpec{
+			VPC: vpc, Subnet: vpc + ".net1", IP: ip, MAC: "02:00:00:00:00:66", Node: "node-2", Attachment: v1alpha1.PodAttachment,
+			Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: "shop", Name: pod, UID: string(holder.UID)},
+			Set:    []string{ip},
+		},
+	}
+	w.create(address)
+	return address
+}
+
+func TestWhatIsMadeForAPodOfAnotherNodeChangesNothing(t *testing.T) {
+	t.Run("of a pod that waits", func(t *testing.T) {
+		w := calm(t)
+		w.create(bound("victim", "red", "", "node-1"))
+		for _, one := range []struct{ vpc, ip string }{{"red", "10.0.1.7"}, {"blue", "10.0.1.7"}} {
+			intruder := w.intrude(one.vpc, one.ip, "victim")
+			defer func() {
+				if _, there := w.api.objects[keyOf(intruder)]; there {
+					t.Errorf("%s is still there", intruder.Name)
+				}
+			}()
+		}
+		w.settle()
+		got := toldTo(w.pod("victim"))
+		if got == nil || got.VPC != "red" || strings.HasPrefix(got.Addresses[0].String(), "10.0.1.7/") || len(w.host("node-1").sandboxes) != 1 {
+			t.Errorf("the pod was told %+v", got)
+		}
+		w.checkAtRest()
+	})
+	t.Run("of a pod that runs, beside its own", func(t *testing.T) {
+		w := calm(t)
+		w.create(bound("victim", "red", "", "node-1"))
+		w.settle()
+		before := w.addresses(w.pod("victim"))
+		w.intrude("red", "10.0.1.7", "victim")
+		w.settle()
+		if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
+			t.Errorf("the pod held %v, holds %v", before, after)
+		}
+		w.checkAtRest()
+	})
+	t.Run("in the place of what a pod was told", func(t *testing.T) {
+		w := calm(t)
+		w.create(bound("victim", "red", `{"ip": "10.0.1.9"}`, "node-1"), bound("bystander", "red", "", "node-1"))
+		w.settle()
+		held := w.api.objects[keyOf(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: "red.10.0.1.9"}})].(*v1alpha1.Address)
+		w.api.drop(held)
+		w.intrude("red", "10.0.1.9", "bystander")
+		w.create(bound("rival", "red", `{"ip": "10.0.1.9"}`, "node-2")) // wants it, and is not told it before
+		w.settle()
+		if now := w.addresses(w.pod("victim")); !slices.Contains(now, "red.10.0.1.9") {
+			t.Errorf("the pod that was told red.10.0.1.9 holds %v", now)
+		}
+		if toldTo(w.pod("rival")) != nil {
+			t.Error("the rival has it, too")
+		}
+		w.checkAtRest()
+	})
+}
+
+// TestDeletingAnAddressOfItsNodeGivesItToNobodyElse: a token has that right.
+func TestDeletingAnAddressOfItsNodeGivesItToNobodyElse(t *testing.T) {
+	w := calm(t)
+	w.create(bound("held", "red", `{"ip": "10.0.1.9"}`, "node-2"))
+	w.settle()
+	w.create(bound("rival", "red", `{"ip": "10.0.1.9"}`, "node-1"))
+	w.settle()
+	before := w.addresses(w.pod("held"))
+	for range 3 {
+		for _, name := range before {
+			if object, there := w.api.objects[keyOf(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}})]; there {
+				w.api.drop(object)
+			}
+		}
+		w.settle()
+	}
+	if after := w.addresses(w.pod("held")); len(before) != 2 || !slices.Equal(before, after) || toldTo(w.pod("rival")) != nil {
+		t.Errorf("the pod held %v, holds %v; the rival was told %+v", before, after, toldTo(w.pod("rival")))
+	}
+	w.checkAtRest()
+}

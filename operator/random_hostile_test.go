@@ -1,0 +1,152 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// stolen is the node whose daemon's token somebody else has, too. The daemon itself
+// goes on as ever.
+const stolen = "node-2"
+
+// abuse is a write with the stolen token, at any moment. Beside what the token's rights
+// allow these are Addresses in the names of others' pods, which they do not: safety does
+// not rest on that alone.
+func (c *chaos) abuse() {
+	deeds := []func(){c.abuseAnswer, c.abuseDelete, c.abuseDelete, c.abuseCreate, c.abuseCreate}
+	deeds[c.rand.IntN(len(deeds))]()
+}
+
+// abuseAnswer answers a roll call, this one, another or none, with any VNIs.
+func (c *chaos) abuseAnswer() {
+	node, ok := c.api.objects[keyOf(nodeObject(stolen))]
+	if !ok {
+		return
+	}
+	answer := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(stolen)}}
+	_ = c.api.get(client.ObjectKeyFromObject(answer), answer) // there may be none
+	answer.Spec = v1alpha1.RollCallSpec{Call: "never asked"}
+	question := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OperatorRollCall}}
+	if c.api.get(client.ObjectKeyFromObject(question), question) == nil && c.rand.IntN(2) == 0 {
+		answer.Spec.Call = question.Spec.Call
+	}
+	for range c.rand.IntN(3) * 100 {
+		answer.Spec.VNIs = append(answer.Spec.VNIs, int32(1+c.rand.IntN(300)))
+	}
+	owner := node.GetUID()
+	if c.rand.IntN(4) == 0 {
+		owner = "nobody"
+	}
+	answer.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: stolen, UID: owner}}
+	c.note("the thief answers call %q with %d VNIs", answer.Spec.Call, len(answer.Spec.VNIs))
+	if answer.UID == "" {
+		c.create(answer)
+		return
+	}
+	if err := c.api.update(answer); err != nil {
+		c.fail("the thief's answer: %v", err)
+	}
+}
+
+// abuseDelete deletes an Address of a pod of the node.
+func (c *chaos) abuseDelete() {
+	var all []*v1alpha1.Address
+	for _, address := range sorted[*v1alpha1.Address](c.api) {
+		if address.Spec.Node == stolen && address.Spec.Holder.Kind == v1alpha1.HolderPod {
+			all = append(all, address)
+		}
+	}
+	if address, ok := pick(c, all); ok {
+		c.note("the thief deletes %s", address.Name)
+		c.api.drop(address)
+	}
+}
+
+// abuseCreate makes an Address of the node in the name of a pod of another one, at any
+// IP of any VPC that nobody's object has.
+func (c *chaos) abuseCreate() {
+	var waiting, all []*corev1.Pod
+	for _, pod := range sorted[*corev1.Pod](c.api) {
+		if pod.Spec.NodeName == stolen {
+			continue
+		}
+		if all = append(all, pod); toldTo(pod) == nil {
+			waiting = append(waiting, pod)
+		}
+	}
+	if len(waiting) > 0 && c.rand.IntN(4) > 0 {
+		all = waiting
+	}
+	pod, ok := pick(c, all)
+	if !ok {
+		return
+	}
+	vpc := []string{"red", "red", "blue", v1alpha1.DefaultVPCName}[c.rand.IntN(4)]
+	ip := netip.MustParseAddr([]string{"10.0.1.9", fmt.Sprintf("10.0.1.%d", c.rand.IntN(16)), fmt.Sprintf("fd00:0:0:1::%d", c.rand.IntN(9))}[c.rand.IntN(3)])
+	address := &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(vpc, ip)},
+		Spec: v1alpha1.AddressSpec{
+			VPC: vpc, Subnet: vpc + ".net1", IP: ip.String(), MAC: "02:00:00:00:00:66", Node: stolen, Attachment: v1alpha1.PodAttachment,
+			Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+			Set:    []string{ip.String()},
+		},
+	}
+	if _, taken := c.api.objects[keyOf(address)]; !taken {
+		c.note("the thief makes %s for pod %s of %s", address.Name, pod.Name, pod.Spec.NodeName)
+		c.create(address)
+	}
+}
+
+// mayBeOff tells whether a sandbox is one for which nothing is promised: it is on the
+// node whose token is stolen, and the API has its address or VPC for somebody else.
+func (w *world) mayBeOff(h *host, s *sandbox) bool {
+	if !w.thief || h.name != stolen {
+		return false
+	}
+	vpc := &v1alpha1.VPC{}
+	if w.api.get(client.ObjectKey{Name: s.attachment.VPC}, vpc) != nil || vpc.Status.VNI != s.vni {
+		return true
+	}
+	for _, ip := range s.ips {
+		address := &v1alpha1.Address{}
+		err := w.api.get(client.ObjectKey{Name: v1alpha1.AddressName(s.attachment.VPC, ip)}, address)
+		if err != nil || types.UID(address.Spec.Holder.UID) != s.uid {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsToItsOwn checks what a stolen token must never bring about: a pod of another node
+// that was told something is told something else, or a pod of any tenant gets into a VPC
+// that was never its tenant's.
+func (w *world) keepsToItsOwn() {
+	w.t.Helper()
+	if w.toldBefore == nil {
+		w.toldBefore = map[types.UID]string{}
+	}
+	for _, pod := range sorted[*corev1.Pod](w.api) {
+		told := toldTo(pod)
+		if told == nil || podIsEnding(pod) {
+			continue
+		}
+		if told.VPC != "red" && told.VPC != "blue" && told.VPC != v1alpha1.DefaultVPCName {
+			w.fail("pod %s was told VPC %s", pod.Name, told.VPC)
+		}
+		text := fmt.Sprint(told.VPC, told.Addresses)
+		if before := w.toldBefore[pod.UID]; before != "" && before != text && pod.Spec.NodeName != stolen {
+			w.fail("pod %s of %s was told %s, and now %s", pod.Name, pod.Spec.NodeName, before, text)
+		}
+		w.toldBefore[pod.UID] = text
+	}
+}
