@@ -39,9 +39,9 @@ func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (strin
 
 // grantPorts makes all pods a tenant's, who may have every port of the nodes.
 func (s *script) grantPorts() {
-	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "colours"})
+	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "ns"})
 	s.Grants = append(s.Grants, store.HostAccess{
-		Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"colours"}, Ports: []store.HostPortRange{{First: 1, Last: 65535}},
+		Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"ns"}, Ports: []store.HostPortRange{{First: 1, Last: 65535}},
 	})
 }
 
