@@ -4,9 +4,11 @@
 package main
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +63,7 @@ func (f *frameFlags) encode() ([]byte, error) {
 
 func rawCommand() *cobra.Command {
 	command := &cobra.Command{Use: "raw", Short: "Send crafted packets"}
-	command.AddCommand(rawFrameCommand(), rawVXLANCommand())
+	command.AddCommand(rawFrameCommand(), rawVXLANCommand(), rawBytesCommand())
 	return command
 }
 
@@ -89,6 +91,39 @@ func rawFrameCommand() *cobra.Command {
 	frame.register(command)
 	command.Flags().StringVar(&device, "device", "eth0", "device to send on")
 	command.Flags().IntVar(&count, "count", 1, "how often to send it")
+	return command
+}
+
+func rawBytesCommand() *cobra.Command {
+	var device string
+	var untilPort uint16
+	var limit time.Duration
+	command := &cobra.Command{
+		Use:   "bytes HEX...",
+		Short: "Put Ethernet frames on a device as they are, and print what comes back, one line for each frame",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, texts []string) error {
+			var frames [][]byte
+			for _, text := range texts {
+				frame, err := hex.DecodeString(text)
+				if err != nil {
+					return fmt.Errorf("read frame: %w", err)
+				}
+				frames = append(frames, frame)
+			}
+			ctx, cancel := within(command.Context(), limit)
+			defer cancel()
+			back, err := wire.Exchange(ctx, device, frames, untilPort)
+			for _, frame := range back {
+				fmt.Fprintln(command.OutOrStdout(), hex.EncodeToString(frame))
+			}
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&device, "device", "eth0", "device to send on")
+	flags.Uint16Var(&untilPort, "until-port", 0, "listen until a UDP datagram from this port comes; 0: do not listen")
+	flags.DurationVar(&limit, "timeout", 10*time.Second, "fail after this time")
 	return command
 }
 
