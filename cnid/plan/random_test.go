@@ -82,6 +82,7 @@ func (r *randomWorld) changeRecords() {
 		rec.Phase = []journal.Phase{journal.PhaseIntended, journal.PhaseDone, journal.PhaseLeaving}[r.IntN(3)]
 	default:
 		rec.MTU = 1400 + r.IntN(3)
+		r.hold(*rec)
 	}
 }
 
@@ -102,6 +103,9 @@ func (r *randomWorld) attachAny() {
 	r.records = append(r.records, rec)
 	r.devices = maps.Clone(r.devices)
 	r.devices[rec.HostIfName] = number
+	if r.IntN(8) > 0 { // most have what they are attached with
+		r.hold(rec)
+	}
 }
 
 // vnis are those that a VPC has at one time or another; blue and red may change
@@ -161,6 +165,9 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 			return podWithHooks(uid)(tx)
 		}
 		if r.IntN(2) == 0 {
+			if rec := r.anyRecord(); rec != nil {
+				return tell(rec.Pod.UID, rec.VPC, rec.Addrs[0].String())(tx)
+			}
 			return tell(uid, r.vpcName(), r.ip()+"/24")(tx)
 		}
 		return pod(uid, r.IntN(2) == 0)(tx)
