@@ -171,6 +171,19 @@ type Node struct {
 	// NoBalancers is true while the node has the label
 	// node.kubernetes.io/exclude-from-external-load-balancers.
 	NoBalancers bool
+	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
+	Leaving bool
+}
+
+// HostPod is the row of a Pod object on the network of its node, of which Alioth knows
+// no more than that it is there. Key: UID.
+type HostPod struct {
+	Meta
+	Namespace, Name string
+	// Node that the pod is bound to, or "".
+	Node string
+	// Terminal is true when the phase is Succeeded or Failed.
+	Terminal bool
 }
 
 // Pod is the row of a Pod object that is not on the host network. Key: UID.

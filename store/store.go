@@ -59,7 +59,7 @@ func schema() *memdb.DBSchema {
 	tables := map[string]*memdb.TableSchema{}
 	for _, t := range []interface{ schema() *memdb.TableSchema }{
 		vpcs, subnets, networks, addresses, usages, vniClaims, rollCalls,
-		namespaces, nodes, pods, serviceCIDRs, services, sharedServices, externalPools, externalAddresses, hostAccesses,
+		namespaces, nodes, pods, hostPods, serviceCIDRs, services, sharedServices, externalPools, externalAddresses, hostAccesses,
 		endpointSlices, revisions,
 	} {
 		s := t.schema()

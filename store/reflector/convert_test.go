@@ -145,7 +145,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	got, err := Node(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}, {Key: "ToBeDeletedByClusterAutoscaler"}}},
 		Status: corev1.NodeStatus{
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeHostName, Address: "node-1"},
@@ -161,7 +161,7 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &store.Node{
-		Name: "node-1", OutOfService: true, Ready: true, Pods: 250, Zone: "zone-a",
+		Name: "node-1", OutOfService: true, Leaving: true, Ready: true, Pods: 250, Zone: "zone-a",
 		Addresses:    addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 	}

@@ -22,6 +22,10 @@ func Namespace(in *corev1.Namespace) (*store.Namespace, error) {
 	}, nil
 }
 
+// taintToBeDeleted is what the cluster's autoscaler puts on a node that it is about to
+// delete, so that load balancers outside leave it.
+const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
 // Node converts a Node. Addresses that are no IPs, such as host names, are left
 // out. It never fails.
 func Node(in *corev1.Node) (*store.Node, error) {
@@ -46,6 +50,7 @@ func Node(in *corev1.Node) (*store.Node, error) {
 	}
 	for _, taint := range in.Spec.Taints {
 		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
+		row.Leaving = row.Leaving || taint.Key == taintToBeDeleted
 	}
 	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
 	return row, nil

@@ -124,8 +124,7 @@ func coreKindOf(obj kube.Object) (kind, error) {
 		return define("Node", Node, store.PutNode,
 			func(tx store.Tx, id objectID) { store.DeleteNode(tx, id.name, id.uid) }), nil
 	case *corev1.Pod:
-		return define("Pod", Pod, store.PutPod,
-			func(tx store.Tx, id objectID) { store.DeletePod(tx, id.uid) }), nil
+		return podKind(), nil
 	case *corev1.Service:
 		return define("Service", Service, store.PutService,
 			func(tx store.Tx, id objectID) { store.DeleteService(tx, id.namespace, id.name, id.uid) }), nil
@@ -137,6 +136,27 @@ func coreKindOf(obj kube.Object) (kind, error) {
 			func(tx store.Tx, id objectID) { store.DeleteEndpointSlice(tx, id.namespace, id.name, id.uid) }), nil
 	}
 	return kind{}, fmt.Errorf("no row for objects of type %T", obj)
+}
+
+// podKind has a row of one of two types for a pod; which one never changes in its
+// life.
+func podKind() kind {
+	pod := define("Pod", Pod, store.PutPod,
+		func(tx store.Tx, id objectID) { store.DeletePod(tx, id.uid) })
+	host := define("Pod", HostPod, store.PutHostPod, func(store.Tx, objectID) {})
+	return kind{
+		name: pod.name,
+		read: func(raw []byte) (entry, error) {
+			if e, err := pod.read(raw); e.put != nil || err != nil {
+				return e, err
+			}
+			return host.read(raw)
+		},
+		remove: func(tx store.Tx, id objectID) {
+			store.DeleteHostPod(tx, id.uid)
+			pod.remove(tx, id)
+		},
+	}
 }
 
 // removeVNIClaim takes the VNI from the object's name, to which validation

@@ -17,8 +17,23 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Pod converts a pod, or returns nil for one on the host network, which Alioth
-// leaves alone. The tenant is left to the row of its namespace. It never fails.
+// HostPod converts a pod on the network of its node, or returns nil for any other.
+// It never fails.
+func HostPod(in *corev1.Pod) (*store.HostPod, error) {
+	if !in.Spec.HostNetwork {
+		return nil, nil
+	}
+	return &store.HostPod{
+		Meta: rowMeta(in), Namespace: in.Namespace, Name: in.Name, Node: in.Spec.NodeName, Terminal: isTerminal(in),
+	}, nil
+}
+
+func isTerminal(in *corev1.Pod) bool {
+	return in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed
+}
+
+// Pod converts a pod, or returns nil for one on the network of its node, to which
+// Alioth gives none. The tenant is left to the row of its namespace. It never fails.
 func Pod(in *corev1.Pod) (*store.Pod, error) {
 	if in.Spec.HostNetwork {
 		return nil, nil
@@ -32,7 +47,7 @@ func Pod(in *corev1.Pod) (*store.Pod, error) {
 		NIC:           in.Annotations[arktosv1.NICAnnotation],
 		Attachments:   in.Annotations[v1alpha1.AttachmentsAnnotation],
 		NetworkReady:  in.Annotations[arktosv1.ReadinessAnnotation] == "true",
-		Terminal:      in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed,
+		Terminal:      isTerminal(in),
 		NetworkProbes: hasNetworkProbes(&in.Spec),
 		ProbeTimeout:  probeTimeout(&in.Spec),
 		NetworkHooks:  hasNetworkHooks(&in.Spec),

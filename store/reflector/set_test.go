@@ -224,17 +224,22 @@ func TestARowThatConflictsIsPutOnceTheOtherOneIsGone(t *testing.T) {
 	}
 }
 
-func TestHostNetworkPodsHaveNoRow(t *testing.T) {
+func TestPodsOnTheirNodesNetworkHaveRowsOfTheirOwn(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &corev1.Pod{})
-	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true}}
+	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true, NodeName: "node-1"}}
 	must(t, source.Replace([]kube.Object{pod}, "1"))
+	rows := func(want int) {
+		t.Helper()
+		set.store.View(func(tx store.ReadTx) {
+			if pods, onHost := store.ListPods(tx), store.ListHostPods(tx); len(pods) != 0 || len(onHost) != want || want > 0 && onHost[0].Node != "node-1" {
+				t.Errorf("rows %+v and %+v, want %d on the node's network", pods, onHost, want)
+			}
+		})
+	}
+	rows(1)
 	must(t, source.Delete(pod))
-	set.store.View(func(tx store.ReadTx) {
-		if rows := store.ListPods(tx); len(rows) != 0 {
-			t.Errorf("%d rows, want none", len(rows))
-		}
-	})
+	rows(0)
 }
 
 func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {

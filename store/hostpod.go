@@ -1,0 +1,33 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "slices"
+
+var hostPods = &table[HostPod]{
+	name: "hostpod",
+	key:  func(p *HostPod) []byte { return textKey(p.UID) },
+	meta: func(p *HostPod) *Meta { return &p.Meta },
+}
+
+// GetHostPod returns the pod on its node's network of that UID, or nil.
+func GetHostPod(tx ReadTx, uid string) *HostPod {
+	return hostPods.get(tx, textKey(uid))
+}
+
+// ListHostPods returns all pods on their nodes' networks by UID.
+func ListHostPods(tx ReadTx) []*HostPod {
+	return slices.Collect(hostPods.all(tx))
+}
+
+// PutHostPod inserts or replaces a pod on its node's network.
+func PutHostPod(tx Tx, row *HostPod) error {
+	_, err := hostPods.put(tx, row)
+	return err
+}
+
+// DeleteHostPod removes the pod of that UID and reports whether it was there.
+func DeleteHostPod(tx Tx, uid string) bool {
+	return hostPods.remove(tx, textKey(uid), uid) != nil
+}
