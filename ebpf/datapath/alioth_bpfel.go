@@ -94,7 +94,8 @@ const (
 	aliothClosedClassCLOSED_METADATA    aliothClosedClass = 9
 	aliothClosedClassOPEN_LISTED        aliothClosedClass = 10
 	aliothClosedClassOPEN_METADATA      aliothClosedClass = 11
-	aliothClosedClassCLOSED_CLASS_LEN   aliothClosedClass = 12
+	aliothClosedClassCLOSED_BALANCER    aliothClosedClass = 12
+	aliothClosedClassCLOSED_CLASS_LEN   aliothClosedClass = 13
 )
 
 type aliothConfig struct {
@@ -312,6 +313,14 @@ type aliothNetnsFlag uint32
 const (
 	aliothNetnsFlagNETNS_SHARED aliothNetnsFlag = 1
 )
+
+type aliothNodePort struct {
+	_      structs.HostLayout
+	Vni    uint32
+	Port   uint16
+	Proto  uint8
+	Family uint8
+}
 
 type aliothPacketEvent struct {
 	_         structs.HostLayout
@@ -545,6 +554,7 @@ const (
 	aliothMapAliothLed           = "alioth_led"
 	aliothMapAliothMaglev        = "alioth_maglev"
 	aliothMapAliothNetns         = "alioth_netns"
+	aliothMapAliothNodePorts     = "alioth_node_ports"
 	aliothMapAliothNodes         = "alioth_nodes"
 	aliothMapAliothServices      = "alioth_services"
 	aliothMapAliothSockets       = "alioth_sockets"
@@ -659,6 +669,7 @@ type aliothMapSpecs struct {
 	AliothLed          *ebpf.MapSpec `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.MapSpec `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
+	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.MapSpec `ebpf:"alioth_sockets"`
@@ -723,6 +734,7 @@ type aliothMaps struct {
 	AliothLed          *ebpf.Map `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.Map `ebpf:"alioth_maglev"`
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
+	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.Map `ebpf:"alioth_sockets"`
@@ -761,6 +773,7 @@ func (m *aliothMaps) Close() error {
 		m.AliothLed,
 		m.AliothMaglev,
 		m.AliothNetns,
+		m.AliothNodePorts,
 		m.AliothNodes,
 		m.AliothServices,
 		m.AliothSockets,

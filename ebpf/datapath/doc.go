@@ -54,6 +54,7 @@
 //	alioth_vpc_ranges    {VNI, prefix}       all ranges of a VPC
 //	alioth_vpcs          VNI                 -> egress, default VPC
 //	alioth_nodes         ip                  known nodes
+//	alioth_node_ports    vni, port, proto, family  ports of nodes that lead into the VPC
 //	alioth_announced     ip                  external addresses that are announced here
 //	alioth_closed        {VNI or 0, prefix}  -> why egress must not go there
 //	alioth_services      {VNI 0, vip, port}  -> id and number of backends

@@ -243,6 +243,7 @@ func byName(o *aliothObjects) map[string]*ebpf.Map {
 		"alioth_maglev":      o.AliothMaglev,
 		"alioth_netns":       o.AliothNetns,
 		"alioth_nodes":       o.AliothNodes,
+		"alioth_node_ports":  o.AliothNodePorts,
 		"alioth_announced":   o.AliothAnnounced,
 		"alioth_services":    o.AliothServices,
 		socketsMap:           o.AliothSockets,

@@ -43,6 +43,7 @@ func (s State) Parts() Parts {
 	share(s.Subnets, p, func(n Subnet) uint32 { return n.VNI }, func(s *State) *[]Subnet { return &s.Subnets })
 	share(s.VPCs, p, func(v VPC) uint32 { return v.VNI }, func(s *State) *[]VPC { return &s.VPCs })
 	share(s.Closed, p, func(c ClosedPrefix) uint32 { return c.VNI }, func(s *State) *[]ClosedPrefix { return &s.Closed })
+	share(s.NodePorts, p, func(n NodePort) uint32 { return n.VNI }, func(s *State) *[]NodePort { return &s.NodePorts })
 	node := p.of(0)
 	node.Announced = s.Announced
 	node.Nodes, node.Probes, node.Hooks, node.Namespaces = s.Nodes, s.Probes, s.Hooks, s.Namespaces
@@ -95,6 +96,7 @@ func (p Parts) State() State {
 		s.Subnets = append(s.Subnets, part.Subnets...)
 		s.VPCs = append(s.VPCs, part.VPCs...)
 		s.Nodes = append(s.Nodes, part.Nodes...)
+		s.NodePorts = append(s.NodePorts, part.NodePorts...)
 		s.Announced = append(s.Announced, part.Announced...)
 		s.Closed = append(s.Closed, part.Closed...)
 		s.Services = append(s.Services, part.Services...)

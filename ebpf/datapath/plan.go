@@ -21,6 +21,7 @@ const (
 	tableRanges      table = "vpc_ranges"
 	tableVPCs        table = "vpcs"
 	tableNodes       table = "nodes"
+	tableNodePorts   table = "node_ports"
 	tableAnnounced   table = "announced"
 	tableClosed      table = "closed"
 	tableServices    table = "services"
@@ -112,6 +113,7 @@ func makePlan(have, want *tables) []operation {
 	targets := diff(tableTargets, have.targets, want.targets)
 	namespaces := diff(tableNamespaces, have.namespaces, want.namespaces)
 	nodes := diff(tableNodes, have.nodes, want.nodes)
+	nodePorts := diff(tableNodePorts, have.nodePorts, want.nodePorts)
 	announced := diff(tableAnnounced, have.announced, want.announced)
 	closed := diff(tableClosed, have.closed, want.closed)
 	ranges := diff(tableRanges, have.ranges, want.ranges)
@@ -126,8 +128,8 @@ func makePlan(have, want *tables) []operation {
 	flows := diff(tableFlows, have.flows, want.flows)
 	attachments := diff(tableAttachments, have.attachments, want.attachments)
 	return slices.Concat(
-		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes, announced.deletes,
-		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts,
+		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes, nodePorts.deletes, announced.deletes,
+		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts, nodePorts.puts,
 		backends.puts, maglev.puts, affinities.puts, choices.puts, services.puts,
 		services.deletes, choices.deletes, affinities.deletes, maglev.deletes, backends.deletes,
 		interfaces.puts, flows.puts, attachments.puts,

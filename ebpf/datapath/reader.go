@@ -127,6 +127,7 @@ func (r *Reader) tables() (*tables, error) {
 		readMap(r.maps["alioth_vpc_ranges"], t.ranges),
 		readMap(r.maps["alioth_vpcs"], t.vpcs),
 		readMap(r.maps["alioth_nodes"], t.nodes),
+		readMap(r.maps["alioth_node_ports"], t.nodePorts),
 		readMap(r.maps["alioth_announced"], t.announced),
 		readMap(r.maps["alioth_closed"], t.closed),
 		readMap(r.maps["alioth_services"], t.services),

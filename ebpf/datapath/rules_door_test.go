@@ -67,12 +67,16 @@ func (r *rules) outside(from Interface, out seen, mark uint32) error {
 	if !vpc.EgressMasquerade || (mark == MarkNode) != vpc.Default {
 		return fmt.Errorf("this VPC has no such egress")
 	}
+	nodes := vpc.Default || slices.ContainsFunc(r.state.NodePorts, func(p NodePort) bool {
+		return p.VNI == from.VNI && p.Is4 == out.dst.Is4() && (!out.ports || p.Proto == out.proto && p.Port == out.dport)
+	})
 	for _, c := range r.state.Closed {
-		if (c.VNI == 0 || c.VNI == from.VNI) && c.Prefix.Contains(out.dst) && (c.Class != ClosedNode || !vpc.Default) {
+		ofNode := c.Class == ClosedNode && nodes || c.Class == ClosedBalancer && vpc.Default
+		if (c.VNI == 0 || c.VNI == from.VNI) && c.Prefix.Contains(out.dst) && !ofNode {
 			return fmt.Errorf("%s is closed by %s", out.dst, c.Prefix)
 		}
 	}
-	if !vpc.Default && slices.Contains(r.state.Nodes, out.dst) {
+	if !nodes && slices.Contains(r.state.Nodes, out.dst) {
 		return fmt.Errorf("%s is a node", out.dst)
 	}
 	if out.proto == protoUDP && out.dport == DefaultTunnelPort {

@@ -392,6 +392,7 @@ type seen struct {
 	src, dst       netip.Addr
 	proto          uint8
 	dport          uint16 // without extension headers in between
+	ports          bool   // dport is where ports are: this is no later fragment
 	opens          bool   // TCP with SYN and without ACK
 	sound          bool   // the IPv4 header's checksum is right, or there is none
 }
@@ -417,6 +418,7 @@ func view(b []byte) seen {
 		return s
 	}
 	if len(b) >= l4+4 {
+		s.ports = s.proto == protoTCP || s.proto == protoUDP
 		s.dport = binary.BigEndian.Uint16(b[l4+2:])
 	}
 	if s.proto == protoTCP && len(b) > l4+13 {

@@ -22,6 +22,9 @@ type State struct {
 	// Nodes are the underlay addresses from which tunnel packets are
 	// accepted, and which are closed to tenants' egress.
 	Nodes []netip.Addr
+	// NodePorts are those of services of VPCs: what a pod sends to a node's address at
+	// one of its own VPC may leave, if the VPC's egress leads to that address.
+	NodePorts []NodePort
 	// Announced are the external addresses for which this node answers ARP and
 	// neighbour discovery on its network, see Config.UnderlayMAC.
 	Announced []netip.Addr
@@ -154,6 +157,9 @@ const (
 	// OpenListed and OpenMetadata belong to one VPC and close nothing.
 	OpenListed   = ClosedClass(aliothClosedClassOPEN_LISTED)
 	OpenMetadata = ClosedClass(aliothClosedClassOPEN_METADATA)
+	// ClosedBalancer is an address of a load balancer, which leads to nodes; the
+	// default VPC may reach it.
+	ClosedBalancer = ClosedClass(aliothClosedClassCLOSED_BALANCER)
 )
 
 // String says in words what a range is to egress.
@@ -163,6 +169,8 @@ func (c ClosedClass) String() string {
 		return "shadow addresses"
 	case ClosedNode:
 		return "a node's address"
+	case ClosedBalancer:
+		return "a load balancer's address"
 	case ClosedDefaultVPC:
 		return "the default VPC"
 	case ClosedService:

@@ -37,6 +37,7 @@ var surveys = []func(*Datapath) (bool, error){
 	surveyOf(tableRanges, func(t *tables) map[aliothPrefixKey]uint32 { return t.ranges }),
 	surveyOf(tableVPCs, func(t *tables) map[uint32]aliothVpc { return t.vpcs }),
 	surveyOf(tableNodes, func(t *tables) map[aliothAddr]uint32 { return t.nodes }),
+	surveyOf(tableNodePorts, func(t *tables) map[aliothNodePort]uint32 { return t.nodePorts }),
 	surveyOf(tableAnnounced, func(t *tables) map[aliothAddr]uint32 { return t.announced }),
 	surveyOf(tableClosed, func(t *tables) map[aliothPrefixKey]aliothClosed { return t.closed }),
 	surveyOf(tableServices, func(t *tables) map[aliothServiceKey]aliothService { return t.services }),

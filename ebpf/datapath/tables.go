@@ -46,6 +46,7 @@ type tables struct {
 	ranges      map[aliothPrefixKey]uint32
 	vpcs        map[uint32]aliothVpc
 	nodes       map[aliothAddr]uint32
+	nodePorts   map[aliothNodePort]uint32
 	announced   map[aliothAddr]uint32
 	closed      map[aliothPrefixKey]aliothClosed
 	services    map[aliothServiceKey]aliothService
@@ -69,6 +70,7 @@ func newTables() *tables {
 		ranges:      map[aliothPrefixKey]uint32{},
 		vpcs:        map[uint32]aliothVpc{},
 		nodes:       map[aliothAddr]uint32{},
+		nodePorts:   map[aliothNodePort]uint32{},
 		announced:   map[aliothAddr]uint32{},
 		closed:      map[aliothPrefixKey]aliothClosed{},
 		services:    map[aliothServiceKey]aliothService{},
@@ -103,6 +105,9 @@ func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
 	for _, n := range s.Nodes {
 		t.nodes[rawAddr(n)] = 0
 	}
+	for _, p := range s.NodePorts {
+		t.nodePorts[p.row()] = 0
+	}
 	for _, ip := range s.Announced {
 		t.announced[rawAddr(ip)] = 0
 	}
@@ -132,6 +137,7 @@ func (t *tables) only(a, b *tables) *tables {
 		ranges:      pick(t.ranges, a.ranges, b.ranges),
 		vpcs:        pick(t.vpcs, a.vpcs, b.vpcs),
 		nodes:       pick(t.nodes, a.nodes, b.nodes),
+		nodePorts:   pick(t.nodePorts, a.nodePorts, b.nodePorts),
 		announced:   pick(t.announced, a.announced, b.announced),
 		closed:      pick(t.closed, a.closed, b.closed),
 		services:    pick(t.services, a.services, b.services),
@@ -166,6 +172,7 @@ func (t *tables) swap(old, now *tables) {
 	exchange(t.ranges, old.ranges, now.ranges)
 	exchange(t.vpcs, old.vpcs, now.vpcs)
 	exchange(t.nodes, old.nodes, now.nodes)
+	exchange(t.nodePorts, old.nodePorts, now.nodePorts)
 	exchange(t.announced, old.announced, now.announced)
 	exchange(t.closed, old.closed, now.closed)
 	exchange(t.services, old.services, now.services)
@@ -272,6 +279,9 @@ func (t *tables) state() State {
 	for ip := range t.nodes {
 		s.Nodes = append(s.Nodes, cookedAddr(ip))
 	}
+	for key := range t.nodePorts {
+		s.NodePorts = append(s.NodePorts, cookedNodePort(key))
+	}
 	for ip := range t.announced {
 		s.Announced = append(s.Announced, cookedAddr(ip))
 	}
@@ -346,6 +356,7 @@ func (s *State) sort() {
 	})
 	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
 	slices.SortFunc(s.Nodes, netip.Addr.Compare)
+	slices.SortFunc(s.NodePorts, NodePort.compare)
 	slices.SortFunc(s.Announced, netip.Addr.Compare)
 	slices.SortFunc(s.Closed, func(a, b ClosedPrefix) int {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))

@@ -34,6 +34,7 @@ type (
 	shadowKey    netip.Addr
 	announcedKey netip.Addr
 	nodeKey      netip.Addr
+	nodePortKey  NodePort
 	probeKey     netip.Addr
 	rangeKey     struct {
 		vni    uint32
@@ -63,7 +64,7 @@ func newChecker() *checker {
 func (s *State) check(vni uint32) error {
 	c := newChecker()
 	checks := []func(*checker) error{
-		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkAnnounced,
+		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts, s.checkAnnounced,
 		s.checkClosed, s.checkServices, s.checkTargets,
 	}
 	for _, check := range checks {
@@ -81,6 +82,7 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Interfaces, func(i Interface) bool { return foreign(i.VNI) }) ||
 		slices.ContainsFunc(s.Addresses, func(a Address) bool { return foreign(a.VNI) }) ||
 		slices.ContainsFunc(s.Subnets, func(n Subnet) bool { return foreign(n.VNI) }) ||
+		slices.ContainsFunc(s.NodePorts, func(n NodePort) bool { return foreign(n.VNI) }) ||
 		slices.ContainsFunc(s.Closed, func(c ClosedPrefix) bool { return foreign(c.VNI) }) ||
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
@@ -295,10 +297,10 @@ func (s *State) checkClosed(c *checker) error {
 		if err := c.once(closedKey{p.VNI, p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
 			return err
 		}
-		if p.Class < ClosedShadow || p.Class > OpenMetadata {
+		if p.Class < ClosedShadow || p.Class > ClosedBalancer {
 			return fmt.Errorf("closed prefix %s has unknown class %d", p.Prefix, p.Class)
 		}
-		if p.VNI == 0 && p.Class >= OpenListed {
+		if p.VNI == 0 && (p.Class == OpenListed || p.Class == OpenMetadata) {
 			return fmt.Errorf("prefix %s is open to every VPC: an exception belongs to one", p.Prefix)
 		}
 		if p.VNI != 0 {

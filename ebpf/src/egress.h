@@ -17,6 +17,7 @@ static __always_inline enum reason closed_reason(const struct closed *closed)
 	case CLOSED_SHADOW:
 		return DROP_EGRESS_SHADOW;
 	case CLOSED_NODE:
+	case CLOSED_BALANCER:
 		return DROP_EGRESS_NODE;
 	case CLOSED_DEFAULT_VPC:
 		return DROP_EGRESS_DEFAULT_VPC;
@@ -42,7 +43,7 @@ static __always_inline enum reason closed_reason(const struct closed *closed)
 static __always_inline enum reason closed_to_all(const struct closed *all, const struct closed *own,
 						 enum vpc_flag flags)
 {
-	if (!all || (all->class == CLOSED_NODE && (flags & VPC_DEFAULT)))
+	if (!all || ((all->class == CLOSED_NODE || all->class == CLOSED_BALANCER) && (flags & VPC_DEFAULT)))
 		return UNDECIDED;
 	if (all->class == CLOSED_METADATA && own && own->class == OPEN_METADATA)
 		return UNDECIDED;
@@ -97,6 +98,38 @@ static __always_inline bool answers_outside(struct __sk_buff *skb, struct packet
 	return pkt->proto == IPPROTO_UDP || is_icmp_error(pkt);
 }
 
+/* is_own_node_port tells whether a packet to a node is for a port that leads to a
+ * service of the pod's own VPC, as far as the VPC's lists lead to the node. All else
+ * of the node stays closed, and the host lets a packet to an address of its own go
+ * nowhere but to that port's backends. It is a function of its own for its stack frame.
+ */
+__noinline bool is_own_node_port(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct prefix_key to = { .prefixlen = VNI_BITS + 128, .vni = ANY_VNI };
+	struct node_port port = {};
+	struct closed *closed;
+
+	if (!pkt)
+		return false;
+	to.ip = pkt->dst;
+	closed = bpf_map_lookup_elem(&alioth_closed, &to);
+	if (closed && closed->class != CLOSED_NODE)
+		return false;
+	to.vni = pkt->vni;
+	closed = bpf_map_lookup_elem(&alioth_closed, &to);
+	if (closed && closed->class != OPEN_LISTED && closed->class != OPEN_METADATA)
+		return false;
+	if (closed_transport(skb, pkt))
+		return false;
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
+		return false;
+	port.vni = pkt->vni;
+	port.family = pkt->family;
+	port.port = pkt->dport;
+	port.proto = pkt->proto;
+	return bpf_map_lookup_elem(&alioth_node_ports, &port);
+}
+
 static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
 					      const struct interface *from)
 {
@@ -107,6 +140,8 @@ static __always_inline enum reason to_outside(struct __sk_buff *skb, struct pack
 	if (!vpc || !(vpc->flags & (VPC_EGRESS | VPC_FRONTED)))
 		return DROP_EGRESS_CLOSED;
 	reason = closed_destination(pkt, vpc->flags);
+	if (reason == DROP_EGRESS_NODE && (vpc->flags & VPC_EGRESS) && is_own_node_port(skb, pkt))
+		return leave(skb, pkt, from, MARK_EGRESS);
 	if ((reason || !(vpc->flags & VPC_EGRESS)) && (vpc->flags & VPC_FRONTED) && answers_outside(skb, pkt, reason))
 		return leave(skb, pkt, from, 0);
 	if (!(vpc->flags & VPC_EGRESS))

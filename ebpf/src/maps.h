@@ -83,6 +83,15 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_nodes SEC(".maps");
 
+/* Ports of nodes that lead back into the VPC of the pod that asks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct node_port);
+	__type(value, __u32);
+	__uint(max_entries, MAX_NODE_PORTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_node_ports SEC(".maps");
+
 /* External addresses for which this node answers on its network. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

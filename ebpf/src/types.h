@@ -17,6 +17,7 @@
 #define MAX_SUBNETS 65536
 #define MAX_VPCS 16384
 #define MAX_NODES 16384
+#define MAX_NODE_PORTS 262144 /* every port of both protocols and families, once */
 #define MAX_ANNOUNCED 4096
 #define MAX_CLOSED 65536
 #define MAX_SERVICES 131072
@@ -265,11 +266,20 @@ enum closed_class {
 	 */
 	OPEN_LISTED,
 	OPEN_METADATA, /* and lies behind CLOSED_METADATA */
+	CLOSED_BALANCER, /* leads to nodes, and is none's own */
 	CLOSED_CLASS_LEN,
 };
 
 struct closed {
 	enum closed_class class;
+};
+
+/* A port at which each node takes what is for a Service of the VPC. */
+struct node_port {
+	__u32 vni;
+	__be16 port;
+	__u8 proto;
+	__u8 family; /* enum family */
 };
 
 /* Port and protocol 0 stand for the virtual address as such: it tells a

@@ -1,0 +1,77 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import "testing"
+
+// A pod reaches at a node what its own VPC has there, and nothing else.
+func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
+	w := newWorld(t)
+	to := func(dst string, l4 transport) frame {
+		base := fromA
+		if ip(dst).Is6() {
+			base = fromA6
+		}
+		return base(func(f *frame) { f.Dst, f.L4 = ip(dst), l4 })
+	}
+	leaves := func(f *frame) {
+		f.Src = ip(shadowOpen)
+		if f.Dst.Is6() {
+			f.Src = ip(shadowOpen6)
+		}
+	}
+	syn := func(port uint16) tcp { return tcp{Sport: 1000, Dport: port, Flags: flagSYN} }
+	closed := func(name, dst string, l4 transport) verdictCase {
+		return dropped(name, w.open, to(dst, l4).bytes(), "egress_node")
+	}
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		toStack("TCP", w.open, to("192.0.2.1", syn(30080)), leaves, MarkEgress),
+		toStack("what goes on", w.open, to("192.0.2.1", tcp{Sport: 1000, Dport: 30080, Flags: flagACK}), leaves, MarkEgress),
+		toStack("a node that nobody closed", w.open, to("192.0.2.2", syn(30080)), leaves, MarkEgress),
+		toStack("UDP", w.open, to("192.0.2.1", udp{Sport: 1000, Dport: 30053}), leaves, MarkEgress),
+		toStack("IPv6", w.open, to("2001:db8::2", syn(30080)), leaves, MarkEgress),
+		closed("of another protocol", "192.0.2.1", udp{Sport: 1000, Dport: 30080}),
+		closed("of another family", "2001:db8::2", udp{Sport: 1000, Dport: 30053}),
+		closed("of another VPC", "192.0.2.1", syn(30081)),
+		closed("the kubelet's port", "192.0.2.1", syn(10250)),
+		closed("ICMP", "192.0.2.1", icmp{Type: 8, Body: make([]byte, 4)}),
+		closed("a load balancer's address", "192.0.2.100", syn(30080)),
+		dropped("of a VPC without egress", w.podA, to("192.0.2.1", syn(30081)).bytes(), "egress_closed"),
+		dropped("at another address", w.open, to("10.8.1.2", syn(30080)).bytes(), "egress_default_vpc"),
+	})
+	for name, c := range map[string]struct {
+		listed []ClosedPrefix
+		open   bool
+	}{
+		"denied":         {[]ClosedPrefix{{vniOpen, px("192.0.2.0/24"), ClosedDenied}}, false},
+		"unlisted":       {[]ClosedPrefix{{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, {vniOpen, px("::/0"), ClosedUnlisted}}, false},
+		"listed":         {[]ClosedPrefix{{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, {vniOpen, px("::/0"), ClosedUnlisted}, {vniOpen, px("192.0.2.1/32"), OpenListed}}, true},
+		"another's list": {[]ClosedPrefix{{vniRed, px("192.0.2.0/24"), ClosedDenied}}, true},
+	} {
+		s := w.state()
+		s.Closed = append(s.Closed, c.listed...)
+		must(t, w.Apply(s))
+		asked := closed(name, "192.0.2.1", syn(30080))
+		if c.open {
+			asked = toStack(name, w.open, to("192.0.2.1", syn(30080)), leaves, MarkEgress)
+		}
+		w.check(t, w.objects.AliothFromPod, []verdictCase{asked, closed(name+", another port", "192.0.2.1", syn(30081))})
+	}
+}
+
+func TestFragmentsToNodePortsFollowTheirFirst(t *testing.T) {
+	w := newWorld(t)
+	first, later := datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30053}, 1)
+	leaves := func(f *frame) { f.Src = ip(shadowOpen) }
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		dropped("a later one before its first", w.open, later.bytes(), "door_fragment"),
+		toStack("the first", w.open, first, leaves, MarkEgress),
+		toStack("a later one", w.open, later, leaves, MarkEgress),
+	})
+	first, later = datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30054}, 2)
+	w.check(t, w.objects.AliothFromPod, []verdictCase{
+		dropped("the first to a closed port", w.open, first.bytes(), "egress_node"),
+		dropped("a later one of those", w.open, later.bytes(), "door_fragment"),
+	})
+}
