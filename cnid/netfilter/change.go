@@ -114,19 +114,15 @@ func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
 func keep(out map[string]contents, gone, all []Front) {
 	going, addresses := map[placeOf]bool{}, map[netip.Addr]bool{}
 	for _, f := range gone {
-		for _, list := range [][]netip.AddrPort{f.All, f.Here} {
-			for _, place := range list {
-				going[placeOf{place, f.Protocol}] = true
-			}
+		for _, place := range f.places() {
+			going[placeOf{place, f.Protocol}] = true
 		}
 		addresses[f.IP] = !f.ofNode()
 	}
 	for _, f := range all {
-		for _, list := range [][]netip.AddrPort{f.All, f.Here} {
-			for _, place := range list {
-				if going[placeOf{place, f.Protocol}] {
-					delete(out[mapName(placesSet, familyOf(single(f.IP)))], keyOf(place.Addr(), f.Protocol, place.Port()))
-				}
+		for _, place := range f.places() {
+			if going[placeOf{place, f.Protocol}] {
+				delete(out[mapName(placesSet, familyOf(single(f.IP)))], keyOf(place.Addr(), f.Protocol, place.Port()))
 			}
 		}
 		if addresses[f.IP] {

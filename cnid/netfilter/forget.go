@@ -89,7 +89,7 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 			continue
 		}
 		places := map[netip.AddrPort]bool{}
-		for _, place := range slices.Concat(f.All, f.Here) {
+		for _, place := range f.places() {
 			places[place] = true
 		}
 		u.fronts[netip.AddrPortFrom(f.IP, f.Port)] = places

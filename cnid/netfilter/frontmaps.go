@@ -27,6 +27,9 @@ const (
 	fromOutsideMap = "from_outside"
 	fromInsideMap  = "from_inside"
 	fromNodesMap   = "from_nodes"
+	// fromSelf leads there for what the node itself asks, where that is not as for
+	// others inside.
+	fromSelfMap = "from_self"
 	// shownMap leads to what backends are shown of who asks from outside, and back.
 	shownMap = "shown"
 	// askersMap leads to who may ask from outside, and back for those.
@@ -34,12 +37,13 @@ const (
 	// addressesSet has the addresses of fronts that are not those of the node, with
 	// protocol and port 0.
 	addressesSet = "addresses"
-	// allPlaces and placesHere lead from a front and a slot to a place.
+	// allPlaces, ownPlaces and placesHere lead from a front and a slot to a place.
 	allPlaces  = "all"
+	ownPlaces  = "own"
 	placesHere = "here"
 	// placesSet has the places: what may be forwarded to, once it is translated.
 	placesSet = "places"
-	// stayPrefix begins the names of the sets that have the places of allPlaces and
+	// stayPrefix begins the names of the sets that have the places of allPlaces, ownPlaces and
 	// placesHere once more, where clients stay: with the front in front of each.
 	stayPrefix = "stay_"
 )
@@ -57,9 +61,11 @@ func isJump(set *nftables.Set) bool {
 }
 
 var frontMaps = map[string]shape{
-	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, shownMap: {verdict: true}, askersMap: {verdict: true},
-	allPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
-	placesSet: {}, addressesSet: {}, stayPrefix + allPlaces: {at: true}, stayPrefix + placesHere: {at: true},
+	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, fromSelfMap: {verdict: true},
+	shownMap: {verdict: true}, askersMap: {verdict: true},
+	allPlaces: {slot: true, place: true}, ownPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
+	placesSet: {}, addressesSet: {},
+	stayPrefix + allPlaces: {at: true}, stayPrefix + ownPlaces: {at: true}, stayPrefix + placesHere: {at: true},
 }
 
 // leadsTo is the data of an element: a chain, or an address and port, or nothing.
@@ -83,8 +89,13 @@ func contentsOf(fronts []Front) map[string]contents {
 		of(fromInsideMap)[f.key()] = leadsTo{chain: f.chainFor(allPlaces, f.All)}
 		f.fill(of(allPlaces), of(placesSet), f.All)
 		f.fill(of(placesHere), of(placesSet), f.Here)
+		if len(f.Own) > 0 {
+			of(fromSelfMap)[f.key()] = leadsTo{chain: f.chainFor(ownPlaces, f.Own)}
+			f.fill(of(ownPlaces), of(placesSet), f.Own)
+		}
 		if f.Affinity > 0 {
 			f.fillStay(of(stayPrefix+allPlaces), f.All)
+			f.fillStay(of(stayPrefix+ownPlaces), f.Own)
 			f.fillStay(of(stayPrefix+placesHere), f.Here)
 		}
 		if f.Sources != nil {

@@ -17,6 +17,7 @@ import (
 const (
 	outsideChain = "fronts_from_outside"
 	insideChain  = "fronts_from_inside"
+	selfChain    = "fronts_from_self"
 	nodesChain   = "fronts_from_nodes"
 	refusedChain = "refused"
 	// nobodyHereChain drops what another node has a place for.
@@ -73,6 +74,7 @@ func frontChains() []chain {
 		{name: nobodyHereChain, rules: []rule{drop(ReasonNobodyHere)}},
 		{name: outsideChain, rules: slices.Concat(lookups(askersMap), lookups(shownMap), lookups(fromOutsideMap), others())},
 		{name: insideChain, rules: slices.Concat(loopback(), lookups(fromInsideMap), others())},
+		{name: selfChain, rules: slices.Concat(loopback(), lookups(shownMap), lookups(fromSelfMap), lookups(fromInsideMap), others())},
 		{name: nodesChain, rules: ofNodeLookups(fromNodesMap)},
 	}
 }
@@ -202,7 +204,8 @@ func askChain(name string, sources []netip.Prefix) chain {
 	return c
 }
 
-// isShown holds for what came from outside and is to be shown to a backend as it is.
+// isShown holds for what is to be shown to a backend as it is, because it came from
+// outside or from the node itself.
 // The mark is the one of what a pod sends to the outside: to a pod, and not from one,
 // it goes with nothing else.
 func isShown(s State) rule {
@@ -212,4 +215,28 @@ func isShown(s State) rule {
 // relayed holds for what is on its way to another node that has a backend.
 func relayed(s State, family byte) rule {
 	return when(toDevice(s.NodeDevice), rewritten(), isPlace(family))
+}
+
+// asksAnotherNode holds for what the node itself asks of another one that has a backend,
+// on the nodes' own network.
+func asksAnotherNode(s State, family byte) rule {
+	return when(leaving(), not(toDevices(s.PodDevices)), not(toDevice(s.NodeDevice)), rewritten(), ofFamily(family), rule{
+		&expr.Fib{Register: 1, FlagSADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
+	}, isPlace(family))
+}
+
+// onThisNode lets a pod of the default VPC reach a pod on this node's network by a
+// front, which has given the packet another destination than the one that a program let
+// through.
+func onThisNode(s State) []rule {
+	var rules []rule
+	for _, family := range families() {
+		asked := when(fromDevices(s.PodDevices), marked(s, s.NodeMark), rewritten(), isPlace(family))
+		if s.FlowsPerShadow > 0 {
+			rules = append(rules, when(asked, opening(), jump(podShare)))
+		}
+		rules = append(rules, when(asked, verdict(expr.VerdictAccept)))
+	}
+	return rules
 }

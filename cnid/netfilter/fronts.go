@@ -28,13 +28,19 @@ type Front struct {
 	// All are the places where a new flow goes, each as often as another: a backend
 	// of this node by its shadow and port; for each backend of another node the
 	// address of that node in the default VPC and the port at which it takes what
-	// other nodes send it. Where there is none, flows are refused.
+	// other nodes send it; for a pod on the network of this node the node's own
+	// address and the pod's port. Where there is none, flows are refused.
 	All []netip.AddrPort
+	// Own are the places for what the node itself asks, if they are not All: they may
+	// have a port of another node at an address outside of the default VPC, which
+	// sees this node's own address. nil: All.
+	Own []netip.AddrPort
 	// Here are those of this node. What another node has sent here goes to no
 	// others.
 	Here []netip.AddrPort
 	// Local: what comes from outside goes to Here alone, under its own source. Where
-	// another node has a place and this one has none, it is dropped.
+	// another node has a place and this one has none, it is dropped. What the node
+	// itself asks keeps its source too.
 	Local bool
 	// Hidden are sources that a backend is not shown though the front is Local: it
 	// could not answer them.
@@ -49,7 +55,7 @@ type Front struct {
 	VNI uint32
 }
 
-// maxSlots bounds All and Here. It is as many as a Service has backends at most.
+// maxSlots bounds All, Own and Here. It is as many as a Service has backends at most.
 const maxSlots = 1000
 
 func (f Front) validate() error {
@@ -60,16 +66,19 @@ func (f Front) validate() error {
 		return errors.New("no address or no port")
 	case f.Affinity < 0 || f.Affinity%time.Second != 0 || (f.Affinity == 0) != (f.VNI == 0):
 		return fmt.Errorf("affinity %s is not whole seconds of a VPC, whose VNI is %d", f.Affinity, f.VNI)
-	case max(len(f.All), len(f.Here)) > maxSlots:
+	case max(len(f.All), len(f.Own), len(f.Here)) > maxSlots:
 		return fmt.Errorf("more than %d places to go to", maxSlots)
 	}
-	for _, place := range slices.Concat(f.All, f.Here) {
+	for _, place := range f.places() {
 		if place.Addr().Is4() != f.IP.Is4() || place.Port() == 0 {
 			return fmt.Errorf("%v is no place of the family of %v", place, f.IP)
 		}
 	}
 	return nil
 }
+
+// places are all that there are, whoever asks.
+func (f Front) places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
 
 func compareFronts(a, b Front) int {
 	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
@@ -78,7 +87,7 @@ func compareFronts(a, b Front) int {
 // equal compares all fields. There are thousands to be compared with each change.
 func (f Front) equal(o Front) bool {
 	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
-		slices.Equal(f.All, o.All) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
+		slices.Equal(f.All, o.All) && slices.Equal(f.Own, o.Own) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
 		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
 }
 
@@ -175,6 +184,7 @@ func variableChains(s State) map[string]chain {
 	picks, shows, asks := map[pick]bool{}, map[shown][]netip.Prefix{}, map[asker][]netip.Prefix{}
 	for _, f := range s.Fronts {
 		picks[f.pick(allPlaces, f.All)] = true
+		picks[f.pick(ownPlaces, f.Own)] = true
 		if f.ofNode() || f.Local {
 			picks[f.pick(placesHere, f.Here)] = true
 		}

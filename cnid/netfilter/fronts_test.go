@@ -64,9 +64,20 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 	shown := []Front{local[0], local[1]}
 	shown[0].Local, shown[1].Local = true, true
 	hidden := local[0]
+	hiddenNode := local[0]
+	hiddenNode.Local, hiddenNode.Hidden = true, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	hidden.Local, hidden.Hidden = true, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.8/29")}
 	elsewhere := remote[0]
 	elsewhere.Local = true
+	// The host outside stands for another node.
+	asked := elsewhere
+	asked.Own = places("192.0.2.9:30000")
+	onHost := []Front{
+		nodePort("0.0.0.0", places("192.0.2.1:9000"), places("192.0.2.1:9000")),
+		nodePort("::", places("[2001:db8::1]:9000"), places("[2001:db8::1]:9000")),
+	}
+	localOnHost := onHost[0]
+	localOnHost.Local = true
 	nowhere := nodePort("0.0.0.0", nil, nil)
 	nowhere.Local = true
 	external := Front{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 30000, All: places("169.254.64.5:9000")}
@@ -93,7 +104,10 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"from the node itself", local, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"from the node itself, by loopback", local, 0, fromNode, "127.0.0.1", pod4, refused, ""},
 		{"from a pod of the default VPC", local, node, fromPod, "192.0.2.1", pod4, nodeShadow4, ""},
-		{"from a tenant's pod", local, egress, fromPod, "192.0.2.1", pod4, silence, ReasonDoorClosed},
+		{"from a tenant's pod", local, egress, fromPod, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"from a tenant's pod, IPv6", local, egress, fromPod6, "2001:db8::1", pod6, nodeShadow6, ""},
+		{"from a tenant's pod, to an address that programs don't know", local, egress, fromPod, loAddress, pod4, silence, ReasonDoorClosed},
+		{"from a tenant's pod, unmarked", local, 0, fromPod, "192.0.2.1", pod4, silence, ReasonDoorClosed},
 		{"by its client's address", []Front{sticky}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"to an address that is not the node's", []Front{external}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
 		{"to such an address from the node", []Front{external}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
@@ -105,15 +119,27 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"on another node, IPv6", remote, 0, fromOutside6, "2001:db8::1", "fd10:244::9", "fd10:244::1", ""},
 		{"on another node, from the node", remote, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"on another node, from a pod of the default VPC", remote, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
-		{"on another node, from a tenant's pod", remote, egress, fromPod, "192.0.2.1", "10.244.0.9", silence, ReasonDoorClosed},
+		{"on another node, from a tenant's pod", remote, egress, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"on the node's network", onHost, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
+		{"on the node's network, IPv6", onHost, 0, fromOutside6, "2001:db8::1", "2001:db8::1", "2001:db8::9", ""},
+		{"on the node's network, here only", []Front{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
+		{"on the node's network, from the node", onHost, 0, fromNode, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
+		{"on the node's network, from a pod of the default VPC", onHost, node, fromPod, "192.0.2.1", "192.0.2.1", pod4, ""},
+		{"on the node's network, from such a pod over IPv6", onHost, node, fromPod6, "2001:db8::1", "2001:db8::1", pod6, ""},
+		{"on the node's network, sent here by another node", onHost, 0, fromBackend, "10.244.0.1", "192.0.2.1", "10.244.0.9", ""},
+		{"on the node's network, from a tenant's pod", onHost, egress, fromPod, "192.0.2.1", "192.0.2.1", silence, ReasonRewritten},
 		{"shown", shown, 0, fromOutside, "192.0.2.1", pod4, "192.0.2.9", ""},
 		{"shown, IPv6", shown, 0, fromOutside6, "2001:db8::1", pod6, "2001:db8::9", ""},
 		{"shown but hidden", []Front{hidden}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
-		{"the node is never shown", shown, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"the node is shown", shown, 0, fromNode, "192.0.2.1", pod4, "192.0.2.1", ""},
+		{"the node is shown, IPv6", shown, 0, fromNode, "2001:db8::1", pod6, "2001:db8::1", ""},
+		{"the node is hidden", []Front{hiddenNode}, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"a pod is never shown", shown, node, fromPod, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"another node is never shown", shown, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
 		{"here only, and there is none", []Front{elsewhere}, 0, fromOutside, "192.0.2.1", "10.244.0.9", silence, ReasonNobodyHere},
-		{"here only, asked by the node", []Front{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, asked by the node", []Front{asked}, 0, fromNode, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
+		{"here only, asked by the node that knows no other way", []Front{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, asked by a pod of the default VPC", []Front{asked}, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"here only, and there is none anywhere", []Front{nowhere}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
 		{"sent here by another node", local, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
 		{"sent here by another node, and there is none", remote, 0, fromBackend, "10.244.0.1", pod4, refused, ""},
@@ -134,8 +160,10 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 			switch c.target {
 			case "10.244.0.9", "fd10:244::9":
 				q.to = r.backend
-			case "192.0.2.1":
+			case "192.0.2.1", "2001:db8::1":
 				q.to = r.node
+			case "192.0.2.9":
+				q.to, q.port = r.outside, 30000
 			}
 			q.shy = c.seen == silence
 			seen, err := q.ask(t)
@@ -434,6 +462,7 @@ func TestChangingFrontsIsLikeApplyingThem(t *testing.T) {
 			f.IP, f.Sources = netip.MustParseAddr(externalAddress), ranges[:random.IntN(3)]
 		}
 		f.All, f.Here = some("169.254.64.5:80", "169.254.64.6:80", "10.244.0.9:30000"), some("169.254.64.5:80", "169.254.64.7:80")
+		f.Own = some("169.254.64.5:80", "192.0.2.9:30000")
 		return f
 	}
 	testnet.In(t, testnet.New(t), func() error {

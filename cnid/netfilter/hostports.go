@@ -118,14 +118,15 @@ func toThisNode() rule {
 
 // openPorts translates what comes to the node's ports, and to fronts: from outside,
 // from the default VPC's pods, which alone may reach nodes, and from the node itself,
-// which reaches few pods so. No port of a pod is a front's. What other nodes send
+// which reaches few pods so; to fronts of their own VPC also from tenants' pods. No port
+// of a pod is a front's. What other nodes send
 // through the default VPC goes to fronts only.
 func openPorts(s State) []chain {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	return []chain{
 		{
 			name: "nat_prerouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting,
-			priority: beforeOthers, rules: []rule{
+			priority: beforeOthers, rules: append(tenantsPorts(s), []rule{
 				when(pod, not(marked(s, s.NodeMark)), verdict(expr.VerdictAccept)),
 				when(node, jump(nodesChain)),
 				when(node, verdict(expr.VerdictAccept)),
@@ -133,13 +134,24 @@ func openPorts(s State) []chain {
 				when(pod, jump(insideChain)),
 				when(pod, verdict(expr.VerdictAccept)),
 				jump(outsideChain),
-			},
+			}...),
 		},
 		{
 			name: "nat_output", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookOutput,
-			priority: beforeOthers, rules: []rule{when(toThisNode(), jump(ownPortsChain)), jump(insideChain)},
+			priority: beforeOthers, rules: []rule{when(toThisNode(), jump(ownPortsChain)), jump(selfChain)},
 		},
 	}
+}
+
+// tenantsPorts leads on to fronts what a program has let out for one, of a pod that may
+// reach no node: it has looked for the port among those of the pod's VPC, where it knows
+// the address for the node's.
+func tenantsPorts(s State) []rule {
+	var rules []rule
+	for _, ip := range s.Addresses {
+		rules = append(rules, when(fromDevices(s.PodDevices), marked(s, s.EgressMark), inside(destination, single(ip)), jump(insideChain)))
+	}
+	return rules
 }
 
 // beforeOthers is in front of where others translate destinations, so that it does

@@ -133,6 +133,7 @@ func fromOutside(r rig) question  { return question{from: r.outside, source: "19
 func fromOutside6(r rig) question { return question{from: r.outside, source: "2001:db8::9"} }
 func fromNode(r rig) question     { return question{from: r.node} }
 func fromPod(r rig) question      { return question{from: r.pod, source: pod4} }
+func fromPod6(r rig) question     { return question{from: r.pod, source: pod6} }
 func fromBackend(r rig) question  { return question{from: r.backend, source: "10.244.0.9"} }
 
 func TestSomebodyElsesTranslationReachesOnlyPortsThatPodsServeOnTheNode(t *testing.T) {

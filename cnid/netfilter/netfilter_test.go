@@ -19,6 +19,7 @@ func testState() State {
 		Shadows:       []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
 		NodeShadows:   []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd41:6c69:6f74:6801::1")},
 		DefaultVPC:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
+		Addresses:     []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")},
 		TunnelPort:    4789,
 		PodDevices:    "alv",
 		NodeDevice:    "alioth_node",

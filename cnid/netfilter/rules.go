@@ -154,6 +154,7 @@ func input(s State) []rule {
 		when(pod, invalid(), drop(ReasonInvalid)),
 		when(pod, replying(), verdict(expr.VerdictAccept)),
 	}
+	rules = append(rules, onThisNode(s)...)
 	rules = append(rules, disguised(s, pod)...)
 	rules = append(rules, limit(s, pod, podShare)...)
 	rules = append(rules, limit(s, node, nodeShare)...)
@@ -202,7 +203,7 @@ func disguised(s State, pod rule) []rule {
 func postrouting(s State) []rule {
 	rules := asNode(s)
 	for _, family := range families() {
-		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}))
+		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}), when(asksAnotherNode(s, family), rule{&expr.Masq{}}))
 	}
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))

@@ -21,6 +21,10 @@ type State struct {
 	// DefaultVPC are the ranges of the default VPC; none while there is no
 	// such VPC.
 	DefaultVPC []netip.Prefix
+	// Addresses are the node's own that the datapath knows for a node's. With
+	// EgressMark a pod sends to them what is for a front that it may ask, and
+	// nothing else.
+	Addresses []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
 	// PodDevices is the prefix of the names of the host ends of pods.
@@ -58,6 +62,7 @@ func (s State) normal() State {
 	s.DefaultVPC = slices.Clone(s.DefaultVPC)
 	slices.SortFunc(s.DefaultVPC, netip.Prefix.Compare)
 	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
+	s.Addresses = slices.SortedFunc(slices.Values(s.Addresses), netip.Addr.Compare)
 	s.HostPorts = sortedHostPorts(s.HostPorts)
 	s.Fronts = sortedFronts(s.Fronts)
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
