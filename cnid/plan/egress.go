@@ -47,7 +47,7 @@ func (b *nodeBuilder) closed() {
 	}
 	if b.in.NodePorts {
 		for _, row := range store.ListExternalAddresses(b.tx) { // they lead to nodes
-			add(datapath.ClosedNode, single(row.IP))
+			add(datapath.ClosedBalancer, single(row.IP))
 		}
 	}
 	for _, ip := range b.in.Metadata {

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
@@ -29,8 +31,17 @@ type frontBuilder struct {
 	nodeIPs []netip.Addr
 	list    []netfilter.Front
 	health  []HealthCheck
-	// fronted are the VPCs whose pods are shown who asks from outside.
-	fronted map[string]bool
+	// border is what VPCs have to know of it, by name.
+	border map[string]border
+}
+
+// border is what the part of a VPC has of how its Services are reached from outside.
+type border struct {
+	// fronted says that its pods are shown who asks.
+	fronted bool
+	// ports are those of nodes that lead to its Services, where its egress may lead to
+	// nodes; those of the default VPC reach nodes anyhow.
+	ports []datapath.NodePort
 }
 
 // vpcAddress is an address of a VPC.
@@ -41,7 +52,7 @@ type vpcAddress struct {
 
 // fronts are those of all Services that belong to a VPC.
 func (b *nodeBuilder) fronts() *frontBuilder {
-	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, fronted: map[string]bool{}}
+	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, border: map[string]border{}}
 	if !b.in.NodePorts {
 		return f
 	}
@@ -56,6 +67,9 @@ func (b *nodeBuilder) fronts() *frontBuilder {
 	}
 	if home := b.vpcs[b.in.DefaultVPC]; home != nil && len(home.here.node.Addrs) > 0 {
 		f.nodes = map[string][2]netip.Addr{}
+	}
+	for _, own := range b.own() { // under which pods on the node's network are reached
+		f.live[vpcAddress{b.in.DefaultVPC, own}] = own
 	}
 	rows := slices.DeleteFunc(store.ListServices(b.tx), func(row *store.Service) bool { return !isReachedFromOutside(row) })
 	slices.SortStableFunc(rows, func(a, b *store.Service) int { return a.Compare(&b.Meta) })
@@ -102,6 +116,8 @@ func (s *stale) outside(tx store.ReadTx, row any, in Input) {
 		s.node = s.node || service != nil && isReachedFromOutside(service)
 	case *store.Address:
 		s.node = s.node || row.Node == in.Node || row.Holder.Kind == store.HolderNode
+	case *store.HostPod:
+		s.node = s.node || row.Node == in.Node
 	case *store.VPC, *store.Namespace, *store.Network, *store.ExternalPool, *store.ExternalAddress:
 		s.node = true
 	}
@@ -114,7 +130,9 @@ func (b *frontBuilder) service(row *store.Service) {
 		return
 	}
 	if row.ExternalNodeLocal {
-		b.fronted[vpc.Name] = true
+		known := b.border[vpc.Name]
+		known.fronted = true
+		b.border[vpc.Name] = known
 	}
 	if row.HealthCheckNodePort != 0 {
 		b.health = append(b.health, b.healthCheck(vpc.Name, row))
@@ -134,6 +152,7 @@ func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.Servi
 	front := b.front(vpc, row, port, proto, is4)
 	if port.NodePort != 0 {
 		b.list = append(b.list, front)
+		b.opens(vpc, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
 	}
 	front.Port = port.Port
 	claimed, granted := externalAddresses(b.tx, row)
@@ -146,6 +165,15 @@ func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.Servi
 			front.Sources = row.SourceRanges
 		}
 		b.list = append(b.list, front)
+	}
+}
+
+// opens notes that pods of a VPC may ask for one of their own Services at a node.
+func (b *frontBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
+	known := b.border[vpc.Name]
+	if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC && !slices.Contains(known.ports, port) {
+		known.ports = append(known.ports, port)
+		b.border[vpc.Name] = known
 	}
 }
 
@@ -165,7 +193,7 @@ func (b *frontBuilder) isInside(ip netip.Addr) bool {
 func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 	ready := map[netip.Addr]bool{}
 	for _, port := range row.Ports {
-		spread := scaled.SpreadOf(b.tx, vpc, row, port, row.ClusterIPs[0].Is4(), b.in.Node)
+		spread := scaled.SpreadOf(b.tx, b.site(vpc), row, port, row.ClusterIPs[0].Is4())
 		for _, backend := range spread.Here {
 			if spread.Ready {
 				ready[backend.Addr()] = true
@@ -175,11 +203,15 @@ func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 	return HealthCheck{ServiceRef{row.Namespace, row.Name}, row.HealthCheckNodePort, len(ready)}
 }
 
+func (b *frontBuilder) site(vpc string) scaled.Site {
+	return scaled.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
+}
+
 func (b *frontBuilder) front(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Front {
-	spread := scaled.SpreadOf(b.tx, vpc.Name, row, port, is4, b.in.Node)
+	spread := scaled.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
 	front := netfilter.Front{
 		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
-		Here: atMost(b.shadows(vpc.Name, spread.Here)), All: b.shadows(vpc.Name, spread.Also),
+		Here: atMost(b.places(vpc.Name, proto, spread.Here)), All: b.places(vpc.Name, proto, spread.Also),
 	}
 	if is4 {
 		front.IP = all4.Addr()
@@ -193,13 +225,22 @@ func (b *frontBuilder) front(vpc *store.VPC, row *store.Service, port store.Serv
 	if port.NodePort == 0 {
 		spread.Elsewhere = nil // other nodes take nothing for it
 	}
+	if front.Local && len(spread.Elsewhere) > 0 {
+		front.Own = atMost(b.elsewhere(front.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, is4) }))
+	}
+	front.All = atMost(b.elsewhere(front.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, is4) }))
+	return front
+}
+
+// elsewhere adds to places those of other nodes, which have the addresses that at returns.
+func (b *frontBuilder) elsewhere(places []netip.AddrPort, spread scaled.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
+	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
-		if ip := b.ofNode(name, is4); ip.IsValid() {
-			front.All = append(front.All, slices.Repeat([]netip.AddrPort{netip.AddrPortFrom(ip, port.NodePort)}, spread.Elsewhere[name])...)
+		if ip := at(name); ip.IsValid() {
+			places = append(places, slices.Repeat([]netip.AddrPort{netip.AddrPortFrom(ip, port)}, spread.Elsewhere[name])...)
 		}
 	}
-	front.All = atMost(front.All)
-	return front
+	return places
 }
 
 // hidden are the addresses of a family that pods of a VPC can't answer when they are
@@ -219,16 +260,32 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 	return list[:min(len(list), datapath.MaxBackends)]
 }
 
-// shadows are where backends of this node are reached; one that is not attached has
-// none.
-func (b *frontBuilder) shadows(vpc string, backends []netip.AddrPort) []netip.AddrPort {
+// places are where backends of this node are reached: pods by their shadows, those on
+// its network by its own address. One that is not attached has none, nor has the port of
+// the tunnel, to which nobody leads who is not a node.
+func (b *frontBuilder) places(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {
-		if shadow, ok := b.live[vpcAddress{vpc, backend.Addr()}]; ok {
-			list = append(list, netip.AddrPortFrom(shadow, backend.Port()))
+		at, ok := b.live[vpcAddress{vpc, backend.Addr()}]
+		tunnel := at == backend.Addr() && proto == unix.IPPROTO_UDP && backend.Port() == b.in.TunnelPort
+		if ok && !tunnel {
+			list = append(list, netip.AddrPortFrom(at, backend.Port()))
 		}
 	}
 	return list
+}
+
+// openly is the address of another node on the nodes' own network, at which it sees who
+// asks; where it has none of the family, the one in the default VPC.
+func (b *frontBuilder) openly(name string, is4 bool) netip.Addr {
+	if row := store.GetNode(b.tx, name); row != nil {
+		for _, ip := range row.Addresses {
+			if ip.Is4() == is4 {
+				return ip
+			}
+		}
+	}
+	return b.ofNode(name, is4)
 }
 
 // ofNode is the address of another node in the default VPC, or the zero value.

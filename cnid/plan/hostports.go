@@ -63,6 +63,9 @@ func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, ask
 		if port.Protocol == "UDP" && port.HostPort == cfg.TunnelPort {
 			return lasting("hostPort %s is the port of the tunnel between nodes; choose another one", port)
 		}
+		if port.Protocol == "TCP" && port.HostPort == cfg.ProxyHealthPort {
+			return lasting("hostPort %s is the port at which load balancers ask about the node; choose another one", port)
+		}
 		if refusal := whyClosed(tx, cfg, asking, port); refusal != nil {
 			return refusal
 		}

@@ -23,8 +23,8 @@ type nodePlan struct {
 	devices netdev.State
 	filter  netfilter.State
 	health  []HealthCheck
-	// fronted are VPCs by name, see datapath.VPC.Fronted.
-	fronted map[string]bool
+	// border is what VPCs have of their Services' ways from outside, by name.
+	border map[string]border
 	// closed are ports of the node that lead to no pod, though one asks for them.
 	closed []ClosedPort
 	lost   []Lost
@@ -69,7 +69,7 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 	ports, closed := b.hostPorts()
 	return &nodePlan{
 		part: &part, devices: b.devices(), filter: b.filter(fronts.list, ports),
-		health: fronts.health, fronted: fronts.fronted, closed: closed, lost: lost,
+		health: fronts.health, border: fronts.border, closed: closed, lost: lost,
 	}
 }
 
@@ -126,6 +126,14 @@ func (b *nodeBuilder) devices() netdev.State {
 	return s
 }
 
+// own are this node's addresses, by which pods on its network are known.
+func (b *nodeBuilder) own() []netip.Addr {
+	if self := store.GetNode(b.tx, b.in.Node); self != nil {
+		return self.Addresses
+	}
+	return nil
+}
+
 func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPort) netfilter.State {
 	s := netfilter.State{
 		Shadows:       b.in.Shadows,
@@ -135,6 +143,9 @@ func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPor
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: ports, Fronts: fronts,
+	}
+	if self := store.GetNode(b.tx, b.in.Node); self != nil {
+		s.Addresses = unique(addressesOf(self))
 	}
 	for _, shadow := range b.in.Shadows {
 		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))

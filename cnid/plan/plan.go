@@ -67,6 +67,9 @@ type Config struct {
 	Metadata []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
+	// ProxyHealthPort is the TCP port at which load balancers outside ask about the
+	// node; 0: they don't.
+	ProxyHealthPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
 	FlowsPerShadow uint32
 	// NodePorts says that Services are reached by ports of this node, and by

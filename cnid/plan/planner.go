@@ -80,23 +80,24 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 // itself where it is the same.
 func (v *vpcPlan) keep(last *vpcPlan) {
 	if last.part != nil && v.part != nil {
-		v.part.VPCs[0].Fronted = last.part.VPCs[0].Fronted
+		v.part.VPCs[0].Fronted, v.part.NodePorts = last.part.VPCs[0].Fronted, last.part.NodePorts
 	}
 	if reflect.DeepEqual(last.part, v.part) {
 		v.part = last.part
 	}
 }
 
-// front says in the parts of VPCs whether their pods may be asked by others from
-// outside than nodes, and whether one of these is another then.
+// front says in the parts of VPCs how their Services are reached from outside, and
+// whether one of these is another then.
 func (p *Planner) front() (changed bool) {
 	for name, v := range p.vpcs {
-		if v.part == nil || v.part.VPCs[0].Fronted == p.node.fronted[name] {
+		known := p.node.border[name]
+		if v.part == nil || v.part.VPCs[0].Fronted == known.fronted && slices.Equal(v.part.NodePorts, known.ports) {
 			continue
 		}
 		now, part := *v, *v.part
 		part.VPCs = slices.Clone(part.VPCs)
-		part.VPCs[0].Fronted = p.node.fronted[name]
+		part.VPCs[0].Fronted, part.NodePorts = known.fronted, known.ports
 		now.part, changed = &part, true
 		p.vpcs[name] = &now
 	}
@@ -260,7 +261,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 	case *store.Network:
 		s.members[row.VPC] = true
 		s.tenant(tx, row.Tenant, in)
-	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress, *store.HostAccess: // see outside and ports
+	case *store.RollCall, *store.ExternalPool, *store.ExternalAddress, *store.HostAccess, *store.HostPod: // see outside and ports
 	default: // a Node, to which any address may lead
 		s.parts = true
 	}

@@ -36,7 +36,7 @@ func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) 
 func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
 	serves := func(*store.Node) bool { return true }
 	if service.ByBackendsHere() {
-		ready := scaled.ReadyOn(tx, vpcOf(tx, service, defaultVPC), service)
+		ready := scaled.ReadyOn(tx, scaled.Site{VPC: vpcOf(tx, service, defaultVPC), DefaultVPC: defaultVPC}, service)
 		nowhere := len(ready) == 0 && !service.ExternalNodeLocal // any node says so
 		serves = func(node *store.Node) bool { return nowhere || ready[node.Name] }
 	}

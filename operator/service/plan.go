@@ -89,7 +89,7 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	if len(ips) == 0 || vpc == "" {
 		return nil
 	}
-	ready := scaled.ReadyOn(tx, vpc, service)
+	ready := scaled.ReadyOn(tx, scaled.Site{VPC: vpc, DefaultVPC: rules.DefaultVPC}, service)
 	lacking := func(node *store.Node) bool { return node.MayAnnounce() && !ready[node.Name] }
 	if len(ready) == 0 || !slices.ContainsFunc(store.ListNodes(tx), lacking) {
 		return nil

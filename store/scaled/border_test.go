@@ -110,7 +110,7 @@ func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
 		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
 	s.View(func(tx store.ReadTx) {
-		spread := scaled.SpreadOf(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1")
+		spread := scaled.SpreadOf(tx, scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
 		if len(spread.Here) != 1 || spread.Here[0].String() != "10.0.0.1:8080" || len(spread.Elsewhere) != 1 || spread.Elsewhere["node-2"] != 1 {
 			t.Errorf("here %v, elsewhere %v", spread.Here, spread.Elsewhere)
 		}

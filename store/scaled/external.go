@@ -64,16 +64,18 @@ func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
 	return ns.Tenant, true
 }
 
-// ReadyOn returns the nodes on which a pod of the VPC that counts as an endpoint of a
-// Service is ready: those that answer for it under externalTrafficPolicy Local.
-func ReadyOn(tx store.ReadTx, vpc string, service *store.Service) map[string]bool {
+// ReadyOn returns the nodes on which a pod of the site's VPC that counts as an endpoint
+// of a Service is ready: those that answer for it under externalTrafficPolicy Local.
+func ReadyOn(tx store.ReadTx, at Site, service *store.Service) map[string]bool {
 	nodes := map[string]bool{}
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {
-				if held := backendAt(tx, vpc, service, endpoint, ip); held != nil && endpoint.Ready {
+				if held := backendAt(tx, at.VPC, service, endpoint, ip); held != nil && endpoint.Ready {
 					nodes[held.Node] = true
+				} else if endpoint.Ready && mayBeOnHost(tx, at, endpoint, ip) {
+					nodes[endpoint.Node] = true
 				}
 			}
 		}

@@ -79,7 +79,7 @@ func TestReadyOnNamesTheNodesOfReadyBackends(t *testing.T) {
 		operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", web),
 		slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.9", "10.0.8.1"), endpoint(false, true, "10.0.0.2")), slice("b", http, endpoint(true, false, "10.0.0.3")),
 	).View(func(tx store.ReadTx) {
-		got := scaled.ReadyOn(tx, "blue-vpc", web)
+		got := scaled.ReadyOn(tx, scaled.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web)
 		if len(got) != 2 || !got["node-1"] || !got["node-3"] {
 			t.Errorf("got %v, want node-1 and node-3", got)
 		}

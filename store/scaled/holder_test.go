@@ -12,6 +12,9 @@ import (
 	"github.com/alioth-net/alioth/store/scaled"
 )
 
+// blueSite is node-1 in the tenant's VPC.
+var blueSite = scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+
 // A tenant has the Service web of blue-vpc, in which others have pods too.
 func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 	mine, other := operatortest.Pod("blue", "blue-a", "mine", "", ""), operatortest.Pod("blue", "blue-a", "other", "", "")
@@ -58,11 +61,11 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, want bool) {
 	t.Helper()
 	port := store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
-	spread := scaled.SpreadOf(tx, "blue-vpc", web, port, true, "node-1")
+	spread := scaled.SpreadOf(tx, blueSite, web, port, true)
 	for what, got := range map[string]bool{
 		"inside":   len(scaled.Backends(tx, site, web, port, true)) == 1,
 		"outside":  len(spread.Here) == 1,
-		"ready":    scaled.ReadyOn(tx, "blue-vpc", web)["node-1"],
+		"ready":    scaled.ReadyOn(tx, blueSite, web)["node-1"],
 		"not left": len(scaled.LeftOut(tx, site, web)) == 0,
 	} {
 		if got != want {
@@ -108,7 +111,7 @@ func TestAnEndpointWithoutAPodIsOnNoNode(t *testing.T) {
 	s := operatortest.New(t, operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
 		slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, e))
 	s.View(func(tx store.ReadTx) {
-		spread := scaled.SpreadOf(tx, "blue-vpc", web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true, "node-1")
+		spread := scaled.SpreadOf(tx, blueSite, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
 		if len(spread.Elsewhere) != 0 {
 			t.Errorf("on other nodes %v, want none", spread.Elsewhere)
 		}

@@ -24,36 +24,37 @@ type Spread struct {
 	Elsewhere map[string]int
 }
 
-// SpreadOf says where connections to a port of a Service of a VPC go from a node, for
-// addresses of one family.
+// SpreadOf says where connections to a port of a Service of the site's VPC go from its
+// node, for addresses of one family.
 //
 // What slices say of other nodes is taken on trust, because a node knows the Address
 // objects of a VPC only if it has a part in it. It decides nothing but which node is
 // asked: that one chooses among the pods that count and are held there. An endpoint
 // that a selector has found and that names no pod counts nowhere.
-func SpreadOf(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool, node string) Spread {
-	var here, hereLeaving []netip.AddrPort
+func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) Spread {
+	var ready, leavingHere []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
-	inside := rangesOf(tx, vpc) // what is outside of them is a backend of no node's
+	inside := rangesOf(tx, at.VPC) // what is outside of them is a backend of no node's
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
-		local := isBackendOn(tx, vpc, service, endpoint, backend.Addr(), node)
-		other := isElsewhere(service, endpoint, node) && contains(inside, backend.Addr())
+		ip := backend.Addr()
+		local := isBackendOn(tx, at.VPC, service, endpoint, ip, at.Node) || isOnHost(tx, at, service, endpoint, ip)
+		other := isElsewhere(service, endpoint, at.Node) && (contains(inside, ip) || mayBeOnHost(tx, at, endpoint, ip))
 		switch {
 		case endpoint.Ready && local:
-			here = append(here, backend)
+			ready = append(ready, backend)
 		case endpoint.Ready && other:
 			elsewhere[backend] = endpoint.Node
 		case endpoint.Terminating && local:
-			hereLeaving = append(hereLeaving, backend)
+			leavingHere = append(leavingHere, backend)
 		case endpoint.Terminating && other:
 			leaving[backend] = endpoint.Node
 		}
 	}
-	s := Spread{Here: once(here), Ready: len(here) > 0, Also: once(here), Elsewhere: countNodes(elsewhere)}
-	if len(here) == 0 {
-		s.Here = once(hereLeaving)
+	s := Spread{Here: once(ready), Ready: len(ready) > 0, Also: once(ready), Elsewhere: countNodes(elsewhere)}
+	if len(ready) == 0 {
+		s.Here = once(leavingHere)
 	}
-	if len(here)+len(elsewhere) == 0 {
+	if len(ready)+len(elsewhere) == 0 {
 		s.Also, s.Elsewhere = s.Here, countNodes(leaving)
 	}
 	return s
