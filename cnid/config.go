@@ -73,6 +73,9 @@ type Config struct {
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
 	HealthAddr, MetricsAddr string
+	// ProxyHealthAddr is where load balancers outside ask whether the node serves
+	// Services, as they ask kube-proxy; "" serves nothing.
+	ProxyHealthAddr string
 }
 
 // DefaultRecheck is how long a change by hand that nothing tells of goes
@@ -138,6 +141,9 @@ func (c Config) check() error {
 	if c.TunnelPort == 0 {
 		return errors.New("--tunnel-port: want 1 to 65535")
 	}
+	if _, err := c.proxyHealthPort(); err != nil {
+		return err
+	}
 	if !slices.Contains(PodDevices(), c.PodDevice) {
 		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
 	}
@@ -171,10 +177,27 @@ func (c Config) planConfig() plan.Config {
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
 		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts,
 	}
+	cfg.ProxyHealthPort, _ = c.proxyHealthPort() // checked before
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {
 		cfg.Reserved = append(cfg.Reserved, host.Unmap())
 	}
 	return cfg
+}
+
+// proxyHealthPort returns the port of ProxyHealthAddr, 0 where nothing is served.
+func (c Config) proxyHealthPort() (uint16, error) {
+	if c.ProxyHealthAddr == "" {
+		return 0, nil
+	}
+	_, text, err := net.SplitHostPort(c.ProxyHealthAddr)
+	if err != nil {
+		return 0, fmt.Errorf("--proxy-health-addr: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("--proxy-health-addr: want a port from 1 to 65535, got %q", text)
+	}
+	return uint16(port), nil
 }
 
 // hostPort returns host and port as one address, or "" when the host is not

@@ -130,6 +130,9 @@ func (s *syncer) problems(d doubt) []problem {
 		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
 			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
 	}
+	if taken := s.problemBeside(); taken != "" {
+		list = append(list, problem{v1alpha1.ProxyHealthUnservedReason, taken})
+	}
 	list = append(list, mtuProblems(s.journal.Records(), d.mtu)...)
 	var warnings []string
 	for _, p := range list {

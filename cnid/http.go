@@ -28,6 +28,9 @@ func (n *node) serveHTTP(ctx context.Context) error {
 	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	health.HandleFunc("/readyz", n.readyz)
 	handlers := map[string]http.Handler{n.cfg.HealthAddr: health}
+	if n.proxyHealth != nil {
+		background(ctx, group, n.proxyHealth.Run)
+	}
 	switch addr := n.cfg.MetricsAddr; {
 	case addr == n.cfg.HealthAddr: // one address may serve both
 		health.Handle("/", n.metrics())

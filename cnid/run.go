@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -148,6 +149,8 @@ type node struct {
 	syncer *syncer
 	server *cniserver.Server
 	mender *mender
+	// proxyHealth tells load balancers outside about the node; nil where it does not.
+	proxyHealth *proxyhealth.Server
 	// resizer lets them follow the network's MTU.
 	resizer *resizer
 	// departures stand between the server and the releaser.
@@ -244,6 +247,10 @@ func (n *node) assemble(c control) error {
 	n.syncer.departed, n.departures.ended = n.departures.held, func() { n.syncer.ask() }
 	n.resizer = &resizer{
 		server: n.server, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
+	}
+	if n.cfg.ProxyHealthAddr != "" {
+		n.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.syncer.proxyHealth, Log: n.log}
+		n.syncer.problemBeside = n.proxyHealth.Problem
 	}
 	n.mender = newMender(n.server, c.report, n.kernel.metrics, n.log)
 	n.syncer.every, n.syncer.observe = n.cfg.RecheckEvery, n.mender

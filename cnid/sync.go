@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -64,7 +65,9 @@ type syncer struct {
 	reserved func() []netip.Addr
 	// observe is told what passes found; nil tells nobody.
 	observe observer
-	doubts  chan doubt // at most one: what the last pass wants to have looked into
+	// problemBeside is what is wrong with what load balancers outside ask, or "".
+	problemBeside func() string
+	doubts        chan doubt // at most one: what the last pass wants to have looked into
 
 	// planning is held while a pass decides what to program, and guards planner
 	// and vnis: those that the kernel has and those that the pass is about to add.
@@ -84,6 +87,8 @@ type syncer struct {
 	asked, programmed uint64
 	// failed are the devices that this pass could not set up or refused.
 	failed map[int]error
+	// passing is since when a pass is under way, done when the last one succeeded.
+	passing, done time.Time
 	// lastError of the passes since failing, which is zero after a success; the
 	// failures of single devices are not among them. problem has those as well.
 	lastError, problem error
@@ -105,7 +110,8 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
 		probed: j.Records, departed: func() []journal.Record { return nil }, reserved: func() []netip.Addr { return nil }, closed: func(plan.ClosedPort) {},
-		vnis: map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
+		problemBeside: func() string { return "" },
+		vnis:          map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
@@ -160,6 +166,21 @@ func (s *syncer) podMTU() (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mtu, s.passed
+}
+
+// proxyHealth is what load balancers outside are told of the node. It serves as long as
+// passes have not failed, and none has hung, for a time that STATUS gives them too.
+func (s *syncer) proxyHealth() proxyhealth.State {
+	state := proxyhealth.State{}
+	s.store.View(func(tx store.ReadTx) {
+		self := store.GetNode(tx, s.cfg.Node)
+		state.Eligible = self != nil && !self.Deleting && !self.Leaving
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	late := func(since time.Time) bool { return !since.IsZero() && time.Since(since) >= lasting }
+	state.Since, state.Programmed = s.done, s.mtu != 0 && !late(s.failing) && !late(s.passing)
+	return state
 }
 
 // keptBy says what keeps the kernel from being programmed now, or "".
@@ -339,7 +360,7 @@ var errLost = errors.New("the pod has lost its address; delete the pod")
 // pass programs what is wanted now.
 func (s *syncer) pass(look scope) (o outcome) {
 	s.mu.Lock()
-	o.upTo = s.asked
+	o.upTo, s.passing = s.asked, time.Now()
 	s.mu.Unlock()
 	var internalIPs []netip.Addr
 	s.store.View(func(tx store.ReadTx) {
@@ -446,7 +467,9 @@ func (s *syncer) finish(o outcome) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.passing = time.Time{}
 	if o.err == nil {
+		s.done = time.Now()
 		s.programmed, s.failing, s.mtu = o.upTo, time.Time{}, s.kernel.underlay.PodMTU
 		s.failed = map[int]error{}
 		maps.Copy(s.failed, o.failed)

@@ -165,6 +165,9 @@ const (
 	// TrafficBlockedReason: another program's packet filter on the node drops
 	// traffic of pods.
 	TrafficBlockedReason = "TrafficBlocked"
+	// ProxyHealthUnservedReason: load balancers outside can't ask about the node,
+	// because another program has the port.
+	ProxyHealthUnservedReason = "ProxyHealthUnserved"
 	// OtherCNIConfigurationReason: the container runtime uses another CNI
 	// configuration, because its file sorts before Alioth's.
 	OtherCNIConfigurationReason = "OtherCNIConfiguration"

@@ -95,6 +95,7 @@ func (o *options) addFlags(root *cobra.Command) {
 		"what the interfaces of new pods are made of: veth, netkit, or auto for netkit where the kernel has it")
 	flags.DurationVar(&o.Wait, "wait", o.Wait, "how long an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
+	flags.StringVar(&o.ProxyHealthAddr, "proxy-health-addr", o.ProxyHealthAddr, "address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics; empty for none")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")

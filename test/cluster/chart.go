@@ -39,7 +39,7 @@ func (c *Cluster) helmArgs(chart string) []string {
 		"--namespace", SystemNamespace, "--create-namespace",
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
-		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never",
+		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true",
 		"--wait", "--timeout", "3m",
 	}
 }
