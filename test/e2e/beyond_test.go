@@ -131,7 +131,7 @@ func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
 	onHost := func(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 	agents := []*corev1.Pod{
 		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithLabel("app", "agent"), onHost),
-		scene.Pod(namespace, "two", scene.OnNode(second), scene.WithLabel("app", "agent"), onHost),
+		scene.Pod(namespace, "two", scene.OnNode(second), scene.WithLabel("app", "agent"), scene.WithLabel("agent", "two"), onHost),
 	}
 	askers := []*corev1.Pod{scene.Pod(namespace, "near", scene.OnNode(first)), scene.Pod(namespace, "far", scene.OnNode(second))}
 	e.Run(t, append(agents, askers...)...)
@@ -156,4 +156,5 @@ func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
 	for _, node := range e.Lab.Nodes() {
 		e.nodeReaches(t, node.Name, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(service.Spec.ClusterIP))...)
 	}
+	t.Run("by node ports", func(t *testing.T) { e.expectNodePortsOfHosts(t, agents, askers) })
 }
