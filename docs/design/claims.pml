@@ -20,6 +20,8 @@
 #define FREE(ip)    (obj[ip] == 0 && !KEPT(1, ip) && !KEPT(2, ip) && !KEPT(PODS, ip))
 #define OTHER(u, v, ip) (u != v && attached[v] == ip)
 
+#define ROGUE (PODS + 1)    /* an object that names a pod which is on another node */
+
 mtype = {unborn, live, leaving, gone};
 
 /* The API: who has the Address of an IP (0: there is none), what a pod was told,
@@ -49,6 +51,12 @@ end:	do
 		:: lease == me && LIVE(u) && !told[u] && (HELD(u) || FREE(ip)) ->
 			ip = (HELD(u) -> HELD(u) : ip); step = 1
 		:: lease == me && KEPT(u, ip) && !obj[ip] -> step = 3
+#ifdef THIEF
+		:: obj[ip] == ROGUE -> obj[ip] = 0              /* it counts for nothing */
+#endif
+#ifdef TRUST_TOKENS
+		:: lease == me && LIVE(u) && obj[ip] == u && told[u] && told[u] != ip -> step = 2  /* "the sandbox's" */
+#endif
 		:: lease == me && LIVE(u) && obj[ip] == u && told[u] && told[u] != ip && obj[told[u]] == u ->
 			meant[me] = ip; step = 4
 		:: else
@@ -62,7 +70,16 @@ end:	do
 #ifdef LATE_PATCH
 			if :: lease == me && obj[ip] == u -> step = 5 :: else -> forget() :: forget() fi
 #else
-			if :: lease == me && obj[ip] == u && LIVE(u) -> told[u] = ip :: else :: skip fi; forget()
+			if
+			:: lease == me && obj[ip] == u && LIVE(u) ->
+#ifdef THIEF
+				assert(!told[u] || told[u] == ip);   /* nobody is told twice */
+#endif
+				told[u] = ip
+			:: else
+			:: skip
+			fi;
+			forget()
 #endif
 		}
 	   :: step == 3 -> atomic { create(); forget() }        /* again what the pod was told */
@@ -115,6 +132,29 @@ end:	do
 	od
 }
 
+#ifdef THIEF
+proctype Thief() {          /* has the token of another node, where none of the pods is */
+	byte u, ip, left = 3;
+end:	do
+	:: atomic {
+		pick();
+		if
+		:: left && obj[ip] == 0 ->
+			left--;
+#ifdef TRUST_TOKENS
+			obj[ip] = u
+#else
+			obj[ip] = ROGUE
+#endif
+		:: left && obj[ip] == ROGUE -> left--; obj[ip] = 0
+		:: else
+		fi;
+		u = 0; ip = 0
+	   }
+	od
+}
+#endif
+
 proctype People() {         /* pods 1 and 3 have one name: 3 is born when 1 is gone from the API */
 	byte u, ip, step;
 end:	do
@@ -132,4 +172,13 @@ end:	do
 	od
 }
 
-init { atomic { run Operator(1); run Operator(2); run Daemon(); run Releaser(); run People() } }
+init {
+	atomic {
+		run Operator(1); run Daemon(); run Releaser(); run People();
+#ifdef THIEF
+		run Thief()     /* in the place of the second operator: one search for each */
+#else
+		run Operator(2)
+#endif
+	}
+}

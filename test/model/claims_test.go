@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// check searches all states of the claim protocol, with a definition for the
-// preprocessor if it is not "", and returns what the search says.
-func check(t *testing.T, define string) string {
+// check searches all states of the claim protocol, with definitions for the
+// preprocessor, and returns what the search says.
+func check(t *testing.T, defines ...string) string {
 	t.Helper()
 	spin, err := exec.LookPath("spin")
 	if err != nil {
@@ -39,7 +39,7 @@ func check(t *testing.T, define string) string {
 		return string(out)
 	}
 	generate := []string{"-a", model}
-	if define != "" {
+	for _, define := range defines {
 		generate = append([]string{"-D" + define}, generate...)
 	}
 	in(spin, generate...)
@@ -48,7 +48,7 @@ func check(t *testing.T, define string) string {
 }
 
 func TestNoTwoSandboxesAreEverGivenOneAddress(t *testing.T) {
-	said := check(t, "")
+	said := check(t)
 	if !strings.Contains(said, "errors: 0") || strings.Contains(said, "Search not completed") {
 		t.Errorf("spin says:\n%s", said)
 	}
@@ -58,6 +58,22 @@ func TestNoTwoSandboxesAreEverGivenOneAddress(t *testing.T) {
 // without which the model once found that a release overtakes it.
 func TestTheModelFindsWhatItIsThereToFind(t *testing.T) {
 	if said := check(t, "NO_SECOND_LOOK"); !strings.Contains(said, "assertion violated") {
+		t.Errorf("spin says:\n%s", said)
+	}
+}
+
+// TestATokenOfAnotherNodeChangesNothing has a thief make and delete Addresses for pods
+// that are not on the node of the token.
+func TestATokenOfAnotherNodeChangesNothing(t *testing.T) {
+	if said := check(t, "THIEF"); !strings.Contains(said, "errors: 0") || strings.Contains(said, "Search not completed") {
+		t.Errorf("spin says:\n%s", said)
+	}
+}
+
+// TestTheModelFindsWhatATokenDidThatWasBelieved: the operator went by the Address that a
+// daemon asserted for any pod.
+func TestTheModelFindsWhatATokenDidThatWasBelieved(t *testing.T) {
+	if said := check(t, "THIEF", "TRUST_TOKENS"); !strings.Contains(said, "assertion violated") {
 		t.Errorf("spin says:\n%s", said)
 	}
 }
