@@ -10,6 +10,9 @@
 //	raw output       the tunnel bypasses conntrack
 //	nat prerouting   ports of the node that lead to pods, and fronts of Services
 //	nat output       the same for the node's own programs
+//	filter output    from the node itself nothing to the port of the tunnel, and to
+//	                 shadow addresses only answers, what a port leads to a pod, and
+//	                 what the datapath takes for the kubelet's, by a mark
 //	filter input     from a pod only a reply, and what a program marked as a
 //	                 flow to a shared service or as one of the default VPC
 //	filter forward   from a pod only what a program marked, and to the default

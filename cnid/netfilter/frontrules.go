@@ -183,14 +183,7 @@ func showChain(s State, name string, hidden []netip.Prefix) chain {
 	for _, prefix := range hidden {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
 	}
-	c.rules = append(c.rules, rule{
-		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-		&expr.Bitwise{
-			SourceRegister: 1, DestRegister: 1, Len: 4,
-			Mask: binaryutil.NativeEndian.PutUint32(^s.MarkMask), Xor: binaryutil.NativeEndian.PutUint32(s.EgressMark),
-		},
-		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
-	})
+	c.rules = append(c.rules, setMark(s, s.EgressMark))
 	return c
 }
 

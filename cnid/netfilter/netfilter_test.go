@@ -25,6 +25,7 @@ func testState() State {
 		NodeDevice:    "alioth_node",
 		SealedDevices: []string{"alioth_vxlan", "alioth_nodep"},
 		MarkMask:      0x30000000, SharedMark: 0x10000000, EgressMark: 0x20000000, NodeMark: 0x30000000,
+		OpeningMark: 0x10000000, TunneledMark: 0x30000000,
 		FlowsPerShadow: 4,
 	}
 }

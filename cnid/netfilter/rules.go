@@ -50,6 +50,10 @@ const (
 	// ReasonFrontChanged: the backends of a Service changed while a packet for it
 	// was looked at; who sent it sends it again.
 	ReasonFrontChanged = "front_changed"
+	// ReasonShadowSocket: a socket of the node opens a flow to a shadow.
+	ReasonShadowSocket = "shadow_socket"
+	// ReasonTunnelSocket: a socket of the node sends to the tunnel's port.
+	ReasonTunnelSocket = "tunnel_socket"
 	// ReasonFlowLimit: a pod has more flows through the door than it may, or
 	// one of the default VPC to the node's address there; or there are too
 	// many to be counted.
@@ -67,6 +71,7 @@ func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
 		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten,
+		ReasonShadowSocket, ReasonTunnelSocket,
 		ReasonNobodyHere, ReasonSourceRange, ReasonFrontChanged, ReasonFlowLimit,
 		ReasonInvalid, ReasonShadowLeaves,
 	}
@@ -91,7 +96,7 @@ type chain struct {
 
 // chains returns the whole table for a state, targets of jumps first.
 func chains(s State) []chain {
-	return slices.Concat(shares(s), hostPortChains(s), frontChains(), openPorts(s), []chain{
+	return slices.Concat(shares(s), hostPortChains(s), frontChains(), openPorts(s), ownChains(s), []chain{
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
 			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),
@@ -120,7 +125,10 @@ func chains(s State) []chain {
 }
 
 func rawPrerouting(s State) []rule {
-	rules := []rule{when(toTunnel(s), rule{&expr.Notrack{}})}
+	rules := []rule{
+		when(fromDevice("lo"), toTunnel(s), drop(ReasonTunnelSocket)), // no tunnel leads there
+		when(toTunnel(s), rule{&expr.Notrack{}}),
+	}
 	for _, device := range s.SealedDevices {
 		rules = append(rules, when(fromDevice(device), drop(ReasonUnhandled)))
 	}

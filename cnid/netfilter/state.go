@@ -39,6 +39,10 @@ type State struct {
 	// shared service, for one to the outside, and for one of the default VPC,
 	// which alone may reach nodes as well.
 	MarkMask, SharedMark, EgressMark, NodeMark uint32
+	// OpeningMark goes on what the node itself opens to a shadow: the datapath lets
+	// through the kubelet's alone. TunneledMark is on the node's own packets around which
+	// the tunnel's device has put headers. They are values of MarkMask's bits.
+	OpeningMark, TunneledMark uint32
 	// FlowsPerShadow is the number of conntrack entries that one shadow
 	// address may hold through the door at a time, and one address of the
 	// default VPC at the node's own address there; 0 means no limit. Apply
@@ -102,6 +106,11 @@ func (s State) validate() error {
 	}
 	if err := s.validatePorts(); err != nil {
 		return err
+	}
+	for _, mark := range []uint32{s.OpeningMark, s.TunneledMark} {
+		if mark == 0 || mark&^s.MarkMask != 0 {
+			return errors.New("the marks of the node's own packets must not be 0, and lie in the mask")
+		}
 	}
 	marks := []uint32{0, s.SharedMark, s.EgressMark, s.NodeMark}
 	for i, mark := range marks {

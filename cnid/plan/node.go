@@ -142,6 +142,7 @@ func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPor
 		NodeDevice:    netdev.NodeDevice,
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
+		OpeningMark: datapath.MarkOpening, TunneledMark: datapath.MarkTunneled,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: ports, Fronts: fronts,
 	}
 	if self := store.GetNode(b.tx, b.in.Node); self != nil {

@@ -293,6 +293,8 @@ const (
 	aliothMarkMARK_SHARED    aliothMark = 268435456
 	aliothMarkMARK_EGRESS    aliothMark = 536870912
 	aliothMarkMARK_NODE      aliothMark = 805306368
+	aliothMarkMARK_OPENING   aliothMark = 268435456
+	aliothMarkMARK_TUNNELED  aliothMark = 805306368
 	aliothMarkMARK_DELIVERED aliothMark = 168889613
 )
 
@@ -421,8 +423,10 @@ const (
 	aliothReasonDROP_UNKNOWN_VNI         aliothReason = 62
 	aliothReasonDROP_TUNNEL_FLOOD        aliothReason = 63
 	aliothReasonDROP_KUBELET_UNLED       aliothReason = 64
-	aliothReasonDROP_REWRITE_FAILED      aliothReason = 65
-	aliothReasonREASON_LEN               aliothReason = 66
+	aliothReasonDROP_SHADOW_SOCKET       aliothReason = 65
+	aliothReasonDROP_TUNNEL_SOCKET       aliothReason = 66
+	aliothReasonDROP_REWRITE_FAILED      aliothReason = 67
+	aliothReasonREASON_LEN               aliothReason = 68
 )
 
 type aliothService struct {
@@ -578,6 +582,7 @@ const (
 	aliothProgAliothSendmsg6     = "alioth_sendmsg6"
 	aliothProgAliothStranded     = "alioth_stranded"
 	aliothProgAliothToPod        = "alioth_to_pod"
+	aliothProgAliothToUnderlay   = "alioth_to_underlay"
 	aliothVarAliothConfig        = "alioth_config"
 	aliothVarAliothFlowsUntil    = "alioth_flows_until"
 )
@@ -638,6 +643,7 @@ type aliothProgramSpecs struct {
 	AliothSendmsg6     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg6"`
 	AliothStranded     *ebpf.ProgramSpec `ebpf:"alioth_stranded"`
 	AliothToPod        *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
+	AliothToUnderlay   *ebpf.ProgramSpec `ebpf:"alioth_to_underlay"`
 }
 
 // aliothMapSpecs contains maps before they are loaded into the kernel.
@@ -812,6 +818,7 @@ type aliothPrograms struct {
 	AliothSendmsg6     *ebpf.Program `ebpf:"alioth_sendmsg6"`
 	AliothStranded     *ebpf.Program `ebpf:"alioth_stranded"`
 	AliothToPod        *ebpf.Program `ebpf:"alioth_to_pod"`
+	AliothToUnderlay   *ebpf.Program `ebpf:"alioth_to_underlay"`
 }
 
 func (p *aliothPrograms) Close() error {
@@ -830,6 +837,7 @@ func (p *aliothPrograms) Close() error {
 		p.AliothSendmsg6,
 		p.AliothStranded,
 		p.AliothToPod,
+		p.AliothToUnderlay,
 	)
 }
 

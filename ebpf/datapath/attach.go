@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,6 +21,7 @@ import (
 const (
 	linkFromTunnel   = string(programFromTunnel)
 	linkFromUnderlay = string(programFromUnderlay)
+	linkToUnderlay   = string(programToUnderlay)
 	linkFragment     = string(programFragment)
 	linkConnect4     = "connect4"
 	linkConnect6     = "connect6"
@@ -90,14 +92,18 @@ type hooked struct {
 	instead func() (changed bool, err error)
 }
 
-// onDevice is an attachment to the ingress of a device of the node; where is
+// onDevice is an attachment to a device of the node, on its program's side; where is
 // its place among those of others.
 func (l *links) onDevice(p program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
+	side := ebpf.AttachTCXIngress
+	if places[p].side == netlink.HANDLE_MIN_EGRESS {
+		side = ebpf.AttachTCXEgress
+	}
 	return hooked{
 		name: string(p), program: object,
 		attached: func(lnk link.Link) (bool, error) { return attachedTo(lnk, uint32(ifindex)) },
 		attach: func() (link.Link, error) {
-			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: ebpf.AttachTCXIngress, Anchor: where})
+			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where})
 		},
 		instead: func() (bool, error) { return l.filters.settle(attachment{uint32(ifindex), p}) },
 	}
@@ -243,8 +249,9 @@ func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
 	if uplink := cfg.uplink(); uplink != 0 {
 		// Behind what the host's owner has put there.
-		wanted = append(wanted, l.onDevice(programFromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()))
-	} else if err := l.leaveDevice(programFromUnderlay); err != nil {
+		wanted = append(wanted, l.onDevice(programFromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
+			l.onDevice(programToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
+	} else if err := errors.Join(l.leaveDevice(programFromUnderlay), l.leaveDevice(programToUnderlay)); err != nil {
 		return nil, err
 	}
 	if cfg.FragmentPeerIfindex != 0 {

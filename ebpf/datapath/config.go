@@ -32,6 +32,11 @@ const (
 	MarkShared = uint32(aliothMarkMARK_SHARED) // to a backend of a shared service
 	MarkEgress = uint32(aliothMarkMARK_EGRESS) // to the outside, to be masqueraded, never to this node
 	MarkNode   = uint32(aliothMarkMARK_NODE)   // of the default VPC: to the outside or to a node
+	// MarkOpening is set by the host on what opens a flow to a shadow, of which the
+	// programs let through only the kubelet's.
+	MarkOpening = uint32(aliothMarkMARK_OPENING)
+	// MarkTunneled is on what the node sends by the tunnel's device.
+	MarkTunneled = uint32(aliothMarkMARK_TUNNELED)
 )
 
 // ShareOfConnections is how many flows to shared services each of so many pods

@@ -128,7 +128,7 @@ func pinnedLinks(t *testing.T, uplink bool) int {
 		return len(socketLinks)
 	}
 	if !uplink {
-		return len(LinkNames()) - 1
+		return len(LinkNames()) - 2
 	}
 	return len(LinkNames())
 }

@@ -37,6 +37,7 @@ var places = map[program]filterPlace{
 	programToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
 	programFromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
 	programFromUnderlay: {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriorityLast, node: true},
+	programToUnderlay:   {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriorityLast, node: true},
 	programFragment:     {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
 }
 
@@ -64,7 +65,7 @@ func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
 	for name, p := range map[program]*ebpf.Program{
 		programFromPod: objects.AliothFromPod, programFromNetkit: objects.AliothFromPod, programToPod: objects.AliothToPod,
 		programFromTunnel: objects.AliothFromTunnel, programFromUnderlay: objects.AliothFromUnderlay,
-		programFragment: objects.AliothFragment,
+		programToUnderlay: objects.AliothToUnderlay, programFragment: objects.AliothFragment,
 	} {
 		info, err := p.Info()
 		if err != nil {

@@ -43,7 +43,7 @@ func FiltersOf(i Interface) []Filter {
 
 // LinkNames are the pinned links that a node has to have.
 func LinkNames() []string {
-	return append(slices.Clone(socketLinks), linkFragment, linkFromTunnel, linkFromUnderlay)
+	return append(slices.Clone(socketLinks), linkFragment, linkFromTunnel, linkFromUnderlay, linkToUnderlay)
 }
 
 // ReadHooks looks where programs are attached, in the network namespace that it

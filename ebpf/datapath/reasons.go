@@ -106,6 +106,8 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
 
 	// Sockets of the node.
+	aliothReasonDROP_SHADOW_SOCKET: "shadow_socket", // to a pod's shadow, and neither the kubelet's nor an answer
+	aliothReasonDROP_TUNNEL_SOCKET: "tunnel_socket", // to the tunnel's port
 	aliothReasonDROP_KUBELET_UNLED: "kubelet_unled", // a connect of the kubelet's to a pod that is not there, or not any more
 
 	aliothReasonDROP_REWRITE_FAILED: "rewrite_failed",

@@ -28,7 +28,7 @@ func detachPinned(path string) error {
 // device is that of a program of the node.
 func (w *world) device(p program) int {
 	return map[program]int{
-		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.uplink(), programFragment: w.cfg.FragmentPeerIfindex,
+		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.uplink(), programToUnderlay: w.cfg.uplink(), programFragment: w.cfg.FragmentPeerIfindex,
 	}[p]
 }
 

@@ -22,6 +22,7 @@ const (
 	// On one device of a node each, through links where there are any.
 	programFromTunnel   program = "from_tunnel"
 	programFromUnderlay program = "from_underlay"
+	programToUnderlay   program = "to_underlay"
 	programFragment     program = "fragment"
 )
 

@@ -82,6 +82,9 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 
 	aliothReasonDROP_KUBELET_UNLED: {"the kubelet probes a pod that is not there yet, or not any more", "nothing, while a pod starts or ends; otherwise look for events of the pods of this node"},
 
+	aliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find out which pod of the node's network or program does so; reach pods by Services, hostPorts or kubectl port-forward"},
+	aliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find out which pod of the node's network or program does so: it sends into VPCs"},
+
 	aliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 

@@ -9,6 +9,7 @@
 #include "door.h"
 #include "egress.h"
 #include "outer_fragment.h"
+#include "own_socket.h"
 #include "neighbour.h"
 #include "scaled.h"
 #include "service.h"
@@ -142,6 +143,8 @@ static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *
 	reason = parse_eth(skb, pkt);
 	if (reason)
 		return reason;
+	if (by_packet_socket(skb) || opens_unled(skb))
+		return DROP_SHADOW_SOCKET;
 	if (pkt->ethertype == bpf_htons(ETH_P_ARP))
 		return DROP_NOT_SHADOW;
 	reason = parse_ip(skb, pkt);
@@ -256,7 +259,7 @@ int alioth_to_pod(struct __sk_buff *skb)
 	struct packet pkt;
 
 	/* alioth_from_pod has decided about it, and counted it. */
-	if (skb->mark == MARK_DELIVERED)
+	if (skb->mark == MARK_DELIVERED && !by_packet_socket(skb))
 		return TC_ACT_OK;
 	see(skb, &pkt, DIRECTION_TO_POD);
 	return finish(skb, &pkt, to_pod(skb, &pkt), 0);
@@ -288,6 +291,24 @@ int alioth_from_underlay(struct __sk_buff *skb)
 		return TCX_NEXT;
 	}
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
+}
+
+/* It looks no further at what no socket of the node has sent. What sockets of IP
+ * protocols send to the tunnel's port the host's rules drop, but for the mark that they
+ * go by.
+ */
+SEC("tcx/egress")
+int alioth_to_underlay(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct packet pkt;
+
+	if (!sk || (sk->family != AF_PACKET && (skb->mark & MARK_MASK) != MARK_TUNNELED) || !is_own(skb))
+		return TCX_NEXT;
+	if (!is_for_tunnel(skb) || is_encapsulated(skb))
+		return TCX_NEXT;
+	see(skb, &pkt, DIRECTION_TO_TUNNEL);
+	return finish(skb, &pkt, DROP_TUNNEL_SOCKET, 0);
 }
 
 SEC("tcx/ingress")

@@ -106,6 +106,11 @@ static __always_inline enum reason to_device(struct __sk_buff *skb, struct packe
 static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					     const struct address *to)
 {
+	/* The outer packet keeps socket and mark, and the node's own sockets may not send
+	 * such packets by themselves.
+	 */
+	if (from->flags & INTERFACE_NODE)
+		skb->mark |= MARK_TUNNELED;
 	return set_macs(skb, to->mac, from->mac) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
 }
 

@@ -48,7 +48,7 @@ enum direction {
 	DIRECTION_TO_POD,
 	DIRECTION_FROM_TUNNEL,
 	DIRECTION_SOCKET,
-	DIRECTION_TO_TUNNEL, /* what is fragmented on its way there */
+	DIRECTION_TO_TUNNEL, /* what is fragmented on its way there, or what sockets send past it */
 	DIRECTION_LEN,
 };
 
@@ -122,6 +122,8 @@ enum reason {
 	DROP_UNKNOWN_VNI,
 	DROP_TUNNEL_FLOOD,
 	DROP_KUBELET_UNLED,
+	DROP_SHADOW_SOCKET,
+	DROP_TUNNEL_SOCKET,
 	DROP_REWRITE_FAILED,
 	REASON_LEN,
 };
@@ -138,6 +140,12 @@ enum mark {
 	MARK_SHARED = 0x10000000, /* to a backend of a shared service */
 	MARK_EGRESS = 0x20000000, /* to the outside, to be masqueraded, never to this node */
 	MARK_NODE = 0x30000000, /* of the default VPC: to the outside or to a node */
+	/* Towards a pod: the node itself opens a flow to the pod's shadow. The host's rules
+	 * set it, whatever the sender has set.
+	 */
+	MARK_OPENING = MARK_SHARED,
+	/* On the node's own packets around which the tunnel's device puts headers. */
+	MARK_TUNNELED = MARK_NODE,
 	/* No rule of the host ever sees this one: it is the whole mark of a packet on
 	 * its way from alioth_from_pod through alioth_to_pod to a pod, and the kernel
 	 * takes it off where the packet enters the pod's namespace.

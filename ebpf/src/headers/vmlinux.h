@@ -108,7 +108,11 @@ enum {
 	PACKET_HOST = 0,
 };
 
-struct bpf_sock;
+/* As programs see a socket. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+};
 struct bpf_flow_keys;
 
 struct __sk_buff {
@@ -305,7 +309,12 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 };
 
-/* The kernel's, which is another than that of the maps. */
+/* The kernel's, which are others than those of programs and maps. */
+struct sk_buff___kernel {
+	struct sock *sk;
+	__u8 encapsulation : 1;
+};
+
 struct socket___kernel {
 	struct sock *sk;
 };

@@ -1,0 +1,60 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import (
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+)
+
+// toShadowChain decides about what the node sends to shadow addresses.
+const toShadowChain = "own_to_shadow"
+
+// ownChains are about what the node itself sends: nothing to the port of the tunnel,
+// and to a shadow answers, what came to a port that leads to a pod, and marked what
+// opens a flow: of that the datapath lets through the kubelet's.
+func ownChains(s State) []chain {
+	rules := []rule{when(toTunnel(s), bySocket(), not(marked(s, s.TunneledMark)), drop(ReasonTunnelSocket))}
+	for _, shadow := range s.Shadows {
+		rules = append(rules, when(toDevices(s.PodDevices), inside(destination, shadow), jump(toShadowChain)))
+	}
+	return []chain{
+		{name: toShadowChain, rules: toShadow(s)},
+		{
+			name: "output", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookOutput,
+			priority: nftables.ChainPriorityFilter, rules: rules,
+		},
+	}
+}
+
+func toShadow(s State) []rule {
+	rules := []rule{
+		// A sender may have set any mark.
+		when(answering(), setMark(s, 0), verdict(expr.VerdictAccept)),
+		when(rewritten(), jump(servedChain)),
+	}
+	for _, family := range families() {
+		rules = append(rules, when(rewritten(), isPlace(family), verdict(expr.VerdictAccept)))
+	}
+	return append(rules,
+		when(opening(), setMark(s, s.OpeningMark), verdict(expr.VerdictAccept)),
+		drop(ReasonShadowSocket))
+}
+
+// bySocket holds for what a socket of this network namespace sends. Nobody else's
+// user is loaded, and who has none does not match.
+func bySocket() rule { return rule{&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}} }
+
+// setMark replaces the bits of MarkMask.
+func setMark(s State, mark uint32) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(^s.MarkMask), Xor: binaryutil.NativeEndian.PutUint32(mark),
+		},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+	}
+}
