@@ -233,3 +233,26 @@ func onThisNode(s State) []rule {
 	}
 	return rules
 }
+
+// asSelf shows datagrams from pods and other nodes that a front leads to this node's own
+// network as the node's own: a socket for all addresses answers others from the address
+// that is nearest to them, which is not the one that they were sent on to.
+func asSelf(s State) []rule {
+	var rules []rule
+	for _, from := range []rule{fromDevices(s.PodDevices), fromDevice(s.NodeDevice)} {
+		for _, family := range families() {
+			rules = append(rules, when(from, ofProtocol(unix.IPPROTO_UDP), rewritten(), ofFamily(family), isPlace(family), rule{
+				load(destination, family),
+				&expr.NAT{Type: expr.NATTypeSourceNAT, Family: uint32(family), RegAddrMin: 1},
+			}))
+		}
+	}
+	return rules
+}
+
+func ofProtocol(protocol uint8) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
+	}
+}

@@ -124,9 +124,9 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"on the node's network, IPv6", onHost, 0, fromOutside6, "2001:db8::1", "2001:db8::1", "2001:db8::9", ""},
 		{"on the node's network, here only", []Front{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
 		{"on the node's network, from the node", onHost, 0, fromNode, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
-		{"on the node's network, from a pod of the default VPC", onHost, node, fromPod, "192.0.2.1", "192.0.2.1", pod4, ""},
-		{"on the node's network, from such a pod over IPv6", onHost, node, fromPod6, "2001:db8::1", "2001:db8::1", pod6, ""},
-		{"on the node's network, sent here by another node", onHost, 0, fromBackend, "10.244.0.1", "192.0.2.1", "10.244.0.9", ""},
+		{"on the node's network, from a pod of the default VPC", onHost, node, fromPod, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
+		{"on the node's network, from such a pod over IPv6", onHost, node, fromPod6, "2001:db8::1", "2001:db8::1", "2001:db8::1", ""},
+		{"on the node's network, sent here by another node", onHost, 0, fromBackend, "10.244.0.1", "192.0.2.1", "192.0.2.1", ""},
 		{"on the node's network, from a tenant's pod", onHost, egress, fromPod, "192.0.2.1", "192.0.2.1", silence, ReasonRewritten},
 		{"shown", shown, 0, fromOutside, "192.0.2.1", pod4, "192.0.2.9", ""},
 		{"shown, IPv6", shown, 0, fromOutside6, "2001:db8::1", pod6, "2001:db8::9", ""},
@@ -161,7 +161,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 			case "10.244.0.9", "fd10:244::9":
 				q.to = r.backend
 			case "192.0.2.1", "2001:db8::1":
-				q.to = r.node
+				q.to, q.target = r.node, "" // as most programs listen
 			case "192.0.2.9":
 				q.to, q.port = r.outside, 30000
 			}

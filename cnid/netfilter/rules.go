@@ -118,6 +118,10 @@ func chains(s State) []chain {
 			priority: nftables.ChainPriorityNATSource, rules: postrouting(s),
 		},
 		{
+			name: "nat_input", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookInput,
+			priority: nftables.ChainPriorityNATSource, rules: asSelf(s),
+		},
+		{
 			name: "leaving", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting,
 			priority: afterOthers, rules: shadowsStay(s),
 		},
