@@ -63,6 +63,7 @@ func (e *env) thief(t *testing.T) *thief {
 	e.makeVPCAround(t, s.namespace, s.stolen)
 	bait := scene.Pod(s.namespace, "bait", scene.OnNode(second), scene.InNetwork("mine"), scene.WithLabel("app", "bait"), scene.WithNIC(`{"ip": "`+s.stolen.String()+`"}`))
 	e.Run(t, bait)
+	e.RemoveAfter(t, bait) // before its Network, which would wait for it
 	s.admin = e.adminOf(t, s.namespace)
 	return s
 }
