@@ -106,7 +106,7 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		return reason;
 	if (!addr_equal(&pkt->src, own_ip(from, pkt->family)) || addr_is_zero(&pkt->src))
 		return DROP_SPOOFED_IP;
-	if (is_icmp(pkt) && !(from->flags & INTERFACE_NODE)) {
+	if (is_icmp(pkt)) {
 		reason = check_error(skb, pkt, from);
 		if (reason)
 			return reason;

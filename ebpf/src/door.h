@@ -36,16 +36,16 @@ static __always_inline bool is_node_shadow(const struct packet *pkt)
 /* is_own_quote tells whether an error is about a packet that was sent to the one with
  * this address, by the one who is now told, and shows of which flow that is.
  */
-static __always_inline bool is_own_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q,
-					 const struct addr *ip)
+static __always_inline bool is_own_quote(const struct packet *pkt, const struct quote *q, const struct addr *ip)
 {
-	return !read_quote(skb, pkt, q) && q->l4 && addr_equal(&q->dst, ip) && addr_equal(&q->src, &pkt->dst);
+	return q->l4 && addr_equal(&q->dst, ip) && addr_equal(&q->src, &pkt->dst);
 }
 
 /* check_error refuses the errors of a pod about flows that are not its own: who gets
  * them, and connection tracking on the way, believe what they quote. It takes no
  * error in fragments, since nobody sends one. It is for ICMP only, which has been
- * walked.
+ * walked. What it has read of an error it leaves to those who translate that. The
+ * node's own interface brings what the node's stack says.
  */
 __noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -61,9 +61,11 @@ __noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, co
 	pkt->icmp_type = type;
 	if (!is_icmp_error(pkt))
 		return UNDECIDED;
-	if (pkt->fragment || !is_own_quote(skb, pkt, &w->quote, own_ip(from, pkt->family)))
+	if (pkt->fragment || read_quote(skb, pkt, &w->quote))
 		return DROP_FOREIGN_QUOTE;
-	return UNDECIDED;
+	if (from->flags & INTERFACE_NODE || is_own_quote(pkt, &w->quote, own_ip(from, pkt->family)))
+		return UNDECIDED;
+	return DROP_FOREIGN_QUOTE;
 }
 
 /* quote_shadow translates the pod's address in an error that the pod sends. What is
@@ -74,7 +76,7 @@ static __always_inline enum reason quote_shadow(struct __sk_buff *skb, struct pa
 {
 	struct work *w = take_work();
 
-	if (!w || !is_own_quote(skb, pkt, &w->quote, ip))
+	if (!w || !is_own_quote(pkt, &w->quote, ip))
 		return DROP_FOREIGN_QUOTE;
 	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow) ? DROP_REWRITE_FAILED : UNDECIDED;
 }

@@ -55,8 +55,6 @@ struct packet {
 	__u8 eth_src[6];
 	__u32 vni;
 	__u32 ifindex; /* of the interface whose flow it is of: of the program's device, or the receiver's */
-	enum family family;
-	enum direction direction;
 	int action; /* of a forwarded packet, from the redirect helper */
 	/* Offsets into the packet and lengths; words would not fit the stack on Linux 6.1. */
 	__u16 l4; /* of the transport header, once walked */
@@ -66,6 +64,8 @@ struct packet {
 	__be16 ethertype;
 	__be16 sport;
 	__be16 dport;
+	__u8 family; /* enum family */
+	__u8 direction; /* enum direction */
 	__u8 proto; /* IPv6: of the first header until walk_extensions() */
 	__u8 tcp_flags;
 	__u8 icmp_type;

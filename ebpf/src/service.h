@@ -235,7 +235,7 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 }
 
 /* error_to_backend sends an error about an answer of a service's to the backend
- * that gave it. table is as of to_backend.
+ * that gave it. check_error has read it. table is as of to_backend.
  */
 __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
 {
@@ -246,7 +246,7 @@ __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pk
 	if (!pkt || !w)
 		return DROP_REWRITE_FAILED;
 	q = &w->quote;
-	if (read_quote(skb, pkt, q) || !q->l4 || !addr_equal(&q->src, &pkt->dst))
+	if (!q->l4 || !addr_equal(&q->src, &pkt->dst))
 		return DROP_NO_CONNECTION;
 	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, q->dport, &pkt->dst, q->sport, q->proto,
 		 table != SHARED_VNI);

@@ -1,0 +1,89 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// Linux 6.1 gives a program and the functions that it is in this many bytes of stack
+// together, and rounds what each takes up to stackUnit (check_max_stack_depth of its
+// verifier). Later kernels round less, and take programs that 6.1 refuses.
+const (
+	stackRoom = 512
+	stackUnit = 32
+)
+
+// function is one of a program, with the bytes of stack that it takes itself.
+type function struct {
+	stack int
+	calls map[string]bool
+}
+
+// functions reads the functions of a program, the first of which is its beginning, by
+// what the verifier has said of them in their order.
+func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[string]*function, entry string) {
+	t.Helper()
+	said := regexp.MustCompile(`stack depth ([0-9+]+)`).FindStringSubmatch(log)
+	if said == nil {
+		t.Fatal("the verifier tells nothing of the stack")
+	}
+	sizes := strings.Split(said[1], "+")
+	list = map[string]*function{}
+	var current *function
+	for _, ins := range spec.Instructions {
+		if name := ins.Symbol(); name != "" {
+			if entry == "" {
+				entry = name
+			}
+			size, err := strconv.Atoi(sizes[len(list)])
+			must(t, err)
+			current = &function{stack: size, calls: map[string]bool{}}
+			list[name] = current
+		}
+		if ins.IsFunctionCall() {
+			current.calls[ins.Reference()] = true
+		}
+	}
+	if len(list) != len(sizes) {
+		t.Fatalf("the verifier tells of %d functions, of which the program has %d", len(sizes), len(list))
+	}
+	return list, entry
+}
+
+// deepest returns the most stack that a function and those that it calls take together,
+// and their names.
+func deepest(list map[string]*function, name string) (size int, way string) {
+	for callee := range list[name].calls {
+		if s, w := deepest(list, callee); s > size {
+			size, way = s, " "+w
+		}
+	}
+	own := (max(list[name].stack, 1) + stackUnit - 1) / stackUnit * stackUnit
+	return size + own, name + way
+}
+
+func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
+	inNetns(t)
+	cfg, err := Config{VXLANIfindex: 1, Connections: fewConnections}.withDefaults()
+	must(t, err)
+	spec, err := specify(cfg)
+	must(t, err)
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats},
+	})
+	must(t, err)
+	defer coll.Close()
+	for name, p := range coll.Programs {
+		list, entry := functions(t, spec.Programs[name], p.VerifierLog)
+		if size, way := deepest(list, entry); size > stackRoom {
+			t.Errorf("%s takes %d bytes of stack, more than %d, along %s", name, size, stackRoom, way)
+		}
+	}
+}
