@@ -71,11 +71,11 @@ func (n *apiNode) answered(call string, vni int32, has bool) func() error {
 	}
 }
 
-// pair attaches two pods of a VPC and returns them with a check of whether the first
-// reaches the second.
-func (n *apiNode) pair(t *testing.T, vpc string) (a, b *labPod, reach func() error) {
+// pair attaches two pods of a VPC. It returns the second, and a check of whether the
+// first reaches it.
+func (n *apiNode) pair(t *testing.T, vpc string) (b *labPod, reach func() error) {
 	t.Helper()
-	a, b = n.pod(t, vpc+"-a", vpc, "10.10.1.10", nil), n.pod(t, vpc+"-b", vpc, "10.10.1.11", nil)
+	a, b := n.pod(t, vpc+"-a", vpc, "10.10.1.10", nil), n.pod(t, vpc+"-b", vpc, "10.10.1.11", nil)
 	for _, p := range []*labPod{a, b} {
 		n.decide(t, p)
 		if err := n.lab.cni(t, "ADD", p); err != nil {
@@ -96,7 +96,7 @@ func (n *apiNode) pair(t *testing.T, vpc string) (a, b *labPod, reach func() err
 	if err := reach(); err != nil {
 		t.Fatal(err)
 	}
-	return a, b, reach
+	return b, reach
 }
 
 // TestARunningPodKeepsItsAddressWhileTheObjectIsMissing: the operator keeps it for the
@@ -105,7 +105,7 @@ func TestARunningPodKeepsItsAddressWhileTheObjectIsMissing(t *testing.T) {
 	n := newAPINode(t, "api-missing")
 	n.vpc(t, "missing", 51)
 	n.start(t)
-	_, b, reach := n.pair(t, "missing")
+	b, reach := n.pair(t, "missing")
 	n.deleteAddress(t, b)
 	n.call(t, "missing")
 	eventually(t, "it has read that the Address is gone", n.answered("missing", 51, true))
@@ -130,7 +130,7 @@ func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) 
 	n.vpc(t, "answers", 52)
 	n.start(t)
 	eventually(t, "it answers without a call", n.answered(v1alpha1.NoCall, 52, false))
-	_, b, reach := n.pair(t, "answers")
+	b, reach := n.pair(t, "answers")
 	n.call(t, "first")
 	eventually(t, "it answers the first call", n.answered("first", 52, true))
 
@@ -153,7 +153,7 @@ func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.
 	n := newAPINode(t, "api-lost")
 	n.vpc(t, "lost", 53)
 	n.start(t)
-	_, b, reach := n.pair(t, "lost")
+	b, reach := n.pair(t, "lost")
 	n.link.cut()
 	held, err := n.address(b)
 	if err != nil {

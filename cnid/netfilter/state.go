@@ -4,6 +4,7 @@
 package netfilter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -104,9 +105,10 @@ func (s State) validate() error {
 			return fmt.Errorf("the node has no shadow address in range %v", shadow)
 		}
 	}
-	if err := s.validatePorts(); err != nil {
-		return err
-	}
+	return cmp.Or(s.validatePorts(), s.validateMarks())
+}
+
+func (s State) validateMarks() error {
 	for _, mark := range []uint32{s.OpeningMark, s.TunneledMark} {
 		if mark == 0 || mark&^s.MarkMask != 0 {
 			return errors.New("the marks of the node's own packets must not be 0, and lie in the mask")

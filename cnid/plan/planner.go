@@ -241,7 +241,6 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 			s.services[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		}
 	case *store.Pod:
-		s.node = true
 		s.pod(tx, row, in)
 	case *store.ServiceCIDR:
 		s.node = true
@@ -251,11 +250,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 		s.node = true
 		s.services[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
 	case *store.EndpointSlice:
-		ref := ServiceRef{row.Namespace, row.Service}
-		s.service(ref)
-		if ref == in.APIServer { // its endpoints are reserved
-			s.vpcs[in.DefaultVPC], s.node = true, true
-		}
+		s.slice(ServiceRef{row.Namespace, row.Service}, in)
 	case *store.Namespace:
 		s.tenant(tx, row.Tenant, in)
 	case *store.Network:
@@ -270,6 +265,7 @@ func (s *stale) row(tx store.ReadTx, row any, in Input) {
 // pod marks the VPCs of which addresses name a pod that is another now: whether they
 // count, and whether missing ones are kept for it, follows from the pod.
 func (s *stale) pod(tx store.ReadTx, row *store.Pod, in Input) {
+	s.node = true
 	now := store.GetPod(tx, row.UID)
 	for _, rec := range in.Records {
 		if rec.Pod.UID == row.UID && slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
@@ -282,6 +278,14 @@ func (s *stale) pod(tx store.ReadTx, row *store.Pod, in Input) {
 		if now == nil || !now.Holds(address) {
 			s.vpcs[address.VPC] = true
 		}
+	}
+}
+
+// slice marks the Service of a slice. The API server's endpoints are reserved.
+func (s *stale) slice(service ServiceRef, in Input) {
+	s.service(service)
+	if service == in.APIServer {
+		s.vpcs[in.DefaultVPC], s.node = true, true
 	}
 }
 

@@ -33,8 +33,10 @@ func gone(name string) func(store.Tx) error {
 	return func(tx store.Tx) error { store.DeleteVPC(tx, name, name); return nil }
 }
 
-func released(name, uid string) func(store.Tx) error {
-	return func(tx store.Tx) error { store.DeleteAddress(tx, name, uid); return nil }
+// released deletes the Address of b1.
+func released(tx store.Tx) error {
+	store.DeleteAddress(tx, "blue.10.10.1.10", "blue10.10.1.10")
+	return nil
 }
 
 // inAnyOrder builds with the records in both orders, which must not differ.
@@ -60,30 +62,30 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 	}{
 		"they agree": {inVNI: []int{101}},
 		"the Address is missing, and the pod was told it": {
-			rows:  []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), tell("b1", "blue", "10.10.1.10/24")},
+			rows:  []func(store.Tx) error{released, tell("b1", "blue", "10.10.1.10/24")},
 			inVNI: []int{101},
 		},
 		"the Address is missing, and the pod was told nothing": {
-			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), podWithHooks("b1")},
+			rows: []func(store.Tx) error{released, podWithHooks("b1")},
 			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
 		},
 		"the Address is missing, and the pod was told another": {
-			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), tell("b1", "blue", "10.10.1.12/24")},
+			rows: []func(store.Tx) error{released, tell("b1", "blue", "10.10.1.12/24")},
 			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
 		},
 		"the Address and the pod are missing": {
-			rows: []func(store.Tx) error{released("blue.10.10.1.10", "blue10.10.1.10"), gonePod("b1")},
+			rows: []func(store.Tx) error{released, gonePod("b1")},
 			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
 		},
 		"somebody else has the address": {
 			rows: []func(store.Tx) error{
-				released("blue.10.10.1.10", "blue10.10.1.10"), address("blue", "10.10.1.10", "node2", store.HolderPod, "b7"),
+				released, address("blue", "10.10.1.10", "node2", store.HolderPod, "b7"),
 			},
 			lost: "10.10.1.10 of VPC blue belongs to pod blue/b7 now",
 		},
 		"a successor here has the address": {
 			rows: []func(store.Tx) error{
-				released("blue.10.10.1.10", "blue10.10.1.10"), address("blue", "10.10.1.10", "node1", store.HolderPod, "b7"),
+				released, address("blue", "10.10.1.10", "node1", store.HolderPod, "b7"),
 			},
 			attach: func(w *world) { w.attach("blue", 20, "b7", "10.10.1.10/24") },
 			inVNI:  []int{103},
