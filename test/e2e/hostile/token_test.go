@@ -1,0 +1,133 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"net/netip"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// steal returns a client that has the token of a node's daemon and nothing else.
+func (e *env) steal(t *testing.T, node string) client.Client {
+	t.Helper()
+	ctx := stage.Within(t, stage.Patience)
+	var pods corev1.PodList
+	if err := e.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.ServiceAccountName != "alioth-cnid" {
+			continue
+		}
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		}}
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
+		if err := e.Client.SubResource("token").Create(ctx, account, request); err != nil {
+			t.Fatal(err)
+		}
+		config := rest.AnonymousClientConfig(e.Lab.Config())
+		config.BearerToken = request.Status.Token
+		thief, err := client.New(config, client.Options{Scheme: e.Client.Scheme()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return thief
+	}
+	t.Fatalf("node %s has no alioth-cnid", node)
+	return nil
+}
+
+// claimFor is an Address of a node in the name of a pod.
+func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
+	return &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip)), Annotations: map[string]string{"alioth.dev/asserted": "stolen"},
+		},
+		Spec: v1alpha1.AddressSpec{
+			VPC: vpc, Subnet: vpc + ".net1", IP: ip, MAC: "02:00:00:00:00:66", Node: node, Attachment: v1alpha1.PodAttachment,
+			Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+			Set:    []string{ip},
+		},
+	}
+}
+
+// TestAStolenTokenChangesNothingElsewhere has the token of the first node's daemon claim
+// for a pod of the second, then has an administrator write the same, which no token can,
+// and looks at whether the pod is what it was.
+func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	tenant := e.Tenant(t, stage.Overlapping("victim"))
+	victim, peer := tenant.Pod("victim", scene.OnNode(second)), tenant.Pod("peer", scene.OnNode(first))
+	e.Run(t, victim, peer)
+	thief := e.steal(t, first)
+	ctx := stage.Within(t, stage.Patience)
+
+	var before v1alpha1.AddressList
+	if err := e.Client.List(ctx, &before); err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]string{}
+	for _, address := range before.Items {
+		if address.Spec.Holder.UID == string(victim.UID) {
+			uids[address.Name] = string(address.UID)
+			err := thief.Delete(ctx, &address, client.Preconditions{UID: &address.UID})
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("deleting another node's %s: %v", address.Name, err)
+			}
+		}
+	}
+	free := scene.IP(victim, false).As4()
+	free[3] ^= 0x40
+	intruder := claimFor(victim, tenant.Name, netip.AddrFrom4(free).String(), first)
+	for _, object := range []*v1alpha1.Address{
+		intruder.DeepCopy(), claimFor(peer, tenant.Name, intruder.Spec.IP, first), claimFor(victim, tenant.Name, intruder.Spec.IP, second),
+	} {
+		if err := thief.Create(ctx, object); !apierrors.IsForbidden(err) {
+			t.Errorf("a claim of a stolen token for pod %s on %s: %v", object.Spec.Holder.Name, object.Spec.Node, err)
+		}
+	}
+
+	e.Make(t, intruder) // by an administrator
+	if err := e.WaitGone(ctx, intruder); err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: first}}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitEvent(t, node, v1alpha1.AddressNotOfNodeReason, victim.Name)
+	var after v1alpha1.AddressList
+	if err := e.Client.List(ctx, &after); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range after.Items {
+		if address.Spec.Holder.UID == string(victim.UID) && uids[address.Name] != string(address.UID) {
+			t.Errorf("the victim holds %s, which it did not", address.Name)
+		}
+	}
+	results, err := e.Ask(ctx, peer, answerTime, scene.Targets([]string{"http"}, scene.IPs(victim)...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if !result.OK {
+			t.Errorf("%s: %+v", result.Target, result)
+		}
+	}
+}
