@@ -59,6 +59,9 @@ func TestWhatIsMadeForAPodOfAnotherNodeChangesNothing(t *testing.T) {
 		if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
 			t.Errorf("the pod held %v, holds %v", before, after)
 		}
+		if n := w.operators[0].said["node-2 "+v1alpha1.AddressNotOfNodeReason]; n != 1 {
+			t.Errorf("%d events of the node tell of it", n)
+		}
 		w.checkAtRest()
 	})
 	t.Run("in the place of what a pod was told", func(t *testing.T) {
@@ -99,5 +102,40 @@ func TestDeletingAnAddressOfItsNodeGivesItToNobodyElse(t *testing.T) {
 	if after := w.addresses(w.pod("held")); len(before) != 2 || !slices.Equal(before, after) || toldTo(w.pod("rival")) != nil {
 		t.Errorf("the pod held %v, holds %v; the rival was told %+v", before, after, toldTo(w.pod("rival")))
 	}
+	w.checkAtRest()
+}
+
+func TestANodeThatKeepsTooManyVNIsIsToldOf(t *testing.T) {
+	w := calm(t)
+	answer := w.api.objects[keyOf(&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall("node-2")}})].(*v1alpha1.RollCall)
+	said := clone(answer)
+	for vni := range int32(4096) {
+		said.Spec.VNIs = append(said.Spec.VNIs, 100_000-vni)
+	}
+	h := w.host("node-2")
+	h.up = false // the daemon would answer anew
+	w.api.keep(said, answer)
+	w.settle()
+	if n := w.operators[0].said["node-2 "+v1alpha1.TooManyVNIsReason]; n != 1 {
+		t.Errorf("%d events of the node tell of it", n)
+	}
+	h.up = true
+	w.settle()
+	w.checkAtRest()
+}
+
+func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
+	w := calm(t)
+	h := w.host("node-2")
+	h.up = false // but its Node is Ready
+	w.mustDelete(newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"))
+	for range 3 { // of 45 s each at least
+		w.settle()
+	}
+	if n := w.operators[0].said["node-2 "+v1alpha1.RollCallUnansweredReason]; n != 1 {
+		t.Errorf("%d events of the node tell of it", n)
+	}
+	h.up = true
+	w.settle()
 	w.checkAtRest()
 }

@@ -38,6 +38,10 @@ var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason"}
 var elsewhere = map[string]string{
 	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide: over within a moment",
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
+	// Of a Node in whose name something was written.
+	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
+	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
+	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
 	// Of a Service, which has no condition.
 	v1alpha1.EndpointsLeftOutReason:      "TestAServiceThatIsServedNowhereIsWarned",
 	v1alpha1.ServicesExhaustedReason:     "operator/service, TestServicesForWhichThereIsNoRoomAreWarned: takes 16,384 ports",

@@ -221,6 +221,8 @@ type instance struct {
 	now      func() time.Time
 	ctx      context.Context //nolint:containedctx // the life of the process that this stands for
 	kill     context.CancelFunc
+	// said counts events by the name of their object and their reason.
+	said map[string]int
 	// reconciles counts runs per controller, failures those with an error.
 	reconciles map[string]int
 }
@@ -244,7 +246,7 @@ var errKilled = errors.New("this process was killed")
 
 // newInstance starts an operator with an empty store; it lists first.
 func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, hook func(o *instance, verb string, object client.Object, effect func() error) error) (*instance, error) {
-	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}}
+	o := &instance{name: name, inputs: newInformers(api), now: now, reconciles: map[string]int{}, said: map[string]int{}}
 	o.ctx, o.kill = context.WithCancel(context.Background())
 	m, err := newMetrics(&state{})
 	if err != nil {
@@ -257,7 +259,7 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 		informers:   o.inputs,
 		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cached},
 		live:        &apiClient{api: api, hook: guarded},
-		events:      mute{},
+		events:      recorder{o},
 		controllers: o, leading: o.ctx.Done(), log: logr.Discard(), now: now,
 	}
 	if o.fed, err = assemble(o.ctx, env, cfg, m); err != nil {
@@ -335,11 +337,15 @@ func (o *instance) nextDue() (time.Time, bool) {
 	return first, !first.IsZero() && !o.dead()
 }
 
-// mute is an event recorder that nobody listens to.
-type mute struct{}
+// recorder remembers the reasons of events by what they are about.
+type recorder struct{ of *instance }
 
 // Eventf implements events.EventRecorder.
-func (mute) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+func (r recorder) Eventf(about, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	if object, ok := about.(client.Object); ok {
+		r.of.said[object.GetName()+" "+reason]++
+	}
+}
 
 func requestFor(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}
