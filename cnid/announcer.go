@@ -84,7 +84,7 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
-// round announces what is due, and says whether something will be once more.
+// round announces what is due, and reports whether something will be once more.
 func (a *announcer) round() (more bool) {
 	a.mu.Lock()
 	at := a.at

@@ -24,7 +24,7 @@ type decisions struct {
 	store    *store.Store
 	// kind of new attachments.
 	kind journal.Kind
-	// vpcSynced says whether everything of a VPC has been read; the channel is
+	// vpcSynced reports whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	vpcSynced func(vpc string) (bool, <-chan struct{})
 	// mtu for pods, likewise; problem is what keeps the node from being programmed.

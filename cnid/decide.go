@@ -28,7 +28,7 @@ type question struct {
 	// programmed, which problem keeps from happening; "" when nothing has failed.
 	mtu     int
 	problem string
-	// synced says whether everything of a VPC has been read.
+	// synced reports whether everything of a VPC has been read.
 	synced func(vpc string) bool
 	// attached are the records of all that is attached here, and listens knows
 	// the ports of the node's own programs.

@@ -84,7 +84,7 @@ func (d *departures) tell() {
 	d.fewer = make(chan struct{})
 }
 
-// holds says whether the time of an element of the queue is not up yet.
+// holds reports whether the time of an element of the queue is not up yet.
 func (d *departures) holds(rec journal.Record) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

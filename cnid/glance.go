@@ -20,7 +20,7 @@ type glance struct {
 	records  []journal.Record
 }
 
-// again says whether to look again: the first time, after the journal has changed,
+// again reports whether to look again: the first time, after the journal has changed,
 // and after a change of a row that concerns whoever looks.
 func (g *glance) again(tx store.ReadTx, records []journal.Record, concerns func(store.Change) bool) bool {
 	changes, ok := store.ChangesSince(tx, g.revision)
@@ -29,7 +29,7 @@ func (g *glance) again(tx store.ReadTx, records []journal.Record, concerns func(
 	return again
 }
 
-// sameRecords says whether two lists of the journal are one, see
+// sameRecords reports whether two lists of the journal are one, see
 // journal.Records.
 func sameRecords(a, b []journal.Record) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])

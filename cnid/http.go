@@ -54,7 +54,7 @@ func (n *node) metrics() http.Handler {
 	return mux
 }
 
-// loopback says whether only the node itself reaches an address.
+// loopback reports whether only the node itself reaches an address.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -81,7 +81,7 @@ func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler ht
 	return listenAndServe(ctx, addr, guarded, certificate, log)
 }
 
-// readyz says whether pods can be attached. A missing API server does not make
+// readyz reports whether pods can be attached. A missing API server does not make
 // the daemon unready once it has started.
 func (n *node) readyz(w http.ResponseWriter, _ *http.Request) {
 	if mtu, _ := n.syncer.podMTU(); mtu == 0 {

@@ -221,7 +221,7 @@ func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 	return nil
 }
 
-// filterAs makes the packet filter as it is wanted, and says whether anything was
+// filterAs makes the packet filter as it is wanted, and reports whether anything was
 // replaced. Services come and go far more often than anything else, and they are many.
 func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, err error) {
 	if !thorough && netfilter.OnlyFronts(k.filter, want) {

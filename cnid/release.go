@@ -47,10 +47,10 @@ type releaser struct {
 	store   *store.Store
 	journal *journal.Journal
 	api     addressAPI
-	// synced says whether the node's pods and Addresses have been read.
+	// synced reports whether the node's pods and Addresses have been read.
 	synced func() bool
 	log    *slog.Logger
-	// held says whether an entry of the journal's queue is to stay for now.
+	// held reports whether an entry of the journal's queue is to stay for now.
 	held func(journal.Record) bool
 	// kicked has one element when the journal's queue has grown.
 	kicked chan struct{}

@@ -42,7 +42,7 @@ type rollCall struct {
 	store   *store.Store
 	journal *journal.Journal
 	api     *kube.Client
-	// synced says whether everything of this node has been read.
+	// synced reports whether everything of this node has been read.
 	synced func() (bool, <-chan struct{})
 	syncer *syncer
 	log    *slog.Logger
@@ -154,7 +154,7 @@ func (r *rollCall) agree(ctx context.Context) error {
 	return r.syncer.settle(ctx, r.syncer.ask(), 0)
 }
 
-// agrees says whether the store is as the API server, as far as it decides whether the
+// agrees reports whether the store is as the API server, as far as it decides whether the
 // attachments of a node are lost.
 func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []v1alpha1.Address, pods []corev1.Pod) bool {
 	held, told := map[string]string{}, map[string]string{}

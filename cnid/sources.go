@@ -155,7 +155,7 @@ func (s *sources) needed(tx store.ReadTx) map[part]bool {
 	return s.last
 }
 
-// needs says whether a change may be to what is needed.
+// needs reports whether a change may be to what is needed.
 func (s *sources) needs(c store.Change) bool {
 	for _, row := range []any{c.Old, c.New} {
 		if address, ok := row.(*store.Address); ok && address.Node == s.cfg.Node {
@@ -268,7 +268,7 @@ func (s *sources) confirm(ctx context.Context, vpc string, f *followed) {
 // which waits as long for its row.
 const confirmAgain = time.Second
 
-// agrees asks the API server for a VPC, and says whether its row comes to have the
+// agrees asks the API server for a VPC, and reports whether its row comes to have the
 // same VNI.
 func (s *sources) agrees(ctx context.Context, vpc string) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -303,7 +303,7 @@ func (s *sources) vpcs() []string {
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
 
-// synced says whether everything that this node needs had been read at some
+// synced reports whether everything that this node needs had been read at some
 // time; the channel is closed when that may have changed.
 func (s *sources) synced() (bool, <-chan struct{}) {
 	s.mu.Lock()
@@ -320,7 +320,7 @@ func (s *sources) synced() (bool, <-chan struct{}) {
 	return s.complete, s.changed
 }
 
-// followed says whether all of these parts have been read; called with mu held.
+// followed reports whether all of these parts have been read; called with mu held.
 func (s *sources) followed(needed map[part]bool) bool {
 	for p := range needed {
 		if f := s.parts[p]; f == nil || !f.synced() {
@@ -330,7 +330,7 @@ func (s *sources) followed(needed map[part]bool) bool {
 	return true
 }
 
-// vpcSynced says whether everything of a VPC has been read.
+// vpcSynced reports whether everything of a VPC has been read.
 func (s *sources) vpcSynced(vpc string) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +338,7 @@ func (s *sources) vpcSynced(vpc string) (bool, <-chan struct{}) {
 	return f != nil && f.synced() && allSynced(s.base), s.changed
 }
 
-// baseSynced says whether the node's own pods and Addresses have been read.
+// baseSynced reports whether the node's own pods and Addresses have been read.
 func (s *sources) baseSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,7 +58,7 @@ func (s *syncer) survey(ctx context.Context) {
 	}
 }
 
-// survey says whether rows of the maps, programs of pods or rules of the packet
+// survey reports whether rows of the maps, programs of pods or rules of the packet
 // filter are not as they were left. It changes nothing.
 func (k *kernel) survey() (harmed bool, err error) {
 	if harmed, err = k.surveyPath(); harmed || err != nil {

@@ -38,7 +38,7 @@ type syncer struct {
 	store   *store.Store
 	journal *journal.Journal
 	kernel  *kernel
-	// synced says whether what is on this node has been read from the API.
+	// synced reports whether what is on this node has been read from the API.
 	synced func() (bool, <-chan struct{})
 	// adopt takes into the journal what is on the node and not in it, which the
 	// first pass would otherwise cut off, and returns how much it can't; adopted
@@ -232,7 +232,7 @@ func (s *syncer) ours() ours {
 	return ours{records: slices.DeleteFunc(slices.Clone(s.journal.Records()), leaves), devices: s.devices}
 }
 
-// takeHint says whether recheck was called since the last time.
+// takeHint reports whether recheck was called since the last time.
 func (s *syncer) takeHint() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -132,7 +132,7 @@ func subscribe(protocol int, groups []uint32) (*os.File, error) {
 	return file, nil
 }
 
-// filterConcerns says whether a message of nf_tables is about our table.
+// filterConcerns reports whether a message of nf_tables is about our table.
 func filterConcerns(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type & 0xff {
 	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
@@ -145,7 +145,7 @@ func filterConcerns(m syscall.NetlinkMessage) bool {
 	return string(bytes.TrimRight(name, "\x00")) == netfilter.TableName
 }
 
-// routeConcerns says whether a message of rtnetlink may tell of harm.
+// routeConcerns reports whether a message of rtnetlink may tell of harm.
 func routeConcerns(m syscall.NetlinkMessage, o ours) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:

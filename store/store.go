@@ -14,7 +14,7 @@ import (
 type Store struct {
 	db      *memdb.MemDB
 	changes changeLog
-	// counts says whether addresses are counted by Subnet.
+	// counts reports whether addresses are counted by Subnet.
 	counts bool
 }
 

@@ -154,7 +154,7 @@ const LoadBalancerInvalidReason = "LoadBalancerInvalid"
 // no room: the Services of its VPC take more than a node's tables have for one VPC.
 const ServicesExhaustedReason = "ServicesExhausted"
 
-// NetworkHealthyCondition is the condition of a Node that says whether anything
+// NetworkHealthyCondition is the condition of a Node that reports whether anything
 // keeps the node's network from working as it should and waits for a person.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 

@@ -58,7 +58,7 @@ const (
 	HostNetworkGrant = "hostNetwork"
 
 	// NetworkReadyCondition is the type of the pod condition in which the
-	// operator says whether the pod has its addresses, and if not, why not.
+	// operator reports whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"
 )
 

@@ -87,7 +87,7 @@ func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error
 	return nil
 }
 
-// alive says whether the API server has the very object that holds the
+// alive reports whether the API server has the very object that holds the
 // address.
 func (r *releaser) alive(ctx context.Context, holder v1alpha1.AddressHolder) (bool, error) {
 	var object client.Object = &corev1.Pod{}

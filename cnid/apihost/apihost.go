@@ -85,7 +85,7 @@ func (f *Follower) look(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// note takes over what a lookup said, and says whether that made a difference.
+// note takes over what a lookup said, and reports whether that made a difference.
 func (f *Follower) note(addrs []netip.Addr, now time.Time) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // Resize gives a finished attachment another MTU, in bytes: the pod's end first,
 // then the record, after which the datapath's pass gives it to the host end. It
-// says whether it did: an attachment that a command is at work on, and one that
+// reports whether it did: an attachment that a command is at work on, and one that
 // has left, it leaves alone.
 func (s *Server) Resize(ctx context.Context, key journal.Key, mtu int) (bool, error) {
 	unlock, free := s.locks.try(key.ContainerID)

@@ -45,7 +45,7 @@ func (s *Server) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	return true, nil
 }
 
-// robbed says whether the sandbox that was attached lives, without interface.
+// robbed reports whether the sandbox that was attached lives, without interface.
 func (s *Server) robbed(ctx context.Context, attacher attach.Attacher, rec journal.Record) bool {
 	id, err := netns.Identify(rec.NetnsPath)
 	if err != nil || id.Cookie != rec.Device.NetnsCookie || id.Inode != rec.Device.NetnsInode {

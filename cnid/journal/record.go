@@ -122,7 +122,7 @@ func (p HostPort) String() string {
 	return netip.AddrPortFrom(p.HostIP, p.HostPort).String() + "/" + p.Protocol
 }
 
-// Clashes says whether two ports share an address, protocol and port of the
+// Clashes reports whether two ports share an address, protocol and port of the
 // node. All addresses are those of both families.
 func (p HostPort) Clashes(q HostPort) bool {
 	return p.Protocol == q.Protocol && p.HostPort == q.HostPort &&

@@ -73,7 +73,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 	return nil
 }
 
-// ownShadows says whether a record's shadow addresses can stay: one for each
+// ownShadows reports whether a record's shadow addresses can stay: one for each
 // family it has an address of, in the range of that family, and nobody else's.
 func (j *Journal) ownShadows(rec Record) bool {
 	used := j.usedShadows()

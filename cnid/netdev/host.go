@@ -112,7 +112,7 @@ func (h *Host) Uninstall(s State) error {
 	)
 }
 
-// absent says whether a netlink error means that the object is not there.
+// absent reports whether a netlink error means that the object is not there.
 func absent(err error) bool {
 	var notFound netlink.LinkNotFoundError
 	return errors.As(err, &notFound)

@@ -132,7 +132,7 @@ func TestTheNodeReachesShadowsUnderItsShadowAndTheDefaultVPCUnderItsOwnAddress(t
 	}
 }
 
-// made says whether Links makes the device, so that the kernel must not give it
+// made reports whether Links makes the device, so that the kernel must not give it
 // an address of its own.
 func made(device string) bool {
 	return slices.Contains(NodeDevices, device)

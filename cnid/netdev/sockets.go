@@ -18,7 +18,7 @@ const (
 	stateListen = 10
 )
 
-// Listens says whether a socket of the node's network namespace receives what
+// Listens reports whether a socket of the node's network namespace receives what
 // comes to a port of TCP or UDP at an address, or with the zero value at any. A
 // socket for all addresses of IPv6 counts as one for IPv4 too. Sockets of other
 // protocols are not seen.
@@ -45,7 +45,7 @@ func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 	return false, nil
 }
 
-// receives says whether a socket's address is the one, or one or the other is
+// receives reports whether a socket's address is the one, or one or the other is
 // all addresses.
 func receives(socket *netlink.Socket, ip netip.Addr) bool {
 	own, ok := netip.AddrFromSlice(socket.ID.Source)

@@ -22,7 +22,7 @@ const (
 	forward6 = "ipv6/conf/all/forwarding"
 )
 
-// keep says whether the original value of a setting matters: not on a device
+// keep reports whether the original value of a setting matters: not on a device
 // of our own, which goes away with it.
 type keep bool
 
@@ -54,7 +54,7 @@ func (s *settings) get(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// set gives a setting a value, unless it has it, and says whether it had
+// set gives a setting a value, unless it has it, and reports whether it had
 // another. The original goes to the file before the change. A setting of a
 // device that has gone is no error.
 func (s *settings) set(name, value string, original keep) (changed bool, err error) {

@@ -62,7 +62,7 @@ func heldClients(conn *nftables.Conn) (map[string]bool, error) {
 const firstClients = 1000
 
 // addClientMaps puts into the transaction the maps that are needed and not there, and
-// says whether there are any. Chains that go by them come after.
+// reports whether there are any. Chains that go by them come after.
 func addClientMaps(conn *nftables.Conn, have, needed map[string]bool) (added bool, err error) {
 	for i, name := range slices.Sorted(maps.Keys(needed)) {
 		if have[name] {

@@ -31,7 +31,7 @@ const rulesVersion = 5
 // accounts of flows would begin anew with the table, and pods come and go. Fronts
 // are in maps of which only the elements change that are others. The
 // size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
-// part of the state. It says whether anything was replaced.
+// part of the state. It reports whether anything was replaced.
 func Apply(want State) (replaced bool, err error) {
 	want, list, conn, err := begin(want)
 	if err != nil {
@@ -50,7 +50,7 @@ func Apply(want State) (replaced bool, err error) {
 	return replaced || changed, err
 }
 
-// Holds says whether the table is as Apply would make it, and changes nothing. While
+// Holds reports whether the table is as Apply would make it, and changes nothing. While
 // somebody changes it, the answer may be that it is not.
 func Holds(want State) (bool, error) {
 	want, list, conn, err := begin(want)
@@ -183,7 +183,7 @@ func fingerprint(from any) (string, error) {
 	return fmt.Sprintf("alioth %x", sha256.Sum256(text))[:40], nil
 }
 
-// holds says whether the kernel has every rule of the chains that are variable,
+// holds reports whether the kernel has every rule of the chains that are variable,
 // or of those that are not, and no other. Anything unreadable counts as not
 // there: it is then replaced.
 func holds(conn *nftables.Conn, list []chain, variable bool) bool {
@@ -208,7 +208,7 @@ func holdsChain(conn *nftables.Conn, c chain) bool {
 	return true
 }
 
-// intact says whether the table is at work, with these chains and no others,
+// intact reports whether the table is at work, with these chains and no others,
 // none of which drops what no rule decides.
 func intact(conn *nftables.Conn, list []chain) bool {
 	have, err := conn.ListTableOfFamily(TableName, nftables.TableFamilyINet)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// OnlyFronts says whether two states differ in their fronts at most.
+// OnlyFronts reports whether two states differ in their fronts at most.
 func OnlyFronts(a, b State) bool {
 	a.Fronts, b.Fronts = nil, nil
 	return reflect.DeepEqual(a, b)

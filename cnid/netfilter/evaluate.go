@@ -85,7 +85,7 @@ func (t foreignTable) walk(chain string, p sample, certain bool, depth int) endi
 	return passesOn
 }
 
-// ends says whether a verdict ends the packet's way. A drop counts only if the
+// ends reports whether a verdict ends the packet's way. A drop counts only if the
 // packet meets it for certain. An accept that asks for more than is known counts
 // if it names something of the packet, or the packet answers: whoever wrote it
 // meant packets like this one.
@@ -99,7 +99,7 @@ func (m match) ends(kind expr.VerdictKind, p sample) ending {
 	return passesOn
 }
 
-// drops says whether a base chain drops the packet for certain.
+// drops reports whether a base chain drops the packet for certain.
 func (t foreignTable) drops(base foreignChain, p sample) bool {
 	switch t.walk(base.Name, p, true, 0) {
 	case dropped:
@@ -189,7 +189,7 @@ func harmless(e expr.Any) bool {
 }
 
 // load follows an expression that puts a value into a register or changes one
-// there, and says whether it was such.
+// there, and reports whether it was such.
 func (p sample) load(e expr.Any, registers map[uint32][]byte) bool {
 	switch e := e.(type) {
 	case *expr.Meta:
@@ -256,7 +256,7 @@ func (p sample) payload(e *expr.Payload) []byte {
 	return found[:e.Len]
 }
 
-// sameField says whether the whole of an address, or its beginning, is loaded.
+// sameField reports whether the whole of an address, or its beginning, is loaded.
 func sameField(e *expr.Payload, of side, family byte) bool {
 	field := load(of, family).(*expr.Payload)
 	return e.Offset == field.Offset && e.Len <= field.Len

@@ -153,7 +153,7 @@ func (base foreignChain) block(c crossing) Block {
 	return b
 }
 
-// sees says whether a table of that family sees packets of that protocol.
+// sees reports whether a table of that family sees packets of that protocol.
 func sees(table nftables.TableFamily, family byte) bool {
 	return table == nftables.TableFamilyINet || byte(table) == family
 }
@@ -201,7 +201,7 @@ func foreignTables(conn *nftables.Conn) ([]foreignTable, error) {
 	return list, nil
 }
 
-// asleep says whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
+// asleep reports whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
 // library leaves the flags in the order in which the kernel sends them.
 func asleep(table *nftables.Table) bool {
 	const dormant, swapped = 1, 1 << 24

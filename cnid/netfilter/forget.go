@@ -34,7 +34,7 @@ func Forget(s State) (forgotten uint, err error) {
 	return forgotten, err
 }
 
-// SameUDP says whether UDP is led to the same places by both states.
+// SameUDP reports whether UDP is led to the same places by both states.
 func SameUDP(a, b State) bool {
 	a.Fronts, b.Fronts = changedFronts(sortedFronts(a.Fronts), sortedFronts(b.Fronts))
 	return reflect.DeepEqual(flowsOf(a, nil), flowsOf(b, nil))
@@ -97,7 +97,7 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 	return u
 }
 
-// MatchConntrackFlow implements netlink.CustomConntrackFilter: it says whether a
+// MatchConntrackFlow implements netlink.CustomConntrackFilter: it reports whether a
 // flow is to be forgotten.
 func (u *udpFlows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	asked, answers := flow.Forward, flow.Reverse
@@ -105,7 +105,7 @@ func (u *udpFlows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 		u.stale(addrOf(asked.SrcIP), netip.AddrPortFrom(addrOf(asked.DstIP), asked.DstPort), netip.AddrPortFrom(addrOf(answers.SrcIP), answers.SrcPort))
 }
 
-// stale says whether what a client asked at one address must not be answered from
+// stale reports whether what a client asked at one address must not be answered from
 // another any more. What a front leads somewhere else than to the address that was asked may
 // be from before there was the front.
 func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool {

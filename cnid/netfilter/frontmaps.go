@@ -55,7 +55,7 @@ type shape struct {
 	at bool
 }
 
-// isJump says whether a verdict map leads back again.
+// isJump reports whether a verdict map leads back again.
 func isJump(set *nftables.Set) bool {
 	return strings.HasPrefix(set.Name, shownMap) || strings.HasPrefix(set.Name, askersMap)
 }
@@ -213,7 +213,7 @@ func (l leadsTo) element(set *nftables.Set, key string) nftables.SetElement {
 	return e
 }
 
-// same says whether an element that was read leads there. Of a verdict the library
+// same reports whether an element that was read leads there. Of a verdict the library
 // gives the attributes, the last of which is the name of the chain.
 func (l leadsTo) same(found nftables.SetElement) bool {
 	if l.chain != "" {
@@ -227,7 +227,7 @@ func (l leadsTo) same(found nftables.SetElement) bool {
 const perMessage = 256
 
 // difference puts into the transaction what a map has too many and too few, and
-// says whether that is anything.
+// reports whether that is anything.
 func difference(conn *nftables.Conn, set *nftables.Set, found []nftables.SetElement, want contents) (bool, error) {
 	var gone []nftables.SetElement
 	come := maps.Clone(want)
@@ -301,7 +301,7 @@ func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
 }
 
 // putFronts puts into the transaction what makes the maps, and the chains that only
-// some fronts need, equal to the fronts. It says whether that is anything.
+// some fronts need, equal to the fronts. It reports whether that is anything.
 func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err error) {
 	needed, clients := variableChains(s), clientMaps(s.Fronts)
 	if changed, err = addClientMaps(conn, held.clients, clients); err != nil {

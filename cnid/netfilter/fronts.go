@@ -98,7 +98,7 @@ func sortedFronts(list []Front) []Front {
 	return slices.CompactFunc(sorted, func(a, b Front) bool { return compareFronts(a, b) == 0 })
 }
 
-// ofNode says whether the front is at all of the node's addresses.
+// ofNode reports whether the front is at all of the node's addresses.
 func (f Front) ofNode() bool { return f.IP.IsUnspecified() }
 
 // fromOutside is the chain to which what comes from outside goes.

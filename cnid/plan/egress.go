@@ -95,7 +95,7 @@ var (
 	all6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 )
 
-// covered says whether one of the ranges contains the whole of a prefix.
+// covered reports whether one of the ranges contains the whole of a prefix.
 func covered(prefix netip.Prefix, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) })
 }

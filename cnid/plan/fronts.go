@@ -84,7 +84,7 @@ func isReachedFromOutside(row *store.Service) bool {
 		hasNodePorts(row)
 }
 
-// hasNodePorts says whether ports of every node are the Service's.
+// hasNodePorts reports whether ports of every node are the Service's.
 func hasNodePorts(row *store.Service) bool {
 	return row.HealthCheckNodePort != 0 || slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
@@ -177,7 +177,7 @@ func (b *frontBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
 	}
 }
 
-// isInside says whether an address is one of a node or of the cluster's own ranges.
+// isInside reports whether an address is one of a node or of the cluster's own ranges.
 func (b *frontBuilder) isInside(ip netip.Addr) bool {
 	if b.nodeIPs == nil {
 		b.nodeIPs = addressesOf(store.ListNodes(b.tx)...)

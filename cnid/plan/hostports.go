@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// Listens says whether a program on the node itself listens at a port of a
+// Listens reports whether a program on the node itself listens at a port of a
 // protocol, by its IANA number, at an address or, with the zero value, at any.
 type Listens func(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 
@@ -115,7 +115,7 @@ func nameOf(tx store.ReadTx, service *store.Service, tenant string) string {
 	return "Service " + ServiceRef{service.Namespace, service.Name}.String()
 }
 
-// asksItself says whether what the node sends to itself may go to a pod: one of the
+// asksItself reports whether what the node sends to itself may go to a pod: one of the
 // default VPC whose namespace has no tenant's label.
 func asksItself(tx store.ReadTx, cfg Config, rec journal.Record) bool {
 	namespace := store.GetNamespace(tx, rec.Pod.Namespace)
@@ -190,7 +190,7 @@ func hostProtocol(name string) uint8 {
 	return protocol(name)
 }
 
-// onLoopback says whether a port of the pod is open at the node's IPv4 loopback
+// onLoopback reports whether a port of the pod is open at the node's IPv4 loopback
 // addresses.
 func (b *nodeBuilder) onLoopback(rec journal.Record) bool {
 	return asksItself(b.tx, b.in.Config, rec) && slices.ContainsFunc(rec.HostPorts, func(port journal.HostPort) bool {

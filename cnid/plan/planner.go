@@ -52,7 +52,7 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	return p.want
 }
 
-// planVPCs plans the VPCs that are stale, and says whether one is another then.
+// planVPCs plans the VPCs that are stale, and reports whether one is another then.
 // What they have here makes the node's own plan stale.
 func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 	if p.vpcs == nil {
@@ -104,7 +104,7 @@ func (p *Planner) front() (changed bool) {
 	return changed
 }
 
-// planNode plans the rest of the node, and says whether it is another then.
+// planNode plans the rest of the node, and reports whether it is another then.
 func (p *Planner) planNode(tx store.ReadTx) (changed bool) {
 	last := p.node
 	p.node = planNode(tx, p.in, p.vpcs)
@@ -192,7 +192,7 @@ func zoneOf(row any, node string) string {
 	return ""
 }
 
-// sameList says whether two slices are one.
+// sameList reports whether two slices are one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // records marks the VPCs in which others are attached.

@@ -53,7 +53,7 @@ func (b *nodeBuilder) probes() {
 	}
 }
 
-// isProbed says whether the kubelet may probe the pod of a record, or call its hooks.
+// isProbed reports whether the kubelet may probe the pod of a record, or call its hooks.
 // The record knows it of a pod that the API has forgotten.
 func isProbed(tx store.ReadTx, rec journal.Record) bool {
 	pod := store.GetPod(tx, rec.Pod.UID)

@@ -68,7 +68,7 @@ func (m *member) vips() []netip.Addr {
 	return list
 }
 
-// planServices plans the Services that are stale, and says whether any virtual
+// planServices plans the Services that are stale, and reports whether any virtual
 // address is another then. present are the VPCs that are here, as planned last.
 func (p *scaledPlan) planServices(tx store.ReadTx, in Input, present map[string]*vpcPlan, s *stale) (changed bool) {
 	if p.vpcs == nil {
@@ -110,7 +110,7 @@ type serviceBuilder struct {
 }
 
 // come makes what is planned of a VPC's Services begin or end with the VPC's
-// presence, and says whether it has ended. refill says that none of it counts any
+// presence, and reports whether it has ended. refill says that none of it counts any
 // more, although what comes out the same stays.
 func (b *serviceBuilder) come(name string, now *vpcPlan, refill bool) (gone bool) {
 	v := b.plan.vpcs[name]
@@ -289,7 +289,7 @@ func without(list []*member, m *member) []*member {
 	return slices.DeleteFunc(list, func(other *member) bool { return other == m })
 }
 
-// settle brings the list up to date, and says whether it is another then.
+// settle brings the list up to date, and reports whether it is another then.
 func (v *scaledVPC) settle() (changed bool) {
 	if !v.stale {
 		return false

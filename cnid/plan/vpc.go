@@ -121,7 +121,7 @@ func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	return ""
 }
 
-// keptFor says whether the operator keeps the addresses of an attachment for its pod
+// keptFor reports whether the operator keeps the addresses of an attachment for its pod
 // whose objects are missing.
 func keptFor(tx store.ReadTx, rec journal.Record) bool {
 	pod := store.GetPod(tx, rec.Pod.UID)
@@ -237,7 +237,7 @@ func (b *vpcBuilder) subnets() {
 	}
 }
 
-// inUse says whether a pod here got its address from the subnet while it was
+// inUse reports whether a pod here got its address from the subnet while it was
 // ready.
 func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 	return slices.ContainsFunc(row.Prefixes, func(p netip.Prefix) bool { return slices.Contains(b.ranges, p) })
@@ -261,7 +261,7 @@ func (b *vpcBuilder) remotes() {
 	}
 }
 
-// elsewhere says whether an Address of another node names a pod of this one. Pods of
+// elsewhere reports whether an Address of another node names a pod of this one. Pods of
 // other nodes a node does not know.
 func (b *vpcBuilder) elsewhere(row *store.Address) bool {
 	pod := store.GetPod(b.tx, row.Holder.UID)

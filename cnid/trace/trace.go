@@ -41,7 +41,7 @@ func Walk(ctx context.Context, ask Ask, node string, q nodestatus.Question) ([]n
 	return hops, fmt.Errorf("the packet would go round in circles: it is still on its way after %d hops", maxHops)
 }
 
-// Delivered says whether the last hop let the packet go on.
+// Delivered reports whether the last hop let the packet go on.
 func Delivered(hops []nodestatus.Hop) bool { return len(hops) > 0 && !hops[len(hops)-1].Dropped }
 
 // Write tells the way of a packet, hop by hop.

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// isSticky says whether any port of a list of virtual addresses gives its clients
+// isSticky reports whether any port of a list of virtual addresses gives its clients
 // affinity. A VPC has a table for that as long as one does.
 func isSticky(list []*VirtualAddress) bool {
 	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {
@@ -59,7 +59,7 @@ func (t *tables) readAffinities(m *ebpf.Map) error {
 	return err
 }
 
-// surveyAffinities says whether other VPCs have tables of affinities than should.
+// surveyAffinities reports whether other VPCs have tables of affinities than should.
 func (d *Datapath) surveyAffinities() (harmed bool, err error) {
 	return d.compare(func(have *tables) (bool, error) {
 		now := newTables()

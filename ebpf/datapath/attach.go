@@ -88,7 +88,7 @@ type hooked struct {
 	attached func(link.Link) (bool, error)
 	attach   func() (link.Link, error)
 	// instead attaches the program where the kernel has no such links, and
-	// says whether it was not; nil where there is no other way.
+	// reports whether it was not; nil where there is no other way.
 	instead func() (changed bool, err error)
 }
 
@@ -123,7 +123,7 @@ func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.Att
 	}
 }
 
-// upsert makes h's program that of the pinned link, and says whether it was
+// upsert makes h's program that of the pinned link, and reports whether it was
 // another one's, or the link was none of ours any more.
 func (l *links) upsert(h hooked) (changed bool, err error) {
 	repinned, err := l.repin(h.name)

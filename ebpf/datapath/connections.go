@@ -177,7 +177,7 @@ func (d *Datapath) forget(f *flow) error {
 	return nil
 }
 
-// endsFlows says whether flows may lead to nobody once others have taken the place of
+// endsFlows reports whether flows may lead to nobody once others have taken the place of
 // these rows, see pruneFlows: to find them, the whole table has to be read.
 func (t *tables) endsFlows(now *tables) bool {
 	for key, row := range t.services {

@@ -150,7 +150,7 @@ func (f *filters) ensure(a attachment) error {
 }
 
 // settle makes a the only place of a program of the node, none if its device is
-// 0, and says whether something had to be attached.
+// 0, and reports whether something had to be attached.
 func (f *filters) settle(a attachment) (changed bool, err error) {
 	found, err := f.all()
 	if err != nil {

@@ -164,7 +164,7 @@ func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	return list
 }
 
-// sameList says whether two slices are one.
+// sameList reports whether two slices are one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // unique sorts, and leaves out what occurs twice.

@@ -66,7 +66,7 @@ func (r *Reader) Snapshot() (State, error) {
 	return t.state(), nil
 }
 
-// HasAddress says whether an address of a VPC is in the maps.
+// HasAddress reports whether an address of a VPC is in the maps.
 func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 	var row aliothAddress
 	err := r.maps[mapPrefix+string(tableAddresses)].Lookup(aliothAddressKey{Vni: vni, Ip: rawAddr(ip)}, &row)

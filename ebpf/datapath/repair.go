@@ -99,7 +99,7 @@ func layoutLast(a, b string) int {
 	return -1
 }
 
-// isPinned says whether the map itself, and no other one, is pinned at path.
+// isPinned reports whether the map itself, and no other one, is pinned at path.
 func isPinned(m *ebpf.Map, path string) (bool, error) {
 	found, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
 	if errors.Is(err, os.ErrNotExist) {

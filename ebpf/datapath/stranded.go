@@ -65,7 +65,7 @@ func readStranded(rows io.Reader) ([]StrandedSocket, error) {
 	}
 }
 
-// ServicesChanged says whether services or their backends have changed since it was
+// ServicesChanged reports whether services or their backends have changed since it was
 // last called, or might have before the first time.
 func (d *Datapath) ServicesChanged() bool {
 	d.mu.Lock()

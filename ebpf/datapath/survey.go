@@ -12,7 +12,7 @@ import (
 )
 
 // Survey compares what maps and devices hold with what Apply has left in them, and
-// says whether anything is another. It changes nothing: Recheck lets the next Apply
+// reports whether anything is another. It changes nothing: Recheck lets the next Apply
 // find the same, and repair it. Apply goes on beside it, and waits only while one
 // table is compared.
 func (d *Datapath) Survey() (harmed bool, err error) {
@@ -52,7 +52,7 @@ func surveyOf[K, V comparable](name table, rows func(*tables) map[K]V) func(*Dat
 	return func(d *Datapath) (bool, error) { return surveyMap(d, name, rows) }
 }
 
-// surveyMap says whether a map has other rows than Apply has left there. What it has
+// surveyMap reports whether a map has other rows than Apply has left there. What it has
 // read may have been changed by Apply since: so what differs is looked at again.
 func surveyMap[K, V comparable](d *Datapath, name table, rows func(*tables) map[K]V) (harmed bool, err error) {
 	m := d.reader.maps[mapPrefix+string(name)]
@@ -81,7 +81,7 @@ func (d *Datapath) compare(differs func(have *tables) (bool, error)) (bool, erro
 	return differs(d.have)
 }
 
-// differs says whether a map has other rows than these; seen is what was read of it.
+// differs reports whether a map has other rows than these; seen is what was read of it.
 func differs[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	for key, row := range have {
 		if found, ok := seen[key]; ok && found == row {
@@ -100,7 +100,7 @@ func differs[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	return hasOthers(m, seen, have)
 }
 
-// hasOthers says whether a map has rows that it should not.
+// hasOthers reports whether a map has rows that it should not.
 func hasOthers[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	for key := range seen {
 		if _, ok := have[key]; ok {
@@ -118,7 +118,7 @@ func hasOthers[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	return false, nil
 }
 
-// surveyFlows says whether other interfaces have accounts of flows than should. What
+// surveyFlows reports whether other interfaces have accounts of flows than should. What
 // these count belongs to the programs.
 func (d *Datapath) surveyFlows() (harmed bool, err error) {
 	return d.compare(func(have *tables) (bool, error) {
@@ -130,7 +130,7 @@ func (d *Datapath) surveyFlows() (harmed bool, err error) {
 	})
 }
 
-// surveyHooks says whether interfaces have other programs than they should.
+// surveyHooks reports whether interfaces have other programs than they should.
 func (d *Datapath) surveyHooks() (harmed bool, err error) {
 	seen, err := d.filters.attached()
 	if err != nil {

@@ -203,7 +203,7 @@ func (a Address) row() (aliothAddressKey, aliothAddress) {
 	}
 }
 
-// addInterface adds an interface; served says whether its VPC has services.
+// addInterface adds an interface; served reports whether its VPC has services.
 func (t *tables) addInterface(i Interface, served bool) {
 	row := aliothInterface{Vni: i.VNI, Mac: i.MAC}
 	if served {

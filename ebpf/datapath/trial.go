@@ -17,7 +17,7 @@ import (
 
 // written are the maps that programs write. A trial has its own; all others are
 // the datapath's. Those of flows it shares and does not write: it has a variable of
-// its own that says whether somebody asks, and nobody does.
+// its own that reports whether somebody asks, and nobody does.
 var written = []string{
 	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", connectionsMap,
 	"alioth_conn_opened", waysMap, fragmentsMap, affinitiesMap,

@@ -132,7 +132,7 @@ enum reason {
  * far. MARK_MASK covers the only bits of a packet's mark that Alioth uses; every
  * packet from a pod to the host's stack has them set to one of the values, or
  * to 0 when it answers the node. A program knows the addresses of nodes only as
- * far as they were listed, the host all of its own: so the mark says whether
+ * far as they were listed, the host all of its own: so the mark reports whether
  * they are allowed.
  */
 enum mark {

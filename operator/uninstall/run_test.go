@@ -184,7 +184,7 @@ func (in *installation) act(ctx context.Context) error {
 	return nil
 }
 
-// ended says whether a pod's controller would end it.
+// ended reports whether a pod's controller would end it.
 func (in *installation) ended(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if pod.DeletionTimestamp != nil {
 		return true, nil
@@ -202,7 +202,7 @@ func (in *installation) ended(ctx context.Context, pod *corev1.Pod) (bool, error
 	return false, nil
 }
 
-// running says whether operators and daemons are meant to run.
+// running reports whether operators and daemons are meant to run.
 func (in *installation) running(t *testing.T) bool {
 	t.Helper()
 	var deployment appsv1.Deployment

@@ -165,7 +165,7 @@ func hostOf(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) string {
 	return ""
 }
 
-// toPod says whether a probe or hook with these actions goes to the pod's own
+// toPod reports whether a probe or hook with these actions goes to the pod's own
 // address. One that names a host goes to that, so the pod's IP must not stand
 // for it.
 func toPod(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {

@@ -150,7 +150,7 @@ func (src *Source) follow(ctx context.Context) error {
 	return err
 }
 
-// resumable says whether a watch that ended so may go on where it was: when the
+// resumable reports whether a watch that ended so may go on where it was: when the
 // connection broke, or the API server has too much to do. Whatever else the API
 // server has against it may be about the version.
 func resumable(err error) bool {

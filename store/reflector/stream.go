@@ -122,7 +122,7 @@ func (r *eventReader) next() (metav1.WatchEvent, error) {
 	return event, nil
 }
 
-// more says whether something of another event is in the buffer.
+// more reports whether something of another event is in the buffer.
 func (r *eventReader) more() bool {
 	rest, err := io.ReadAll(r.begun.Buffered())
 	return err != nil || len(bytes.TrimSpace(rest)) > 0

@@ -33,7 +33,7 @@ func (r Room) Minus(other Room) Room {
 	return Room{Rows: r.Rows - other.Rows, Backends: r.Backends - other.Backends}
 }
 
-// Holds says whether there is room for the other.
+// Holds reports whether there is room for the other.
 func (r Room) Holds(other Room) bool { return other.Rows <= r.Rows && other.Backends <= r.Backends }
 
 // RoomFor returns what a Service takes in its VPC. It counts what its slices name, so that it

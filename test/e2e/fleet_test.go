@@ -227,7 +227,7 @@ func (f *fleet) awaitHeard(t *testing.T, from []*corev1.Pod, targets []string, w
 	})
 }
 
-// allAre says whether what was heard at each target is as wanted.
+// allAre reports whether what was heard at each target is as wanted.
 func allAre(heard map[string][]string, wanted func([]string) bool) bool {
 	for _, got := range heard {
 		if !wanted(got) {

@@ -132,7 +132,7 @@ func (w *town) expectOutsideReaches(t *testing.T) {
 	}
 }
 
-// expectHealthChecks requires that each node says whether it has a backend, whoever
+// expectHealthChecks requires that each node reports whether it has a backend, whoever
 // says it there.
 func (w *town) expectHealthChecks(t *testing.T) {
 	t.Helper()

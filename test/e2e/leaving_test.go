@@ -171,7 +171,7 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	}
 }
 
-// ended says whether a process was told that its connected socket was ended: who waits
+// ended reports whether a process was told that its connected socket was ended: who waits
 // for an answer is told of an abort, who sends next that it is connected to nobody.
 func ended(cause string) bool {
 	return strings.Contains(cause, syscall.ECONNABORTED.Error()) || strings.Contains(cause, syscall.EDESTADDRREQ.Error())

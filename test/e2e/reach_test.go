@@ -109,7 +109,7 @@ func (e *env) expectNeverSaw(t *testing.T, pod *corev1.Pod, text string) {
 	}
 }
 
-// saw says whether a pod's server got a message with that text.
+// saw reports whether a pod's server got a message with that text.
 func (e *env) saw(t *testing.T, pod *corev1.Pod, text string) bool {
 	t.Helper()
 	seen, err := e.Seen(within(t, patience), pod)

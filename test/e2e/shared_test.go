@@ -59,7 +59,7 @@ func TestTenantsPodsUseTheSharedServices(t *testing.T) {
 	}
 }
 
-// listsPod says whether the output holds a PodList with a pod of that name.
+// listsPod reports whether the output holds a PodList with a pod of that name.
 func listsPod(out, name string) bool {
 	decoder := json.NewDecoder(strings.NewReader(out))
 	for {

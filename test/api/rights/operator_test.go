@@ -307,7 +307,7 @@ func newPod(pod, network string) *corev1.Pod {
 	}
 }
 
-// nothingLeft says whether all of the VPC is gone that is called name.
+// nothingLeft reports whether all of the VPC is gone that is called name.
 func nothingLeft(ctx context.Context, admin client.Client) (bool, error) {
 	var addresses v1alpha1.AddressList
 	var claims v1alpha1.VNIClaimList

@@ -39,7 +39,7 @@ type Bar struct {
 	AtLeast, AtMost float64
 }
 
-// Check says whether a ratio clears the bar, and else by how much it misses.
+// Check reports whether a ratio clears the bar, and else by how much it misses.
 func (b Bar) Check(ratio float64) string {
 	switch {
 	case ratio == 0 || math.IsNaN(ratio):

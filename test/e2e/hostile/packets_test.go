@@ -313,7 +313,7 @@ func TestNoShadowAddressIsSeenOnTheNodesNetwork(t *testing.T) {
 	}
 }
 
-// hasShadow says whether a frame's source is of the shadow ranges.
+// hasShadow reports whether a frame's source is of the shadow ranges.
 func hasShadow(frame []byte) bool {
 	var source netip.Addr
 	switch {

@@ -127,7 +127,7 @@ func AsMachine() PodOption {
 	}
 }
 
-// IsMachine says whether the pod behaves like one with a virtual machine.
+// IsMachine reports whether the pod behaves like one with a virtual machine.
 func IsMachine(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.Containers[0].Command, machineCommand)
 }

@@ -42,7 +42,7 @@ func (s *Scene) WaitReady(ctx context.Context, pods ...*corev1.Pod) error {
 	return nil
 }
 
-// IsReady says whether the pod's Ready condition is true.
+// IsReady reports whether the pod's Ready condition is true.
 func IsReady(pod *corev1.Pod) bool {
 	condition := PodCondition(pod, corev1.PodReady)
 	return condition != nil && condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil

@@ -153,7 +153,7 @@ func (s *Scene) WaitNetworkReady(ctx context.Context, network *arktosv1.Network)
 	})
 }
 
-// ReadyCondition says whether the Ready condition is true, and what it says.
+// ReadyCondition reports whether the Ready condition is true, and what it says.
 func ReadyCondition(conditions []metav1.Condition) (ready bool, seen string) {
 	for _, condition := range conditions {
 		if condition.Type == v1alpha1.ReadyCondition {

@@ -25,7 +25,7 @@ const (
 	stringLength   = 32
 )
 
-// IsSegmentation says whether a feature, by the kernel's name for it, lets a
+// IsSegmentation reports whether a feature, by the kernel's name for it, lets a
 // device take frames that are larger than its MTU.
 func IsSegmentation(name string) bool {
 	return strings.HasPrefix(name, "tx-") && (strings.HasSuffix(name, "-segmentation") || strings.HasPrefix(name, "tx-gso-"))

@@ -117,7 +117,7 @@ func (e *echoer) parse(packet []byte) (number uint64, mine bool, err error) {
 	return 0, false, nil
 }
 
-// about says whether the packet that an ICMP error quotes is addressed to this
+// about reports whether the packet that an ICMP error quotes is addressed to this
 // echoer's target and carries its identifier.
 func (e *echoer) about(quoted []byte) bool {
 	header, at := 20, 16

@@ -73,7 +73,7 @@ func openAll(index int) (int, error) {
 	return socket, nil
 }
 
-// fromPort says whether a frame without options is a UDP datagram from the port.
+// fromPort reports whether a frame without options is a UDP datagram from the port.
 func fromPort(frame []byte, port uint16) bool {
 	next, at := 0, 0
 	switch {
