@@ -250,21 +250,22 @@ func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
 	stop()
 	half := r.schedule(newPod("crash", "half", "n", ""), "node-1")
 	blocked := r.schedule(newPod("crash", "blocked", "n", ""), "node-1")
-	address := func(ip, other string, uid string) *v1alpha1.Address {
+	somebody := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "somebody", UID: "somebody"}}
+	address := func(ip, other string, pod *corev1.Pod) *v1alpha1.Address {
 		return &v1alpha1.Address{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName("crash", netip.MustParseAddr(ip))},
 			Spec: v1alpha1.AddressSpec{
 				VPC: "crash", Subnet: "crash-net1", IP: ip, MAC: "02:00:0a:0a:01:1e", Node: "node-1", Attachment: "eth0",
-				Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: "crash", Name: "p", UID: uid},
+				Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: "crash", Name: pod.Name, UID: string(pod.UID)},
 				Set:    []string{ip, other},
 			},
 		}
 	}
 	// One died after the first address of a set, another one too, and
 	// somebody got the second meanwhile.
-	r.create(address("10.10.1.30", "fd10:10:0:1::30", string(half.UID)),
-		address("10.10.1.31", "fd10:10:0:1::31", string(blocked.UID)),
-		address("fd10:10:0:1::31", "10.10.1.99", "somebody"))
+	r.create(address("10.10.1.30", "fd10:10:0:1::30", half),
+		address("10.10.1.31", "fd10:10:0:1::31", blocked),
+		address("fd10:10:0:1::31", "10.10.1.99", somebody))
 	r.operate(testConfig())
 	sees(r, half, told(v1alpha1.AttachedReason))
 	if got := r.held(string(half.UID)); len(got) != 2 || got[0].Spec.IP != "10.10.1.30" || got[1].Spec.IP != "fd10:10:0:1::30" {
