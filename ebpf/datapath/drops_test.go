@@ -153,6 +153,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 	s.VPCs = slices.DeleteFunc(s.VPCs, func(v VPC) bool { return v.VNI == vniRed })
 	s.Subnets = slices.DeleteFunc(s.Subnets, func(n Subnet) bool { return n.VNI == vniRed })
 	s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.VNI == vniRed })
+	s.NodePorts = slices.DeleteFunc(s.NodePorts, func(p NodePort) bool { return p.VNI == vniRed })
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,8 @@ func TestDropsAreToldFromWhatWentOn(t *testing.T) {
 // The programs and Go each name the fixed Ethernet address and the classes;
 // this ties what the compiler of C saw to what Go exports.
 func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
-	if int(aliothClosedClassCLOSED_CLASS_LEN) != int(OpenMetadata)+1 {
-		t.Errorf("%d classes of closed prefixes, the last in Go is %d", aliothClosedClassCLOSED_CLASS_LEN, OpenMetadata)
+	if int(aliothClosedClassCLOSED_CLASS_LEN) != int(ClosedBalancer)+1 {
+		t.Errorf("%d classes of closed prefixes, the last in Go is %d", aliothClosedClassCLOSED_CLASS_LEN, ClosedBalancer)
 	}
 	if int(aliothAddressKindADDRESS_KIND_LEN) != int(Gateway)+1 {
 		t.Errorf("%d kinds of addresses, the last in Go is %d", aliothAddressKindADDRESS_KIND_LEN, Gateway)

@@ -129,7 +129,7 @@ func rawBytesCommand() *cobra.Command {
 
 func rawVXLANCommand() *cobra.Command {
 	frame := &frameFlags{}
-	var underlay string
+	var underlay, from string
 	var vni uint32
 	var port uint16
 	var count int
@@ -142,6 +142,12 @@ func rawVXLANCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read --node: %w", err)
 			}
+			var source netip.Addr
+			if from != "" {
+				if source, err = netip.ParseAddr(from); err != nil {
+					return fmt.Errorf("read --from: %w", err)
+				}
+			}
 			inner, err := frame.encode()
 			if err != nil {
 				return err
@@ -151,7 +157,7 @@ func rawVXLANCommand() *cobra.Command {
 				return err
 			}
 			for range count {
-				if err := wire.SendUDP(command.Context(), netip.AddrPortFrom(node, port), packet); err != nil {
+				if err := wire.SendUDP(command.Context(), source, netip.AddrPortFrom(node, port), packet); err != nil {
 					return err
 				}
 			}
@@ -161,6 +167,7 @@ func rawVXLANCommand() *cobra.Command {
 	frame.register(command)
 	flags := command.Flags()
 	flags.StringVar(&underlay, "node", "", "underlay address to send to")
+	flags.StringVar(&from, "from", "", "underlay address of this machine to send from; chosen by the kernel if empty")
 	flags.Uint32Var(&vni, "vni", 0, "VXLAN network identifier")
 	flags.Uint16Var(&port, "port", 4789, "tunnel port")
 	flags.IntVar(&count, "count", 1, "how often to send it")

@@ -31,9 +31,13 @@ func Send(device string, frame []byte) error {
 	return nil
 }
 
-// SendUDP sends a datagram through the kernel's own stack.
-func SendUDP(ctx context.Context, target netip.AddrPort, payload []byte) error {
+// SendUDP sends a datagram through the kernel's own stack, from the address source if it
+// is valid, else from the one that the kernel chooses.
+func SendUDP(ctx context.Context, source netip.Addr, target netip.AddrPort, payload []byte) error {
 	var dialer net.Dialer
+	if source.IsValid() {
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+	}
 	conn, err := dialer.DialContext(ctx, "udp", target.String())
 	if err != nil {
 		return fmt.Errorf("open udp socket: %w", err)
