@@ -31,12 +31,11 @@ var sameAddr = cmp.Options{
 func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, programs map[string]ebpf.ProgramID) {
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}
-	entries, err := os.ReadDir(linkDir(pinDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		l, err := link.LoadPinnedLink(filepath.Join(linkDir(pinDir), e.Name()), nil)
+	for _, name := range LinkNames() {
+		l, err := link.LoadPinnedLink(linkPath(pinDir, name), nil)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +43,7 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 		if err != nil {
 			t.Fatal(err)
 		}
-		links[e.Name()], programs[e.Name()] = info.ID, info.Program
+		links[name], programs[name] = info.ID, info.Program
 		l.Close()
 	}
 	for a, id := range allFilters(t) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -41,7 +40,7 @@ var socketLinks = []string{
 // links are the pinned attachments of the programs that do not belong to a pod's
 // interface.
 type links struct {
-	dir     string
+	pinDir  string
 	objects *aliothObjects
 	// filters stand in for links to devices on kernels without TCX.
 	filters *filters
@@ -66,7 +65,7 @@ func (l *links) hold(name string, lnk link.Link) {
 	l.held[name] = lnk
 }
 
-func (l *links) path(name string) string { return filepath.Join(l.dir, name) }
+func (l *links) path(name string) string { return linkPath(l.pinDir, name) }
 
 // attachedTo tells whether a link is still attached to the device. A link
 // whose device is gone reports no device.
@@ -283,7 +282,7 @@ func (l *links) leaveDevice(p program) error {
 // retire ends the links by which earlier versions attached programs to pods'
 // interfaces, each after the filter that takes its place.
 func (l *links) retire() error {
-	entries, err := os.ReadDir(l.dir)
+	entries, err := os.ReadDir(linkDir(l.pinDir))
 	if err != nil {
 		return fmt.Errorf("list pinned links: %w", err)
 	}

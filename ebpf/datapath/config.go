@@ -276,3 +276,14 @@ func preparePinDir(dir string) error {
 }
 
 func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
+
+// linkPath is where a link is pinned. Earlier versions take each link in their folder
+// that they do not know for one of a pod's interface, and put the program of pods in its
+// place: after a downgrade that one would drop what the node sends. So links that came
+// later are beside the maps.
+func linkPath(pinDir, name string) string {
+	if name == linkToUnderlay {
+		return filepath.Join(pinDir, mapPrefix+name)
+	}
+	return filepath.Join(linkDir(pinDir), name)
+}

@@ -94,7 +94,7 @@ func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *ado
 		log:     log,
 		objects: objects,
 		reader:  newReader(byName(objects)),
-		links:   &links{dir: linkDir(cfg.PinDir), objects: objects, filters: filters, log: log, held: map[string]link.Link{}},
+		links:   &links{pinDir: cfg.PinDir, objects: objects, filters: filters, log: log, held: map[string]link.Link{}},
 		filters: filters,
 		// An earlier process may have ended in between.
 		unpruned: true, stranding: true,

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf/link"
@@ -66,7 +65,7 @@ func ReadHooks(pinDir string) (Hooks, error) {
 		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.Program, b.Program))
 	})
 	for _, name := range LinkNames() {
-		attached, err := pinnedAndAttached(filepath.Join(linkDir(pinDir), name))
+		attached, err := pinnedAndAttached(linkPath(pinDir, name))
 		if err != nil {
 			return Hooks{}, err
 		}

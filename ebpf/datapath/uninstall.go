@@ -27,15 +27,21 @@ func Uninstall(pinDir, cgroupRoot string) error {
 		return err
 	}
 	var detached []link.ID
-	err := removePins(linkDir(pinDir), "", func(path string) error {
+	detachOne := func(path string) error {
 		id, err := detach(path)
 		detached = append(detached, id)
 		return err
-	})
-	if err != nil {
+	}
+	if err := removePins(linkDir(pinDir), "", detachOne); err != nil {
 		return err
 	}
-	if err := removePins(pinDir, mapPrefix, func(string) error { return nil }); err != nil {
+	err := removePins(pinDir, mapPrefix, func(path string) error {
+		if path == linkPath(pinDir, linkToUnderlay) {
+			return detachOne(path)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	for _, dir := range []string{linkDir(pinDir), pinDir} {
