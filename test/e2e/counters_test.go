@@ -9,43 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 )
-
-// packetsMetric counts packets by what became of them.
-const packetsMetric = "alioth_datapath_packets_total"
-
-// daemonMetrics is where a node's daemon serves its metrics, on loopback.
-const daemonMetrics = "http://127.0.0.1:9472/metrics"
-
-// metrics reads the metrics of a node's daemon.
-func (e *env) metrics(t *testing.T, node string) map[string]*dto.MetricFamily {
-	t.Helper()
-	out := e.OnNode(t, node, "testtool", "get", daemonMetrics)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
-	if err != nil {
-		t.Fatalf("read metrics of %s: %v", node, err)
-	}
-	return families
-}
 
 // counters are a node's packet counters by reason, all directions together.
 func (e *env) counters(t *testing.T, node string) map[string]float64 {
 	t.Helper()
-	counters := map[string]float64{}
-	for _, metric := range e.metrics(t, node)[packetsMetric].GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetName() == "reason" {
-				counters[label.GetValue()] += metric.GetCounter().GetValue()
-			}
-		}
-	}
-	return counters
+	return e.Counters(t, node, stage.PacketsMetric)
 }
 
 // forged is how many packets of each kind the tests send.

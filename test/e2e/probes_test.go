@@ -106,26 +106,13 @@ func (e *env) turnHealthAfterRestart(t *testing.T, pod *corev1.Pod) {
 	e.waitReadiness(t, pod, corev1.ConditionTrue)
 }
 
-// onNodeRange is a VPC with the nodes' own range and with the nodes' gateway,
-// so that its pods may have any node's address but the reserved ones.
-func (e *env) onNodeRange(name string, reserved ...string) scene.TenantSpec {
-	v4, v6 := e.Lab.Topology().Networks()
-	gateway4, gateway6 := e.Lab.Topology().HostIPs()
-	return scene.TenantSpec{
-		Name: name, CIDRs: []string{v4.String(), v6.String()},
-		Subnets: []scene.Range{{
-			Name: "net1", CIDRs: []string{v4.String(), v6.String()}, Gateway: []string{gateway4.String(), gateway6.String()}, Reserved: reserved,
-		}},
-	}
-}
-
 func TestAVPCMayHaveTheNodesOwnRange(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	// The node must reach the API server, so that no probe goes to a pod under
 	// that address: it has its own test.
 	server := e.Lab.Nodes()[0]
-	tenant := e.Tenant(t, e.onNodeRange("nodelike", server.IPv4.String(), server.IPv6.String()))
+	tenant := e.Tenant(t, e.OnNodeRange("nodelike", server.IPv4.String(), server.IPv6.String()))
 	var pods []*corev1.Pod
 	for i, node := range e.Lab.Nodes() {
 		// Each pod has the address of the node that it does not run on.
@@ -148,7 +135,7 @@ func TestAPodWithTheAPIServersAddressLeavesItsNodeReady(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, second := e.Nodes()
-	tenant := e.Tenant(t, e.onNodeRange("apilike"))
+	tenant := e.Tenant(t, e.OnNodeRange("apilike"))
 	server := e.Lab.Nodes()[0]
 	pod := tenant.Pod("twin-of-the-api-server", scene.OnNode(second),
 		scene.WithReadiness(handlers("")["exec"]), scene.WithLiveness(httpProbe("/healthz")),

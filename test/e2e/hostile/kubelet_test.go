@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -17,6 +18,20 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
+// recordOf is what the daemon of a pod's node keeps of it.
+func (e *env) recordOf(t *testing.T, pod *corev1.Pod) journal.Record {
+	t.Helper()
+	dump, err := e.Dump(stage.Within(t, stage.Patience), pod.Spec.NodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(dump.Attachments, func(rec journal.Record) bool { return rec.Pod.UID == string(pod.UID) })
+	if at < 0 {
+		t.Fatalf("%s has no attachment of %s", pod.Spec.NodeName, pod.Name)
+	}
+	return dump.Attachments[at]
+}
+
 // TestNoProgramOfANodeReachesATenantsPod has a program on a node connect to what the
 // kubelet calls there, and to the pod's shadow in every way.
 func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
@@ -29,15 +44,8 @@ func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: get}}
 	e.Run(t, pod) // so the kubelet gets there
 
-	dump, err := e.Dump(stage.Within(t, stage.Patience), first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := slices.IndexFunc(dump.Attachments, func(rec journal.Record) bool { return rec.Pod.UID == string(pod.UID) })
-	if at < 0 {
-		t.Fatal("the node has no attachment of the pod")
-	}
-	shadows := []netip.Addr{dump.Attachments[at].Shadow4, dump.Attachments[at].Shadow6}
+	record := e.recordOf(t, pod)
+	shadows := []netip.Addr{record.Shadow4, record.Shadow6}
 	targets := append(scene.Targets([]string{"tcp", "http", "udp"}, scene.IPs(pod)...), scene.Targets(scene.Protocols(), shadows...)...)
 	results, err := scene.ParseLines[report.Probe](e.OnNode(t, first, append([]string{"testtool", "probe", "--timeout", "1s"}, targets...)...))
 	if err != nil || len(results) != len(targets) {
@@ -48,4 +56,58 @@ func TestNoProgramOfANodeReachesATenantsPod(t *testing.T) {
 			t.Errorf("a program of the node reaches %s, and %s answers", result.Target, result.Name)
 		}
 	}
+}
+
+// mimicPort is where the pod that has a node's IP listens, and a program of that node.
+const mimicPort = 18102
+
+// TestTheKubeletAsksNoOtherNodeForATenant gives a pod the IP of another node, and has
+// the kubelet probe it and call its hook at a port at which that node listens.
+func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	server, twin := e.Lab.Nodes()[0], e.Lab.Nodes()[1]
+	tenant := e.Tenant(t, e.OnNodeRange("mimic", server.IPv4.String(), server.IPv6.String()))
+	listener := e.onNodesNetwork(t, twin.Name, "--http", fmt.Sprint(mimicPort))
+	e.OnNode(t, server.Name, "testtool", "get", fmt.Sprintf("http://%s/control", netip.AddrPortFrom(twin.IPv4, mimicPort)))
+	get := func(path string) *corev1.HTTPGetAction {
+		return &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(mimicPort)}
+	}
+	pod := tenant.Pod("mimic", scene.OnNode(server.Name), scene.WithNIC(fmt.Sprintf(`{"ip": "%s,%s"}`, twin.IPv4, twin.IPv6)),
+		scene.WithReadiness(corev1.ProbeHandler{HTTPGet: get("/probe")}))
+	main := &pod.Spec.Containers[0]
+	main.Command = append(main.Command, "--http", fmt.Sprint(mimicPort))
+	// A container of its own: it starts when the server does not begin to listen any more.
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
+		Name: "hooked", Image: scene.Image, ImagePullPolicy: corev1.PullNever, Command: []string{scene.Tool, "pause"},
+		Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{HTTPGet: get("/hook")}},
+	})
+	e.Run(t, pod)
+	for _, want := range []struct {
+		pod   *corev1.Pod
+		paths []string
+	}{{pod, []string{"/hook", "/probe"}}, {listener, []string{"/control"}}} {
+		if got := e.askedFor(t, want.pod); !slices.Equal(got, want.paths) {
+			t.Errorf("%s was asked for %v, want %v", want.pod.Name, got, want.paths)
+		}
+	}
+}
+
+// askedFor are the paths that somebody has asked a pod's server for at mimicPort, sorted.
+func (e *env) askedFor(t *testing.T, pod *corev1.Pod) (paths []string) {
+	t.Helper()
+	ctx := stage.Within(t, stage.Patience)
+	out, err := e.Lab.ExecInPod(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, scene.Tool, "seen", "--port", fmt.Sprint(mimicPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := scene.ParseLines[report.Seen](out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range seen {
+		paths = append(paths, message.Text)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }

@@ -137,16 +137,7 @@ func (e *env) refusedWithoutGrant(t *testing.T, admin *scene.Scene, attacker *sc
 // attacker's pod, and asks it from the node. The other node is led to the pod, as
 // before.
 func (e *env) nodeKeepsItsOwn(t *testing.T, ip netip.Addr, node, other string, thief *corev1.Pod) {
-	namespace := scene.Namespace(stage.Unique("plain"), "")
-	e.Make(t, namespace)
-	if err := e.WaitForAccount(stage.Within(t, stage.Patience), namespace.Name); err != nil {
-		t.Fatal(err)
-	}
-	listener := scene.Pod(namespace.Name, "listener", scene.OnNode(node), onHostNetwork)
-	container := &listener.Spec.Containers[0]
-	container.Command = append(container.Command,
-		"--echo", fmt.Sprint(wantedPort), "--stream=0", "--sink=0", "--round-trip=0", "--http=0", "--grpc=0")
-	e.Run(t, listener)
+	listener := e.onNodesNetwork(t, node, "--echo", fmt.Sprint(wantedPort))
 	e.awaitAnswer(t, node, scene.ServerName(listener.Namespace, listener.Name),
 		scene.TargetPort("tcp", netip.MustParseAddr("127.0.0.1"), wantedPort), scene.TargetPort("tcp", ip, wantedPort))
 	e.awaitAnswer(t, other, scene.ServerName(thief.Namespace, thief.Name), scene.TargetPort("tcp", ip, wantedPort))

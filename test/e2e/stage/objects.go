@@ -37,6 +37,19 @@ func Overlapping(name string) scene.TenantSpec {
 	}
 }
 
+// OnNodeRange describes a tenant whose VPC has the nodes' own range and gateway,
+// so that its pods may have any node's address but the reserved ones.
+func (e *Env) OnNodeRange(name string, reserved ...string) scene.TenantSpec {
+	v4, v6 := e.Lab.Topology().Networks()
+	gateway4, gateway6 := e.Lab.Topology().HostIPs()
+	return scene.TenantSpec{
+		Name: name, CIDRs: []string{v4.String(), v6.String()},
+		Subnets: []scene.Range{{
+			Name: "net1", CIDRs: []string{v4.String(), v6.String()}, Gateway: []string{gateway4.String(), gateway6.String()}, Reserved: reserved,
+		}},
+	}
+}
+
 // Tenant creates a tenant for the time of a test; its name is made unique.
 func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 	t.Helper()

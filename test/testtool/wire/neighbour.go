@@ -29,11 +29,7 @@ const (
 // address, by ARP (RFC 826) or neighbour discovery (RFC 4861), again and again
 // until ctx ends. It returns the MACs that answered, in order. Needs CAP_NET_RAW.
 func WhoHas(ctx context.Context, device string, ip netip.Addr) ([]string, error) {
-	link, err := net.InterfaceByName(device)
-	if err != nil {
-		return nil, fmt.Errorf("find device %s: %w", device, err)
-	}
-	own, err := ownAddress(link, ip.Is4())
+	link, own, err := Own(device, ip.Is4())
 	if err != nil {
 		return nil, err
 	}
@@ -134,20 +130,24 @@ func (q question) answer(packet []byte) net.HardwareAddr {
 	return bytes.Clone(packet[header+26 : header+32])
 }
 
-// ownAddress returns an address of a device from which others on its network can be
-// asked.
-func ownAddress(link *net.Interface, v4 bool) (netip.Addr, error) {
+// Own returns a device, and its address of a family from which others on its network
+// can be asked.
+func Own(device string, v4 bool) (*net.Interface, netip.Addr, error) {
+	link, err := net.InterfaceByName(device)
+	if err != nil {
+		return nil, netip.Addr{}, fmt.Errorf("find device %s: %w", device, err)
+	}
 	list, err := link.Addrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("list addresses of %s: %w", link.Name, err)
+		return nil, netip.Addr{}, fmt.Errorf("list addresses of %s: %w", device, err)
 	}
 	for _, text := range list {
 		prefix, err := netip.ParsePrefix(text.String())
 		if err == nil && prefix.Addr().Is4() == v4 && !prefix.Addr().IsLinkLocalUnicast() {
-			return prefix.Addr(), nil
+			return link, prefix.Addr(), nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("device %s has no address to ask from", link.Name)
+	return nil, netip.Addr{}, fmt.Errorf("device %s has no address to ask from", device)
 }
 
 func htons(value uint16) uint16 { return value<<8 | value>>8 }

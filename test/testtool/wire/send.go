@@ -31,6 +31,29 @@ func Send(device string, frame []byte) error {
 	return nil
 }
 
+// SendIP sends an IP packet with the header that it has, by a raw socket. Needs
+// CAP_NET_RAW.
+func SendIP(packet []byte) error {
+	family, to := unix.AF_INET, unix.Sockaddr(nil)
+	switch {
+	case len(packet) >= 20 && packet[0]>>4 == 4:
+		to = &unix.SockaddrInet4{Addr: [4]byte(packet[16:20])}
+	case len(packet) >= 40 && packet[0]>>4 == 6:
+		family, to = unix.AF_INET6, &unix.SockaddrInet6{Addr: [16]byte(packet[24:40])}
+	default:
+		return fmt.Errorf("%d bytes are no IP packet", len(packet))
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return fmt.Errorf("open raw socket (needs CAP_NET_RAW): %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, packet, 0, to); err != nil {
+		return fmt.Errorf("send IP packet: %w", err)
+	}
+	return nil
+}
+
 // SendUDP sends a datagram through the kernel's own stack, from the address source if it
 // is valid, else from the one that the kernel chooses.
 func SendUDP(ctx context.Context, source netip.Addr, target netip.AddrPort, payload []byte) error {

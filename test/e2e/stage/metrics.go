@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+const (
+	// PacketsMetric counts packets by what the datapath did with them.
+	PacketsMetric = "alioth_datapath_packets_total"
+	// FilterMetric counts packets that the host's own packet filter has dropped.
+	FilterMetric = "alioth_filter_dropped_packets_total"
+	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
+	daemonMetrics = "http://127.0.0.1:9472/metrics"
+)
+
+// Counters reads a metric of a node's daemon by its label "reason"; what differs in
+// other labels is summed up.
+func (e *Env) Counters(t *testing.T, node, metric string) map[string]float64 {
+	t.Helper()
+	out := e.OnNode(t, node, "testtool", "get", daemonMetrics)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
+	if err != nil {
+		t.Fatalf("read metrics of %s: %v", node, err)
+	}
+	counters := map[string]float64{}
+	for _, one := range families[metric].GetMetric() {
+		for _, label := range one.GetLabel() {
+			if label.GetName() == "reason" {
+				counters[label.GetValue()] += one.GetCounter().GetValue()
+			}
+		}
+	}
+	return counters
+}
