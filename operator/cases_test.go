@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -66,10 +67,7 @@ func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 			w := calm(t)
 			o := w.operators[0]
 			look := func(kind client.Object) {
-				news := o.inputs.of(reflect.TypeOf(kind))
-				for news.behind() {
-					news.hear()
-				}
+				o.hearAll(kind)
 				o.run(o.control("pod"), requestFor("shop", "web"))
 			}
 			web := bound("web", "red", "", "node-1")
@@ -87,6 +85,66 @@ func TestAPodThatWasToldKeepsItsAddressThoughThatIsHeardLate(t *testing.T) {
 			w.settle()
 			w.checkAtRest()
 		})
+	}
+}
+
+// TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst deletes the Addresses of a
+// pod, and an operator hears that before it hears what the pod was told, by itself or by
+// another operator which believes that it leads.
+func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// operators is how many there are: the last one looks at the pod again.
+		operators int
+		// vpc is the VPC of the pod's Network by then, "none" for one that is not there.
+		vpc string
+	}{
+		{"told by itself", 1, "red"},
+		{"told by another", 2, "red"},
+		{"told by another, of another VPC", 2, "blue"},
+		{"told by another, and it would refuse", 2, "none"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := calm(t)
+			for len(w.operators) < tc.operators {
+				w.operate()
+			}
+			w.settle()
+			teller, late := w.operators[0], w.operators[tc.operators-1]
+			w.create(bound("web", "red", `{"ip": "10.0.1.9"}`, "node-1"))
+			for _, o := range w.operators {
+				o.hearAll(&corev1.Pod{})
+			}
+			teller.run(teller.control("pod"), requestFor("shop", "web"))
+			before := toldTo(w.pod("web"))
+			for _, name := range w.addresses(w.pod("web")) {
+				w.api.drop(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			w.create(bound("rival", "red", `{"ip": "10.0.1.9"}`, "node-2")) // no red one, once it is blue
+			edit(w, newNetwork("shop", "red", ""), func(net *arktosv1.Network) { net.Spec.VPCID = tc.vpc })
+			late.hearAll(&v1alpha1.Address{}, &arktosv1.Network{})
+			late.run(late.control("pod"), requestFor("shop", "web"))
+			if late != teller {
+				w.crash(teller)
+			}
+			w.settle()
+			if after := toldTo(w.pod("web")); before == nil || !reflect.DeepEqual(before, after) {
+				t.Errorf("the pod was told %+v, and now %+v", before, after)
+			}
+			if held := w.addresses(w.pod("web")); len(held) != 2 || !slices.Contains(held, "red.10.0.1.9") {
+				t.Errorf("the pod holds %v", held)
+			}
+			w.checkAtRest()
+		})
+	}
+}
+
+// hearAll takes in all news of some kinds.
+func (o *instance) hearAll(kinds ...client.Object) {
+	for _, kind := range kinds {
+		for news := o.inputs.of(reflect.TypeOf(kind)); news.behind(); {
+			news.hear()
+		}
 	}
 }
 

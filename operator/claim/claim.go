@@ -62,8 +62,8 @@ type Claimer struct {
 
 // Claim gives an attachment its addresses and returns their rows, one per
 // family, IPv4 first. What the attachment holds in that VPC already is kept,
-// whatever else the request says: prefer, which is what it was told or ran with, tells
-// two sets apart, and need not wait for the term to be settled. A refusal is
+// whatever else the request says, but for prefer, which is what it was told or ran
+// with: it has that or nothing, and need not wait for the term to be settled. A refusal is
 // an *ipam.Error; every other error is worth trying again, ErrUnsettled once the
 // term is settled, but for ErrHolderGone.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
@@ -75,7 +75,7 @@ func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []neti
 			return nil, err
 		}
 		for _, row := range p.drop {
-			if err := c.Release(ctx, row); err != nil {
+			if err := c.drop(ctx, row); err != nil {
 				return nil, err
 			}
 		}
@@ -235,8 +235,19 @@ func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
 }
 
-// Expel deletes an address that does not count for the pod that it names. Where a
-// living pod was told the same one, it is kept for that pod from the same moment on.
+// drop deletes an address that is of no set worth keeping. It may be one that the pod was
+// told, in an object that names others beside it: that stays the pod's. What is not in
+// the API is forgotten, so that a set which somebody else has a part of is not kept.
+func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
+	if row.UID == "" {
+		return c.Release(ctx, row)
+	}
+	return c.Expel(ctx, row)
+}
+
+// Expel deletes an address that does not count for the pod that it names, or is in no
+// set that the pod keeps. Where a living pod was told the same one, it is kept for that
+// pod from the same moment on.
 func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {

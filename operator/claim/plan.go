@@ -31,13 +31,18 @@ type set struct {
 
 // decide sorts out what the attachment of a holder has. A creation whose answer
 // got lost, or a crash, leaves an incomplete set, or two sets: the one with the
-// preferred IPs, else the one that is nearest to complete is kept and completed
+// preferred IPs, else the one that is nearest to complete, is kept and completed
 // as long as nobody else has an IP of it, all else is dropped, and so is what is
-// of another VPC than the one asked for.
+// of another VPC than the one asked for. Where there are preferred IPs, sets of others
+// are dropped first: an IP of both is in the place of the preferred set's.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set
-	for _, found := range setsOf(tx, request) {
+	sets := setsOf(tx, request)
+	if p.drop = unwanted(sets, request.VPC, prefer); len(p.drop) > 0 {
+		return p
+	}
+	for _, found := range sets {
 		whole, ok := complete(tx, found)
 		ok = ok && found.members[0].VPC == request.VPC
 		if !ok {
@@ -48,7 +53,6 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	}
 	slices.SortStableFunc(candidates, func(a, b set) int {
 		return cmp.Or(
-			-boolCompare(slices.Equal(a.members[0].Set, prefer), slices.Equal(b.members[0].Set, prefer)),
 			-cmp.Compare(a.confirmed, b.confirmed),
 			cmp.Compare(a.members[0].Name, b.members[0].Name))
 	})
@@ -60,6 +64,19 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 		p.drop = append(p.drop, known(tx, candidate.members)...)
 	}
 	return p
+}
+
+// unwanted lists the members of the sets that are not the preferred one, if any is.
+func unwanted(sets []set, vpc string, prefer []netip.Addr) (rows []*store.Address) {
+	if len(prefer) == 0 {
+		return nil
+	}
+	for _, s := range sets {
+		if s.members[0].VPC != vpc || !slices.Equal(s.members[0].Set, prefer) {
+			rows = append(rows, s.members...)
+		}
+	}
+	return rows
 }
 
 // setsOf groups the rows of an attachment by the set that they name.
@@ -109,14 +126,4 @@ func known(tx store.ReadTx, rows []*store.Address) []*store.Address {
 	return slices.DeleteFunc(slices.Clone(rows), func(row *store.Address) bool {
 		return store.GetAddress(tx, row.Name) != row
 	})
-}
-
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }

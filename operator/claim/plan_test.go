@@ -46,15 +46,25 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 			keep: []string{"10.0.0.2", "fd00::2"}, drop: []string{"10.0.0.1"},
 		},
 		{
-			name: "two sets, the preferred one stays", rows: []any{
+			name: "two sets, the one that is not preferred goes first", rows: []any{
 				address("10.0.0.1", "fd00::1"), address("10.0.0.2", "fd00::2"), address("fd00::2", "10.0.0.2"),
 			},
-			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), keep: []string{"10.0.0.1", "fd00::1"}, drop: []string{"10.0.0.2", "fd00::2"},
+			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), drop: []string{"10.0.0.2", "fd00::2"},
+		},
+		{
+			name: "two sets with an IP of both", rows: []any{
+				address("10.0.0.1", "fd00::2"), address("fd00::2", "10.0.0.1"), address("fd00::1", "10.0.0.1"),
+			},
+			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), drop: []string{"10.0.0.1", "fd00::2"},
+		},
+		{
+			name: "half of the preferred set", rows: []any{address("fd00::1", "10.0.0.1")},
+			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), keep: []string{"10.0.0.1", "fd00::1"},
 		},
 		{name: "another VPC's", rows: []any{operatortest.Address("w", "s", "10.0.0.1", pod)}, drop: []string{"10.0.0.1"}},
 		{name: "another attachment's", rows: []any{second}},
 		{
-			name: "what does not count is neither kept nor in the way", prefer: operatortest.Addrs("10.0.0.3"),
+			name: "what does not count is neither kept nor in the way", prefer: operatortest.Addrs("10.0.0.1"),
 			rows: []any{elsewhere, misnamed, nodes, address("10.0.0.1")}, keep: []string{"10.0.0.1"},
 		},
 		{name: "another pod's", rows: []any{operatortest.Address("v", "s", "10.0.0.1", other)}},

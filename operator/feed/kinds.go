@@ -170,16 +170,9 @@ func removeAddress(tx store.Tx, o *v1alpha1.Address) error {
 	return err
 }
 
-func putPod(tx store.Tx, pod *store.Pod) error {
-	if err := store.PutPod(tx, pod); err != nil {
-		return err
-	}
-	return told.Hold(tx, pod)
-}
-
 func pods() table[*corev1.Pod, store.Pod] {
 	return table[*corev1.Pod, store.Pod]{
-		convert: reflector.Pod, put: putPod,
+		convert: reflector.Pod, put: told.Put,
 		get: func(tx store.ReadTx, o *corev1.Pod) *store.Pod { return store.GetPod(tx, string(o.UID)) },
 		remove: func(tx store.Tx, o *corev1.Pod) error {
 			store.DeletePod(tx, string(o.UID))

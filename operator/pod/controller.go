@@ -127,28 +127,36 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 // confirmUntold asks the API server whether a pod that has addresses was told them:
 // the store may be a moment behind, and what a pod was told, with which it may run
 // by now, is neither released nor changed. It returns errToldMeanwhile where it was.
+// A pod that has none needs no question here: the patch that follows depends on it.
 func (r *Reconciler) confirmUntold(ctx context.Context, pod *store.Pod) error {
 	var held []*store.Address
 	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByPod(tx, pod) })
 	if len(held) == 0 {
 		return nil
 	}
+	_, err := r.untold(ctx, pod)
+	return err
+}
+
+// untold returns the version of the pod in the API, in which it was told nothing, else
+// errToldMeanwhile.
+func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string, err error) {
 	object := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
 	if err := r.Live.Get(ctx, key, object); err != nil {
-		return fmt.Errorf("get pod %s: %w", key, err)
+		return "", fmt.Errorf("get pod %s: %w", key, err)
 	}
 	if string(object.UID) != pod.UID {
-		return claim.ErrHolderGone
+		return "", claim.ErrHolderGone
 	}
 	row, err := reflector.Pod(object)
 	if err == nil && told.Attachments(row) != nil {
 		err = errToldMeanwhile
 	}
-	return err
+	return object.ResourceVersion, err
 }
 
-// tell writes what the pod got. Its own watch event confirms it.
+// tell writes what the pod got.
 func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*store.Address) error {
 	var subnet *store.Subnet
 	r.Store.View(func(tx store.ReadTx) { subnet = store.GetSubnet(tx, rows[0].Subnet) })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,18 +18,24 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/told"
 )
 
 // podPatch is a strategic merge patch of a pod's status subresource, which
 // takes annotations too. A null annotation is removed; conditions merge by type.
 // The UID makes the API server refuse the patch for a successor of the same
-// name.
+// name, and the version makes it refuse the patch where the pod has changed since
+// it was seen to be told nothing.
 type podPatch struct {
 	Metadata struct {
-		UID         string             `json:"uid"`
-		Annotations map[string]*string `json:"annotations,omitempty"`
+		UID             string             `json:"uid"`
+		ResourceVersion string             `json:"resourceVersion"`
+		Annotations     map[string]*string `json:"annotations,omitempty"`
 	} `json:"metadata"`
 	Status struct {
 		Conditions []conditionPatch `json:"conditions"`
@@ -94,7 +101,34 @@ func patchOf(pod *store.Pod, status corev1.ConditionStatus, reason, message stri
 	return patch
 }
 
+// patch tells a pod something that was told no addresses, and changes nothing of a pod
+// that was: another operator, or a request of this one whose answer got lost, may have
+// told it what the store has not heard yet. The store's version of the pod is the
+// proof; where others have written meanwhile, as the kubelet does, the API server is
+// asked for a newer one.
 func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) error {
+	var row *store.Pod
+	r.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
+	switch {
+	case row == nil:
+		return claim.ErrHolderGone
+	case told.Attachments(row) != nil:
+		return errToldMeanwhile
+	}
+	patch.Metadata.ResourceVersion = row.ResourceVersion
+	err := r.write(ctx, pod, patch)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	if patch.Metadata.ResourceVersion, err = r.untold(ctx, pod); err != nil {
+		return err
+	}
+	return r.write(ctx, pod, patch)
+}
+
+// write sends a patch, and takes what became of the pod into the store at once: from
+// then on what the pod was told is kept for it, whatever is heard first.
+func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) error {
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -103,7 +137,29 @@ func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) 
 	if err := r.Client.Status().Patch(ctx, object, client.RawPatch(types.StrategicMergePatchType, text)); err != nil {
 		return fmt.Errorf("patch status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return nil
+	return r.take(object)
+}
+
+// take puts a pod into the store ahead of its watch event, unless its end was heard of
+// already or the store has a newer state.
+func (r *Reconciler) take(object *corev1.Pod) error {
+	row, err := reflector.Pod(object)
+	if err != nil || row == nil {
+		return err
+	}
+	var before, after *store.Pod
+	err = r.Store.Update(func(tx store.Tx) error {
+		if before = store.GetPod(tx, row.UID); before == nil {
+			return nil
+		}
+		err := told.Put(tx, row)
+		after = store.GetPod(tx, row.UID)
+		return err
+	})
+	if err == nil && before != after {
+		r.Claimer.Publish(feed.Change{Old: before, New: after})
+	}
+	return err
 }
 
 // reference is as much of the pod as events and patches need.

@@ -55,6 +55,15 @@ func sorted(ips []netip.Addr) []netip.Addr {
 	return slices.SortedFunc(slices.Values(ips), netip.Addr.Compare)
 }
 
+// Put puts the row of a pod, unless there is a newer one, and keeps for it what it was
+// told.
+func Put(tx store.Tx, row *store.Pod) error {
+	if err := store.PutPod(tx, row); err != nil {
+		return err
+	}
+	return Hold(tx, store.GetPod(tx, row.UID))
+}
+
 // Remove removes the row of an Address object that is gone, and keeps the address for
 // the living pod that was told it. It reports whether the row was there. Where the
 // Address did not count for the pod that it named, it may have been in the place of

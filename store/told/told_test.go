@@ -85,3 +85,32 @@ func TestAnAddressGoesBackToThePodThatWasToldIt(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAPodWasToldIsKeptForItUnlessItIsKnownToEnd reads an old state after a newer one.
+func TestWhatAPodWasToldIsKeptForItUnlessItIsKnownToEnd(t *testing.T) {
+	told := podTold(t, "p", "10.0.0.9/24")
+	told.ResourceVersion = "5"
+	ending := *told
+	ending.Deleting, ending.ResourceVersion = true, "6"
+	for name, rows := range map[string][]*store.Pod{"it lives": {told}, "it ends": {&ending, told}} {
+		t.Run(name, func(t *testing.T) {
+			s := operatortest.New(t)
+			if err := s.Update(func(tx store.Tx) error {
+				for _, row := range rows {
+					if err := Put(tx, row); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.View(func(tx store.ReadTx) {
+				row := store.GetAddress(tx, v1alpha1.AddressName("v", netip.MustParseAddr("10.0.0.9")))
+				if kept := row != nil; kept != (len(rows) == 1) {
+					t.Errorf("kept: %v", kept)
+				}
+			})
+		})
+	}
+}
