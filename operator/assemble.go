@@ -120,7 +120,9 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 	}
 	return errors.Join(
 		rollcall.Register(to, fed, calls),
-		vpc.Register(to, fed, &vpc.Reconciler{Client: writer("vpc"), Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules()}),
+		vpc.Register(to, fed, &vpc.Reconciler{
+			Client: writer("vpc"), Live: env.live, Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules(),
+		}),
 		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
 		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
 		service.Register(to, fed, service.New(service.Options{

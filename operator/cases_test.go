@@ -139,6 +139,29 @@ func TestAPodThatWasToldKeepsItsAddressThoughTheObjectsGoFirst(t *testing.T) {
 	}
 }
 
+// TestAVNIClaimThatGoesBeforeItsMakerHasTheAnswerIsMadeAgain has the watch be faster than
+// the answer.
+func TestAVNIClaimThatGoesBeforeItsMakerHasTheAnswerIsMadeAgain(t *testing.T) {
+	w := calm(t)
+	deleted := 0
+	w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+		err := effect()
+		if _, claim := object.(*v1alpha1.VNIClaim); claim && verb == "create" && deleted == 0 {
+			o.hearAll(object)
+			w.api.drop(object)
+			o.hearAll(object)
+			deleted++
+		}
+		return err
+	}
+	w.create(newVPC("green", []string{"*"}, "10.0.0.0/16"))
+	w.settle()
+	if deleted != 1 {
+		t.Error("no claim was made")
+	}
+	w.checkAtRest()
+}
+
 // hearAll takes in all news of some kinds.
 func (o *instance) hearAll(kinds ...client.Object) {
 	for _, kind := range kinds {

@@ -32,7 +32,9 @@ const countsEvery = 2 * time.Second
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
-	Store  *store.Store
+	// Live reads from the API server.
+	Live  client.Reader
+	Store *store.Store
 	// Settled tells whether VNIs may be chosen (package rollcall).
 	Settled func() bool
 	// Publish tells others what went from the store ahead of the watch event.
@@ -82,7 +84,7 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 
 // claim decides and claims the VNI that the decision asks for, until the
 // decision asks for none. It ends, since every round either claims or rules a
-// VNI out.
+// VNI out, unless somebody deletes every claim at once.
 func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error) {
 	var taken []uint32
 	for {
@@ -103,19 +105,36 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 		case err != nil:
 			return d, fmt.Errorf("claim VNI %d for VPC %s: %w", d.claim, row.Name, err)
 		}
-		if err := r.remember(claim); err != nil {
+		if err := r.remember(ctx, claim); err != nil {
 			return d, err
 		}
 		ctrl.LoggerFrom(ctx).Info("VNI claimed", "vpc", row.Name, "vni", d.claim)
 	}
 }
 
-func (r *Reconciler) remember(claim *v1alpha1.VNIClaim) error {
+// remember puts a claim into the store ahead of its watch event. Its deletion may have
+// been heard of before that, and nobody would take the row away: so the API server is
+// asked afterwards. A later deletion is heard of after this.
+func (r *Reconciler) remember(ctx context.Context, claim *v1alpha1.VNIClaim) error {
 	row, err := reflector.VNIClaim(claim)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", claim.Name, err)
 	}
-	return r.Store.Update(func(tx store.Tx) error { return store.PutVNIClaim(tx, row) })
+	if err := r.Store.Update(func(tx store.Tx) error { return store.PutVNIClaim(tx, row) }); err != nil {
+		return err
+	}
+	found := &v1alpha1.VNIClaim{}
+	err = r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found)
+	switch {
+	case err == nil && found.UID == claim.UID:
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read %s: %w", claim.Name, err)
+	}
+	return r.Store.Update(func(tx store.Tx) error {
+		store.DeleteVNIClaim(tx, row.VNI, row.UID)
+		return nil
+	})
 }
 
 // release deletes a claim that the VPC has beside its own, which was never

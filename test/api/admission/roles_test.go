@@ -59,7 +59,7 @@ func programs() []program {
 				"sharedservices.alioth.dev: list watch",
 				"subnets.alioth.dev/status: patch",
 				"subnets.alioth.dev: list update watch",
-				"vniclaims.alioth.dev: create delete list watch",
+				"vniclaims.alioth.dev: create delete get list watch",
 				"vpcs.alioth.dev/status: patch",
 				"vpcs.alioth.dev: get list update watch",
 			},
