@@ -6,7 +6,6 @@ package scene
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,22 +107,7 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 	if err := s.WaitForAccount(ctx, tenant.Namespace.Name); err != nil {
 		return tenant, err
 	}
-	if err := s.waitForGrants(ctx, tenant); err != nil {
-		return tenant, err
-	}
 	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
-}
-
-// waitForGrants waits until the API server has read what tenants have of nodes. Right
-// after an installation it has not, and refuses every pod of a tenant.
-func (s *Scene) waitForGrants(ctx context.Context, tenant *Tenant) error {
-	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
-		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
-		if err != nil && strings.Contains(err.Error(), "no params found") {
-			return false, err.Error(), nil
-		}
-		return true, "", nil
-	})
 }
 
 // untilSecondAfter waits until objects that are created now get a later time
