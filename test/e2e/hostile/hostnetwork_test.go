@@ -33,9 +33,6 @@ func (e *env) onNodesNetwork(t *testing.T, node string, ports ...string) *corev1
 	return pod
 }
 
-// intruderPort is where the intruder's own server listens: it must have a port.
-const intruderPort = "18101"
-
 // intrusion is a pod on the network of the second node, with a tenant's pods on both.
 type intrusion struct {
 	*env
@@ -45,13 +42,15 @@ type intrusion struct {
 	texts     []string
 }
 
-func (e *env) intrude(t *testing.T) *intrusion {
+// intrude runs the pods. The intruder's server must have a port, and one that is no other
+// test's: they have one network.
+func (e *env) intrude(t *testing.T, port string) *intrusion {
 	t.Helper()
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("intruded"))
 	i := &intrusion{env: e, near: tenant.Pod("near", scene.OnNode(second)), far: tenant.Pod("far", scene.OnNode(first))}
 	e.Run(t, i.near, i.far)
-	i.intruder = e.onNodesNetwork(t, second, "--echo", intruderPort)
+	i.intruder = e.onNodesNetwork(t, second, "--echo", port)
 	return i
 }
 
@@ -119,7 +118,7 @@ func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) 
 func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	i := e.intrude(t)
+	i := e.intrude(t, "18101")
 	there, here := e.Lab.Nodes()[0], e.Lab.Nodes()[1]
 	vni := fmt.Sprint(e.recordOf(t, i.near).VNI)
 	vxlan := func(node netip.Addr, from, to *corev1.Pod, by string) []string {
@@ -155,7 +154,7 @@ func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 func TestAPodOnTheNodesNetworkReachesNoShadow(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	i := e.intrude(t)
+	i := e.intrude(t, "18102")
 	record := e.recordOf(t, i.near)
 	for _, shadow := range []netip.Addr{record.Shadow4, record.Shadow6} {
 		for _, protocol := range []string{"tcp", "udp"} {
