@@ -42,15 +42,15 @@ type intrusion struct {
 	texts     []string
 }
 
-// intrude runs the pods. The intruder's server must have a port, and one that is no other
-// test's: they have one network.
-func (e *env) intrude(t *testing.T, port string) *intrusion {
+// intrude runs the pods. The intruder's server must have a port. Of two tests that intrude
+// one at most is parallel: their pods share a network, and their servers its ports.
+func (e *env) intrude(t *testing.T) *intrusion {
 	t.Helper()
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("intruded"))
 	i := &intrusion{env: e, near: tenant.Pod("near", scene.OnNode(second)), far: tenant.Pod("far", scene.OnNode(first))}
 	e.Run(t, i.near, i.far)
-	i.intruder = e.onNodesNetwork(t, second, "--echo", port)
+	i.intruder = e.onNodesNetwork(t, second, "--echo", "18101")
 	return i
 }
 
@@ -118,7 +118,7 @@ func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) 
 func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	i := e.intrude(t, "18101")
+	i := e.intrude(t)
 	there, here := e.Lab.Nodes()[0], e.Lab.Nodes()[1]
 	vni := fmt.Sprint(e.recordOf(t, i.near).VNI)
 	vxlan := func(node netip.Addr, from, to *corev1.Pod, by string) []string {
@@ -152,9 +152,8 @@ func TestAPodOnTheNodesNetworkSendsIntoNoVPC(t *testing.T) {
 // TestAPodOnTheNodesNetworkReachesNoShadow asks a tenant's pod on the same node under
 // its shadow, and puts a frame on its device.
 func TestAPodOnTheNodesNetworkReachesNoShadow(t *testing.T) {
-	t.Parallel()
 	e := start(t)
-	i := e.intrude(t, "18102")
+	i := e.intrude(t)
 	record := e.recordOf(t, i.near)
 	for _, shadow := range []netip.Addr{record.Shadow4, record.Shadow6} {
 		for _, protocol := range []string{"tcp", "udp"} {
