@@ -116,7 +116,7 @@ func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config
 		}
 	}
 	publisher := func(controller string) publish.Publisher {
-		return publish.Publisher{Client: writer(controller), Live: env.live, Namespace: cfg.Namespace}
+		return publish.Publisher{Client: writer(controller), Live: env.live}
 	}
 	return errors.Join(
 		rollcall.Register(to, fed, calls),

@@ -5,10 +5,9 @@ package operator
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -16,40 +15,47 @@ import (
 
 func TestAdmissionIsToldWhatTenantsHaveOfNodes(t *testing.T) {
 	r := newRig(t)
-	cfg := testConfig()
-	cfg.Namespace = "host-access-system"
-	told := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: v1alpha1.HostGrants},
-		Data:       map[string]string{"gone": "hostNetwork"}, // of an object that was deleted while nobody looked
-	}
-	externalIPs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: v1alpha1.ExternalIPGrants}}
-	r.create(newNamespace(cfg.Namespace, ""), told, externalIPs)
-	r.operate(cfg)
-	says := func(want map[string]string) {
+	// One of an object that was deleted while nobody looked.
+	told := hostGrants(map[string]v1alpha1.HostGrant{"gone": {HostNetwork: true}})
+	r.create(told)
+	r.operate(testConfig())
+	says := func(want map[string]v1alpha1.HostGrant) {
 		t.Helper()
-		sees(r, told, func(c *corev1.ConfigMap) error {
-			if !maps.Equal(c.Data, want) {
-				return fmt.Errorf("admission is told %q, want %q", c.Data, want)
+		sees(r, told, func(g *v1alpha1.AdmissionGrants) error {
+			if !equality.Semantic.DeepEqual(g.HostAccess, want) {
+				return fmt.Errorf("admission is told %v, want %v", g.HostAccess, want)
 			}
 			return nil
 		})
 	}
 	says(nil)
+	sees(r, &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}, func(*v1alpha1.AdmissionGrants) error {
+		return nil // it is there, although nothing is granted
+	})
 	ports := newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"blue", "red"}, HostPorts: []string{"8000-8099/TCP", "53"}})
 	network := newHostAccess("network", v1alpha1.HostAccessSpec{AllowedTenants: []string{"blue"}, HostPorts: []string{"53/UDP"}, HostNetwork: true})
 	all := newHostAccess("all", v1alpha1.HostAccessSpec{AllowedTenants: []string{"*"}, HostPorts: []string{"9/SCTP"}})
 	r.create(ports, network, all, newHostAccess("nobody", v1alpha1.HostAccessSpec{HostNetwork: true}))
-	const both = "SCTP 53 53\nTCP 53 53\nTCP 8000 8099\nUDP 53 53"
-	says(map[string]string{"blue": both + "\nhostNetwork", "red": both, "_all": "SCTP 9 9"})
+	udp53 := v1alpha1.HostPortRange{Protocol: "UDP", First: 53, Last: 53}
+	two := []v1alpha1.HostPortRange{
+		{Protocol: "SCTP", First: 53, Last: 53}, {Protocol: "TCP", First: 53, Last: 53}, {Protocol: "TCP", First: 8000, Last: 8099}, udp53,
+	}
+	red := v1alpha1.HostGrant{Ports: two}
+	ofAll := v1alpha1.HostGrant{Ports: []v1alpha1.HostPortRange{{Protocol: "SCTP", First: 9, Last: 9}}}
+	says(map[string]v1alpha1.HostGrant{"blue": {HostNetwork: true, Ports: two}, "red": red, "*": ofAll})
 	for _, object := range []*v1alpha1.HostAccess{ports, network, all} {
 		sees(r, object, hostAccessReady())
 	}
 	change(r, network, func(a *v1alpha1.HostAccess) { a.Spec.HostNetwork = false })
 	sees(r, network, hostAccessReady())
-	says(map[string]string{"blue": both, "red": both, "_all": "SCTP 9 9"})
+	says(map[string]v1alpha1.HostGrant{"blue": {Ports: two}, "red": red, "*": ofAll})
 	r.delete(ports)
 	r.delete(all)
-	says(map[string]string{"blue": "UDP 53 53"})
+	says(map[string]v1alpha1.HostGrant{"blue": {Ports: []v1alpha1.HostPortRange{udp53}}})
+}
+
+func hostGrants(granted map[string]v1alpha1.HostGrant) *v1alpha1.AdmissionGrants {
+	return &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostAccessGrants}, HostAccess: granted}
 }
 
 func newHostAccess(name string, spec v1alpha1.HostAccessSpec) *v1alpha1.HostAccess {

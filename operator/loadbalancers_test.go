@@ -6,13 +6,13 @@ package operator
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -327,11 +327,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 
 func TestExternalIPsThatNobodyGrantsAreWarnedOf(t *testing.T) {
 	r := newRig(t)
-	cfg := testConfig()
-	cfg.Namespace = "external-ips-system"
-	told := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: v1alpha1.ExternalIPGrants}}
-	r.create(newNamespace(cfg.Namespace, ""), told)
-	r.operate(cfg)
+	r.operate(testConfig())
 	r.network("external-ips")
 	service := newBalancer("external-ips", "web", nil)
 	service.Spec = corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"198.51.100.7"}}
@@ -340,19 +336,20 @@ func TestExternalIPsThatNobodyGrantsAreWarnedOf(t *testing.T) {
 	pool := newPool("external-ips", []string{"external-ips", "*"}, "198.51.100.7-198.51.100.10")
 	pool.Spec.Use = v1alpha1.PoolForExternalIPs
 	r.create(pool)
-	says := func(want map[string]string) {
+	told := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
+	says := func(want ...v1alpha1.ExternalIPGrant) {
 		t.Helper()
-		sees(r, told, func(c *corev1.ConfigMap) error {
-			if !maps.Equal(c.Data, want) {
-				return fmt.Errorf("admission is told %q, want %q", c.Data, want)
+		sees(r, told, func(g *v1alpha1.AdmissionGrants) error {
+			if !equality.Semantic.DeepEqual(g.ExternalIPs, want) {
+				return fmt.Errorf("admission is told %v, want %v", g.ExternalIPs, want)
 			}
 			return nil
 		})
 	}
-	says(map[string]string{
-		"external-ips.cidrs":   "198.51.100.7/32\n198.51.100.8/31\n198.51.100.10/32",
-		"external-ips.tenants": "external-ips\n*",
+	says(v1alpha1.ExternalIPGrant{
+		Pool: "external-ips", Tenants: []string{"external-ips", "*"},
+		CIDRs: []string{"198.51.100.7/32", "198.51.100.8/31", "198.51.100.10/32"},
 	})
 	r.delete(pool)
-	says(nil)
+	says()
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1alpha1 holds the cluster-scoped API of Alioth: VPC, Subnet,
-// Address, VNIClaim, RollCall, SharedService, ExternalPool, ExternalAddress and
-// HostAccess in the group alioth.dev. It holds types,
+// Address, VNIClaim, RollCall, SharedService, ExternalPool, ExternalAddress,
+// HostAccess and AdmissionGrants in the group alioth.dev. It holds types,
 // validation markers and the names of conditions and reasons, and no logic.
 //
 // +kubebuilder:object:generate=true

@@ -44,19 +44,6 @@ const (
 	// addresses are to come from. Without it any will do that allows the tenant.
 	ExternalPoolAnnotation = "alioth.dev/external-pool"
 
-	// ExternalIPGrants is the name of the ConfigMap in Alioth's namespace in which
-	// the operator tells an admission policy which tenants may have which external
-	// IPs.
-	ExternalIPGrants = "alioth-external-ips"
-
-	// HostGrants is the name of the ConfigMap in Alioth's namespace in which the
-	// operator tells an admission policy what HostAccess objects grant: under the
-	// tenant's name, or HostGrantsOfAll for every tenant, one grant per line.
-	// HostNetworkGrant stands for the nodes' network, "TCP 8000 8099" for ports.
-	HostGrants       = "alioth-host-access"
-	HostGrantsOfAll  = "_all" // no label's value begins so
-	HostNetworkGrant = "hostNetwork"
-
 	// NetworkReadyCondition is the type of the pod condition in which the
 	// operator reports whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"

@@ -24,6 +24,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&ExternalPool{}, &ExternalPoolList{},
 		&ExternalAddress{}, &ExternalAddressList{},
 		&HostAccess{}, &HostAccessList{},
+		&AdmissionGrants{}, &AdmissionGrantsList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

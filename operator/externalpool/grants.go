@@ -4,39 +4,41 @@
 package externalpool
 
 import (
+	"cmp"
 	"context"
-	"strings"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 )
 
-// grants says which tenants may have which external IPs, in the form that an
-// admission policy reads: under "<pool>.cidrs" and "<pool>.tenants" a list each, one
-// entry per line. A policy with all pools as parameters could not do it: it has to
-// hold for each of them, and here it is enough that one grants.
-func grants(tx store.ReadTx) map[string]string {
-	data := map[string]string{}
+// grants returns which tenants may have which external IPs. A policy with all pools as
+// parameters could not do it: it has to hold for each of them, and here it is enough
+// that one grants.
+func grants(tx store.ReadTx) []v1alpha1.ExternalIPGrant {
+	var list []v1alpha1.ExternalIPGrant
 	for _, pool := range store.ListExternalPools(tx) {
 		if !pool.ForExternalIPs || !pool.Ready || pool.Deleting || len(pool.AllowedTenants) == 0 {
 			continue
 		}
-		var cidrs []string
+		grant := v1alpha1.ExternalIPGrant{Pool: pool.Name, Tenants: pool.AllowedTenants}
 		for _, r := range pool.Ranges {
 			for _, prefix := range ipam.Prefixes(r) {
-				cidrs = append(cidrs, prefix.String())
+				grant.CIDRs = append(grant.CIDRs, prefix.String())
 			}
 		}
-		data[pool.Name+".cidrs"] = strings.Join(cidrs, "\n")
-		data[pool.Name+".tenants"] = strings.Join(pool.AllowedTenants, "\n")
+		list = append(list, grant)
 	}
-	return data
+	slices.SortFunc(list, func(a, b v1alpha1.ExternalIPGrant) int { return cmp.Compare(a.Pool, b.Pool) })
+	return list
 }
 
 // publish tells admission.
 func (r *Reconciler) publish(ctx context.Context) error {
-	var data map[string]string
-	r.Store.View(func(tx store.ReadTx) { data = grants(tx) })
-	return r.Publisher.Write(ctx, v1alpha1.ExternalIPGrants, data)
+	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
+	r.Store.View(func(tx store.ReadTx) { granted.ExternalIPs = grants(tx) })
+	return r.Publisher.Write(ctx, granted)
 }

@@ -8,6 +8,7 @@ package hostaccess
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +36,9 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // Reconcile implements reconcile.Reconciler. Admission is told before the status says
 // so.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	var data map[string]string
-	r.Store.View(func(tx store.ReadTx) { data = grants(tx) })
-	if err := r.Publisher.Write(ctx, v1alpha1.HostGrants, data); err != nil {
+	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostAccessGrants}}
+	r.Store.View(func(tx store.ReadTx) { granted.HostAccess = grants(tx) })
+	if err := r.Publisher.Write(ctx, granted); err != nil {
 		return ctrl.Result{}, err
 	}
 	if request.Name == "" {

@@ -4,9 +4,8 @@
 package hostaccess
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -28,44 +27,43 @@ func decide(row *store.HostAccess) decision {
 	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
 }
 
-// grants says what tenants may have of nodes, in the form that an admission policy
-// reads (v1alpha1.HostGrants): a tenant costs it two keys, however many there are.
-func grants(tx store.ReadTx) map[string]string {
-	lines := map[string][]string{}
+// grants returns what tenants may have of nodes.
+func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
+	all := map[string]v1alpha1.HostGrant{}
 	for _, row := range store.ListHostAccesses(tx) {
-		if row.Deleting {
+		if row.Deleting || !row.HostNetwork && len(row.Ports) == 0 {
 			continue
 		}
 		for _, tenant := range row.AllowedTenants {
-			if tenant == v1alpha1.AnyTenant {
-				tenant = v1alpha1.HostGrantsOfAll
-			}
-			lines[tenant] = append(lines[tenant], linesOf(row)...)
+			grant := all[tenant]
+			grant.HostNetwork = grant.HostNetwork || row.HostNetwork
+			grant.Ports = append(grant.Ports, rangesOf(row)...)
+			all[tenant] = grant
 		}
 	}
-	data := map[string]string{}
-	for tenant, list := range lines {
-		slices.Sort(list)
-		if list = slices.Compact(list); len(list) > 0 {
-			data[tenant] = strings.Join(list, "\n")
-		}
+	for tenant, grant := range all {
+		slices.SortFunc(grant.Ports, compareRanges)
+		grant.Ports = slices.Compact(grant.Ports)
+		all[tenant] = grant
 	}
-	return data
+	return all
 }
 
-func linesOf(row *store.HostAccess) []string {
-	var list []string
-	if row.HostNetwork {
-		list = append(list, v1alpha1.HostNetworkGrant)
-	}
+// rangesOf returns the ports of a row, once for each protocol.
+func rangesOf(row *store.HostAccess) []v1alpha1.HostPortRange {
+	var list []v1alpha1.HostPortRange
 	for _, ports := range row.Ports {
 		protocols := []string{ports.Protocol}
 		if ports.Protocol == "" {
 			protocols = []string{"TCP", "UDP", "SCTP"}
 		}
 		for _, protocol := range protocols {
-			list = append(list, fmt.Sprintf("%s %d %d", protocol, ports.First, ports.Last))
+			list = append(list, v1alpha1.HostPortRange{Protocol: protocol, First: int32(ports.First), Last: int32(ports.Last)})
 		}
 	}
 	return list
+}
+
+func compareRanges(a, b v1alpha1.HostPortRange) int {
+	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
 }

@@ -1,44 +1,47 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package publish tells admission policies what the operator knows: each has one
-// ConfigMap in Alioth's own namespace for its parameter, which the chart makes.
+// Package publish tells admission policies what the operator knows: the parameter of
+// each is one AdmissionGrants object.
 package publish
 
 import (
 	"context"
 	"fmt"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// Publisher writes ConfigMaps.
+// Publisher writes AdmissionGrants.
 type Publisher struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Namespace is Alioth's own, or "" for none: without the chart there are no
-	// policies.
-	Namespace string
 }
 
-// Write makes a ConfigMap that exists hold the data.
-func (p Publisher) Write(ctx context.Context, name string, data map[string]string) error {
-	if p.Namespace == "" {
+// Write makes the object of that name hold these grants. Without the object a policy
+// refuses what it is about, so it is there even if nothing is granted.
+func (p Publisher) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) error {
+	object := &v1alpha1.AdmissionGrants{}
+	err := p.Live.Get(ctx, client.ObjectKeyFromObject(grants), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := p.Client.Create(ctx, grants); err != nil {
+			return fmt.Errorf("create AdmissionGrants %s: %w", grants.Name, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("read AdmissionGrants %s: %w", grants.Name, err)
+	case equality.Semantic.DeepEqual(grants.HostAccess, object.HostAccess) && equality.Semantic.DeepEqual(grants.ExternalIPs, object.ExternalIPs):
 		return nil
 	}
-	object := &corev1.ConfigMap{}
-	if err := p.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: name}, object); err != nil {
-		return fmt.Errorf("read what admission knows: %w; `helm upgrade` makes a ConfigMap that was deleted anew", err)
-	}
-	if maps.Equal(data, object.Data) {
-		return nil
-	}
-	object.Data = data
+	object.HostAccess, object.ExternalIPs = grants.HostAccess, grants.ExternalIPs
 	if err := p.Client.Update(ctx, object); err != nil {
-		return fmt.Errorf("tell admission: %w", err)
+		return fmt.Errorf("update AdmissionGrants %s: %w", grants.Name, err)
 	}
 	return nil
 }

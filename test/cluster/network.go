@@ -46,6 +46,10 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	c.progress("waiting for admission")
+	if err := c.waitForServices(ctx); err != nil {
+		return err
+	}
 	c.progress("waiting for cluster DNS")
 	if err := c.Apply(ctx, manifest); err != nil {
 		return err

@@ -55,6 +55,19 @@ func (c *Cluster) WaitNodesReady(ctx context.Context) error {
 	})
 }
 
+// waitForServices returns when Services can be created. For up to 30 s after the chart's
+// first installation the API server refuses them (docs/outside.md).
+func (c *Cluster) waitForServices(ctx context.Context) error {
+	probe := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	return WaitFor(ctx, "Services can be created", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().Services("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+}
+
 func nodeReady(n *corev1.Node) error {
 	for _, condition := range n.Status.Conditions {
 		if condition.Type != corev1.NodeReady {

@@ -5,6 +5,7 @@ package admission_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -13,31 +14,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// published is one of the ConfigMaps in which the operator tells admission what it
-// knows. It is emptied again in the end.
-func published(t *testing.T, name string) *corev1.ConfigMap {
+// published is one of the objects in which the operator tells admission what it knows.
+// It is emptied again in the end.
+func published(t *testing.T, name string) *v1alpha1.AdmissionGrants {
 	t.Helper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: name}}
-	if err := start(t).Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+	as := as(t, operator())
+	object := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := as.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		object.Data = nil
-		if err := as(t, operator()).Update(context.WithoutCancel(t.Context()), object); err != nil {
+		object.HostAccess, object.ExternalIPs = nil, nil
+		if err := as.Update(context.WithoutCancel(t.Context()), object); err != nil {
 			t.Error(err)
 		}
 	})
 	return object
 }
 
-func publish(t *testing.T, object *corev1.ConfigMap) {
+func publish(t *testing.T, object *v1alpha1.AdmissionGrants) {
 	t.Helper()
 	if err := as(t, operator()).Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func ports(protocol string, first, last int32) v1alpha1.HostPortRange {
+	return v1alpha1.HostPortRange{Protocol: protocol, First: first, Last: last}
 }
 
 func onHostNetwork(p *corev1.Pod) *corev1.Pod {
@@ -71,7 +76,9 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	blue := func() *corev1.Pod { return pod("host-blue", "p", "") }
 	red := func() *corev1.Pod { return pod("host-red", "p", "") }
 	const network, port = `no HostAccess grants the network of the nodes to the tenant "`, "no HostAccess grants "
-	// Before the operator has told it anything, which is how a cluster begins.
+	grants := published(t, v1alpha1.HostAccessGrants)
+	eventually(t, func(ctx context.Context) error { return admin.Create(ctx, blue(), client.DryRunAll) })
+	// The operator has told it that nothing is granted, which is how a cluster begins.
 	run(t, slices.Concat(
 		creations(t, "nothing of the node", blueAdmin, blue(), ""),
 		creations(t, "a port of the pod alone", blueAdmin, withHostPort(blue(), "", 0), ""),
@@ -84,8 +91,11 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 		creations(t, "without a label, a port", clusterAdmin(), withHostPort(pod("host-plain", "p", ""), "", 8080), ""),
 		creations(t, "with an empty label, a port", clusterAdmin(), withHostPort(pod("host-empty", "p", ""), "", 8080), ""),
 	))
-	grants := published(t, v1alpha1.HostGrants)
-	grants.Data = map[string]string{"blue": "TCP 8000 8099\nUDP 53 53", "red": "hostNetwork", "_all": "TCP 443 443"}
+	grants.HostAccess = map[string]v1alpha1.HostGrant{
+		"blue": {Ports: []v1alpha1.HostPortRange{ports("TCP", 8000, 8099), ports("UDP", 53, 53)}},
+		"red":  {HostNetwork: true},
+		"*":    {Ports: []v1alpha1.HostPortRange{ports("TCP", 443, 443)}},
+	}
 	publish(t, grants)
 	eventually(t, func(ctx context.Context) error {
 		return admin.Create(ctx, withHostPort(blue(), "", 443), client.DryRunAll)
@@ -102,25 +112,53 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	))
 }
 
+// Without the object nobody has pods of tenants: on its absence nothing else refuses
+// them the nodes' network.
+func TestWithoutGrantsTenantsHaveNoPods(t *testing.T) {
+	admin := start(t)
+	establish(t, admin, namespace("host-before", tenant("before")))
+	grants := published(t, v1alpha1.HostAccessGrants)
+	eventually(t, func(ctx context.Context) error {
+		return admin.Create(ctx, pod("host-before", "p", ""), client.DryRunAll)
+	})
+	remover := operator()
+	remover.groups = append(remover.groups, "system:masters")
+	if err := as(t, remover).Delete(t.Context(), grants); err != nil {
+		t.Fatal(err)
+	}
+	grants.ObjectMeta = metav1.ObjectMeta{Name: grants.Name}
+	for name, p := range map[string]*corev1.Pod{"of its own": pod("host-before", "p", ""), "on the nodes'": onHostNetwork(pod("host-before", "p", ""))} {
+		eventually(t, func(ctx context.Context) error {
+			if err := wantRefused(admin.Create(ctx, p, client.DryRunAll), "no params found"); err != nil {
+				return fmt.Errorf("a pod with a network %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := as(t, operator()).Create(t.Context(), grants); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) error {
+		return admin.Create(ctx, pod("host-before", "p", ""), client.DryRunAll)
+	})
+}
+
 func TestOnlyTheOperatorWritesWhatAdmissionGoesBy(t *testing.T) {
 	start(t)
-	editor := person("published-editor")
-	grantIn(t, start(t), chart.Namespace, editor, "admin")
-	const refused, kept = "only the Alioth operator writes what admission goes by", "deleting it needs the right to delete hostaccesses"
-	for _, name := range []string{v1alpha1.HostGrants, v1alpha1.ExternalIPGrants} {
+	const refused = "only the Alioth operator writes what admission goes by"
+	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
 		grants := published(t, name)
-		runChanges(t, []change[*corev1.ConfigMap]{
-			{name: name + " by an administrator", who: clusterAdmin(), object: grants, edit: func(c *corev1.ConfigMap) { c.Data = map[string]string{"blue": "hostNetwork"} }, refused: refused},
-			{name: name + " by an admin of the namespace", who: editor, object: grants, edit: func(c *corev1.ConfigMap) { c.Data = map[string]string{"blue": "hostNetwork"} }, refused: refused},
-			{name: name + ", a label", who: clusterAdmin(), object: grants, edit: func(c *corev1.ConfigMap) { c.Labels["a"] = "b" }},
+		runChanges(t, []change[*v1alpha1.AdmissionGrants]{
+			{name: name + ", host access by an administrator", who: clusterAdmin(), object: grants, edit: func(g *v1alpha1.AdmissionGrants) { g.HostAccess = map[string]v1alpha1.HostGrant{"blue": {}} }, refused: refused},
+			{name: name + ", external IPs by an administrator", who: clusterAdmin(), object: grants, edit: func(g *v1alpha1.AdmissionGrants) {
+				g.ExternalIPs = []v1alpha1.ExternalIPGrant{{Pool: "edge", CIDRs: []string{"192.0.2.0/24"}, Tenants: []string{"*"}}}
+			}, refused: refused},
+			{name: name + ", a label", who: clusterAdmin(), object: grants, edit: func(g *v1alpha1.AdmissionGrants) { g.Labels = map[string]string{"a": "b"} }},
 		})
-		if err := wantRefused(as(t, editor).Delete(t.Context(), grants, client.DryRunAll), kept); err != nil {
-			t.Error(err)
-		}
-		if err := as(t, clusterAdmin()).Delete(t.Context(), grants, client.DryRunAll); err != nil {
+		if err := wantRefused(as(t, clusterAdmin()).Delete(t.Context(), grants, client.DryRunAll), refused); err != nil {
 			t.Error(err)
 		}
 	}
-	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: "another"}, Data: map[string]string{"a": "b"}}
-	run(t, creations(t, "another ConfigMap", editor, other, ""))
+	another := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: "another"}, HostAccess: map[string]v1alpha1.HostGrant{"blue": {HostNetwork: true}}}
+	run(t, creations(t, "another object", clusterAdmin(), another, refused))
 }

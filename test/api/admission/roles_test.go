@@ -37,6 +37,7 @@ func programs() []program {
 			account: "alioth-operator",
 			everywhere: []string{
 				"addresses.alioth.dev: create delete get list watch",
+				"admissiongrants.alioth.dev: create get update",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"externaladdresses.alioth.dev/status: patch",
@@ -64,7 +65,6 @@ func programs() []program {
 				"vpcs.alioth.dev: get list update watch",
 			},
 			home: []string{
-				"configmaps [alioth-external-ips alioth-host-access]: get update",
 				"leases.coordination.k8s.io [alioth-operator]: get update",
 				"leases.coordination.k8s.io: create",
 			},

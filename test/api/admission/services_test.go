@@ -31,11 +31,11 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	eventually(t, func(ctx context.Context) error {
 		return wantRefused(admin.Create(ctx, serviceAt("external-blue", "192.0.2.1"), client.DryRunAll), refused+`192.0.2.1 to the tenant "blue"`)
 	})
-	grants.Data = map[string]string{
-		"edge.v4.cidrs": "192.0.2.0/30\n192.0.2.8/32", "edge.v4.tenants": "red\nblue",
-		"six.cidrs": "2001:db8::/64", "six.tenants": "ns:external-plain",
-		"all.cidrs": "198.51.100.7/32", "all.tenants": "*",
-		"plain.cidrs": "198.51.100.8/32", "plain.tenants": "ns:*",
+	grants.ExternalIPs = []v1alpha1.ExternalIPGrant{
+		{Pool: "edge.v4", CIDRs: []string{"192.0.2.0/30", "192.0.2.8/32"}, Tenants: []string{"red", "blue"}},
+		{Pool: "six", CIDRs: []string{"2001:db8::/64"}, Tenants: []string{"ns:external-plain"}},
+		{Pool: "all", CIDRs: []string{"198.51.100.7/32"}, Tenants: []string{"*"}},
+		{Pool: "plain", CIDRs: []string{"198.51.100.8/32"}, Tenants: []string{"ns:*"}},
 	}
 	publish(t, grants)
 	eventually(t, func(ctx context.Context) error {
@@ -57,7 +57,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 		{name: "another one that is granted", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.2"} }},
 		{name: "another one that is not", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.99"} }, refused: refused},
 	})
-	grants.Data = nil
+	grants.ExternalIPs = nil
 	publish(t, grants)
 	eventually(t, func(ctx context.Context) error {
 		return wantRefused(admin.Create(ctx, serviceAt("external-plain", "198.51.100.7"), client.DryRunAll), refused)

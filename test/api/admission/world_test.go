@@ -65,6 +65,7 @@ func start(t *testing.T) client.Client {
 		installPolicies(t, admin)
 		aggregateRoles(t, admin)
 		awaitPolicies(t, admin)
+		awaitGrants(t, admin)
 	})
 	return admin
 }
@@ -99,10 +100,6 @@ func installPolicies(t *testing.T, admin client.Client) {
 		case rbacv1.GroupName, admissionregistrationv1.GroupName:
 			create(t, admin, object)
 			count++
-		case corev1.GroupName: // which policies have for their parameters
-			if object.GetKind() == "ConfigMap" {
-				create(t, admin, object)
-			}
 		}
 	}
 	if count == 0 {
@@ -164,6 +161,19 @@ func awaitPolicies(t *testing.T, admin client.Client) {
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 		err := admin.Create(ctx, probe, client.DryRunAll)
 		return wantRefused(err, name)
+	})
+}
+
+// awaitGrants writes what the operator does when it starts, and returns when the API
+// server knows it. It looks for new kinds every 30 s.
+func awaitGrants(t *testing.T, admin client.Client) {
+	t.Helper()
+	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
+		create(t, as(t, operator()), &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	create(t, admin, namespace("awaits-grants", tenant("awaits-grants")))
+	eventuallyWithin(t, time.Minute, func(ctx context.Context) error {
+		return admin.Create(ctx, pod("awaits-grants", "p", ""), client.DryRunAll)
 	})
 }
 
@@ -326,8 +336,13 @@ func wantRefused(err error, text string) error {
 // eventually repeats check until it returns nil.
 func eventually(t *testing.T, check func(context.Context) error) {
 	t.Helper()
+	eventuallyWithin(t, settleWithin, check)
+}
+
+func eventuallyWithin(t *testing.T, limit time.Duration, check func(context.Context) error) {
+	t.Helper()
 	last := error(nil)
-	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, settleWithin, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, limit, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if ctx.Err() == nil {
 			last = err // and not that time was up

@@ -98,8 +98,8 @@ func jsonPatch(ctx context.Context, to target, _, after client.Object) error {
 		Value any    `json:"value"`
 	}
 	var operations []operation
-	for _, field := range []string{"metadata", "spec", "status", "data"} {
-		if value, ok := fields[field]; ok {
+	for field, value := range fields {
+		if field != "apiVersion" && field != "kind" {
 			operations = append(operations, operation{"add", "/" + field, value})
 		}
 	}

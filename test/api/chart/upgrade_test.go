@@ -80,8 +80,8 @@ func TestUninstallKeepsCRDs(t *testing.T) {
 		if err := newClient(t, server).List(t.Context(), &crds); err != nil {
 			t.Fatal(err)
 		}
-		if len(crds.Items) != 10 {
-			t.Errorf("%d CRDs are left, want 10", len(crds.Items))
+		if len(crds.Items) != 11 {
+			t.Errorf("%d CRDs are left, want 11", len(crds.Items))
 		}
 	}
 }

@@ -233,9 +233,9 @@ func balance(t *testing.T, admin client.Client) {
 		return len(access.Status.Conditions) > 0, err
 	})
 	until(t, "admission is told of external IPs", func(ctx context.Context) (bool, error) {
-		var grants corev1.ConfigMap
-		err := admin.Get(ctx, client.ObjectKey{Namespace: chart.Namespace, Name: v1alpha1.ExternalIPGrants}, &grants)
-		return len(grants.Data) > 0, err
+		var grants v1alpha1.AdmissionGrants
+		err := admin.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalIPGrants}, &grants)
+		return len(grants.ExternalIPs) > 0, err
 	})
 	slices.Reverse(objects)
 	for _, object := range objects {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,6 +100,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.expectNothingOfNodes(t, tenant)
 	pods := l.startPods(t, tenant, "before")
 
 	t.Run("an upgrade changes the CRDs and keeps the objects and pods", func(t *testing.T) {
@@ -136,6 +138,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.expectNothingOfNodes(t, again)
 		l.expectReach(t, l.startPods(t, again, "again"))
 		l.ExpectAgreement(t)
 	})
@@ -166,6 +169,27 @@ func (l *life) expectReach(t *testing.T, pods []*corev1.Pod) {
 			if !result.OK {
 				t.Errorf("%s from %s: no answer: %s", result.Target, pods[0].Name, result.Error)
 			}
+		}
+	}
+}
+
+// expectNothingOfNodes requires that admission refuses a tenant what no object grants:
+// the network of the nodes, a port of theirs and an external IP.
+func (l *life) expectNothingOfNodes(t *testing.T, tenant *scene.Tenant) {
+	t.Helper()
+	const noGrant = "no HostAccess grants "
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "outside"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.1"}},
+	}
+	for why, object := range map[string]client.Object{
+		noGrant + "the network of the nodes":                     tenant.Pod("on-the-node", func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+		noGrant + "8080/TCP":                                     tenant.Pod("at-a-port", scene.WithHostPort(corev1.ProtocolTCP, "", 8080, 80)),
+		"no ExternalPool with use: ExternalIPs grants 192.0.2.1": service,
+	} {
+		err := l.Client.Create(within(t), object, client.DryRunAll)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want it forbidden with %q", object.GetName(), err, why)
 		}
 	}
 }

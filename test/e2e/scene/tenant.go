@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,7 +108,23 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 	if err := s.WaitForAccount(ctx, tenant.Namespace.Name); err != nil {
 		return tenant, err
 	}
+	if err := s.waitForAdmission(ctx, tenant); err != nil {
+		return tenant, err
+	}
 	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
+}
+
+// waitForAdmission waits until the API server knows what tenants have of nodes. Right
+// after an installation it does not, and refuses every pod of a tenant
+// (docs/outside.md).
+func (s *Scene) waitForAdmission(ctx context.Context, tenant *Tenant) error {
+	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
+		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
+		if apierrors.IsForbidden(err) {
+			return false, err.Error(), nil
+		}
+		return err == nil, "", err
+	})
 }
 
 // untilSecondAfter waits until objects that are created now get a later time
