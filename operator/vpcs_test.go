@@ -146,12 +146,12 @@ func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {
 }
 
 // older is the order in which objects win: by time, which the API keeps in
-// seconds, then by UID.
+// seconds, then by name.
 func older(a, b client.Object) bool {
 	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
 		return at.Before(&bt)
 	}
-	return a.GetUID() < b.GetUID()
+	return client.ObjectKeyFromObject(a).String() < client.ObjectKeyFromObject(b).String()
 }
 
 func TestASubnetIsHeldByAddressesAndNamesHolders(t *testing.T) {

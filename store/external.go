@@ -20,8 +20,11 @@ func GetExternalPool(tx ReadTx, name string) *ExternalPool {
 	return externalPools.get(tx, textKey(name))
 }
 
+// Older reports whether a pool precedes another one: by creation, then name.
+func (p *ExternalPool) Older(other *ExternalPool) bool { return externalPools.byAge(p, other) < 0 }
+
 // ListExternalPools returns all ExternalPool objects in the order of their
-// creation, then UID.
+// creation, then name.
 func ListExternalPools(tx ReadTx) []*ExternalPool {
 	return externalPools.oldestFirst(tx, primary, []byte{})
 }

@@ -15,7 +15,7 @@ func GetHostAccess(tx ReadTx, name string) *HostAccess {
 }
 
 // ListHostAccesses returns all HostAccess objects in the order of their creation,
-// then UID.
+// then name.
 func ListHostAccesses(tx ReadTx) []*HostAccess {
 	return hostAccesses.oldestFirst(tx, primary, []byte{})
 }

@@ -29,7 +29,7 @@ func NetworksByTenant(tx ReadTx, tenant string) []*Network {
 }
 
 // NetworkByTenantName returns the Networks of that name in the tenant's
-// namespaces, oldest first: the first one serves.
+// namespaces in the order of their creation, then namespace: the first one serves.
 func NetworkByTenantName(tx ReadTx, tenant, name string) []*Network {
 	return networks.oldestFirst(tx, byTenant, textKey(tenant, name))
 }

@@ -21,8 +21,11 @@ func GetSubnet(tx ReadTx, name string) *Subnet {
 	return subnets.get(tx, textKey(name))
 }
 
+// Older reports whether a subnet precedes another one: by creation, then name.
+func (s *Subnet) Older(other *Subnet) bool { return subnets.byAge(s, other) < 0 }
+
 // SubnetsByVPC returns the subnets that name the VPC, in the order of their
-// creation, then UID.
+// creation, then name.
 func SubnetsByVPC(tx ReadTx, vpc string) []*Subnet {
 	return subnets.oldestFirst(tx, byVPC, textKey(vpc))
 }

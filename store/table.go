@@ -4,7 +4,7 @@
 package store
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"iter"
 	"reflect"
@@ -119,17 +119,21 @@ func (t *table[R]) all(tx ReadTx) iter.Seq[*R] {
 	return t.seq(tx, primary, []byte{})
 }
 
-// oldestFirst lists like list, in the order of creation, then UID.
+// oldestFirst lists like list, in the order of byAge.
 func (t *table[R]) oldestFirst(tx ReadTx, index string, prefix []byte) []*R {
 	rows := t.list(tx, index, prefix)
-	slices.SortFunc(rows, func(a, b *R) int { return t.meta(a).Compare(t.meta(b)) })
+	slices.SortFunc(rows, t.byAge)
 	return rows
 }
 
-// Compare orders by age: the older object first, of two of one age the one
-// with the lower UID. It returns -1, 0 or 1.
-func (m *Meta) Compare(other *Meta) int {
-	return cmp.Or(m.Created.Compare(other.Created), cmp.Compare(m.UID, other.UID))
+// byAge orders by creation, then key. The API keeps full seconds, so that objects
+// applied from one file have one age. Their keys are the names that a person chose;
+// UIDs are random.
+func (t *table[R]) byAge(a, b *R) int {
+	if byTime := t.meta(a).Created.Compare(t.meta(b).Created); byTime != 0 {
+		return byTime
+	}
+	return bytes.Compare(t.key(a), t.key(b))
 }
 
 func (t *table[R]) watch(b *txn, ch <-chan struct{}) {

@@ -72,7 +72,7 @@ func (b *nodeBuilder) fronts() *frontBuilder {
 		f.live[vpcAddress{b.in.DefaultVPC, own}] = own
 	}
 	rows := slices.DeleteFunc(store.ListServices(b.tx), func(row *store.Service) bool { return !isReachedFromOutside(row) })
-	slices.SortStableFunc(rows, func(a, b *store.Service) int { return a.Compare(&b.Meta) })
+	slices.SortStableFunc(rows, scaled.Age)
 	for _, row := range rows {
 		f.service(row)
 	}

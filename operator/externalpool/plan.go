@@ -76,7 +76,7 @@ func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string
 // overlap says which older pool has some of the addresses, "" for none.
 func overlap(tx store.ReadTx, pool *store.ExternalPool) string {
 	for _, other := range store.ListExternalPools(tx) {
-		if other.UID == pool.UID || other.Compare(&pool.Meta) > 0 {
+		if !other.Older(pool) {
 			continue
 		}
 		for _, mine := range pool.Ranges {

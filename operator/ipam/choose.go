@@ -107,7 +107,8 @@ type Result struct {
 
 // Choose finds addresses for a request:
 //
-//	neither IPs nor Subnet   the oldest Ready subnet with room in every family
+//	neither IPs nor Subnet   the first Ready subnet with room in every family:
+//	                         the oldest, of one age the one with the lowest name
 //	Subnet                   that subnet and never another one
 //	IPs                      the subnet that contains them
 //	both                     that subnet, which must contain the IPs
@@ -175,11 +176,26 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 		return []*store.Subnet{holding}, nil
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(s *store.Subnet) bool { return !req.Families.in(s) })
-	ready := slices.DeleteFunc(slices.Clone(all), func(s *store.Subnet) bool { return !usable(s) })
-	if len(ready) == 0 {
-		return nil, noneReady(all, req)
+	known := decided(all)
+	ready := slices.DeleteFunc(slices.Clone(known), func(s *store.Subnet) bool { return !usable(s) })
+	switch {
+	case len(ready) > 0:
+		return ready, nil
+	case len(known) < len(all):
+		return nil, noneReady(all[len(known):len(known)+1], req)
 	}
-	return ready, nil
+	return nil, noneReady(all, req)
+}
+
+// decided returns the subnets before the first one without a verdict. That one may
+// be Ready in a moment: of two subnets applied together, the first one serves
+// whichever is examined first.
+func decided(subnets []*store.Subnet) []*store.Subnet {
+	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && s.Reason == "" && !s.Deleting })
+	if undecided < 0 {
+		undecided = len(subnets)
+	}
+	return subnets[:undecided]
 }
 
 // subnetsFor returns the subnets of the VPC that are there for such a holder, and

@@ -66,6 +66,14 @@ func TestChooseTakesTheSubnetAndAddressesThatTheRequestDescribes(t *testing.T) {
 			rows:       []any{notReady(subnet(1, "net1", "10.0.1.0/24"), ""), subnet(2, "net2", "10.0.2.0/24")},
 			wantSubnet: "net2", want: ips("10.0.2.2"),
 		},
+		"of two created in one second the lower name": {
+			rows:       []any{withUID(subnet(1, "net2", "10.0.2.0/24"), "a"), withUID(subnet(1, "net1", "10.0.1.0/24"), "z")},
+			wantSubnet: "net1", want: ips("10.0.1.2"),
+		},
+		"a younger subnet without a verdict doesn't matter": {
+			rows:       []any{subnet(1, "net1", "10.0.1.0/24"), unexamined(subnet(1, "net2", "10.0.2.0/24"))},
+			wantSubnet: "net1", want: ips("10.0.1.2"),
+		},
 		"held addresses are passed over": {
 			rows:       []any{subnet(1, "net1", "10.0.1.0/24"), held("blue", "net1", "10.0.1.2", "n1"), held("blue", "net1", "10.0.1.3", "n1")},
 			wantSubnet: "net1", want: ips("10.0.1.4"),
@@ -195,6 +203,10 @@ func TestChooseRefusesWithAReasonAndAWayOut(t *testing.T) {
 		"subnet of another VPC": {
 			rows: []any{func() *store.Subnet { row := subnet(1, "net1", "10.0.1.0/24"); row.VPC = "red"; return row }()},
 			req:  ipam.Request{Subnet: "net1"}, wantReason: v1alpha1.SubnetNotFoundReason, wantWords: "it has none",
+		},
+		"the first subnet is without a verdict": {
+			rows:       []any{unexamined(subnet(1, "net1", "10.0.1.0/24")), subnet(1, "net2", "10.0.2.0/24")},
+			wantReason: v1alpha1.SubnetNotReadyReason, wantRetry: ipam.WhenSubnetsChange, wantWords: `subnet net1 of VPC "blue" is not Ready yet`,
 		},
 		"subnet asked for isn't Ready": {
 			rows: []any{notReady(subnet(1, "net1", "10.0.1.0/24"), "range overlaps net0")}, req: ipam.Request{Subnet: "net1"},

@@ -37,6 +37,11 @@ func subnet(age int, name string, cidrs ...string) *store.Subnet {
 	return row
 }
 
+func withUID(row *store.Subnet, uid string) *store.Subnet {
+	row.UID = uid
+	return row
+}
+
 // held makes an address that a live pod of its own holds.
 func held(vpc, subnet, ip, node string) *store.Address {
 	addr := netip.MustParseAddr(ip)
@@ -111,7 +116,13 @@ func choose(s *store.Store, req ipam.Request) (result ipam.Result, err error) {
 	return result, err
 }
 
+// unexamined makes a subnet one without a verdict: nothing is known of it yet.
+func unexamined(row *store.Subnet) *store.Subnet {
+	row.Ready, row.Reason, row.Message = false, "", ""
+	return row
+}
+
 func notReady(row *store.Subnet, message string) *store.Subnet {
-	row.Ready, row.Message = false, message
+	row.Ready, row.Reason, row.Message = false, v1alpha1.OverlapReason, message
 	return row
 }

@@ -130,7 +130,7 @@ func joined(prefixes []netip.Prefix) string {
 func older(tx store.ReadTx, subnet *store.Subnet) []*store.Subnet {
 	var all []*store.Subnet
 	for _, other := range store.SubnetsByVPC(tx, subnet.VPC) {
-		if other.UID != subnet.UID && other.Compare(&subnet.Meta) < 0 {
+		if other.Older(subnet) {
 			all = append(all, other)
 		}
 	}

@@ -46,7 +46,7 @@ func TestDecideNamesWhatKeepsASubnetFromBeingUsed(t *testing.T) {
 			reason: v1alpha1.ReadyReason,
 		},
 		{
-			name: "of two of one age the lower UID wins", subnet: mine, rows: []any{vpc, operatortest.Subnet("aaa", "v", "net2", 5, "10.0.0.0/20")},
+			name: "of two of one age the lower name wins", subnet: mine, rows: []any{vpc, operatortest.Subnet("aaa", "v", "net2", 5, "10.0.0.0/20")},
 			reason: v1alpha1.OverlapReason,
 		},
 		{

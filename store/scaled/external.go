@@ -52,7 +52,7 @@ func named(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
 	return slices.ContainsFunc(store.ServicesWithExternalIPs(tx), func(other *store.Service) bool {
 		theirs, ok := tenantOf(tx, other)
 		return ok && theirs != mine && slices.Contains(other.ExternalIPs, ip) && !other.Deleting &&
-			other.Compare(&service.Meta) < 0 && granted(tx, other, ip)
+			Age(other, service) < 0 && granted(tx, other, ip)
 	})
 }
 

@@ -68,7 +68,7 @@ func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (c
 }
 
 // Age orders Services: the oldest has room first.
-func Age(a, b *store.Service) int { return cmp.Or(a.Compare(&b.Meta), compare(a, b)) }
+func Age(a, b *store.Service) int { return cmp.Or(a.Created.Compare(b.Created), compare(a, b)) }
 
 // Fitting returns how many there is room for in a VPC, in their order: where one
 // does not fit, nothing after it does, so that what comes never takes the place of

@@ -6,7 +6,6 @@ package scene
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,11 +98,6 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 		if err := s.Create(ctx, object); err != nil {
 			return tenant, err
 		}
-		if _, ok := object.(*v1alpha1.Subnet); ok && len(tenant.Subnets) > 1 {
-			if err := untilSecondAfter(ctx, object.GetCreationTimestamp().Time); err != nil {
-				return tenant, err
-			}
-		}
 	}
 	if err := s.WaitForAccount(ctx, tenant.Namespace.Name); err != nil {
 		return tenant, err
@@ -125,17 +119,6 @@ func (s *Scene) waitForAdmission(ctx context.Context, tenant *Tenant) error {
 		}
 		return err == nil, "", err
 	})
-}
-
-// untilSecondAfter waits until objects that are created now get a later time
-// stamp: the API keeps full seconds, and the order of subnets has a meaning.
-func untilSecondAfter(ctx context.Context, created time.Time) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Until(created.Truncate(time.Second).Add(time.Second))):
-		return nil
-	}
 }
 
 // TearDown deletes a tenant, its pods first, and waits until all of it is gone.
