@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/reflector"
 )
 
 // Requests per second to the API server, of which a node needs few but for
@@ -37,7 +37,7 @@ func newClient(config *rest.Config) (*kube.Client, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(reflector.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(kinds.AddToScheme(scheme), eventsv1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API kinds: %w", err)
 	}
 	return scheme, nil

@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/reflector"
 )
 
 const (
@@ -162,7 +162,7 @@ func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []
 		held[addresses[i].Name] = string(addresses[i].UID)
 	}
 	for i := range pods {
-		if row, err := reflector.Pod(&pods[i]); err == nil && row != nil {
+		if row, err := kinds.Pod(&pods[i]); err == nil && row != nil {
 			told[row.UID] = wordOf(row)
 		}
 	}

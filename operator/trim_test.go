@@ -15,7 +15,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // The pod has everything that a row is made of, and more.
@@ -50,7 +50,7 @@ func fullPod() *corev1.Pod {
 }
 
 func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
-	want, err := reflector.Pod(fullPod())
+	want, err := kinds.Pod(fullPod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := trim(pod); err != nil {
 		t.Fatal(err)
 	}
-	got, err := reflector.Pod(pod)
+	got, err := kinds.Pod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 			},
 		}
 	}
-	want, err := reflector.Node(whole())
+	want, err := kinds.Node(whole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := trim(node); err != nil {
 		t.Fatal(err)
 	}
-	got, err := reflector.Node(node)
+	got, err := kinds.Node(node)
 	if err != nil {
 		t.Fatal(err)
 	}

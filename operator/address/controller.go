@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // Reconciler carries out what decide says.
@@ -94,7 +94,7 @@ func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where 
 	if err := r.Live.Get(ctx, key, object); err != nil {
 		return "", true, client.IgnoreNotFound(err)
 	}
-	row, err := reflector.Pod(object)
+	row, err := kinds.Pod(object)
 	if err != nil || row == nil || row.UID != address.Holder.UID {
 		return "", true, err
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	if err != nil {
 		return false, fmt.Errorf("get node %s: %w", address.Node, err)
 	}
-	row, err := reflector.Node(node)
+	row, err := kinds.Node(node)
 	return err == nil && fenced(row), err
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/told"
 )
 
@@ -205,7 +205,7 @@ func (c *Claimer) assumed(row *store.Address) (found *store.Address) {
 }
 
 func (c *Claimer) confirm(object *v1alpha1.Address, assumed *store.Address) (*store.Address, error) {
-	row, err := reflector.Address(object)
+	row, err := kinds.Address(object)
 	if err != nil {
 		return nil, err
 	}

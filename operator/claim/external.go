@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // ClaimExternal gives a Service its addresses outside of every VPC and returns their
@@ -79,7 +79,7 @@ func (c *Claimer) createExternal(ctx context.Context, rows []*store.ExternalAddr
 		if err != nil {
 			return nil, netip.Addr{}, fmt.Errorf("claim external address %s: %w", row.IP, err)
 		}
-		real, err := reflector.ExternalAddress(object)
+		real, err := kinds.ExternalAddress(object)
 		if err != nil {
 			return nil, netip.Addr{}, err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // countsEvery bounds how often the count of one pool is written.
@@ -57,7 +57,7 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row, err := reflector.ExternalPool(pool)
+	row, err := kinds.ExternalPool(pool)
 	if err != nil {
 		return fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
 	}

@@ -52,7 +52,7 @@ func (f *Feed) Subscribe(fn func(Change)) {
 // Connect makes the cache watch every kind that the operator needs. It may be
 // called before the cache is started.
 func (f *Feed) Connect(ctx context.Context, informers cache.Cache) error {
-	for _, kind := range kinds() {
+	for _, kind := range watched() {
 		informer, err := informers.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind.object, err)

@@ -15,7 +15,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/told"
 )
 
@@ -81,27 +81,27 @@ func changeOf[R any](before, after *R) Change {
 	return change
 }
 
-// kinds lists what the operator watches. Namespaces come first, since the
+// watched lists what the operator watches. Namespaces come first, since the
 // tenant of what is in them follows from them.
-func kinds() []kind {
-	addresses := byName(reflector.Address, store.GetAddress, store.PutAddress, store.DeleteAddress)
+func watched() []kind {
+	addresses := byName(kinds.Address, store.GetAddress, store.PutAddress, store.DeleteAddress)
 	addresses.remove = removeAddress
 	return []kind{
-		kindOf(&corev1.Namespace{}, byName(reflector.Namespace, store.GetNamespace, store.PutNamespace, store.DeleteNamespace)),
-		kindOf(&corev1.Node{}, byName(reflector.Node, store.GetNode, store.PutNode, store.DeleteNode)),
-		kindOf(&networkingv1.ServiceCIDR{}, byName(reflector.ServiceCIDR, store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR)),
+		kindOf(&corev1.Namespace{}, byName(kinds.Namespace, store.GetNamespace, store.PutNamespace, store.DeleteNamespace)),
+		kindOf(&corev1.Node{}, byName(kinds.Node, store.GetNode, store.PutNode, store.DeleteNode)),
+		kindOf(&networkingv1.ServiceCIDR{}, byName(kinds.ServiceCIDR, store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR)),
 		kindOf(&v1alpha1.VNIClaim{}, vniClaims()),
-		kindOf(&v1alpha1.RollCall{}, byName(reflector.RollCall, store.GetRollCall, store.PutRollCall, store.DeleteRollCall)),
-		kindOf(&v1alpha1.SharedService{}, byName(reflector.SharedService, store.GetSharedService, store.PutSharedService, store.DeleteSharedService)),
-		kindOf(&v1alpha1.VPC{}, byName(reflector.VPC, store.GetVPC, store.PutVPC, store.DeleteVPC)),
-		kindOf(&v1alpha1.Subnet{}, byName(reflector.Subnet, store.GetSubnet, store.PutSubnet, store.DeleteSubnet)),
+		kindOf(&v1alpha1.RollCall{}, byName(kinds.RollCall, store.GetRollCall, store.PutRollCall, store.DeleteRollCall)),
+		kindOf(&v1alpha1.SharedService{}, byName(kinds.SharedService, store.GetSharedService, store.PutSharedService, store.DeleteSharedService)),
+		kindOf(&v1alpha1.VPC{}, byName(kinds.VPC, store.GetVPC, store.PutVPC, store.DeleteVPC)),
+		kindOf(&v1alpha1.Subnet{}, byName(kinds.Subnet, store.GetSubnet, store.PutSubnet, store.DeleteSubnet)),
 		kindOf(&v1alpha1.Address{}, addresses),
-		kindOf(&v1alpha1.ExternalPool{}, byName(reflector.ExternalPool, store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool)),
+		kindOf(&v1alpha1.ExternalPool{}, byName(kinds.ExternalPool, store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool)),
 		kindOf(&v1alpha1.ExternalAddress{}, externalAddresses()),
-		kindOf(&v1alpha1.HostAccess{}, byName(reflector.HostAccess, store.GetHostAccess, store.PutHostAccess, store.DeleteHostAccess)),
-		kindOf(&arktosv1.Network{}, inNamespace(reflector.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
-		kindOf(&corev1.Service{}, inNamespace(reflector.Service, store.GetService, store.PutService, store.DeleteService)),
-		kindOf(&discoveryv1.EndpointSlice{}, inNamespace(reflector.EndpointSlice, store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice)),
+		kindOf(&v1alpha1.HostAccess{}, byName(kinds.HostAccess, store.GetHostAccess, store.PutHostAccess, store.DeleteHostAccess)),
+		kindOf(&arktosv1.Network{}, inNamespace(kinds.Network, store.GetNetwork, store.PutNetwork, store.DeleteNetwork)),
+		kindOf(&corev1.Service{}, inNamespace(kinds.Service, store.GetService, store.PutService, store.DeleteService)),
+		kindOf(&discoveryv1.EndpointSlice{}, inNamespace(kinds.EndpointSlice, store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice)),
 		kindOf(&corev1.Pod{}, pods()),
 	}
 }
@@ -137,7 +137,7 @@ func inNamespace[O client.Object, R any](
 
 func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 	return table[*v1alpha1.VNIClaim, store.VNIClaim]{
-		convert: reflector.VNIClaim, put: store.PutVNIClaim,
+		convert: kinds.VNIClaim, put: store.PutVNIClaim,
 		get: func(tx store.ReadTx, o *v1alpha1.VNIClaim) *store.VNIClaim {
 			return store.GetVNIClaim(tx, uint32(o.Spec.VNI))
 		},
@@ -150,7 +150,7 @@ func vniClaims() table[*v1alpha1.VNIClaim, store.VNIClaim] {
 
 func externalAddresses() table[*v1alpha1.ExternalAddress, store.ExternalAddress] {
 	return table[*v1alpha1.ExternalAddress, store.ExternalAddress]{
-		convert: reflector.ExternalAddress, put: store.PutExternalAddress,
+		convert: kinds.ExternalAddress, put: store.PutExternalAddress,
 		get: func(tx store.ReadTx, o *v1alpha1.ExternalAddress) *store.ExternalAddress {
 			ip, _ := netip.ParseAddr(o.Spec.IP) // what can't be read has no row
 			return store.GetExternalAddress(tx, ip)
@@ -172,7 +172,7 @@ func removeAddress(tx store.Tx, o *v1alpha1.Address) error {
 
 func pods() table[*corev1.Pod, store.Pod] {
 	return table[*corev1.Pod, store.Pod]{
-		convert: reflector.Pod, put: told.Put,
+		convert: kinds.Pod, put: told.Put,
 		get: func(tx store.ReadTx, o *corev1.Pod) *store.Pod { return store.GetPod(tx, string(o.UID)) },
 		remove: func(tx store.Tx, o *corev1.Pod) error {
 			store.DeletePod(tx, string(o.UID))

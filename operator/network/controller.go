@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("add finalizer to Network %s: %w", request, err)
 		}
 	}
-	row, err := reflector.Network(net)
+	row, err := kinds.Network(net)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Network %s: %w", request, err)
 	}

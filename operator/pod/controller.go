@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
 	"github.com/alioth-net/alioth/store/told"
 )
@@ -149,7 +149,7 @@ func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string
 	if string(object.UID) != pod.UID {
 		return "", claim.ErrHolderGone
 	}
-	row, err := reflector.Pod(object)
+	row, err := kinds.Pod(object)
 	if err == nil && told.Attachments(row) != nil {
 		err = errToldMeanwhile
 	}

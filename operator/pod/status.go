@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
 	"github.com/alioth-net/alioth/store/told"
 )
@@ -143,7 +143,7 @@ func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) 
 // take puts a pod into the store ahead of its watch event, unless its end was heard of
 // already or the store has a newer state.
 func (r *Reconciler) take(object *corev1.Pod) error {
-	row, err := reflector.Pod(object)
+	row, err := kinds.Pod(object)
 	if err != nil || row == nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // countsEvery bounds how often the figures of one subnet are written.
@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("add finalizer to Subnet %s: %w", subnet.Name, err)
 		}
 	}
-	row, err := reflector.Subnet(subnet)
+	row, err := kinds.Subnet(subnet)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
 	}

@@ -13,11 +13,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -84,32 +84,32 @@ func define[O, R any, P object[O]](
 func kindOf(obj kube.Object) (kind, error) {
 	switch obj.(type) {
 	case *v1alpha1.VPC:
-		return define("VPC", VPC, store.PutVPC,
+		return define("VPC", kinds.VPC, store.PutVPC,
 			func(tx store.Tx, id objectID) { store.DeleteVPC(tx, id.name, id.uid) }), nil
 	case *v1alpha1.Subnet:
-		return define("Subnet", Subnet, store.PutSubnet,
+		return define("Subnet", kinds.Subnet, store.PutSubnet,
 			func(tx store.Tx, id objectID) { store.DeleteSubnet(tx, id.name, id.uid) }), nil
 	case *v1alpha1.Address:
-		return define("Address", Address, store.PutAddress,
+		return define("Address", kinds.Address, store.PutAddress,
 			func(tx store.Tx, id objectID) { store.DeleteAddress(tx, id.name, id.uid) }), nil
 	case *v1alpha1.VNIClaim:
-		return define("VNIClaim", VNIClaim, store.PutVNIClaim, removeVNIClaim), nil
+		return define("VNIClaim", kinds.VNIClaim, store.PutVNIClaim, removeVNIClaim), nil
 	case *v1alpha1.RollCall:
-		return define("RollCall", RollCall, store.PutRollCall,
+		return define("RollCall", kinds.RollCall, store.PutRollCall,
 			func(tx store.Tx, id objectID) { store.DeleteRollCall(tx, id.name, id.uid) }), nil
 	case *v1alpha1.SharedService:
-		return define("SharedService", SharedService, store.PutSharedService,
+		return define("SharedService", kinds.SharedService, store.PutSharedService,
 			func(tx store.Tx, id objectID) { store.DeleteSharedService(tx, id.name, id.uid) }), nil
 	case *v1alpha1.ExternalPool:
-		return define("ExternalPool", ExternalPool, store.PutExternalPool,
+		return define("ExternalPool", kinds.ExternalPool, store.PutExternalPool,
 			func(tx store.Tx, id objectID) { store.DeleteExternalPool(tx, id.name, id.uid) }), nil
 	case *v1alpha1.ExternalAddress:
-		return define("ExternalAddress", ExternalAddress, store.PutExternalAddress, removeExternalAddress), nil
+		return define("ExternalAddress", kinds.ExternalAddress, store.PutExternalAddress, removeExternalAddress), nil
 	case *v1alpha1.HostAccess:
-		return define("HostAccess", HostAccess, store.PutHostAccess,
+		return define("HostAccess", kinds.HostAccess, store.PutHostAccess,
 			func(tx store.Tx, id objectID) { store.DeleteHostAccess(tx, id.name, id.uid) }), nil
 	case *arktosv1.Network:
-		return define("Network", Network, store.PutNetwork,
+		return define("Network", kinds.Network, store.PutNetwork,
 			func(tx store.Tx, id objectID) { store.DeleteNetwork(tx, id.namespace, id.name, id.uid) }), nil
 	}
 	return coreKindOf(obj)
@@ -118,21 +118,21 @@ func kindOf(obj kube.Object) (kind, error) {
 func coreKindOf(obj kube.Object) (kind, error) {
 	switch obj.(type) {
 	case *corev1.Namespace:
-		return define("Namespace", Namespace, store.PutNamespace,
+		return define("Namespace", kinds.Namespace, store.PutNamespace,
 			func(tx store.Tx, id objectID) { store.DeleteNamespace(tx, id.name, id.uid) }), nil
 	case *corev1.Node:
-		return define("Node", Node, store.PutNode,
+		return define("Node", kinds.Node, store.PutNode,
 			func(tx store.Tx, id objectID) { store.DeleteNode(tx, id.name, id.uid) }), nil
 	case *corev1.Pod:
 		return podKind(), nil
 	case *corev1.Service:
-		return define("Service", Service, store.PutService,
+		return define("Service", kinds.Service, store.PutService,
 			func(tx store.Tx, id objectID) { store.DeleteService(tx, id.namespace, id.name, id.uid) }), nil
 	case *networkingv1.ServiceCIDR:
-		return define("ServiceCIDR", ServiceCIDR, store.PutServiceCIDR,
+		return define("ServiceCIDR", kinds.ServiceCIDR, store.PutServiceCIDR,
 			func(tx store.Tx, id objectID) { store.DeleteServiceCIDR(tx, id.name, id.uid) }), nil
 	case *discoveryv1.EndpointSlice:
-		return define("EndpointSlice", EndpointSlice, store.PutEndpointSlice,
+		return define("EndpointSlice", kinds.EndpointSlice, store.PutEndpointSlice,
 			func(tx store.Tx, id objectID) { store.DeleteEndpointSlice(tx, id.namespace, id.name, id.uid) }), nil
 	}
 	return kind{}, fmt.Errorf("no row for objects of type %T", obj)
@@ -141,9 +141,9 @@ func coreKindOf(obj kube.Object) (kind, error) {
 // podKind has a row of one of two types for a pod; which one never changes in its
 // life.
 func podKind() kind {
-	pod := define("Pod", Pod, store.PutPod,
+	pod := define("Pod", kinds.Pod, store.PutPod,
 		func(tx store.Tx, id objectID) { store.DeletePod(tx, id.uid) })
-	host := define("Pod", HostPod, store.PutHostPod, func(store.Tx, objectID) {})
+	host := define("Pod", kinds.HostPod, store.PutHostPod, func(store.Tx, objectID) {})
 	return kind{
 		name: pod.name,
 		read: func(raw []byte) (entry, error) {
@@ -175,16 +175,4 @@ func removeExternalAddress(tx store.Tx, id objectID) {
 	if err == nil {
 		store.DeleteExternalAddress(tx, ip, id.uid)
 	}
-}
-
-// AddToScheme registers every kind that has rows.
-func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	return nil
 }

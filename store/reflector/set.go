@@ -50,7 +50,7 @@ type coverKey struct {
 }
 
 // NewSet returns a Set without sources. The client's scheme must know every
-// kind that is asked for, see AddToScheme.
+// kind that is asked for, see kinds.AddToScheme.
 func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 	return &Set{
 		store: s, api: api, log: log, lists: make(chan struct{}, listsAtOnce),

@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
@@ -275,6 +278,26 @@ func TestEveryKindIsPutAndRemoved(t *testing.T) {
 		if got := rowCount(set); got != 0 {
 			t.Errorf("%T: %d rows after it was deleted, want none", obj, got)
 		}
+	}
+}
+
+func sampleObjects() []kube.Object {
+	return []kube.Object{
+		vpcObject("blue", "a"),
+		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
+		addressObject("10.0.0.1", "a", 1),
+		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
+		&v1alpha1.RollCall{ObjectMeta: objectMeta("node.node-1", "a", 1)},
+		&v1alpha1.ExternalPool{ObjectMeta: objectMeta("edge", "a", 1)},
+		&v1alpha1.ExternalAddress{ObjectMeta: objectMeta("2001-db8--0", "a", 1), Spec: v1alpha1.ExternalAddressSpec{IP: "2001:db8::"}},
+		&v1alpha1.HostAccess{ObjectMeta: objectMeta("ingress", "a", 1)},
+		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
+		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
+		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},
+		&corev1.Pod{ObjectMeta: objectMeta("web", "a", 1)},
+		&networkingv1.ServiceCIDR{ObjectMeta: objectMeta("more", "a", 1), Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/16", "fd97::/112"}}},
+		&corev1.Service{ObjectMeta: objectMeta("web", "a", 1)},
+		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -32,7 +33,7 @@ const patience = time.Minute
 func newClient(t *testing.T, config *rest.Config) *kube.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := reflector.AddToScheme(scheme); err != nil {
+	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	c, err := kube.New(config, scheme)

@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/remote"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // readAgainAfter is the time between two readings.
@@ -41,7 +41,7 @@ type Collector struct {
 // installed in that namespace.
 func New(config *rest.Config, namespace string) (*Collector, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(reflector.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(kinds.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API kinds: %w", err)
 	}
 	config = rest.CopyConfig(config)

@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/remote"
 	"github.com/alioth-net/alioth/cnid/verify"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 const namespace = "alioth-system"
@@ -53,7 +53,7 @@ func leak(on string) *v1alpha1.Address {
 func newCollector(t *testing.T, calls interceptor.Funcs, objects ...client.Object) (*Collector, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := reflector.AddToScheme(scheme); err != nil {
+	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(calls).Build()

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // objects fills the store with everything that a plan for a node is made of.
@@ -49,22 +49,22 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	}
 	in := verify.Input{Pods: statuses(pods.Items)}
 	err := s.Update(func(tx store.Tx) error {
-		put(tx, &in, claims.Items, reflector.VNIClaim, store.PutVNIClaim)
-		put(tx, &in, calls.Items, reflector.RollCall, store.PutRollCall)
-		put(tx, &in, vpcs.Items, reflector.VPC, store.PutVPC)
-		put(tx, &in, subnets.Items, reflector.Subnet, store.PutSubnet)
-		put(tx, &in, addresses.Items, reflector.Address, store.PutAddress)
-		put(tx, &in, pools.Items, reflector.ExternalPool, store.PutExternalPool)
-		put(tx, &in, external.Items, reflector.ExternalAddress, store.PutExternalAddress)
-		put(tx, &in, grants.Items, reflector.HostAccess, store.PutHostAccess)
-		put(tx, &in, ranges.Items, reflector.ServiceCIDR, store.PutServiceCIDR)
-		put(tx, &in, nodes.Items, reflector.Node, store.PutNode)
-		put(tx, &in, namespaces.Items, reflector.Namespace, store.PutNamespace)
-		put(tx, &in, networks.Items, reflector.Network, store.PutNetwork)
-		put(tx, &in, shared.Items, reflector.SharedService, store.PutSharedService)
-		put(tx, &in, services.Items, reflector.Service, store.PutService)
-		put(tx, &in, slices.Items, reflector.EndpointSlice, store.PutEndpointSlice)
-		put(tx, &in, pods.Items, reflector.Pod, store.PutPod)
+		put(tx, &in, claims.Items, kinds.VNIClaim, store.PutVNIClaim)
+		put(tx, &in, calls.Items, kinds.RollCall, store.PutRollCall)
+		put(tx, &in, vpcs.Items, kinds.VPC, store.PutVPC)
+		put(tx, &in, subnets.Items, kinds.Subnet, store.PutSubnet)
+		put(tx, &in, addresses.Items, kinds.Address, store.PutAddress)
+		put(tx, &in, pools.Items, kinds.ExternalPool, store.PutExternalPool)
+		put(tx, &in, external.Items, kinds.ExternalAddress, store.PutExternalAddress)
+		put(tx, &in, grants.Items, kinds.HostAccess, store.PutHostAccess)
+		put(tx, &in, ranges.Items, kinds.ServiceCIDR, store.PutServiceCIDR)
+		put(tx, &in, nodes.Items, kinds.Node, store.PutNode)
+		put(tx, &in, namespaces.Items, kinds.Namespace, store.PutNamespace)
+		put(tx, &in, networks.Items, kinds.Network, store.PutNetwork)
+		put(tx, &in, shared.Items, kinds.SharedService, store.PutSharedService)
+		put(tx, &in, services.Items, kinds.Service, store.PutService)
+		put(tx, &in, slices.Items, kinds.EndpointSlice, store.PutEndpointSlice)
+		put(tx, &in, pods.Items, kinds.Pod, store.PutPod)
 		return nil
 	})
 	return in, err
