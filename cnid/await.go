@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -23,7 +24,7 @@ type decisions struct {
 	reserved func() []netip.Addr
 	store    *store.Store
 	// kind of new attachments.
-	kind journal.Kind
+	kind attach.Kind
 	// vpcSynced reports whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	vpcSynced func(vpc string) (bool, <-chan struct{})

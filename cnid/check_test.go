@@ -22,6 +22,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -92,16 +93,16 @@ func (c *checked) assemble(t *testing.T) error {
 	metrics := newSyncMetrics(prometheus.NewRegistry())
 	k := newKernel(c.cfg, host, metrics, log)
 	t.Cleanup(k.close)
-	attacher, err := pair.New(pair.Veth, datapath.VirtualMAC[:])
+	driver, err := pair.New(veth.Devices, datapath.VirtualMAC[:])
 	if err != nil {
 		return err
 	}
-	t.Cleanup(attacher.Close)
+	t.Cleanup(driver.Close)
 	c.syncer = newSyncer(c.cfg.planConfig(), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
 	c.server = cniserver.New(cniserver.Config{
-		Journal: j, Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: attacher},
+		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
 		Decisions: &decisions{
-			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: journal.KindVeth, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: veth.Kind, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			mtu: c.syncer.podMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
 		},
 		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -175,7 +176,7 @@ func (c Config) planConfig() plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
-		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts,
+		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, Kinds: drivers.Catalog(),
 	}
 	cfg.ProxyHealthPort, _ = c.proxyHealthPort() // checked before
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {

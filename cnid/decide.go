@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -23,7 +24,7 @@ type question struct {
 	records []journal.Record
 	pod     journal.Pod
 	// kind of the attachment that the pod gets.
-	kind journal.Kind
+	kind attach.Kind
 	// mtu that the network carries for pods in bytes, 0 before the node has been
 	// programmed, which problem keeps from happening; "" when nothing has failed.
 	mtu     int

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -92,7 +93,7 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	var got answer
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, kind: journal.KindNetkit, mtu: d.mtu, problem: d.problem,
+			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, kind: netkit.Kind, mtu: d.mtu, problem: d.problem,
 			synced: func(string) bool { return !d.unsynced }, attached: d.attached,
 			listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
 				return protocol == 6 && port == d.listening, nil
@@ -106,7 +107,7 @@ var thePod = journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}
 
 func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
 	want := cniserver.Decision{
-		Kind: journal.KindNetkit, Attachment: "eth0", VPC: "blue", VNI: 20,
+		Kind: netkit.Kind, Attachment: "eth0", VPC: "blue", VNI: 20,
 		Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
 		Subnets:  []string{"blue1", "blue1"},
 		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},

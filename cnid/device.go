@@ -10,9 +10,8 @@ import (
 	"log/slog"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/pair"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 )
 
 // PodDevice is a choice of what pods' interfaces are made of.
@@ -31,36 +30,22 @@ const (
 // PodDevices are all of them.
 func PodDevices() []PodDevice { return []PodDevice{PodDeviceVeth, PodDeviceNetkit, PodDeviceAuto} }
 
-// choosePodDevice says of which kind new attachments are on this node.
-func choosePodDevice(ctx context.Context, choice PodDevice, probe func(context.Context, pair.Kind) error, log *slog.Logger) (journal.Kind, error) {
+// choosePodDevice returns the kind that new attachments have on this node.
+func choosePodDevice(ctx context.Context, choice PodDevice, probe func(context.Context, attach.Kind) error, log *slog.Logger) (attach.Kind, error) {
 	if choice == PodDeviceVeth {
-		return journal.KindVeth, nil
+		return veth.Kind, nil
 	}
-	err := probe(ctx, pair.Netkit)
+	err := probe(ctx, netkit.Kind)
 	switch {
 	case err == nil:
 		log.Info("new pods get netkit devices")
-		return journal.KindNetkit, nil
-	case choice == PodDeviceNetkit && errors.Is(err, pair.ErrUnsupported):
+		return netkit.Kind, nil
+	case choice == PodDeviceNetkit && errors.Is(err, attach.ErrUnsupported):
 		return "", fmt.Errorf("--pod-device=netkit: %w; it takes Linux 6.7 built with CONFIG_NETKIT, or else --pod-device=auto "+
 			"(daemon.podDevice of the chart), which uses veth on nodes like this one", err)
 	case choice == PodDeviceNetkit:
 		return "", fmt.Errorf("--pod-device=netkit: %w", err)
 	}
 	log.Info("new pods get veth devices", "because", err)
-	return journal.KindVeth, nil
-}
-
-// newAttachers returns one for each kind, whatever new attachments are: those
-// that are there stay as they are.
-func newAttachers() (map[journal.Kind]attach.Attacher, error) {
-	attachers := map[journal.Kind]attach.Attacher{}
-	for kind, devices := range map[journal.Kind]pair.Kind{journal.KindVeth: pair.Veth, journal.KindNetkit: pair.Netkit} {
-		attacher, err := pair.New(devices, datapath.VirtualMAC[:])
-		if err != nil {
-			return nil, err
-		}
-		attachers[kind] = attacher
-	}
-	return attachers, nil
+	return veth.Kind, nil
 }

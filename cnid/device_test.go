@@ -15,7 +15,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -27,21 +30,21 @@ func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
 	for _, c := range []struct {
 		choice  PodDevice
 		kernel  error
-		want    journal.Kind
+		want    attach.Kind
 		refusal string
 	}{
-		{choice: PodDeviceVeth, want: journal.KindVeth},
-		{choice: PodDeviceVeth, kernel: pair.ErrUnsupported, want: journal.KindVeth},
-		{choice: PodDeviceNetkit, want: journal.KindNetkit},
-		{choice: PodDeviceNetkit, kernel: pair.ErrUnsupported, refusal: "--pod-device=auto"},
+		{choice: PodDeviceVeth, want: veth.Kind},
+		{choice: PodDeviceVeth, kernel: attach.ErrUnsupported, want: veth.Kind},
+		{choice: PodDeviceNetkit, want: netkit.Kind},
+		{choice: PodDeviceNetkit, kernel: attach.ErrUnsupported, refusal: "--pod-device=auto"},
 		{choice: PodDeviceNetkit, kernel: broken, refusal: "no memory"},
-		{choice: PodDeviceAuto, want: journal.KindNetkit},
-		{choice: PodDeviceAuto, kernel: pair.ErrUnsupported, want: journal.KindVeth},
-		{choice: PodDeviceAuto, kernel: broken, want: journal.KindVeth},
+		{choice: PodDeviceAuto, want: netkit.Kind},
+		{choice: PodDeviceAuto, kernel: attach.ErrUnsupported, want: veth.Kind},
+		{choice: PodDeviceAuto, kernel: broken, want: veth.Kind},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", c.choice, c.kernel), func(t *testing.T) {
-			probe := func(_ context.Context, kind pair.Kind) error {
-				if kind != pair.Netkit {
+			probe := func(_ context.Context, kind attach.Kind) error {
+				if kind != netkit.Kind {
 					t.Errorf("probed for %s", kind)
 				}
 				return c.kernel
@@ -75,7 +78,7 @@ func (p *labPod) attachedAs(t *testing.T) (rec journal.Record, device netlink.Li
 
 // wantDevice checks what a pod's interface is made of, and that the journal
 // says so.
-func (p *labPod) wantDevice(t *testing.T, when string, kind journal.Kind) {
+func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	t.Helper()
 	rec, device, err := p.attachedAs(t)
 	if err != nil {
@@ -102,7 +105,7 @@ func (l *lab) unharmed(t *testing.T, when string) {
 // from outside what a running pod has: a restart with another setting, repair,
 // and a journal that is lost.
 func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
-	if err := pair.Probe(t.Context(), pair.Netkit); errors.Is(err, pair.ErrUnsupported) {
+	if err := drivers.Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}
 	l := newLab(t)
@@ -112,7 +115,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	l.start(t)
 	b1, b2, n := l.pods["b1"], l.pods["b2"], l.nodes[0]
 	for _, p := range l.pods {
-		p.wantDevice(t, "at first", journal.KindNetkit)
+		p.wantDevice(t, "at first", netkit.Kind)
 	}
 	l.unharmed(t, "at first")
 
@@ -124,8 +127,8 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b1.wantDevice(t, "with another setting", journal.KindNetkit)
-	b2.wantDevice(t, "with another setting", journal.KindVeth)
+	b1.wantDevice(t, "with another setting", netkit.Kind)
+	b2.wantDevice(t, "with another setting", veth.Kind)
 	l.unharmed(t, "with another setting")
 
 	rec, device, err := b1.attachedAs(t)
@@ -140,7 +143,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 		}
 		return errors.Join(err, l.works(t))
 	})
-	b1.wantDevice(t, "made anew", journal.KindNetkit)
+	b1.wantDevice(t, "made anew", netkit.Kind)
 	l.unharmed(t, "made anew")
 
 	n.stop(unix.SIGKILL)
@@ -148,8 +151,8 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.start(t)
-	b1.wantDevice(t, "from the device alone", journal.KindNetkit)
-	b2.wantDevice(t, "from the device alone", journal.KindVeth)
+	b1.wantDevice(t, "from the device alone", netkit.Kind)
+	b2.wantDevice(t, "from the device alone", veth.Kind)
 	l.unharmed(t, "from the device alone")
 
 	n.stop(unix.SIGTERM)

@@ -26,7 +26,7 @@ import (
 )
 
 // hostEnd is the name of the host end of a pod's interface.
-func (p *labPod) hostEnd() string { return (&pair.Attacher{}).HostName("sandbox-"+p.name, "eth0") }
+func (p *labPod) hostEnd() string { return (&pair.Driver{}).HostName("sandbox-"+p.name, "eth0") }
 
 // repairs is how often the daemon has put something of a kind right.
 func (m *machine) repairs(t *testing.T, kind string) int {

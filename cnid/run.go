@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/apihost"
-	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -30,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
+	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -139,7 +141,7 @@ type node struct {
 	journal *journal.Journal
 	kernel  *kernel
 	// kind of new attachments.
-	kind     journal.Kind
+	kind     attach.Kind
 	registry *prometheus.Registry
 	// api says who may read metrics from elsewhere; nil without the API's side.
 	api *rest.Config
@@ -166,7 +168,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	if cfg.CgroupRoot, err = cgroupRoot(cfg.CgroupRoot); err != nil {
 		return nil, err
 	}
-	kind, err := choosePodDevice(ctx, cfg.PodDevice, pair.Probe, log)
+	kind, err := choosePodDevice(ctx, cfg.PodDevice, drivers.Probe, log)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +221,7 @@ func ownNetns() (netns.ID, error) {
 
 // assemble connects the node's parts with each other and with the API's side.
 func (n *node) assemble(c control) error {
-	attachers, err := newAttachers()
+	opened, err := drivers.Open(datapath.VirtualMAC[:])
 	if err != nil {
 		return err
 	}
@@ -227,8 +229,8 @@ func (n *node) assemble(c control) error {
 	n.registry.MustRegister(newPacketCollector(n.kernel, n.names(), n.log))
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.server = cniserver.New(cniserver.Config{
-		Journal:   n.journal,
-		Attachers: attachers,
+		Journal: n.journal,
+		Drivers: opened,
 		Decisions: &decisions{
 			cfg: n.plan, reserved: n.apiHost.Addresses, store: n.store, kind: n.kind, probed: n.departures.records, vpcSynced: c.vpcSynced,
 			attached: n.journal.Records, listens: n.kernel.host.Listens,

@@ -148,7 +148,9 @@ func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
 }
 
 // Check implements cniserver.Datapath.
-func (s *syncer) Check(rec journal.Record) error { return s.kernel.check(plan.Programmed(rec)) }
+func (s *syncer) Check(rec journal.Record) error {
+	return s.kernel.check(plan.Programmed(rec, s.cfg.Kinds[rec.Kind].Hook))
+}
 
 // Ready implements cniserver.Datapath.
 func (s *syncer) Ready() error {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/verify"
@@ -43,7 +44,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 			Attachments: []journal.Record{{
 				Key: journal.Key{ContainerID: "c", IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1"}, VPC: "blue", VNI: 20,
 				Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, Shadow4: netip.MustParseAddr("169.254.64.2"),
-				HostIfName: "alv000000000001", Kind: journal.KindNetkit, Phase: journal.PhaseDone,
+				HostIfName: "alv000000000001", Kind: netkit.Kind, Phase: journal.PhaseDone,
 			}},
 			Releasing: []journal.Record{{Pod: journal.Pod{Namespace: "ns", Name: "p0"}}},
 		}

@@ -1,16 +1,63 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attach says what it means to attach a pod to its network. Each kind
-// of attachment is a package below this one.
+// Package attach defines what it means to attach a pod to its network. Each kind
+// of attachment is a driver in a package below this one. Callers ask for what a
+// driver can, never for its kind.
 package attach
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 )
+
+// Kind names a driver, in the journal too.
+type Kind string
+
+// Hook is where programs of the datapath meet the packets of an interface.
+type Hook int
+
+const (
+	// HookNone: nowhere. The datapath has nothing of such an interface.
+	HookNone Hook = iota
+	// HookHostEnd: on the host end, which receives what the pod sends.
+	HookHostEnd
+	// HookPodEnd: in the pair itself, while the pod's end sends.
+	HookPodEnd
+)
+
+// Capabilities are what a driver's interfaces can.
+type Capabilities struct {
+	// HostEnd: an interface has a device on the node. Without one, HostName is "".
+	HostEnd bool
+	// Hook is where the datapath's programs are, HookNone without a datapath.
+	Hook Hook
+	// FollowsMTU: Resize can change the MTU of an interface that a pod uses.
+	FollowsMTU bool
+	// Restorable: Attach can make an interface anew in a sandbox that has lost it.
+	Restorable bool
+}
+
+// Datapath reports whether the datapath carries the packets of such interfaces.
+func (c Capabilities) Datapath() bool { return c.Hook != HookNone }
+
+// Catalog has the capabilities of every driver. It is pure, for planning.
+type Catalog map[Kind]Capabilities
+
+// Type is a driver that nobody has opened yet.
+type Type struct {
+	Kind         Kind
+	Capabilities Capabilities
+	// Probe tries whether the kernel can make such interfaces. A kernel that
+	// can't is an ErrUnsupported.
+	Probe func(context.Context) error
+	// Open returns a driver for the network namespace of the calling thread. The
+	// ends on the node's side get the address hostMAC.
+	Open func(hostMAC net.HardwareAddr) (Driver, error)
+}
 
 // Spec is one wanted interface in one pod.
 type Spec struct {
@@ -18,7 +65,7 @@ type Spec struct {
 	// interface's name in the pod.
 	ContainerID, IfName string
 	// PodUID and Network, the name in the CNI configuration, are kept on the
-	// node's side of the interface, for Attacher.List.
+	// node's side of the interface, for Driver.List.
 	PodUID, Network string
 	// Description is for people who look at the node's devices.
 	Description string
@@ -38,10 +85,10 @@ type Spec struct {
 
 // Link is what Attach made.
 type Link struct {
-	// HostIfName and HostIfindex are the host end's.
+	// HostIfName and HostIfindex are the host end's, "" and 0 without one.
 	HostIfName  string
 	HostIfindex int
-	// HostMAC is the host end's Ethernet address.
+	// HostMAC is the host end's Ethernet address, nil without one.
 	HostMAC net.HardwareAddr
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode, NetnsCookie uint64
@@ -57,11 +104,13 @@ type Found struct {
 	Link Link
 }
 
-// Attacher makes and removes the interfaces of one kind. Its methods may be
+// Driver makes and removes the interfaces of one kind. Its methods may be
 // called at the same time for different attachments.
-type Attacher interface {
-	// HostName is the name that Attach gives to the host end. It depends on
-	// nothing but ContainerID and IfName.
+type Driver interface {
+	// Capabilities are those of every interface of the driver.
+	Capabilities() Capabilities
+	// HostName is the name that Attach gives to the host end, "" without one. It
+	// depends on nothing but ContainerID and IfName.
 	HostName(containerID, ifName string) string
 	// Attach makes the interface. Remains of an earlier attempt at the same
 	// attachment are removed first; on an error nothing is left. An interface
@@ -76,18 +125,34 @@ type Attacher interface {
 	// the ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
 	// Resize gives the pod's end the MTU of spec. The host end is for whoever
-	// keeps the node's devices.
+	// keeps the node's devices. Callers see to Capabilities.FollowsMTU.
 	Resize(ctx context.Context, spec Spec) error
 	// List returns what is on the node, the oldest first. Whatever else is there
 	// it leaves out, and what is not marked as Attach does.
 	List(ctx context.Context) ([]Found, error)
 }
 
-// ErrExists says that the pod has an interface of the wanted name already.
+// Drivers are the open drivers of a node, by kind.
+type Drivers map[Kind]Driver
+
+// Of returns the driver of a kind.
+func (d Drivers) Of(kind Kind) (Driver, error) {
+	driver, ok := d[kind]
+	if !ok {
+		return nil, fmt.Errorf("this node has no attachments of kind %q", kind)
+	}
+	return driver, nil
+}
+
+// ErrUnsupported is the error of a kernel that has no such interfaces, or not with
+// all that is needed of them.
+var ErrUnsupported = errors.New("this kernel has no such devices")
+
+// ErrExists: the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 
-// ErrGone says that the node's side of an interface doesn't exist.
+// ErrGone: the node's side of an interface doesn't exist.
 var ErrGone = errors.New("interface is gone")
 
-// ErrMismatch says that an interface is not, or no longer, as specified.
+// ErrMismatch: an interface is not, or no longer, as specified.
 var ErrMismatch = errors.New("interface differs from what was attached")

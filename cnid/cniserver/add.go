@@ -81,11 +81,11 @@ func (s *Server) intact(ctx context.Context, rec journal.Record) (attach.Link, e
 	if rec.Phase != journal.PhaseDone {
 		return attach.Link{}, fmt.Errorf("it came no further than phase %q", rec.Phase)
 	}
-	attacher, err := s.attacher(rec.Kind)
+	driver, err := s.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return attach.Link{}, err
 	}
-	link, err := attacher.Check(ctx, specOf(rec))
+	link, err := driver.Check(ctx, specOf(rec))
 	if err != nil {
 		return attach.Link{}, err
 	}
@@ -102,11 +102,11 @@ func (s *Server) create(ctx context.Context, c command) (journal.Record, attach.
 		return journal.Record{}, attach.Link{}, err
 	}
 	defer s.cfg.Metrics.since(phaseTotal, time.Now())
-	attacher, err := s.attacher(decision.Kind)
+	driver, err := s.cfg.Drivers.Of(decision.Kind)
 	if err != nil {
 		return journal.Record{}, attach.Link{}, err
 	}
-	rec, err := s.cfg.Journal.Begin(recordOf(c, decision, attacher))
+	rec, err := s.cfg.Journal.Begin(recordOf(c, decision, driver))
 	if err != nil {
 		return journal.Record{}, attach.Link{}, err
 	}
@@ -115,7 +115,7 @@ func (s *Server) create(ctx context.Context, c command) (journal.Record, attach.
 	if s.cfg.Decisions.Leaving(c.pod) {
 		return journal.Record{}, attach.Link{}, s.rollback(ctx, rec, ErrPodGone)
 	}
-	done, link, err := s.establish(ctx, attacher, rec)
+	done, link, err := s.establish(ctx, driver, rec)
 	if err != nil {
 		return journal.Record{}, attach.Link{}, s.rollback(ctx, rec, err)
 	}
@@ -143,9 +143,9 @@ func (s *Server) await(ctx context.Context, pod journal.Pod) (Decision, error) {
 }
 
 // establish takes a record from intended to done and programmed.
-func (s *Server) establish(ctx context.Context, attacher attach.Attacher, rec journal.Record) (journal.Record, attach.Link, error) {
+func (s *Server) establish(ctx context.Context, driver attach.Driver, rec journal.Record) (journal.Record, attach.Link, error) {
 	start := time.Now()
-	link, err := attacher.Attach(ctx, specOf(rec))
+	link, err := driver.Attach(ctx, specOf(rec))
 	if err != nil {
 		return rec, link, err
 	}
@@ -169,18 +169,10 @@ func (s *Server) program(ctx context.Context, rec journal.Record) error {
 	return &NotReady{Reason: "programming the datapath: " + err.Error()}
 }
 
-func (s *Server) attacher(kind journal.Kind) (attach.Attacher, error) {
-	attacher, ok := s.cfg.Attachers[kind]
-	if !ok {
-		return nil, fmt.Errorf("this node has no attachments of kind %q", kind)
-	}
-	return attacher, nil
-}
-
-func recordOf(c command, d Decision, attacher attach.Attacher) journal.Record {
+func recordOf(c command, d Decision, driver attach.Driver) journal.Record {
 	return journal.Record{
 		Key: c.key, Pod: c.pod, CNINetwork: c.conf.Name, NetnsPath: c.netns,
-		Kind: d.Kind, Attachment: d.Attachment, HostIfName: attacher.HostName(c.key.ContainerID, c.key.IfName),
+		Kind: d.Kind, Attachment: d.Attachment, HostIfName: driver.HostName(c.key.ContainerID, c.key.IfName),
 		VPC: d.VPC, VNI: d.VNI, Addrs: d.Addrs, Subnets: d.Subnets, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName,
 		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
 	}

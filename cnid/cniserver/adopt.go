@@ -32,8 +32,8 @@ type Unknown struct {
 func (s *Server) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 	var unknown []Unknown
 	var errs []error
-	for kind, attacher := range s.cfg.Attachers {
-		list, err := attacher.List(ctx)
+	for kind, driver := range s.cfg.Drivers {
+		list, err := driver.List(ctx)
 		errs = append(errs, err)
 		for _, found := range list {
 			if err := s.adopt(kind, found, recall); err != nil {
@@ -46,7 +46,7 @@ func (s *Server) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 
 // adopt leaves what a command is at work on to it: an ADD makes the interface
 // anew, and a DEL removes it.
-func (s *Server) adopt(kind journal.Kind, found attach.Found, recall Recall) error {
+func (s *Server) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
 	unlock, free := s.locks.try(found.ContainerID)
 	if !free {
 		return nil

@@ -35,8 +35,8 @@ func (s *Server) del(ctx context.Context, c command) error {
 // know, which may be from before the journal was lost.
 func (s *Server) removeUnknown(ctx context.Context, key journal.Key) error {
 	var errs []error
-	for _, attacher := range s.cfg.Attachers {
-		errs = append(errs, attacher.Detach(ctx, key.ContainerID, key.IfName))
+	for _, driver := range s.cfg.Drivers {
+		errs = append(errs, driver.Detach(ctx, key.ContainerID, key.IfName))
 	}
 	return errors.Join(errs...)
 }
@@ -51,7 +51,7 @@ func (s *Server) remove(ctx context.Context, rec journal.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.UndoWait)
 	defer cancel()
 	log := s.cfg.Log.With("pod", rec.Pod.String(), "containerID", rec.ContainerID, "ifName", rec.IfName)
-	attacher, err := s.attacher(rec.Kind)
+	driver, err := s.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Server) remove(ctx context.Context, rec journal.Record) error {
 			log.Error("cannot unprogram the datapath; going on", "error", err)
 		}
 	}
-	if err := attacher.Detach(ctx, rec.ContainerID, rec.IfName); err != nil {
+	if err := driver.Detach(ctx, rec.ContainerID, rec.IfName); err != nil {
 		return fmt.Errorf("detach %s of pod %s: %w", rec.IfName, rec.Pod, err)
 	}
 	if err := s.cfg.Journal.Retire(rec.Key); err != nil {
@@ -136,11 +136,11 @@ func (s *Server) dead(ctx context.Context, rec journal.Record) string {
 	if err == nil && id.Cookie == rec.Device.NetnsCookie && id.Inode == rec.Device.NetnsInode {
 		return ""
 	}
-	attacher, attacherErr := s.attacher(rec.Kind)
-	if attacherErr != nil {
+	driver, unknown := s.cfg.Drivers.Of(rec.Kind)
+	if unknown != nil {
 		return ""
 	}
-	if _, gone := attacher.Check(ctx, specOf(rec)); errors.Is(gone, attach.ErrGone) {
+	if _, gone := driver.Check(ctx, specOf(rec)); errors.Is(gone, attach.ErrGone) {
 		return "its network namespace is gone"
 	}
 	s.cfg.Log.Warn("an attachment's network namespace is not at its path but still has its device; leaving it alone",

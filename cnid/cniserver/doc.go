@@ -11,10 +11,10 @@
 //
 //	Decisions.Await    -
 //	journal.Begin      record, phase intended
-//	Attacher.Attach    the device
+//	Driver.Attach      the device
 //	journal.Complete   record, phase done: the datapath may carry packets
 //	Datapath.Program   map entries
 //
 // A DEL goes the other way: journal.Leave, Datapath.Unprogram,
-// Attacher.Detach, journal.Retire, Releaser.Release.
+// Driver.Detach, journal.Retire, Releaser.Release.
 package cniserver

@@ -9,13 +9,14 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
 // Decision is what the control plane decided for one pod, taken from the
 // Address objects of its UID and their Subnet and VPC.
 type Decision struct {
-	Kind journal.Kind
+	Kind attach.Kind
 	// Attachment is the attachment's name in the Address objects.
 	Attachment string
 	VPC        string

@@ -28,13 +28,13 @@ func (s *Server) Resize(ctx context.Context, key journal.Key, mtu int) (bool, er
 	if err != nil || rec.Phase != journal.PhaseDone || rec.MTU == mtu {
 		return false, err
 	}
-	attacher, err := s.attacher(rec.Kind)
+	driver, err := s.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return false, err
 	}
 	spec := specOf(rec)
 	spec.MTU = mtu
-	if err := attacher.Resize(ctx, spec); err != nil {
+	if err := driver.Resize(ctx, spec); err != nil {
 		return false, fmt.Errorf("give pod %s the MTU of the node's network: %w", rec.Pod, err)
 	}
 	if rec, err = s.cfg.Journal.Resize(key, mtu); err != nil {

@@ -31,14 +31,14 @@ func (s *Server) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	attacher, err := s.attacher(rec.Kind)
+	driver, err := s.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return false, err
 	}
-	if rec.Phase != journal.PhaseDone || !s.robbed(ctx, attacher, rec) {
+	if rec.Phase != journal.PhaseDone || !s.robbed(ctx, driver, rec) {
 		return false, nil
 	}
-	if err := s.reattach(ctx, attacher, rec); err != nil {
+	if err := s.reattach(ctx, driver, rec); err != nil {
 		return true, fmt.Errorf("make interface %s of pod %s anew: %w", rec.IfName, rec.Pod, err)
 	}
 	s.cfg.Log.Warn("made a pod's interface anew that somebody deleted", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "ifName", rec.IfName)
@@ -46,17 +46,17 @@ func (s *Server) Restore(ctx context.Context, key journal.Key) (bool, error) {
 }
 
 // robbed reports whether the sandbox that was attached lives, without interface.
-func (s *Server) robbed(ctx context.Context, attacher attach.Attacher, rec journal.Record) bool {
+func (s *Server) robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool {
 	id, err := netns.Identify(rec.NetnsPath)
 	if err != nil || id.Cookie != rec.Device.NetnsCookie || id.Inode != rec.Device.NetnsInode {
 		return false
 	}
-	_, err = attacher.Check(ctx, specOf(rec))
+	_, err = driver.Check(ctx, specOf(rec))
 	return errors.Is(err, attach.ErrGone)
 }
 
-func (s *Server) reattach(ctx context.Context, attacher attach.Attacher, rec journal.Record) error {
-	link, err := attacher.Attach(ctx, specOf(rec))
+func (s *Server) reattach(ctx context.Context, driver attach.Driver, rec journal.Record) error {
+	link, err := driver.Attach(ctx, specOf(rec))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) reattach(ctx context.Context, attacher attach.Attacher, rec jou
 	// leave the new device unprogrammed, and for nobody to remove.
 	done, err := s.cfg.Journal.Complete(rec.Key, device(link))
 	if err != nil {
-		return errors.Join(err, attacher.Detach(ctx, rec.ContainerID, rec.IfName))
+		return errors.Join(err, driver.Detach(ctx, rec.ContainerID, rec.IfName))
 	}
 	return s.program(ctx, done)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -66,9 +67,9 @@ type rig struct {
 	awaiting chan struct{}
 }
 
-// hooked is the real attacher with steps around it.
+// hooked is the real driver with steps around it.
 type hooked struct {
-	*pair.Attacher
+	*pair.Driver
 	rig *rig
 }
 
@@ -76,7 +77,7 @@ func (h hooked) Attach(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	if err := h.rig.at(beforeAttach); err != nil {
 		return attach.Link{}, err
 	}
-	link, err := h.Attacher.Attach(ctx, spec)
+	link, err := h.Driver.Attach(ctx, spec)
 	if err != nil {
 		return attach.Link{}, err
 	}
@@ -87,7 +88,7 @@ func (h hooked) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := h.rig.at(beforeDetach); err != nil {
 		return err
 	}
-	if err := h.Attacher.Detach(ctx, containerID, ifName); err != nil {
+	if err := h.Driver.Detach(ctx, containerID, ifName); err != nil {
 		return err
 	}
 	return h.rig.at(afterDetach)
@@ -118,15 +119,15 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var attacher *pair.Attacher
+	var driver *pair.Driver
 	r.node.Do(t, func() error {
-		attacher, err = pair.New(pair.Veth, net.HardwareAddr{2, 0xa1, 7, 0, 0, 1})
+		driver, err = pair.New(veth.Devices, net.HardwareAddr{2, 0xa1, 7, 0, 0, 1})
 		return err
 	})
-	t.Cleanup(attacher.Close)
+	t.Cleanup(driver.Close)
 	r.server = cniserver.New(cniserver.Config{
 		Journal: r.journal, Log: log, Metrics: metrics,
-		Attachers: map[journal.Kind]attach.Attacher{journal.KindVeth: hooked{attacher, r}},
+		Drivers:   attach.Drivers{veth.Kind: hooked{driver, r}},
 		Decisions: r, Datapath: r, Releaser: r,
 		Wait: r.limits.Wait, LockWait: r.limits.LockWait, Lasting: r.limits.Lasting,
 	})
@@ -308,7 +309,7 @@ func (r *rig) newPod(t testing.TB, i int) pod {
 	t.Helper()
 	p := pod{netns: netnstest.New(t), containerID: fmt.Sprintf("sandbox%d", i), uid: fmt.Sprintf("uid-%d", i)}
 	p.decision = cniserver.Decision{
-		Kind: journal.KindVeth, Attachment: "eth0", VPC: "vpc-1", VNI: 7,
+		Kind: veth.Kind, Attachment: "eth0", VPC: "vpc-1", VNI: 7,
 		Addrs: []netip.Prefix{
 			netip.MustParsePrefix(fmt.Sprintf("10.10.1.%d/24", i+1)),
 			netip.MustParsePrefix(fmt.Sprintf("fd10:10:0:1::%x/64", i+1)),

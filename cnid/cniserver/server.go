@@ -32,7 +32,7 @@ const (
 // required.
 type Config struct {
 	Journal   *journal.Journal
-	Attachers map[journal.Kind]attach.Attacher
+	Drivers   attach.Drivers
 	Decisions Decisions
 	Datapath  Datapath
 	Releaser  Releaser

@@ -53,7 +53,7 @@ func testRecord(i int, addrs ...string) Record {
 	rec := Record{
 		Key:        Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"},
 		Pod:        Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)},
-		CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Kind: KindVeth, Attachment: "eth0", HostIfName: "alv0",
+		CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Kind: "veth", Attachment: "eth0", HostIfName: "alv0",
 		VPC: "vpc-1", VNI: 7, MAC: MAC{2, 0, 10, 10, 1, 7}, MTU: 1450,
 	}
 	for _, a := range addrs {

@@ -15,6 +15,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/alioth-net/alioth/cnid/attach"
 )
 
 // Key names one attachment: one interface in one sandbox.
@@ -35,16 +37,6 @@ type Pod struct {
 
 // String returns the pod in the form namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
-
-// Kind is a way to attach a pod to its network.
-type Kind string
-
-const (
-	// KindVeth is a pair of virtual Ethernet devices, one end in the pod.
-	KindVeth Kind = "veth"
-	// KindNetkit is a pair of netkit devices, one end in the pod.
-	KindNetkit Kind = "netkit"
-)
 
 // Phase is how far an attachment has come.
 type Phase string
@@ -136,8 +128,8 @@ type Record struct {
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.
-	NetnsPath string `json:"netnsPath"`
-	Kind      Kind   `json:"kind"`
+	NetnsPath string      `json:"netnsPath"`
+	Kind      attach.Kind `json:"kind"`
 	// Attachment is its name in the Address objects.
 	Attachment string `json:"attachment"`
 	// HostIfName is the name of the host end.

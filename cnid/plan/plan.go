@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -75,6 +76,8 @@ type Config struct {
 	// NodePorts says that Services are reached by ports of this node, and by
 	// addresses that lead to it.
 	NodePorts bool
+	// Kinds are those of attachments, with what they can.
+	Kinds attach.Catalog
 	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is
 	// left out.
 	NetnsCookie uint64
@@ -138,12 +141,12 @@ func Build(tx store.ReadTx, in Input) Wanted {
 	return p.Plan(tx, in)
 }
 
-// Programmed is what the datapath has of an attachment: its interface, and its
-// addresses.
-func Programmed(rec journal.Record) datapath.State {
+// Programmed is what the datapath has of an attachment whose packets its programs
+// meet at hook: its interface, and its addresses.
+func Programmed(rec journal.Record, hook attach.Hook) datapath.State {
 	iface := datapath.Interface{
 		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
-		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: rec.Kind == journal.KindNetkit,
+		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: hook == attach.HookPodEnd,
 	}
 	iface.Gateway4, iface.Gateway6 = onePerFamily(rec.Gateways)
 	var state datapath.State

@@ -14,6 +14,10 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -50,6 +54,7 @@ func testConfig() Config {
 		SharedServices: []ServiceRef{{"default", "kubernetes"}, {"kube-system", "kube-dns"}},
 		APIServer:      ServiceRef{"default", "kubernetes"},
 		TunnelPort:     4789,
+		Kinds:          drivers.Catalog(),
 	}
 }
 
@@ -87,7 +92,7 @@ func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	seq := uint64(len(w.records) + 1)
 	rec := journal.Record{
 		Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"},
-		Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, HostIfName: "alv-" + pod,
+		Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, Kind: veth.Kind, HostIfName: "alv-" + pod,
 		VPC: vpc, VNI: vni, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)},
 		Seq: seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq},
 	}
@@ -392,8 +397,9 @@ func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
 }
 
 func TestThePlaceOfTheProgramFollowsTheKindOfTheAttachment(t *testing.T) {
-	for kind, want := range map[journal.Kind]bool{journal.KindVeth: false, journal.KindNetkit: true} {
-		if got := Programmed(journal.Record{Kind: kind}).Interfaces[0].Netkit; got != want {
+	for kind, want := range map[attach.Kind]bool{veth.Kind: false, netkit.Kind: true} {
+		rec := journal.Record{Kind: kind}
+		if got := Programmed(rec, testConfig().Kinds[kind].Hook).Interfaces[0].Netkit; got != want {
 			t.Errorf("%s: netkit is %v", kind, got)
 		}
 	}

@@ -320,7 +320,7 @@ func (in Input) attached() map[string][]journal.Record {
 
 func (in Input) isAttached(rec journal.Record) bool {
 	index, ok := in.Devices[rec.HostIfName]
-	return ok && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
+	return ok && in.Kinds[rec.Kind].Datapath() && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
 }
 
 // idle are the records that are not to be programmed.

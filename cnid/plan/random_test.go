@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/scaled"
@@ -93,7 +94,7 @@ func (r *randomWorld) attachAny() {
 	vpc := r.vpcName()
 	rec := journal.Record{
 		Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))},
-		HostIfName: fmt.Sprintf("alv-%d", number), VPC: vpc, VNI: vnis[vpc][r.IntN(2)], Addrs: prefixes(r.ip() + "/24"),
+		Kind: veth.Kind, HostIfName: fmt.Sprintf("alv-%d", number), VPC: vpc, VNI: vnis[vpc][r.IntN(2)], Addrs: prefixes(r.ip() + "/24"),
 		MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Shadow4: netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}),
 		Seq: 100 + r.seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
 	}

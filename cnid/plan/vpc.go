@@ -139,7 +139,7 @@ func (b *vpcBuilder) attachments() {
 		for _, prefix := range rec.Addrs {
 			b.ranges = append(b.ranges, prefix.Masked())
 		}
-		one := Programmed(rec)
+		one := Programmed(rec, b.in.Kinds[rec.Kind].Hook)
 		for _, row := range one.Addresses {
 			b.addresses[row.IP] = row
 		}

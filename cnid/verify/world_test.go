@@ -10,6 +10,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -104,7 +106,8 @@ func (w *world) addNode(name, underlay, own string) {
 	w.dumps[name] = &nodestatus.Dump{
 		Status: nodestatus.Status{Node: name, Synced: true, Programmed: true, PodMTU: 1450},
 		Config: plan.Config{
-			Node: name, DefaultVPC: "default", Shadows: prefixes("169.254.64.0/18", "fd41::/64"), ServiceRanges: prefixes("10.96.0.0/16"),
+			Kinds: drivers.Catalog(),
+			Node:  name, DefaultVPC: "default", Shadows: prefixes("169.254.64.0/18", "fd41::/64"), ServiceRanges: prefixes("10.96.0.0/16"),
 			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
 		},
 		Links: []nodestatus.Link{
@@ -149,7 +152,7 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	d.Links = append(d.Links, nodestatus.Link{Name: "alv" + name, Index: 10, Up: true})
 	d.Attachments = append(d.Attachments, journal.Record{
 		Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid},
-		Kind: journal.KindVeth, Attachment: "eth0", HostIfName: "alv" + name, VPC: "blue", VNI: 20, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450,
+		Kind: veth.Kind, Attachment: "eth0", HostIfName: "alv" + name, VPC: "blue", VNI: 20, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450,
 		Shadow4: netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0),
 		Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711},
 	})

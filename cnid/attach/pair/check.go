@@ -19,29 +19,29 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// Check implements attach.Attacher. It tolerates what others added to the pod:
+// Check implements attach.Driver. It tolerates what others added to the pod:
 // more addresses, routes and interfaces.
-func (a *Attacher) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return attach.Link{}, err
 	}
-	link, err := a.check(spec)
+	link, err := d.check(spec)
 	if err != nil {
 		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (a *Attacher) check(spec attach.Spec) (attach.Link, error) {
-	name := a.HostName(spec.ContainerID, spec.IfName)
-	host, err := a.host.LinkByName(name)
+func (d *Driver) check(spec attach.Spec) (attach.Link, error) {
+	name := d.HostName(spec.ContainerID, spec.IfName)
+	host, err := d.host.LinkByName(name)
 	if isNotFound(err) {
 		return attach.Link{}, fmt.Errorf("%w: host end %s: %w", attach.ErrMismatch, name, attach.ErrGone)
 	}
 	if err != nil {
 		return attach.Link{}, fmt.Errorf("find %s: %w", name, err)
 	}
-	if err := checkDevice("host end", host, a.mac, spec.MTU); err != nil {
+	if err := checkDevice("host end", host, d.mac, spec.MTU); err != nil {
 		return attach.Link{}, err
 	}
 	pod, err := netns.Open(spec.NetnsPath)
@@ -57,15 +57,15 @@ func (a *Attacher) check(spec attach.Spec) (attach.Link, error) {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}
-		return a.checkPod(h, host, spec)
+		return d.checkPod(h, host, spec)
 	})
 	if err != nil {
 		return attach.Link{}, err
 	}
-	return a.describe(host, id), nil
+	return d.describe(host, id), nil
 }
 
-func (a *Attacher) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
+func (d *Driver) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if isNotFound(err) {
 		return mismatch("interface %s is gone", spec.IfName)
@@ -73,7 +73,7 @@ func (a *Attacher) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Sp
 	if err != nil {
 		return fmt.Errorf("find %s: %w", spec.IfName, err)
 	}
-	if link.Type() != string(a.kind) || link.Attrs().ParentIndex != host.Attrs().Index {
+	if link.Type() != string(d.devices.Kind) || link.Attrs().ParentIndex != host.Attrs().Index {
 		return mismatch("interface %s is not the other end of %s", spec.IfName, host.Attrs().Name)
 	}
 	if err := checkDevice("interface "+spec.IfName, link, spec.MAC, spec.MTU); err != nil {

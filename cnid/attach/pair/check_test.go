@@ -19,7 +19,7 @@ import (
 
 func TestCheckNoticesWhatChanged(t *testing.T) { everyKind(t, testCheckNoticesWhatChanged) }
 
-func testCheckNoticesWhatChanged(t *testing.T, kind pair.Kind) {
+func testCheckNoticesWhatChanged(t *testing.T, kind pair.Devices) {
 	eth0 := func(do func(netlink.Link) error) func() error {
 		return func() error {
 			link, err := netlink.LinkByName("eth0")
@@ -79,7 +79,7 @@ func testCheckNoticesWhatChanged(t *testing.T, kind pair.Kind) {
 
 func TestThePodsEndGetsAnotherMTU(t *testing.T) { everyKind(t, testThePodsEndGetsAnotherMTU) }
 
-func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Kind) {
+func testThePodsEndGetsAnotherMTU(t *testing.T, kind pair.Devices) {
 	for _, tc := range []struct {
 		name   string
 		change func() error
@@ -126,7 +126,7 @@ func TestCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T) {
 	everyKind(t, testCheckNoticesAMissingNamespaceOrHostEnd)
 }
 
-func testCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T, kind pair.Kind) {
+func testCheckNoticesAMissingNamespaceOrHostEnd(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) || !errors.Is(err, attach.ErrGone) {

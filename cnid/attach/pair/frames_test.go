@@ -22,7 +22,7 @@ import (
 // neighbour solicitation, and addresses it to the host end's own MAC.
 func TestTheHostEndSendsWithoutAsking(t *testing.T) { everyKind(t, testTheHostEndSendsWithoutAsking) }
 
-func testTheHostEndSendsWithoutAsking(t *testing.T, kind pair.Kind) {
+func testTheHostEndSendsWithoutAsking(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	made, err := n.attacher.Attach(t.Context(), s)

@@ -54,10 +54,10 @@ func marked(alias string) (attach.Found, bool) {
 	return found, true
 }
 
-// List implements attach.Attacher. The name of a host end follows from the
+// List implements attach.Driver. The name of a host end follows from the
 // container and the interface, so that no alias of another one is believed.
-func (a *Attacher) List(ctx context.Context) ([]attach.Found, error) {
-	links, err := dump(a.host.LinkList)
+func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
+	links, err := dump(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
@@ -68,11 +68,11 @@ func (a *Attacher) List(ctx context.Context) ([]attach.Found, error) {
 			return nil, ctx.Err()
 		}
 		found, ok := marked(link.Attrs().Alias)
-		if !ok || link.Type() != string(a.kind) || link.Attrs().Name != a.HostName(found.ContainerID, found.IfName) {
+		if !ok || link.Type() != string(d.devices.Kind) || link.Attrs().Name != d.HostName(found.ContainerID, found.IfName) {
 			continue
 		}
 		found.MTU = link.Attrs().MTU
-		found.Link = a.describe(link, a.otherEnd(link, found.NetnsPath))
+		found.Link = d.describe(link, d.otherEnd(link, found.NetnsPath))
 		list = append(list, found)
 	}
 	return list, nil
@@ -80,13 +80,13 @@ func (a *Attacher) List(ctx context.Context) ([]attach.Found, error) {
 
 // otherEnd identifies the network namespace of a host end's other end, if that
 // is the one at path.
-func (a *Attacher) otherEnd(host netlink.Link, path string) netns.ID {
+func (d *Driver) otherEnd(host netlink.Link, path string) netns.ID {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return netns.ID{}
 	}
 	defer func() { _ = pod.Close() }()
-	number, err := a.host.GetNetNsIdByFd(int(pod.Fd()))
+	number, err := d.host.GetNetNsIdByFd(int(pod.Fd()))
 	if err != nil || number != host.Attrs().NetNsID {
 		return netns.ID{}
 	}

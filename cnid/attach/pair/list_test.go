@@ -19,7 +19,7 @@ func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
 	everyKind(t, testListFindsWhatWasAttachedAndNothingElse)
 }
 
-func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Kind) {
+func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Devices) {
 	n, pod, other := newNode(t, kind), netnstest.New(t), netnstest.New(t)
 	s := spec(pod)
 	// As long as the runtimes' are.
@@ -68,7 +68,7 @@ func TestListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T) {
 	everyKind(t, testListDoesNotBelieveAPathThatLeadsElsewhere)
 }
 
-func testListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T, kind pair.Kind) {
+func testListDoesNotBelieveAPathThatLeadsElsewhere(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	s.PodUID, s.Network = "uid", "alioth"

@@ -3,7 +3,8 @@
 
 // Package pair attaches a pod by a pair of virtual devices: one end in the pod
 // under the name that the runtime wants, one on the node for the datapath's
-// programs. Kind says what devices these are; all else is the same.
+// programs. The drivers differ in what these consist of, which is their Devices;
+// all else is the same.
 //
 // The host end has one fixed MAC address, the same for every pod, and no ARP:
 // it is the pod's only neighbour, and what the node sends to the pod gets its
@@ -35,18 +36,18 @@ import (
 // Alioth makes.
 const HostPrefix = "alv"
 
-// Attacher makes pairs of one kind between the network namespace it was created
-// in and pods. It implements attach.Attacher.
-type Attacher struct {
-	kind   Kind
-	host   *netlink.Handle
-	hostID netns.ID
-	mac    net.HardwareAddr
+// Driver makes pairs of one kind between the network namespace it was created
+// in and pods. It implements attach.Driver.
+type Driver struct {
+	devices Devices
+	host    *netlink.Handle
+	hostID  netns.ID
+	mac     net.HardwareAddr
 }
 
-// New returns an Attacher for the network namespace of the calling thread. All
+// New returns a Driver for the network namespace of the calling thread. All
 // host ends get the address hostMAC.
-func New(kind Kind, hostMAC net.HardwareAddr) (*Attacher, error) {
+func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return nil, err
@@ -55,46 +56,49 @@ func New(kind Kind, hostMAC net.HardwareAddr) (*Attacher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
-	return &Attacher{kind: kind, host: host, hostID: id, mac: hostMAC}, nil
+	return &Driver{devices: devices, host: host, hostID: id, mac: hostMAC}, nil
 }
 
-// Close releases the Attacher's sockets.
-func (a *Attacher) Close() { a.host.Close() }
+// Capabilities implements attach.Driver.
+func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilities() }
 
-// HostName implements attach.Attacher. The name has the 15 characters that a
+// Close releases the Driver's sockets.
+func (d *Driver) Close() { d.host.Close() }
+
+// HostName implements attach.Driver. The name has the 15 characters that a
 // name may have.
-func (a *Attacher) HostName(containerID, ifName string) string {
+func (d *Driver) HostName(containerID, ifName string) string {
 	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
 	return HostPrefix + hex.EncodeToString(sum[:6])
 }
 
-// Attach implements attach.Attacher.
-func (a *Attacher) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	link, err := a.attach(ctx, spec)
+// Attach implements attach.Driver.
+func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	link, err := d.attach(ctx, spec)
 	if err != nil {
 		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (a *Attacher) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
 		return attach.Link{}, err
 	}
 	defer func() { _ = pod.Close() }()
-	host, err := a.createPair(ctx, pod, spec)
+	host, err := d.createPair(ctx, pod, spec)
 	if err != nil {
 		return attach.Link{}, err
 	}
-	id, err := a.configure(ctx, pod, host, spec)
+	id, err := d.configure(ctx, pod, host, spec)
 	if err != nil {
-		return attach.Link{}, errors.Join(err, a.remove(host))
+		return attach.Link{}, errors.Join(err, d.remove(host))
 	}
-	return a.describe(host, id), nil
+	return d.describe(host, id), nil
 }
 
-func (a *Attacher) describe(host netlink.Link, id netns.ID) attach.Link {
+func (d *Driver) describe(host netlink.Link, id netns.ID) attach.Link {
 	return attach.Link{
 		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: host.Attrs().HardwareAddr,
 		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
@@ -103,37 +107,37 @@ func (a *Attacher) describe(host netlink.Link, id netns.ID) attach.Link {
 
 // createPair makes both ends, each in its namespace from the beginning, so
 // that no name in the node's namespace can be in the way of the pod's end.
-func (a *Attacher) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
-	if err := a.refuseOwnNamespace(pod); err != nil {
+func (d *Driver) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
+	if err := d.refuseOwnNamespace(pod); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	pair := a.kind.ends(a.hostEnd(spec), podEnd(spec, pod))
-	err := a.host.LinkAdd(pair)
+	pair := d.devices.Ends(d.hostEnd(spec), podEnd(spec, pod))
+	err := d.host.LinkAdd(pair)
 	if errors.Is(err, unix.EEXIST) {
 		// Either end's name is taken. The host end's can only be from an
 		// earlier attempt at this attachment, whose other end went with it.
-		if err := a.detach(pair.Attrs().Name); err != nil {
+		if err := d.detach(pair.Attrs().Name); err != nil {
 			return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 		}
 		pair.Attrs().Index = 0
-		err = a.host.LinkAdd(pair)
+		err = d.host.LinkAdd(pair)
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create %s pair: %w", a.kind, err)
+		return nil, fmt.Errorf("create %s pair: %w", d.devices.Kind, err)
 	}
 	return pair, nil
 }
 
-func (a *Attacher) hostEnd(spec attach.Spec) netlink.LinkAttrs {
+func (d *Driver) hostEnd(spec attach.Spec) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = a.HostName(spec.ContainerID, spec.IfName)
-	attrs.HardwareAddr, attrs.MTU = a.mac, spec.MTU
+	attrs.Name = d.HostName(spec.ContainerID, spec.IfName)
+	attrs.HardwareAddr, attrs.MTU = d.mac, spec.MTU
 	// A pair made with a queue for each CPU uses one, too, but gives the
 	// others back at once, for which the kernel waits, with the lock held
 	// that every change of a device on the machine needs.
@@ -149,19 +153,19 @@ func podEnd(spec attach.Spec, pod ns.NetNS) netlink.LinkAttrs {
 }
 
 // refuseOwnNamespace keeps a runtime's mistake from renumbering the node.
-func (a *Attacher) refuseOwnNamespace(pod ns.NetNS) error {
+func (d *Driver) refuseOwnNamespace(pod ns.NetNS) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(pod.Fd()), &stat); err != nil {
 		return fmt.Errorf("stat network namespace: %w", err)
 	}
-	if stat.Ino == a.hostID.Inode {
+	if stat.Ino == d.hostID.Inode {
 		return fmt.Errorf("%s is the node's own network namespace", pod.Path())
 	}
 	return nil
 }
 
-func (a *Attacher) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
-	if err := a.configureHost(host, spec); err != nil {
+func (d *Driver) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
+	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
 	var id netns.ID
@@ -182,13 +186,13 @@ func (a *Attacher) configure(ctx context.Context, pod ns.NetNS, host netlink.Lin
 // address: the node must not talk to the pod on its own account. It has the
 // qdisc for the programs to come, because a device that is up is stopped while
 // it gets one, and the kernel waits for that under its lock.
-func (a *Attacher) configureHost(host netlink.Link, spec attach.Spec) error {
+func (d *Driver) configureHost(host netlink.Link, spec attach.Spec) error {
 	return errors.Join(
-		a.host.LinkSetAlias(host, mark(spec)),
-		setNoLinkLocal(a.host, host),
-		a.host.LinkSetARPOff(host),
-		a.host.QdiscAdd(clsact(host.Attrs().Index)),
-		a.host.LinkSetUp(host))
+		d.host.LinkSetAlias(host, mark(spec)),
+		setNoLinkLocal(d.host, host),
+		d.host.LinkSetARPOff(host),
+		d.host.QdiscAdd(clsact(host.Attrs().Index)),
+		d.host.LinkSetUp(host))
 }
 
 func clsact(ifindex int) netlink.Qdisc {
@@ -207,28 +211,28 @@ func setNoLinkLocal(h *netlink.Handle, link netlink.Link) error {
 	return err
 }
 
-// Detach implements attach.Attacher. The pod's end goes with the host end.
-func (a *Attacher) Detach(ctx context.Context, containerID, ifName string) error {
+// Detach implements attach.Driver. The pod's end goes with the host end.
+func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.detach(a.HostName(containerID, ifName))
+	return d.detach(d.HostName(containerID, ifName))
 }
 
-func (a *Attacher) detach(hostName string) error {
-	link, err := a.host.LinkByName(hostName)
+func (d *Driver) detach(hostName string) error {
+	link, err := d.host.LinkByName(hostName)
 	if isNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find %s: %w", hostName, err)
 	}
-	return a.remove(link)
+	return d.remove(link)
 }
 
 // remove deletes the device, which the end of the pod's namespace may do first.
-func (a *Attacher) remove(link netlink.Link) error {
-	err := a.host.LinkDel(link)
+func (d *Driver) remove(link netlink.Link) error {
+	err := d.host.LinkDel(link)
 	if err != nil && !isNotFound(err) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete %s: %w", link.Attrs().Name, err)
 	}

@@ -21,27 +21,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 var (
-	_       attach.Attacher = (*pair.Attacher)(nil)
-	hostMAC                 = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
+	_       attach.Driver = (*pair.Driver)(nil)
+	hostMAC               = net.HardwareAddr{2, 0xa1, 7, 0, 0, 1}
 )
 
-// node is a namespace that plays the node's, with an Attacher for it.
+// node is a namespace that plays the node's, with a driver for it.
 type node struct {
 	*netnstest.Namespace
-	attacher *pair.Attacher
+	attacher *pair.Driver
 }
 
 // everyKind runs a test with each kind of pair that the kernel has.
-func everyKind(t *testing.T, test func(*testing.T, pair.Kind)) {
+func everyKind(t *testing.T, test func(*testing.T, pair.Devices)) {
 	t.Helper()
-	for _, kind := range []pair.Kind{pair.Veth, pair.Netkit} {
-		t.Run(string(kind), func(t *testing.T) {
+	for _, kind := range []pair.Devices{veth.Devices, netkit.Devices} {
+		t.Run(string(kind.Kind), func(t *testing.T) {
 			need(t, kind)
 			test(t, kind)
 		})
@@ -49,14 +51,14 @@ func everyKind(t *testing.T, test func(*testing.T, pair.Kind)) {
 }
 
 // need skips a test for which the kernel is too old, or was built without.
-func need(t testing.TB, kind pair.Kind) {
+func need(t testing.TB, kind pair.Devices) {
 	t.Helper()
-	if err := pair.Probe(t.Context(), kind); errors.Is(err, pair.ErrUnsupported) && kind != pair.Veth {
-		t.Skipf("missing feature: %s (Linux 6.7)", kind)
+	if err := pair.Probe(t.Context(), kind); errors.Is(err, attach.ErrUnsupported) && kind.Kind != veth.Kind {
+		t.Skipf("missing feature: %s (Linux 6.7)", kind.Kind)
 	}
 }
 
-func newNode(t testing.TB, kind pair.Kind) node {
+func newNode(t testing.TB, kind pair.Devices) node {
 	t.Helper()
 	n := node{Namespace: netnstest.New(t)}
 	n.Do(t, func() error {
@@ -113,7 +115,7 @@ func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink
 // the lock of all devices.
 func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) { everyKind(t, testAPairNeedsNoWaitOfTheKernel) }
 
-func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Kind) {
+func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
@@ -138,7 +140,7 @@ func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
 	everyKind(t, testAPodGetsItsInterfaceAndNothingElse)
 }
 
-func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Kind) {
+func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	s.AltName = "blue"
@@ -248,7 +250,7 @@ func TestAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T) {
 	everyKind(t, testAddressesOfOneFamilyOrAnAwkwardGatewayWork)
 }
 
-func testAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T, kind pair.Kind) {
+func testAddressesOfOneFamilyOrAnAwkwardGatewayWork(t *testing.T, kind pair.Devices) {
 	for _, tc := range []struct {
 		name    string
 		addr    string
@@ -280,7 +282,7 @@ func TestIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T) {
 	everyKind(t, testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff)
 }
 
-func testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T, kind pair.Kind) {
+func testIPv6IsTurnedOnWhereTheRuntimeTurnedItOff(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	pod.Do(t, func() error {
 		return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644)
@@ -298,7 +300,7 @@ func TestDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T) {
 	everyKind(t, testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere)
 }
 
-func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pair.Kind) {
+func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
@@ -328,7 +330,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 	everyKind(t, testRemainsOfAnEarlierAttemptAreReplaced)
 }
 
-func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Kind) {
+func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
 	s := spec(pod)
 	first, err := n.attacher.Attach(t.Context(), s)
@@ -351,7 +353,7 @@ func testRemainsOfAnEarlierAttemptAreReplaced(t *testing.T, kind pair.Kind) {
 
 func TestAFailedAttachLeavesNothing(t *testing.T) { everyKind(t, testAFailedAttachLeavesNothing) }
 
-func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Kind) {
+func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
 	foreign := func(name string) func(*netnstest.Namespace, *attach.Spec) error {
 		return func(*netnstest.Namespace, *attach.Spec) error {
 			return addForeign(name)
@@ -396,7 +398,7 @@ func addForeign(name string) error {
 
 func TestTheNodesOwnNamespaceIsNoPod(t *testing.T) { everyKind(t, testTheNodesOwnNamespaceIsNoPod) }
 
-func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Kind) {
+func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Devices) {
 	n := newNode(t, kind)
 	if _, err := n.attacher.Attach(t.Context(), spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
 		t.Errorf("got %v", err)
@@ -413,7 +415,7 @@ func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Kind) {
 
 func TestPodsAreAttachedAtTheSameTime(t *testing.T) { everyKind(t, testPodsAreAttachedAtTheSameTime) }
 
-func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Kind) {
+func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 	const pods = 20
 	n := newNode(t, kind)
 	specs := make([]attach.Spec, pods)
@@ -445,8 +447,8 @@ func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Kind) {
 }
 
 func BenchmarkAttach(b *testing.B) {
-	for _, kind := range []pair.Kind{pair.Veth, pair.Netkit} {
-		b.Run(string(kind), func(b *testing.B) {
+	for _, kind := range []pair.Devices{veth.Devices, netkit.Devices} {
+		b.Run(string(kind.Kind), func(b *testing.B) {
 			need(b, kind)
 			n, pod := newNode(b, kind), netnstest.New(b)
 			s := spec(pod)

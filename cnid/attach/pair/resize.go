@@ -13,20 +13,20 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// Resize implements attach.Attacher. Routes have no MTU of their own, so they
+// Resize implements attach.Driver. Routes have no MTU of their own, so they
 // follow the device's; connections that are open follow with their next packet.
-func (a *Attacher) Resize(ctx context.Context, spec attach.Spec) error {
+func (d *Driver) Resize(ctx context.Context, spec attach.Spec) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := a.resize(spec); err != nil {
+	if err := d.resize(spec); err != nil {
 		return fmt.Errorf("set MTU %d of %s of %s: %w", spec.MTU, spec.IfName, spec.Description, err)
 	}
 	return nil
 }
 
-func (a *Attacher) resize(spec attach.Spec) error {
-	host, err := a.host.LinkByName(a.HostName(spec.ContainerID, spec.IfName))
+func (d *Driver) resize(spec attach.Spec) error {
+	host, err := d.host.LinkByName(d.HostName(spec.ContainerID, spec.IfName))
 	if isNotFound(err) {
 		return attach.ErrGone
 	}

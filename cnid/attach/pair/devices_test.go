@@ -13,24 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 func TestWhetherTheKernelHasAKindIsFoundOutWithoutATrace(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error {
-		if err := pair.Probe(t.Context(), pair.Netkit); err != nil && !errors.Is(err, pair.ErrUnsupported) {
+		if err := pair.Probe(t.Context(), netkit.Devices); err != nil && !errors.Is(err, attach.ErrUnsupported) {
 			t.Errorf("netkit: %v", err)
 		}
-		return pair.Probe(t.Context(), pair.Veth)
+		return pair.Probe(t.Context(), veth.Devices)
 	})
 	if got := links(t, n); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := pair.Probe(over, pair.Veth); err != nil && !errors.Is(err, context.Canceled) {
+	if err := pair.Probe(over, veth.Devices); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -38,9 +40,10 @@ func TestWhetherTheKernelHasAKindIsFoundOutWithoutATrace(t *testing.T) {
 // TestAPairOfAnotherKindIsInNobodysWay is about a setting that was changed: what
 // one kind has left makes room for the other, and neither takes it for its own.
 func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
-	need(t, pair.Netkit)
-	for old, kind := range map[pair.Kind]pair.Kind{pair.Veth: pair.Netkit, pair.Netkit: pair.Veth} {
-		t.Run(fmt.Sprintf("%s after %s", kind, old), func(t *testing.T) {
+	need(t, netkit.Devices)
+	for _, two := range [][2]pair.Devices{{veth.Devices, netkit.Devices}, {netkit.Devices, veth.Devices}} {
+		old, kind := two[0], two[1]
+		t.Run(fmt.Sprintf("%s after %s", kind.Kind, old.Kind), func(t *testing.T) {
 			n, pod := newNode(t, kind), netnstest.New(t)
 			before := node{Namespace: n.Namespace}
 			n.Do(t, func() (err error) {
@@ -63,7 +66,7 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := linkByName(t, n.Namespace, made.HostIfName).Type(); got != string(kind) {
+			if got := linkByName(t, n.Namespace, made.HostIfName).Type(); got != string(kind.Kind) {
 				t.Errorf("the host end is a %s", got)
 			}
 			if _, err := n.attacher.Check(t.Context(), s); err != nil {
@@ -82,8 +85,8 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 // TestFromAPodWithoutProgramsNothingPassesNetkit shows that a netkit is closed
 // for the moment between the device and its program, and should the program go.
 func TestFromAPodWithoutProgramsNothingPassesNetkit(t *testing.T) {
-	need(t, pair.Netkit)
-	n, pod := newNode(t, pair.Netkit), netnstest.New(t)
+	need(t, netkit.Devices)
+	n, pod := newNode(t, netkit.Devices), netnstest.New(t)
 	s := spec(pod)
 	made, err := n.attacher.Attach(t.Context(), s)
 	if err != nil {

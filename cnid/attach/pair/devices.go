@@ -1,0 +1,77 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+)
+
+// Devices are what a driver's pairs consist of.
+type Devices struct {
+	// Kind is the kernel's name of such devices too.
+	Kind attach.Kind
+	// Hook is where the datapath's programs meet what the pod sends.
+	Hook attach.Hook
+	// Ends returns a pair that is to be made.
+	Ends func(host, pod netlink.LinkAttrs) netlink.Link
+}
+
+// Type returns the driver of such pairs.
+func (d Devices) Type() attach.Type {
+	return attach.Type{
+		Kind: d.Kind, Capabilities: d.capabilities(),
+		Probe: func(ctx context.Context) error { return Probe(ctx, d) },
+		Open:  func(hostMAC net.HardwareAddr) (attach.Driver, error) { return New(d, hostMAC) },
+	}
+}
+
+func (d Devices) capabilities() attach.Capabilities {
+	return attach.Capabilities{HostEnd: true, Hook: d.Hook, FollowsMTU: true, Restorable: true}
+}
+
+// Probe reports whether the kernel has pairs of such devices: it makes one, in a
+// network namespace that ends with it. A kernel that has none gives an
+// attach.ErrUnsupported.
+func Probe(ctx context.Context, d Devices) error {
+	result := make(chan error, 1)
+	go func() {
+		// Never unlocked: the thread ends with the function, and the namespace
+		// with the thread.
+		runtime.LockOSThread()
+		result <- d.probe()
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-result:
+		if err != nil {
+			return fmt.Errorf("try a pair of %s devices: %w", d.Kind, err)
+		}
+		return nil
+	}
+}
+
+// probe makes a pair in a namespace of the calling thread's own.
+func (d Devices) probe() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make network namespace: %w", err)
+	}
+	host, pod := netlink.NewLinkAttrs(), netlink.NewLinkAttrs()
+	host.Name, host.HardwareAddr = "host", net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	pod.Name, pod.HardwareAddr = "pod", net.HardwareAddr{2, 0, 0, 0, 0, 2}
+	err := netlink.LinkAdd(d.Ends(host, pod))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("%w: %w", attach.ErrUnsupported, err)
+	}
+	return err
+}
