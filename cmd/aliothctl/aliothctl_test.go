@@ -53,7 +53,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	cmd := newCommand()
+	cmd := newCommand("aliothctl")
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -160,7 +160,7 @@ func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
 		{asJSON, nil, "[]\n"},
 	} {
 		var out strings.Builder
-		cmd := newCommand()
+		cmd := newCommand("aliothctl")
 		cmd.SetOut(&out)
 		err := report(cmd, c.found, c.format)
 		if out.String() != c.want || errors.Is(err, errDifferent) != (len(c.found) > 0) {
@@ -192,7 +192,7 @@ func TestVerifyRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"verify", "--kubeconfig", "/nowhere"}, "kubeconfig"},
 		{[]string{"verify", "node1"}, "unknown command"},
 	} {
-		cmd := newCommand()
+		cmd := newCommand("aliothctl")
 		var out strings.Builder
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
@@ -214,7 +214,7 @@ func TestDumpPrintsWhatTheDaemonAnswers(t *testing.T) {
 	})}}
 	server.Start()
 	t.Cleanup(server.Close)
-	cmd := newCommand()
+	cmd := newCommand("aliothctl")
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"dump", "--socket", socket})

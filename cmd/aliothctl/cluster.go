@@ -17,26 +17,66 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/remote"
 )
 
 // access is how a command reaches the cluster.
 type access struct{ kubeconfig, namespace string }
 
-func defaultAccess() access {
-	return access{kubeconfig: os.Getenv("KUBECONFIG"), namespace: "alioth-system"}
-}
+func defaultAccess() access { return access{namespace: "alioth-system"} }
 
 // addFlags adds the flags of every command that asks the API server.
 func (a *access) addFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&a.kubeconfig, "kubeconfig", a.kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
-	flags.StringVarP(&a.namespace, "namespace", "n", a.namespace, "namespace in which Alioth is installed")
+	addKubeconfig(cmd, &a.kubeconfig)
+	cmd.Flags().StringVarP(&a.namespace, "namespace", "n", a.namespace, "namespace in which Alioth is installed")
 }
+
+func addKubeconfig(cmd *cobra.Command, kubeconfig *string) {
+	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount")
+}
+
+// Errors of commands that have no credentials of a user.
+var (
+	errNoKubeconfig = errors.New("no kubeconfig found: set --kubeconfig or the environment variable KUBECONFIG")
+	errDaemonsPod   = errors.New("this command needs a user's rights, which the daemon's pod does not have: " +
+		"run it with your kubeconfig outside of the pod; status, map dump, drops --local and flows --local work here")
+)
+
+// restConfig reads the kubeconfig as kubectl does.
+func restConfig(kubeconfig, socket string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errNoKubeconfig
+	case err != nil:
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	case isDaemons(config, socket):
+		return nil, errDaemonsPod
+	}
+	return config, nil
+}
+
+// isDaemons reports whether a config has the daemon's own credentials, which carry
+// none of the rights that commands need: those of the ServiceAccount of a pod that
+// has the daemon's socket.
+func isDaemons(config *rest.Config, socket string) bool {
+	if config.BearerTokenFile != serviceAccountToken {
+		return false
+	}
+	_, err := os.Stat(socket)
+	return err == nil
+}
+
+// serviceAccountToken is where a pod has the token of its ServiceAccount.
+const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // cluster reaches the daemons through the API server.
 type cluster struct {
@@ -46,28 +86,24 @@ type cluster struct {
 }
 
 func (a *access) open() (*cluster, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", a.kubeconfig)
+	config, err := restConfig(a.kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+		return nil, err
 	}
 	exec, err := remote.NewExecutor(config)
 	if err != nil {
 		return nil, err
 	}
-	api, err := newClient(a.kubeconfig)
+	api, err := newClient(config)
 	return &cluster{api: api, exec: exec, namespace: a.namespace}, err
 }
 
-func newClient(kubeconfig string) (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
+func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API kinds: %w", err)
 	}
-	// It would complain on standard error that nobody has set a log.
+	// Without a logger the client would print a warning.
 	return client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 }
 
@@ -124,7 +160,11 @@ func onNode(cmd *cobra.Command) {
 func complete(cmd *cobra.Command, kubeconfig *string) {
 	formats := cobra.FixedCompletions([]cobra.Completion{asText, asJSON}, cobra.ShellCompDirectiveNoFileComp)
 	nodes := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		api, err := newClient(*kubeconfig)
+		config, err := restConfig(*kubeconfig, cniapi.DefaultSocket)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		api, err := newClient(config)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

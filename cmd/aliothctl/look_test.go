@@ -40,7 +40,7 @@ func daemon(t *testing.T, path string, handler http.Handler) string {
 // run runs aliothctl and returns what it printed.
 func run(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	cmd := newCommand()
+	cmd := newCommand("aliothctl")
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)

@@ -3,7 +3,8 @@
 
 // Command aliothctl shows what kubectl can't: what a node's daemon and its
 // maps hold, and whether that agrees with the API. It also has the break-glass
-// command to release an address.
+// command to release an address. Installed as kubectl-alioth it is a plugin of
+// kubectl.
 package main
 
 import (
@@ -11,14 +12,23 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+)
+
+// Names of the binary as a plugin of kubectl. kubectl runs the second one to
+// complete what a user types.
+const (
+	asPlugin    = "kubectl-alioth"
+	asCompleter = "kubectl_complete-alioth"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := newCommand().ExecuteContext(ctx); err != nil {
+	if err := newCommand(os.Args...).ExecuteContext(ctx); err != nil {
 		stop()
 		os.Exit(exitStatus(err))
 	}
@@ -32,19 +42,41 @@ func exitStatus(err error) int {
 	return 2
 }
 
-func newCommand() *cobra.Command {
+// newCommand returns the command for a command line, whose first word is the name
+// of the binary.
+func newCommand(line ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "aliothctl",
-		Short: "Look into Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
-		Long: `Look into Alioth.
+		Short: "Inspect Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
+		Long: `Inspect Alioth.
 
 drops, flows, trace, verify and release work from anywhere with a kubeconfig.
 
-status, dump and map speak of one node: with --node through the API server, without
-it of the node on which they run, as root.`,
+status, dump and map show one node. With --node they reach it through the API
+server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
 		dropsCommand(), flowsCommand(), traceCommand(), hopCommand())
+	root.SetArgs(line[1:])
+	switch filepath.Base(line[0]) {
+	case asCompleter:
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, line[1:]...))
+		fallthrough
+	case asPlugin:
+		root.Use = asPlugin
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl alioth"}
+		rename(root, "kubectl alioth")
+	}
 	return root
+}
+
+// rename puts the name by which a user calls the binary into the texts of a command.
+func rename(cmd *cobra.Command, name string) {
+	for _, text := range []*string{&cmd.Long, &cmd.Example} {
+		*text = strings.ReplaceAll(*text, "aliothctl", name)
+	}
+	for _, sub := range cmd.Commands() {
+		rename(sub, name)
+	}
 }

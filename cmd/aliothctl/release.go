@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
 // releaser deletes one Address on a person's word.
@@ -32,7 +32,7 @@ type releaser struct {
 
 func releaseCommand() *cobra.Command {
 	var r releaser
-	kubeconfig := os.Getenv("KUBECONFIG")
+	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "release VPC IP",
 		Short: "Release an address whose holder will never do it (break-glass)",
@@ -44,19 +44,23 @@ If the holder still runs somewhere, two pods may then have one IP. So a holder
 that the API server still knows is refused without --force. An event on the
 Address's holder tells that the address was released by hand.`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ip, err := netip.ParseAddr(args[1])
 			if err != nil {
 				return fmt.Errorf("IP: %w", err)
 			}
 			r.out = cmd.OutOrStdout()
-			if r.api, err = newClient(kubeconfig); err != nil {
+			config, err := restConfig(kubeconfig, cniapi.DefaultSocket)
+			if err != nil {
+				return err
+			}
+			if r.api, err = newClient(config); err != nil {
 				return err
 			}
 			return r.release(cmd.Context(), args[0], ip)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "file that says how to reach the API server (environment: KUBECONFIG)")
+	addKubeconfig(cmd, &kubeconfig)
 	cmd.Flags().BoolVar(&r.force, "force", false, "release it although its holder is known to the API server")
 	return cmd
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/cnid/verify/collect"
 )
@@ -47,9 +47,9 @@ objects, and to create pods/exec in Alioth's namespace.
 Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clientcmd.BuildConfigFromFlags("", reach.kubeconfig)
+			config, err := restConfig(reach.kubeconfig, cniapi.DefaultSocket)
 			if err != nil {
-				return fmt.Errorf("read kubeconfig: %w", err)
+				return err
 			}
 			collector, err := collect.New(config, reach.namespace)
 			if err != nil {

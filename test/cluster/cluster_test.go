@@ -252,6 +252,35 @@ func TestNodeExecRefusesAProcessThatIsNotTheNode(t *testing.T) {
 	}
 }
 
+func TestKubectlFindsAliothctlAsItsPlugin(t *testing.T) {
+	c := &Cluster{dir: t.TempDir()}
+	binaries := map[string]string{"kubectl": filepath.Join(t.TempDir(), "kubectl"), "aliothctl": filepath.Join(t.TempDir(), "aliothctl")}
+	for name, script := range map[string]string{
+		"kubectl":   "#!/bin/sh\nexec kubectl-alioth \"$@\"\n",
+		"aliothctl": "#!/bin/sh\necho \"$0 $1 $KUBECONFIG\"\n",
+	} {
+		if err := os.WriteFile(binaries[name], []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // a lab is brought up again
+		if err := c.writeClients(binaries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(c.path("bin", "kubectl"), "drops").CombinedOutput()
+	if want := c.path("bin", "kubectl-alioth") + " drops " + c.Kubeconfig() + "\n"; err != nil || string(out) != want {
+		t.Errorf("output %q, %v; want %q", out, err, want)
+	}
+	out, err = exec.Command(c.path("bin", "aliothctl"), "drops").CombinedOutput()
+	if want := binaries["aliothctl"] + " drops " + c.Kubeconfig() + "\n"; err != nil || string(out) != want {
+		t.Errorf("output %q, %v; want %q", out, err, want)
+	}
+	if err := c.writeClients(map[string]string{"aliothctl": ""}); err != nil {
+		t.Errorf("without aliothctl: %v", err)
+	}
+}
+
 func TestARestartChangesThePodTemplate(t *testing.T) {
 	raw, err := restartPatch(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	if err != nil {

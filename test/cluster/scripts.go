@@ -4,7 +4,9 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +21,7 @@ var withKubeconfig = template.Must(template.New("client").Parse(`#!/bin/sh
 export KUBECONFIG='{{.Kubeconfig}}' KUBECACHEDIR='{{.Cache}}/kube'
 export HELM_CACHE_HOME='{{.Cache}}/helm' HELM_CONFIG_HOME='{{.Cache}}/helm' HELM_DATA_HOME='{{.Cache}}/helm'
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY
+export PATH='{{.Bin}}':"$PATH" # has plugins of kubectl
 exec '{{.Binary}}' "$@"
 `))
 
@@ -46,15 +49,12 @@ exec nsenter --target "$pid" --mount --net --uts -- "$@"
 
 // writeScripts writes the lab's bin folder.
 func (c *Cluster) writeScripts(p parts) error {
-	clients := map[string]string{
-		"kubectl": filepath.Join(p.kubernetes, "kubectl"),
-		"helm":    filepath.Join(p.helm, "helm"),
-	}
-	for name, binary := range clients {
-		data := map[string]string{"Kubeconfig": c.Kubeconfig(), "Cache": c.path("cache"), "Binary": binary}
-		if err := c.writeScript(name, withKubeconfig, data); err != nil {
-			return err
-		}
+	if err := c.writeClients(map[string]string{
+		"kubectl":   filepath.Join(p.kubernetes, "kubectl"),
+		"helm":      filepath.Join(p.helm, "helm"),
+		"aliothctl": p.aliothctl,
+	}); err != nil {
+		return err
 	}
 	type entry struct {
 		Number, PID int
@@ -69,6 +69,32 @@ func (c *Cluster) writeScripts(p parts) error {
 		nodes = append(nodes, entry{Number: i + 1, PID: holder.PID, Name: n.Name, NetNS: underlay.NetNSPath(n.Name)})
 	}
 	return c.writeScript("node-exec", nodeExec, nodes)
+}
+
+// writeClients writes a script for each binary of a client that there is. aliothctl
+// is a plugin of kubectl too.
+func (c *Cluster) writeClients(binaries map[string]string) error {
+	for name, binary := range binaries {
+		if binary == "" {
+			continue
+		}
+		data := map[string]string{"Kubeconfig": c.Kubeconfig(), "Cache": c.path("cache"), "Bin": c.path("bin"), "Binary": binary}
+		if err := c.writeScript(name, withKubeconfig, data); err != nil {
+			return err
+		}
+	}
+	if binaries["aliothctl"] == "" {
+		return nil
+	}
+	for _, name := range []string{"kubectl-alioth", "kubectl_complete-alioth"} {
+		if err := os.Remove(c.path("bin", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replace the plugin of kubectl: %w", err)
+		}
+		if err := os.Symlink(binaries["aliothctl"], c.path("bin", name)); err != nil {
+			return fmt.Errorf("write the plugin of kubectl: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *Cluster) writeScript(name string, t *template.Template, data any) error {

@@ -93,7 +93,9 @@ func (o *Options) setDefaults(root string) {
 // parts is what a lab is assembled from: folders of binaries, and images.
 type parts struct {
 	kubernetes, containerd, helm string
-	archives                     []images.Archive
+	// aliothctl is a binary, "" where the lab has no Alioth.
+	aliothctl string
+	archives  []images.Archive
 }
 
 // prepare builds what the lab runs; nothing of it is up yet.
@@ -119,6 +121,9 @@ func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	}
 	ib := &images.Builder{Root: c.root, Out: c.path("images"), CoreDNS: dns + "/coredns", Progress: c.progress}
 	p.archives, err = BuildImages(ctx, ib, o.refs(ib)...)
+	if o.CNI == CNIAlioth {
+		p.aliothctl = ib.Program(images.Alioth, "aliothctl")
+	}
 	return p, err
 }
 

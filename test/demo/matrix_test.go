@@ -90,6 +90,16 @@ func TestTheMatrixIsPlainWithoutATerminal(t *testing.T) {
 	}
 }
 
+func TestTheHintsNameAliothctl(t *testing.T) {
+	var out bytes.Buffer
+	newPrinter(&out).hints()
+	for _, command := range []string{"status", "drops", "trace", "verify"} {
+		if want := "\n  .cluster/bin/aliothctl " + command; !strings.Contains(out.String(), want) {
+			t.Errorf("the hints lack %q:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestTheManifestsHoldNinePods(t *testing.T) {
 	pods, err := podsOf(podsManifest)
 	if err != nil || len(pods) != 9 {

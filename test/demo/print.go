@@ -135,6 +135,10 @@ Look around:
   .cluster/bin/kubectl get vpc,vsub,anet -A
   .cluster/bin/kubectl get addr -o wide
   .cluster/bin/kubectl describe pod -n customer-a web-1
+  .cluster/bin/aliothctl status --node alioth-node1
+  .cluster/bin/aliothctl drops
+  .cluster/bin/aliothctl trace customer-a/web-1 10.10.2.12:8080
+  .cluster/bin/aliothctl verify
   .cluster/bin/kubectl exec -n customer-a web-1 -- ping -c3 10.10.2.12
   .cluster/bin/kubectl exec -n customer-a web-1 -- /testtool dial http 10.10.1.12:8080/hostname
   .cluster/bin/node-exec alioth-node1 -- ip -br link

@@ -152,6 +152,11 @@ func (b *Builder) compile(ctx context.Context, image string, packages ...string)
 	return dir, nil
 }
 
+// Program returns the path of a program of an image that has been built.
+func (b *Builder) Program(ref, name string) string {
+	return filepath.Join(b.Out, "bin", shortName(ref), name)
+}
+
 // Available tells whether the work tree has the sources of the image ref.
 func (b *Builder) Available(ref string) bool {
 	switch ref {

@@ -1,0 +1,103 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// printed runs a command line, the binary's name included, and returns its output.
+func printed(t *testing.T, line ...string) string {
+	t.Helper()
+	cmd := newCommand(line...)
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Errorf("%v: %v", line, err)
+	}
+	return out.String()
+}
+
+func TestAPluginOfKubectlShowsItsOwnName(t *testing.T) {
+	for _, c := range []struct {
+		line []string
+		want string
+	}{
+		{[]string{"/usr/local/bin/aliothctl", "trace", "--help"}, "Usage:\n  aliothctl trace NAMESPACE/POD"},
+		{[]string{"/usr/local/bin/kubectl-alioth", "trace", "--help"}, "Usage:\n  kubectl alioth trace NAMESPACE/POD"},
+		{[]string{"kubectl-alioth", "trace", "--help"}, "  kubectl alioth trace shop/cart"},
+		{[]string{"kubectl-alioth", "drops", "--help"}, "'kubectl alioth status' count"},
+		{[]string{"kubectl-alioth", "map"}, "kubectl alioth map [command]"},
+	} {
+		got := printed(t, c.line...)
+		if !strings.Contains(got, c.want) || strings.Contains(c.line[0], "kubectl") && strings.Contains(got, "aliothctl") {
+			t.Errorf("%v: want %q alone in\n%s", c.line, c.want, got)
+		}
+	}
+}
+
+func TestKubectlCompletesThePlugin(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  []string
+	}{
+		{[]string{"ver"}, []string{"verify"}},
+		{[]string{"verify", "--output", ""}, []string{"text", "json"}},
+	} {
+		var names []string
+		for line := range strings.Lines(printed(t, append([]string{"/usr/local/bin/kubectl_complete-alioth"}, c.words...)...)) {
+			name, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			names = append(names, name)
+		}
+		if !slices.Equal(names[:min(len(c.want), len(names))], c.want) {
+			t.Errorf("%q is completed to %q, want %q first", c.words, names, c.want)
+		}
+	}
+	if script := printed(t, "kubectl-alioth", "completion", "bash"); !strings.Contains(script, "__start_kubectl-alioth") {
+		t.Error("the completion script is for another name than kubectl-alioth")
+	}
+}
+
+func TestCommandsWithoutAUsersRightsSayWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	socket, config := filepath.Join(dir, "cnid.sock"), filepath.Join(dir, "config")
+	const text = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}],
+"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+"users": [{"name": "u", "user": {"token": "t"}}]}`
+	for _, path := range []string{socket, config} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := filepath.Join(dir, "none")
+	if ofPod := (&rest.Config{BearerTokenFile: serviceAccountToken}); !isDaemons(ofPod, socket) || isDaemons(ofPod, none) {
+		t.Error("the daemon's pod is not told from others by its socket")
+	}
+	if got, err := restConfig(config, socket); err != nil || got.Host != "https://192.0.2.1" {
+		t.Errorf("with a kubeconfig beside the daemon's socket: %v, %v", got, err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", none)
+	if _, err := restConfig("", socket); !errors.Is(err, errNoKubeconfig) {
+		t.Errorf("without a kubeconfig: %v", err)
+	}
+	t.Setenv("KUBECONFIG", none+":"+config)
+	if _, err := restConfig("", socket); err != nil {
+		t.Errorf("with a list of files in KUBECONFIG: %v", err)
+	}
+	for _, err := range []error{errDaemonsPod, errNoKubeconfig} {
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q has several lines", err)
+		}
+	}
+}
