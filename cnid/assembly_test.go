@@ -29,6 +29,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -101,7 +102,7 @@ var shim = sync.OnceValues(func() (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return os.Executable()
 	}
-	path := filepath.Join(shims, PluginName)
+	path := filepath.Join(shims, install.PluginName)
 	out, err := exec.Command("go", "build", "-o", path, "github.com/alioth-net/alioth/cmd/alioth").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the plugin: %w\n%s", err, out)

@@ -4,8 +4,10 @@
 package cnid
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -212,4 +215,18 @@ func (c Config) hostPort() string {
 		port = 443
 	}
 	return net.JoinHostPort(c.APIServerHost, strconv.Itoa(port))
+}
+
+// onNode is what `uninstall` takes away.
+func (c Config) onNode() install.Node {
+	return install.Node{
+		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
+		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
+		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
+	}
+}
+
+// Uninstall takes Alioth off this node, see install.Uninstall.
+func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
+	return install.Uninstall(ctx, cfg.onNode(), log)
 }

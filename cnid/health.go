@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -122,13 +123,13 @@ func (s *syncer) problems(d doubt) []problem {
 	for _, b := range blocks {
 		list = append(list, problem{v1alpha1.TrafficBlockedReason, b.String()})
 	}
-	other, err := configurationBefore(s.kernel.cfg.CNIConfDir)
+	other, err := install.ConfigurationBefore(s.kernel.cfg.CNIConfDir)
 	if err != nil {
 		s.log.Warn("can't look for other CNI configurations", "error", err)
 	}
 	if other != "" {
 		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
-			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, ConflistName)})
+			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)})
 	}
 	if taken := s.problemBeside(); taken != "" {
 		list = append(list, problem{v1alpha1.ProxyHealthUnservedReason, taken})

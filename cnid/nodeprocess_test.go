@@ -30,6 +30,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -301,7 +302,7 @@ func newMachine(t *testing.T, name string) *machine {
 
 func newCgroup(t *testing.T) string {
 	t.Helper()
-	root, err := cgroupRoot("")
+	root, err := install.CgroupRoot("")
 	if err != nil {
 		t.Skipf("no cgroup2: %v", err)
 	}
@@ -385,7 +386,7 @@ func (m *machine) say(t *testing.T, s script) {
 	}
 }
 
-func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, ConflistName) }
+func (m *machine) conflist() string { return filepath.Join(m.cfg.CNIConfDir, install.ConflistName) }
 
 // saveConflist puts the CNI configuration where cni finds it and the daemon
 // has to write it anew.

@@ -31,9 +31,9 @@ var installed struct {
 	all  []*unstructured.Unstructured
 }
 
-// install installs this part, once for all tests of the package, and returns
+// installChart installs this part, once for all tests of the package, and returns
 // the whole chart.
-func install(t *testing.T, api client.Client) []*unstructured.Unstructured {
+func installChart(t *testing.T, api client.Client) []*unstructured.Unstructured {
 	t.Helper()
 	installed.once.Do(func() {
 		objects, err := chart.New(t, "..", nil).Template(t.Context())
@@ -64,7 +64,7 @@ func install(t *testing.T, api client.Client) []*unstructured.Unstructured {
 // node.
 func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	t.Helper()
-	install(t, n.api)
+	installChart(t, n.api)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: componentName + "-" + n.name},
 		Spec: corev1.PodSpec{
@@ -121,7 +121,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, unused, err := chart.Account{Name: componentName, Node: n.name}.Compare(install(t, n.api), requests)
+	refused, unused, err := chart.Account{Name: componentName, Node: n.name}.Compare(installChart(t, n.api), requests)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -165,7 +166,7 @@ type node struct {
 
 func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	var err error
-	if cfg.CgroupRoot, err = cgroupRoot(cfg.CgroupRoot); err != nil {
+	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {
 		return nil, err
 	}
 	kind, err := choosePodDevice(ctx, cfg.PodDevice, drivers.Probe, log)
@@ -316,7 +317,7 @@ func (n *node) announce(ctx context.Context) error {
 	if !n.syncer.awaitFirst(ctx) {
 		return nil
 	}
-	if err := writeConflist(n.cfg.CNIConfDir, n.cfg.socket()); err != nil {
+	if err := install.WriteConflist(n.cfg.CNIConfDir, n.cfg.socket()); err != nil {
 		return err
 	}
 	n.log.Info("node is ready for pods", "node", n.cfg.NodeName)

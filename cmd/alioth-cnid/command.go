@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
@@ -48,7 +49,7 @@ func installCommand(o *options) *cobra.Command {
 		Use:   "install-cni",
 		Short: "Copy the CNI plugin into the container runtime's directory and end",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return cnid.InstallPlugin(binary, o.CNIBinDir) },
+		RunE:  func(*cobra.Command, []string) error { return install.Plugin(binary, o.CNIBinDir) },
 	}
 	cmd.Flags().StringVar(&binary, "plugin", binary, "the plugin binary to copy")
 	return cmd

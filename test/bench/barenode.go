@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/cluster/host"
@@ -48,7 +48,7 @@ func (n *bareNode) netns() string { return underlay.NetNSPath(n.name) }
 
 func (n *bareNode) pinDir() string { return filepath.Join(n.folder, "bpf", "alioth") }
 
-func (n *bareNode) conflist() string { return filepath.Join(n.folder, "net.d", cnid.ConflistName) }
+func (n *bareNode) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
 
 // newBareNode makes a node with an IPv4 address; whoever does so removes it,
 // also after an error. Its underlay leads nowhere.

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package install
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -18,33 +19,46 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
+// Node is where Alioth has put something on a node.
+type Node struct {
+	CNIBinDir, CNIConfDir string
+	// StateDir has the files Journal and Settings, whose names others extend.
+	StateDir, Journal, Settings, Socket string
+	// BPFDir and CgroupRoot are as in the daemon's configuration.
+	BPFDir, CgroupRoot string
+	// Shadows are the ranges of shadow addresses.
+	Shadows []netip.Prefix
+	// Wait bounds how long a daemon may take to end.
+	Wait time.Duration
+}
+
 // Uninstall takes Alioth off this node: CNI configuration and plugin, programs
 // and maps, devices with the pods' interfaces, packet filter, kernel settings,
 // journal and sockets. It fails while a daemon runs, and goes on where one step
 // fails; what is not there is no error.
-func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
+func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	// First of all, so that no new pod meets the rest half gone.
-	if err := removeFiles(filepath.Join(cfg.CNIConfDir, ConflistName)); err != nil {
+	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {
 		return err
 	}
-	if err := stopped(ctx, cfg, log); err != nil {
+	if err := stopped(ctx, n, log); err != nil {
 		return err
 	}
-	cgroup, err := cgroupRoot(cfg.CgroupRoot)
+	cgroup, err := CgroupRoot(n.CgroupRoot)
 	if err != nil {
 		return err
 	}
-	host, err := netdev.New(cfg.settingsFile(), log)
+	host, err := netdev.New(n.Settings, log)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
 	var shadows []netip.Addr
-	for _, prefix := range cfg.Shadows {
+	for _, prefix := range n.Shadows {
 		shadows = append(shadows, journal.NodeShadow(prefix))
 	}
 	err = errors.Join(
-		datapath.Uninstall(cfg.BPFDir, cgroup),
+		datapath.Uninstall(n.BPFDir, cgroup),
 		host.Uninstall(netdev.State{Shadows: shadows}),
 		netfilter.Remove(),
 	)
@@ -52,7 +66,7 @@ func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 		// The journal stays: what it names is not all gone.
 		return err
 	}
-	if err := removeState(cfg); err != nil {
+	if err := removeState(n); err != nil {
 		return err
 	}
 	log.Info("Alioth is gone from this node")
@@ -60,13 +74,13 @@ func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 }
 
 // stopped makes sure that no daemon holds the journal.
-func stopped(ctx context.Context, cfg Config, log *slog.Logger) error {
-	if _, err := os.Stat(cfg.StateDir); errors.Is(err, os.ErrNotExist) {
+func stopped(ctx context.Context, n Node, log *slog.Logger) error {
+	if _, err := os.Stat(n.StateDir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, cfg.Wait)
+	waiting, cancel := context.WithTimeout(ctx, n.Wait)
 	defer cancel()
-	j, err := journal.Open(waiting, journal.Config{Path: cfg.journalFile(), Log: log})
+	j, err := journal.Open(waiting, journal.Config{Path: n.Journal, Log: log})
 	if errors.Is(err, journal.ErrNewerFormat) {
 		return nil // it is to go, whatever is in it
 	}
@@ -79,9 +93,9 @@ func stopped(ctx context.Context, cfg Config, log *slog.Logger) error {
 // removeState removes what is left of files: the plugin, the journal with what
 // was moved aside of it, and the sockets. The directories stay, because they
 // may be mounts.
-func removeState(cfg Config) error {
-	paths := []string{filepath.Join(cfg.CNIBinDir, PluginName)}
-	for _, pattern := range []string{cfg.journalFile() + "*", cfg.settingsFile() + "*", cfg.socket() + "*"} {
+func removeState(n Node) error {
+	paths := []string{filepath.Join(n.CNIBinDir, PluginName)}
+	for _, pattern := range []string{n.Journal + "*", n.Settings + "*", n.Socket + "*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("look for files of Alioth: %w", err)

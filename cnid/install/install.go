@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package install is what a node gets beside the daemon: the CNI plugin and its
+// configuration, and how all that Alioth made there goes again.
+package install
 
 import (
 	"encoding/json"
@@ -24,10 +26,10 @@ const (
 	conflistVersion = "1.1.0"
 )
 
-// InstallPlugin copies the plugin binary into the container runtime's
+// Plugin copies the plugin binary into the container runtime's
 // directory. A runtime that starts the plugin meanwhile gets the old one or the
 // new one, never a part.
-func InstallPlugin(binary, dir string) error {
+func Plugin(binary, dir string) error {
 	source, err := os.Open(binary)
 	if err != nil {
 		return fmt.Errorf("open plugin binary: %w", err)
@@ -42,8 +44,8 @@ func InstallPlugin(binary, dir string) error {
 	})
 }
 
-// writeConflist makes the container runtime use the plugin.
-func writeConflist(dir, socket string) error {
+// WriteConflist makes the container runtime use the plugin.
+func WriteConflist(dir, socket string) error {
 	// What asks for ports of the node looks for a plugin that serves them.
 	plugin := map[string]any{"type": PluginName, "capabilities": map[string]bool{"portMappings": true}}
 	if socket != cniapi.DefaultSocket {
@@ -68,9 +70,9 @@ func writeConflist(dir, socket string) error {
 	})
 }
 
-// configurationBefore returns the name of a CNI configuration that the runtime
+// ConfigurationBefore returns the name of a CNI configuration that the runtime
 // would use instead of Alioth's, because it sorts before; or "".
-func configurationBefore(dir string) (string, error) {
+func ConfigurationBefore(dir string) (string, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return "", fmt.Errorf("list CNI configurations: %w", err)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package install
 
 import (
 	"bufio"
@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// cgroupRoot returns where the root of the cgroup2 hierarchy is mounted: the
+// CgroupRoot returns where the root of the cgroup2 hierarchy is mounted: the
 // configured directory, or else what the mount table says. Below it all
 // processes of the machine are, the kubelet among them.
-func cgroupRoot(configured string) (string, error) {
+func CgroupRoot(configured string) (string, error) {
 	if configured != "" {
 		return configured, nil
 	}

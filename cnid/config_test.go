@@ -1,0 +1,34 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T) {
+	cases := map[string]func(*Config){
+		"node name":      func(c *Config) { c.NodeName = "" },
+		"a shorter one":  func(c *Config) { c.NodeName = strings.Repeat("n", v1alpha1.MaxNodeName+1) },
+		"--shadow-cidrs": func(c *Config) { c.Shadows = nil },
+		"--tunnel-port":  func(c *Config) { c.TunnelPort = 0 },
+		"--pod-device":   func(c *Config) { c.PodDevice = "ipvlan" },
+	}
+	for want, change := range cases {
+		t.Run(want, func(t *testing.T) {
+			c := DefaultConfig()
+			c.NodeName = "node1"
+			if err := c.check(); err != nil {
+				t.Fatalf("the defaults: %v", err)
+			}
+			change(&c)
+			if err := c.check(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
