@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -50,7 +51,7 @@ func apiConfig(cfg Config) (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS, config.Burst = apiQPS, apiBurst
-	config.UserAgent = componentName
+	config.UserAgent = report.Component
 	return config, nil
 }
 

@@ -17,7 +17,7 @@ type existing struct {
 }
 
 func (e *existing) look(host *netdev.Host, records []journal.Record, thorough bool) error {
-	if e.devices != nil && sameRecords(e.records, records) && !thorough {
+	if e.devices != nil && journal.Same(e.records, records) && !thorough {
 		return nil
 	}
 	names := make([]string, 0, len(records))

@@ -16,52 +16,29 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/cnid/report"
 )
-
-// repair is something on the node that was deleted or changed by others and is
-// again as it has to be.
-type repair struct{ Kind, Detail string }
-
-// Kinds of repair, beside those of netdev and datapath.
-const (
-	repairFilter    = "packet_filter"
-	repairInterface = "pod_interface"
-)
-
-// repairKinds are all kinds; the values of the metric's label.
-func repairKinds() []string {
-	return []string{
-		netdev.RepairDevice, netdev.RepairAddress, netdev.RepairRoute, netdev.RepairSetting,
-		datapath.RepairPin, datapath.RepairLink, datapath.RepairProgram, datapath.RepairMap,
-		repairFilter, repairInterface,
-	}
-}
 
 // takeRepairs returns what was repaired since the last call.
-func (k *kernel) takeRepairs() []repair {
+func (k *kernel) takeRepairs() []report.Repair {
 	list := k.repaired
 	k.repaired = nil
 	for _, r := range k.host.Repaired() {
-		list = append(list, repair(r))
+		list = append(list, report.Repair(r))
 	}
 	if k.path == nil {
 		return list
 	}
 	for _, r := range k.path.Repaired() {
-		list = append(list, repair(r))
+		list = append(list, report.Repair(r))
 	}
 	return list
 }
 
-// problem is something that keeps the node's network from working as it should
-// and that a person has to put right.
-type problem struct{ Reason, Message string }
-
 // observer is told what passes found. Its methods must not block.
 type observer interface {
-	repaired(list []repair)
-	problems(list []problem)
+	Repaired(list []report.Repair)
+	Problems(list []report.Problem)
 	// missing is told the attachments whose device is gone.
 	missing(list []journal.Record)
 }
@@ -76,7 +53,7 @@ func (s *syncer) tell(o outcome, thorough bool) {
 			s.metrics.repairs.WithLabelValues(r.Kind).Inc()
 		}
 		s.log.Warn("put right what others had changed", "repairs", list)
-		s.observe.repaired(list)
+		s.observe.Repaired(list)
 	}
 	if len(o.missing) > 0 {
 		s.observe.missing(o.missing)
@@ -108,31 +85,31 @@ func (s *syncer) lookout(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case d := <-s.doubts:
-			s.observe.problems(s.problems(d))
+			s.observe.Problems(s.problems(d))
 		}
 	}
 }
 
 // problems looks for everything that waits for a person.
-func (s *syncer) problems(d doubt) []problem {
-	var list []problem
+func (s *syncer) problems(d doubt) []report.Problem {
+	var list []report.Problem
 	blocks, err := netfilter.Blocks(d.traffic)
 	if err != nil {
 		s.log.Warn("can't read other programs' packet filters", "error", err)
 	}
 	for _, b := range blocks {
-		list = append(list, problem{v1alpha1.TrafficBlockedReason, b.String()})
+		list = append(list, report.Problem{Reason: v1alpha1.TrafficBlockedReason, Message: b.String()})
 	}
 	other, err := install.ConfigurationBefore(s.kernel.cfg.CNIConfDir)
 	if err != nil {
 		s.log.Warn("can't look for other CNI configurations", "error", err)
 	}
 	if other != "" {
-		list = append(list, problem{v1alpha1.OtherCNIConfigurationReason, fmt.Sprintf(
+		list = append(list, report.Problem{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
 			"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)})
 	}
 	if taken := s.problemBeside(); taken != "" {
-		list = append(list, problem{v1alpha1.ProxyHealthUnservedReason, taken})
+		list = append(list, report.Problem{Reason: v1alpha1.ProxyHealthUnservedReason, Message: taken})
 	}
 	list = append(list, mtuProblems(s.journal.Records(), d.mtu)...)
 	var warnings []string
@@ -143,7 +120,7 @@ func (s *syncer) problems(d doubt) []problem {
 	s.warnings = warnings
 	s.mu.Unlock()
 	if d.failure != nil {
-		list = slices.Insert(list, 0, problem{v1alpha1.NotProgrammedReason, d.failure.Error()})
+		list = slices.Insert(list, 0, report.Problem{Reason: v1alpha1.NotProgrammedReason, Message: d.failure.Error()})
 	}
 	return list
 }
@@ -168,7 +145,7 @@ func (k *kernel) traffic() netfilter.Traffic {
 
 // mtuProblems says what does not fit a network that carries packets of pods up
 // to so many bytes.
-func mtuProblems(records []journal.Record, carried int) []problem {
+func mtuProblems(records []journal.Record, carried int) []report.Problem {
 	var larger, below []string
 	for _, rec := range records {
 		if rec.Phase != journal.PhaseDone {
@@ -182,14 +159,14 @@ func mtuProblems(records []journal.Record, carried int) []problem {
 			below = append(below, rec.Pod.String())
 		}
 	}
-	var list []problem
+	var list []report.Problem
 	if len(larger) > 0 {
-		list = append(list, problem{v1alpha1.PodMTUTooLargeReason, fmt.Sprintf(
+		list = append(list, report.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes now, and %s could not be given that MTU, so each has to be told by ICMP;"+
 				" delete and recreate them, or give the network its MTU back", carried, named(larger))})
 	}
 	if len(below) > 0 {
-		list = append(list, problem{v1alpha1.MTUBelowIPv6Reason, fmt.Sprintf(
+		list = append(list, report.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
 				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
 			carried, plan.MinMTU6, plan.MinMTU6-carried, named(below))})
@@ -202,12 +179,5 @@ func named(pods []string) string {
 	slices.Sort(pods)
 	pods = slices.Compact(pods)
 	first := pods[:min(len(pods), 5)]
-	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), andMore(len(pods)-len(first)))
-}
-
-func andMore(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
+	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), report.AndMore(len(pods)-len(first)))
 }

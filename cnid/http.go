@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
@@ -74,7 +75,7 @@ func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler ht
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	certificate, err := guard.SelfSigned(componentName)
+	certificate, err := guard.SelfSigned(report.Component)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -51,7 +52,7 @@ type kernel struct {
 	endsSockets bool
 	services    chan struct{}
 	// repaired is what was found changed by others since it was last asked for.
-	repaired []repair
+	repaired []report.Repair
 
 	health    *healthChecks
 	announcer *announcer
@@ -212,7 +213,7 @@ func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 		return err
 	}
 	if replaced && known {
-		k.repaired = append(k.repaired, repair{repairFilter, "packet filter table inet " + netfilter.TableName})
+		k.repaired = append(k.repaired, report.Repair{Kind: report.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName})
 	}
 	k.forget(want)
 	k.filter = want

@@ -8,13 +8,14 @@ import (
 	"log/slog"
 
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // mender makes pods' interfaces anew that somebody deleted, beside the passes
 // of the syncer, for which it waits. It hands the rest of what they found to
 // the report.
 type mender struct {
-	report
+	reporting
 	server interface {
 		Restore(ctx context.Context, key journal.Key) (bool, error)
 	}
@@ -28,9 +29,9 @@ type mender struct {
 
 func newMender(server interface {
 	Restore(ctx context.Context, key journal.Key) (bool, error)
-}, r report, metrics *syncMetrics, log *slog.Logger,
+}, r reporting, metrics *syncMetrics, log *slog.Logger,
 ) *mender {
-	return &mender{report: r, server: server, metrics: metrics, log: log, todo: make(chan []journal.Record, 1), lost: map[uint64]bool{}}
+	return &mender{reporting: r, server: server, metrics: metrics, log: log, todo: make(chan []journal.Record, 1), lost: map[uint64]bool{}}
 }
 
 // missing implements observer. The next pass misses the same again.
@@ -61,11 +62,11 @@ func (m *mender) mend(ctx context.Context, rec journal.Record) {
 	case ctx.Err() != nil || !robbed && err == nil:
 	case err == nil:
 		delete(m.lost, rec.Seq)
-		m.metrics.repairs.WithLabelValues(repairInterface).Inc()
-		m.restored(rec.Pod, nil)
+		m.metrics.repairs.WithLabelValues(report.RepairInterface).Inc()
+		m.Restored(rec.Pod, nil)
 	case !m.lost[rec.Seq]: // the next passes find it again
 		m.lost[rec.Seq] = true
 		m.log.Warn("can't make a pod's interface anew; delete the pod", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "error", err)
-		m.restored(rec.Pod, err)
+		m.Restored(rec.Pod, err)
 	}
 }

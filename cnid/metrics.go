@@ -9,7 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
 const metricsNamespace = "alioth"
@@ -57,6 +60,15 @@ func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
 	}
 	registry.MustRegister(m.seconds, m.failures, m.repairs, m.stranded)
 	return m
+}
+
+// repairKinds are all kinds; the values of the metric's label.
+func repairKinds() []string {
+	return []string{
+		netdev.RepairDevice, netdev.RepairAddress, netdev.RepairRoute, netdev.RepairSetting,
+		datapath.RepairPin, datapath.RepairLink, datapath.RepairProgram, datapath.RepairMap,
+		report.RepairFilter, report.RepairInterface,
+	}
 }
 
 // since observes a step that began at start and has just ended.

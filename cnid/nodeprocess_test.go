@@ -34,6 +34,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -174,11 +175,11 @@ func playPlugin() {
 // logged is a report that goes to the log.
 type logged struct{ log *slog.Logger }
 
-func (l logged) repaired(list []repair) { l.log.Warn("repaired", "repairs", list) }
+func (l logged) Repaired(list []report.Repair) { l.log.Warn("repaired", "repairs", list) }
 
-func (l logged) problems(list []problem) { l.log.Warn("problems", "problems", list) }
+func (l logged) Problems(list []report.Problem) { l.log.Warn("problems", "problems", list) }
 
-func (l logged) restored(pod journal.Pod, cause error) {
+func (l logged) Restored(pod journal.Pod, cause error) {
 	l.log.Warn("restored", "pod", pod.String(), "cause", cause)
 }
 

@@ -28,8 +28,6 @@ const (
 	// retryReleases is the wait after a failure, for the most part of the API
 	// server.
 	retryReleases = time.Second
-	// apiTimeout bounds one request to the API server.
-	apiTimeout = 10 * time.Second
 )
 
 // addressAPI is what a releaser needs of the API server.
@@ -141,7 +139,7 @@ func releasable(tx store.ReadTx, node string, records []journal.Record) []*store
 // release asks the API before it deletes: the store may know an Address before
 // it knows the pod. The Address's UID keeps a successor from being deleted.
 func (r *releaser) release(ctx context.Context, row *store.Address) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	leaving, err := r.podLeaving(ctx, row.Holder)
 	if err != nil || !leaving {

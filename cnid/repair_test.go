@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -123,14 +124,14 @@ func noticed(p *labPod) []harm {
 		{"a pod's host end gets another MTU", onLink(p.hostEnd(), func(link netlink.Link) error {
 			return netlink.LinkSetMTU(link, 600)
 		}), netdev.RepairDevice},
-		{"a pod's host end is deleted", onLink(p.hostEnd(), netlink.LinkDel), repairInterface},
+		{"a pod's host end is deleted", onLink(p.hostEnd(), netlink.LinkDel), report.RepairInterface},
 		{"the tunnel device is deleted", onLink(netdev.TunnelDevice, netlink.LinkDel), netdev.RepairDevice},
 		{"the tunnel device is set down", onLink(netdev.TunnelDevice, netlink.LinkSetDown), netdev.RepairDevice},
 		{"the node's own device is deleted", onLink(netdev.NodeDevice, netlink.LinkDel), netdev.RepairDevice},
 		{"the node's shadow address is deleted", onLink("lo", func(link netlink.Link) error {
 			return netlink.AddrDel(link, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{169, 254, 64, 1}, Mask: net.CIDRMask(32, 32)}})
 		}), netdev.RepairAddress},
-		{"the packet filter's table is deleted", netfilter.Remove, repairFilter},
+		{"the packet filter's table is deleted", netfilter.Remove, report.RepairFilter},
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -46,7 +47,7 @@ func installChart(t *testing.T, api client.Client) []*unstructured.Unstructured 
 		}
 		for _, object := range objects {
 			policy := strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && strings.HasPrefix(object.GetName(), "alioth-daemon-")
-			if !policy && object.GetName() != componentName || object.GetKind() == "DaemonSet" {
+			if !policy && object.GetName() != report.Component || object.GetKind() == "DaemonSet" {
 				continue
 			}
 			if err := api.Create(t.Context(), object.DeepCopy()); err != nil {
@@ -66,9 +67,9 @@ func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	installChart(t, n.api)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: componentName + "-" + n.name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: report.Component + "-" + n.name},
 		Spec: corev1.PodSpec{
-			NodeName: n.name, ServiceAccountName: componentName, HostNetwork: true,
+			NodeName: n.name, ServiceAccountName: report.Component, HostNetwork: true,
 			Containers: []corev1.Container{{Name: "cnid", Image: "image"}},
 		},
 	}
@@ -77,7 +78,7 @@ func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
 	answer, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(chart.Namespace).
-		CreateToken(t.Context(), componentName, request, metav1.CreateOptions{})
+		CreateToken(t.Context(), report.Component, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, unused, err := chart.Account{Name: componentName, Node: n.name}.Compare(installChart(t, n.api), requests)
+	refused, unused, err := chart.Account{Name: report.Component, Node: n.name}.Compare(installChart(t, n.api), requests)
 	if err != nil {
 		t.Fatal(err)
 	}

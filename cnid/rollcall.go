@@ -134,7 +134,7 @@ var errBehind = errors.New("what has been read of this node is not yet what the 
 // node now: a sandbox that the API knows nothing of, as after a restore from a backup,
 // is cut off then. The store alone may lag behind a restore.
 func (r *rollCall) agree(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	// The journal first: what it begins later goes by what is read later.
 	records := r.journal.Records()
@@ -199,7 +199,7 @@ func (r *rollCall) answer(ctx context.Context, now task, last reply) (reply, err
 	if say.equal(last) {
 		return last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	if err := r.write(ctx, say); err != nil {
 		return last, fmt.Errorf("write the node's answer: %w", err)

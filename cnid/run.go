@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -32,6 +33,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
+	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -59,27 +61,27 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	n.api = config
 	set := reflector.NewSet(n.store, api, log)
-	sources := newSources(n.plan, api, set, n.store, n.journal, log)
-	reporter := newNodeReporter(&reporter{node: cfg.NodeName, api: api, log: log}, n.store)
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC}, api, set, n.store, n.journal.Records, log)
+	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// Of a journal that lacks something too much would be released.
-	complete := func() bool { return sources.baseSynced() && n.syncer.adopted.Load() }
+	complete := func() bool { return sources.BaseSynced() && n.syncer.adopted.Load() }
 	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, complete, log)
 	releaser.held = n.departures.holds
 	err = n.assemble(control{
-		synced: sources.synced, vpcSynced: sources.vpcSynced, vpcs: sources.vpcs,
-		warn: reporter.refused, lost: reporter.lost, closed: reporter.closed, releaser: releaser, report: reporter,
+		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs,
+		warn: reporter.Refused, lost: reporter.Lost, closed: reporter.Closed, releaser: releaser, report: reporter,
 	})
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	if err := sources.start(ctx); err != nil {
+	if err := sources.Start(ctx); err != nil {
 		return err
 	}
-	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.synced, syncer: n.syncer, log: log}
-	background(ctx, group, sources.run, releaser.run, roll.run, reporter.run, func(ctx context.Context) {
+	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.Synced, syncer: n.syncer, log: log}
+	background(ctx, group, sources.Run, releaser.run, roll.run, reporter.Run, func(ctx context.Context) {
 		if n.syncer.awaitFirst(ctx) {
-			reporter.networkAvailable(ctx, n.store)
+			reporter.NetworkAvailable(ctx)
 		}
 	})
 	if err := n.start(ctx, group); err != nil {
@@ -119,17 +121,17 @@ type control struct {
 	lost      func(plan.Lost)
 	closed    func(plan.ClosedPort)
 	releaser  cniserver.Releaser
-	report    report
+	report    reporting
 }
 
-// report tells people what happens on the node. Its methods must not block.
-type report interface {
-	repaired(list []repair)
-	// problems are all that there are now, the gravest first.
-	problems(list []problem)
-	// restored tells of a pod whose interface was made anew or, with a cause,
+// reporting tells people what happens on the node. Its methods must not block.
+type reporting interface {
+	Repaired(list []report.Repair)
+	// Problems are all that there are now, the gravest first.
+	Problems(list []report.Problem)
+	// Restored tells of a pod whose interface was made anew or, with a cause,
 	// could not be.
-	restored(pod journal.Pod, cause error)
+	Restored(pod journal.Pod, cause error)
 }
 
 // node is the daemon without the API's side: what serves the container runtime

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,10 @@ type Object interface {
 	metav1.Object
 	runtime.Object
 }
+
+// RequestTimeout bounds one request to the API server, where the caller has no bound
+// of its own.
+const RequestTimeout = 10 * time.Second
 
 // Client talks to one API server, in JSON. Its methods may be called from any
 // goroutine. Which resource a request is for follows from the object's Go type,

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package follow keeps the daemon's store as the API server has what the node
+// needs: scopes of the reflector that come and go with the VPCs of the node.
+package follow
 
 import (
 	"context"
@@ -18,7 +20,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -38,17 +39,20 @@ func (p part) scopes() []reflector.Scope {
 // String says what it is, for the log.
 func (p part) String() string { return "VPC " + p.vpc }
 
-// sources keeps the store like the part of the API that this node needs: its
+// Config is what of the daemon's configuration decides about what is followed.
+type Config struct{ Node, DefaultVPC string }
+
+// Sources keeps the store like the part of the API that this node needs: its
 // pods and Addresses, the Addresses of every VPC that has an Address or an
 // attachment here, and all Nodes, VPCs, Subnets and Services: of these, a watch for
 // each that is needed would cost the API server and the node more than one for all
 // (docs/design/062, 090).
-type sources struct {
-	cfg     plan.Config
+type Sources struct {
+	cfg     Config
 	api     *kube.Client
 	set     *reflector.Set
 	store   *store.Store
-	journal *journal.Journal
+	records func() []journal.Record
 	log     *slog.Logger
 
 	mu sync.Mutex
@@ -62,7 +66,7 @@ type sources struct {
 
 	// looking guards what was found needed last.
 	looking sync.Mutex
-	glance  glance
+	tracker changeTracker
 	last    map[part]bool
 }
 
@@ -77,15 +81,15 @@ type followed struct {
 
 func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
 
-func newSources(cfg plan.Config, api *kube.Client, set *reflector.Set, s *store.Store, j *journal.Journal, log *slog.Logger) *sources {
-	return &sources{
-		cfg: cfg, api: api, set: set, store: s, journal: j, log: log,
+func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
+	return &Sources{
+		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
 		parts: map[part]*followed{}, changed: make(chan struct{}),
 	}
 }
 
-// start begins to follow what is needed always, until ctx ends.
-func (s *sources) start(ctx context.Context) error {
+// Start begins to follow what is needed always, until ctx ends.
+func (s *Sources) Start(ctx context.Context) error {
 	scopes := []reflector.Scope{
 		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(),
 		reflector.VPCs(), reflector.Subnets(), reflector.SharedServices(),
@@ -107,7 +111,7 @@ func (s *sources) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *sources) follow(ctx context.Context, scopes []reflector.Scope) ([]*reflector.Source, error) {
+func (s *Sources) follow(ctx context.Context, scopes []reflector.Scope) ([]*reflector.Source, error) {
 	var list []*reflector.Source
 	for _, scope := range scopes {
 		source, err := s.set.Start(ctx, scope, s.broadcast)
@@ -120,15 +124,15 @@ func (s *sources) follow(ctx context.Context, scopes []reflector.Scope) ([]*refl
 }
 
 // broadcast tells that a source has synced.
-func (s *sources) broadcast() {
+func (s *Sources) broadcast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// run follows the parts that are needed until ctx ends.
-func (s *sources) run(ctx context.Context) {
+// Run follows the parts that are needed until ctx ends.
+func (s *Sources) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		var needed map[part]bool
 		review, cancel := context.WithTimeout(ctx, reviewParts)
@@ -146,17 +150,17 @@ func (s *sources) run(ctx context.Context) {
 
 // needed are the VPCs that this node has something of. The map must not be
 // changed.
-func (s *sources) needed(tx store.ReadTx) map[part]bool {
+func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	if records := s.journal.Records(); s.glance.again(tx, records, s.needs) {
+	if records := s.records(); s.tracker.stale(tx, records, s.needs) {
 		s.last = s.find(tx, records)
 	}
 	return s.last
 }
 
 // needs reports whether a change may be to what is needed.
-func (s *sources) needs(c store.Change) bool {
+func (s *Sources) needs(c store.Change) bool {
 	for _, row := range []any{c.Old, c.New} {
 		if address, ok := row.(*store.Address); ok && address.Node == s.cfg.Node {
 			return true
@@ -165,7 +169,7 @@ func (s *sources) needs(c store.Change) bool {
 	return false
 }
 
-func (s *sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
+func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
 	for _, rec := range records {
 		parts[part{vpc: rec.VPC}] = true
@@ -176,7 +180,7 @@ func (s *sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 	return parts
 }
 
-func (s *sources) follows(parts map[part]bool) bool {
+func (s *Sources) follows(parts map[part]bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.parts) != len(parts) {
@@ -191,7 +195,7 @@ func (s *sources) follows(parts map[part]bool) bool {
 }
 
 // adjust stops what is needed no more, and begins to follow what is.
-func (s *sources) adjust(ctx context.Context, needed map[part]bool) {
+func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
 	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
 	s.mu.Unlock()
@@ -213,7 +217,7 @@ func (s *sources) adjust(ctx context.Context, needed map[part]bool) {
 }
 
 // stop waits outside of the lock, because stopping waits for the source.
-func (s *sources) stop(p part) {
+func (s *Sources) stop(p part) {
 	s.mu.Lock()
 	stopping := s.parts[p]
 	delete(s.parts, p)
@@ -229,7 +233,7 @@ func (s *sources) stop(p part) {
 // the node has told nobody what it holds, and it tells of what it follows then. A
 // VPC that comes later may have gone since, and its VNI be another's, while its row
 // is still here: so that has to be confirmed.
-func (s *sources) add(ctx context.Context, p part) error {
+func (s *Sources) add(ctx context.Context, p part) error {
 	list, err := s.follow(ctx, p.scopes())
 	if err != nil {
 		return err
@@ -250,7 +254,7 @@ func (s *sources) add(ctx context.Context, p part) error {
 
 // confirm returns once the row of a VPC has been seen to be as the API has the
 // object, or ctx ends.
-func (s *sources) confirm(ctx context.Context, vpc string, f *followed) {
+func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
 	for !s.agrees(ctx, vpc) {
 		select {
 		case <-ctx.Done():
@@ -270,8 +274,8 @@ const confirmAgain = time.Second
 
 // agrees asks the API server for a VPC, and reports whether its row comes to have the
 // same VNI.
-func (s *sources) agrees(ctx context.Context, vpc string) bool {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+func (s *Sources) agrees(ctx context.Context, vpc string) bool {
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	object := &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: vpc}}
 	if err := s.api.Get(ctx, object); err != nil && !apierrors.IsNotFound(err) {
@@ -290,8 +294,8 @@ func (s *sources) agrees(ctx context.Context, vpc string) bool {
 	return err == nil
 }
 
-// vpcs are the names of the VPCs of which this node may come to program something.
-func (s *sources) vpcs() []string {
+// VPCs are the names of the VPCs of which this node may come to program something.
+func (s *Sources) VPCs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
@@ -303,9 +307,9 @@ func (s *sources) vpcs() []string {
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
 
-// synced reports whether everything that this node needs had been read at some
+// Synced reports whether everything that this node needs had been read at some
 // time; the channel is closed when that may have changed.
-func (s *sources) synced() (bool, <-chan struct{}) {
+func (s *Sources) Synced() (bool, <-chan struct{}) {
 	s.mu.Lock()
 	complete, changed := s.complete, s.changed
 	s.mu.Unlock()
@@ -321,7 +325,7 @@ func (s *sources) synced() (bool, <-chan struct{}) {
 }
 
 // followed reports whether all of these parts have been read; called with mu held.
-func (s *sources) followed(needed map[part]bool) bool {
+func (s *Sources) followed(needed map[part]bool) bool {
 	for p := range needed {
 		if f := s.parts[p]; f == nil || !f.synced() {
 			return false
@@ -330,16 +334,16 @@ func (s *sources) followed(needed map[part]bool) bool {
 	return true
 }
 
-// vpcSynced reports whether everything of a VPC has been read.
-func (s *sources) vpcSynced(vpc string) (bool, <-chan struct{}) {
+// VPCSynced reports whether everything of a VPC has been read.
+func (s *Sources) VPCSynced(vpc string) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.parts[part{vpc: vpc}]
 	return f != nil && f.synced() && allSynced(s.base), s.changed
 }
 
-// baseSynced reports whether the node's own pods and Addresses have been read.
-func (s *sources) baseSynced() bool {
+// BaseSynced reports whether the node's own pods and Addresses have been read.
+func (s *Sources) BaseSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.base) > 0 && allSynced(s.base)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package report
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 )
 
 func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
-	r := &reporter{node: "node1"}
+	r := &events{node: "node1"}
 	names := map[string]bool{}
 	for _, about := range []string{
 		"web-0", strings.Repeat("a", maxName), strings.Repeat("a", maxName-1) + "b",
@@ -35,9 +35,9 @@ func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
 }
 
 func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
-	var list []repair
+	var list []Repair
 	for _, name := range []string{"f", "b", "e", "a", "g", "c", "d"} {
-		list = append(list, repair{datapath.RepairLink, name})
+		list = append(list, Repair{datapath.RepairLink, name})
 	}
 	want := []string{"deleted or changed by somebody other than Alioth, and put right: a, b, c, d, e and 2 more"}
 	for range 2 {

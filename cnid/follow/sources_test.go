@@ -1,26 +1,41 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package follow
 
 import (
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/test/api/apiserver"
 )
+
+var server apiserver.Shared
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+func noRecords() []journal.Record { return nil }
 
 // TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and
 // come again with another VNI, of which the node has the old row still.
 func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
-	api, err := newClient(server.Config(t))
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api, err := kube.New(server.Config(t), scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,24 +62,24 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	}
 	put("before", 20)
 	log := slog.New(slog.DiscardHandler)
-	s := newSources(plan.Config{}, api, reflector.NewSet(rows, api, log), rows, nil, log)
+	s := New(Config{}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
 	s.complete = true // the node may have answered a roll call
 	if err := s.add(t.Context(), part{vpc: vpc.Name}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{vpc.Name}, s.vpcs()); diff != "" {
+	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {
 		t.Errorf("VPCs that the node tells of (-want +got):\n%s", diff)
 	}
 	<-s.parts[part{vpc: vpc.Name}].sources[0].Synced()
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}
-	if synced, _ := s.vpcSynced(vpc.Name); synced {
+	if synced, _ := s.VPCSynced(vpc.Name); synced {
 		t.Error("the VPC counts as read with its old row")
 	}
 	put(string(vpc.UID), 0)
 	for {
-		synced, changed := s.vpcSynced(vpc.Name)
+		synced, changed := s.VPCSynced(vpc.Name)
 		if synced {
 			break
 		}
@@ -75,7 +90,7 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 		}
 	}
 	s.stop(part{vpc: vpc.Name})
-	if names := s.vpcs(); len(names) > 0 {
+	if names := s.VPCs(); len(names) > 0 {
 		t.Errorf("the node still tells of %v", names)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package follow
 
 import (
 	"net/netip"
@@ -32,7 +32,7 @@ func TestOneLooksAgainOnlyWhenThereIsSomethingElseToSee(t *testing.T) {
 	}
 	address := &store.Address{Meta: store.Meta{UID: "a"}, Name: "blue.10.0.0.1", VPC: "blue", Subnet: "blue1", IP: netip.MustParseAddr("10.0.0.1")}
 	records := []journal.Record{{Seq: 1}}
-	var g glance
+	var tracker changeTracker
 	for _, step := range []struct {
 		name  string
 		do    func()
@@ -49,7 +49,7 @@ func TestOneLooksAgainOnlyWhenThereIsSomethingElseToSee(t *testing.T) {
 	} {
 		step.do()
 		rows.View(func(tx store.ReadTx) {
-			if again := g.again(tx, records, addressesGo); again != step.again {
+			if again := tracker.stale(tx, records, addressesGo); again != step.again {
 				t.Errorf("%s: looks again %v, want %v", step.name, again, step.again)
 			}
 		})

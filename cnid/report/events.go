@@ -1,0 +1,191 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report tells people, through the API server, how a node and its pods are:
+// by events, and by conditions of the Node object.
+package report
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// Component is who events and conditions come from.
+const Component = "alioth-cnid"
+
+// retryAfter is the wait after a request to the API server that has failed.
+const retryAfter = time.Second
+
+// events tell people, through the API, what this node does.
+type events struct {
+	node string
+	api  *kube.Client
+	log  *slog.Logger
+}
+
+// Refused writes an event for a pod that this node refuses something. It does not
+// wait for the API server.
+func (r *events) Refused(pod journal.Pod, reason, message string) {
+	r.warn(podReference(pod), reason, message)
+}
+
+// Lost writes an event for a pod that has lost its address, and one for the
+// node, where it outlives the pod. It does not wait for the API server.
+func (r *events) Lost(l plan.Lost) {
+	pod := l.Record.Pod
+	r.log.Error("pod has lost its address and is cut off", "pod", pod.String(), "podUID", pod.UID, "reason", l.Reason)
+	r.warn(podReference(pod), v1alpha1.AddressLostReason, l.Reason+"; the pod is cut off: delete it")
+	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
+}
+
+// Closed writes an event for a pod to which a port of this node leads no more.
+func (r *events) Closed(c plan.ClosedPort) {
+	r.warn(podReference(c.Pod), c.Refusal.Reason, c.Refusal.Message)
+}
+
+// nodeReference names a Node as the kubelet does in its events, by which people
+// find them: the name stands for the UID.
+func nodeReference(node string) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
+}
+
+// podReference names a pod's object.
+func podReference(pod journal.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
+}
+
+func (r *events) warn(about corev1.ObjectReference, reason, message string) {
+	event := r.event(about, reason, message)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), kube.RequestTimeout)
+		defer cancel()
+		if err := r.api.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
+			r.log.Warn("can't write an event", "kind", about.Kind, "name", about.Name, "reason", reason, "error", err)
+		}
+	}()
+}
+
+// event is named after what it says, so that saying it again while the API
+// server remembers makes no second one. What has no namespace has its events in
+// the default one.
+func (r *events) event(about corev1.ObjectReference, reason, message string) *eventsv1.Event {
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	digest := sha256.Sum256([]byte(string(about.UID) + "\x00" + reason + "\x00" + message))
+	return &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(about.Name, digest[:8])},
+		EventTime:           metav1.NewMicroTime(time.Now()),
+		ReportingController: "alioth.dev/" + Component, ReportingInstance: r.node,
+		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: shorten(message),
+		Regarding: about,
+	}
+}
+
+// eventName makes the name of an event of the name of what it is about, as much
+// of it as there is room for, and of a digest.
+func eventName(about string, digest []byte) string {
+	end := fmt.Sprintf(".%x", digest)
+	return strings.TrimRight(about[:min(len(about), maxName-len(end))], "-.") + end
+}
+
+// maxName is the longest name of an object, in bytes (RFC 1123).
+const maxName = 253
+
+// maxNote is the API's limit on the text of an event, in bytes.
+const maxNote = 1024
+
+func shorten(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	return text[:maxNote-3] + "..."
+}
+
+// Repaired writes an event on the Node for each kind of repair. It does not
+// wait for the API server.
+func (r *Reporter) Repaired(list []Repair) {
+	for _, message := range repairMessages(list) {
+		go r.write(r.event(nodeReference(r.node), v1alpha1.RepairedReason, message))
+	}
+}
+
+// repairMessages has one message for each kind, which names the first few.
+func repairMessages(list []Repair) []string {
+	const most = 5
+	byKind := map[string][]string{}
+	for _, r := range list {
+		byKind[r.Kind] = append(byKind[r.Kind], r.Detail)
+	}
+	var messages []string
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		details := byKind[kind]
+		slices.Sort(details) // so that one and the same harm is told in the same words
+		named := details[:min(len(details), most)]
+		messages = append(messages, fmt.Sprintf("deleted or changed by somebody other than Alioth, and put right: %s%s",
+			strings.Join(named, ", "), AndMore(len(details)-len(named))))
+	}
+	return messages
+}
+
+// Restored writes an event on a pod whose interface was made anew, or, with
+// the cause, could not be.
+func (r *Reporter) Restored(pod journal.Pod, cause error) {
+	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface had been deleted on its node by somebody other than Alioth, and was made anew"
+	if cause != nil {
+		reason = v1alpha1.InterfaceLostReason
+		message = fmt.Sprintf("the pod's interface was deleted, moved or renamed on its node and can't be made anew (%v): delete the pod", cause)
+	}
+	go r.write(r.event(podReference(pod), reason, message))
+}
+
+// write creates an event, or counts it up when it says what an earlier one
+// does.
+func (r *Reporter) write(event *eventsv1.Event) {
+	ctx, cancel := context.WithTimeout(context.Background(), kube.RequestTimeout)
+	defer cancel()
+	err := r.api.Create(ctx, event)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.repeat(ctx, event)
+	}
+	if err != nil {
+		r.log.Warn("can't write an event", "object", event.Regarding.Name, "reason", event.Reason, "error", err)
+	}
+}
+
+func (r *Reporter) repeat(ctx context.Context, event *eventsv1.Event) error {
+	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
+		Count: r.count(event.Name), LastObservedTime: metav1.NowMicro(),
+	}})
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	return r.api.Patch(ctx, event, types.MergePatchType, patch)
+}
+
+// count is that of an event which is written again: 2 the first time.
+func (r *Reporter) count(name string) int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said[name] = max(r.said[name], 1) + 1
+	return r.said[name]
+}
