@@ -225,7 +225,7 @@ func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 // filterAs makes the packet filter as it is wanted, and reports whether anything was
 // replaced. Services come and go far more often than anything else, and they are many.
 func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, err error) {
-	if !thorough && netfilter.OnlyFronts(k.filter, want) {
+	if !thorough && netfilter.OnlyFrontends(k.filter, want) {
 		if err = netfilter.Change(k.filter, want); err == nil {
 			return true, nil
 		}

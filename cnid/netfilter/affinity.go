@@ -29,10 +29,10 @@ func clientsName(vni uint32, family byte) string {
 	return mapName(fmt.Sprintf("%s%d_", clientsPrefix, vni), family)
 }
 
-// clientMaps are those that fronts need, by name. Chains have rules for both families.
-func clientMaps(fronts []Front) map[string]bool {
+// clientMaps are those that frontends need, by name. Chains have rules for both families.
+func clientMaps(frontends []Frontend) map[string]bool {
 	needed := map[string]bool{}
-	for _, f := range fronts {
+	for _, f := range frontends {
 		if f.Affinity == 0 {
 			continue
 		}
@@ -88,7 +88,7 @@ func dropClientMaps(conn *nftables.Conn, have, needed map[string]bool) (dropped 
 	return dropped
 }
 
-// clientMap leads from a client and a front to a place.
+// clientMap leads from a client and a frontend to a place.
 func clientMap(name string, id uint32) *nftables.Set {
 	ip := addressType(unix.NFPROTO_IPV6)
 	if name == mapName(strings.TrimSuffix(name, "4"), unix.NFPROTO_IPV4) {
@@ -102,21 +102,21 @@ func clientMap(name string, id uint32) *nftables.Set {
 }
 
 // Where a client that stays has its place, as 4-byte registers: its address, the key of
-// the front, and the place, each behind the other. So the first two are the key of the
+// the frontend, and the place, each behind the other. So the first two are the key of the
 // client's map, and the last two that of the places at which it may stay.
-func (p pick) client(family byte) (load rule, front, place uint32) {
-	front = keyRegister + words(family)
-	place = front + words(family) + 2
+func (p pick) client(family byte) (load rule, frontend, place uint32) {
+	frontend = keyRegister + words(family)
+	place = frontend + words(family) + 2
 	ip := loadSource(family, keyRegister)
-	return when(ofFamily(family), rule{ip}, loadKeyAt(front, family, p.ofNode)), front, place
+	return when(ofFamily(family), rule{ip}, loadKeyAt(frontend, family, p.ofNode)), frontend, place
 }
 
 // stay leads a client to its place, if it has one that is a place still, and renews it.
 func (p pick) stay(family byte) rule {
-	load, front, place := p.client(family)
+	load, frontend, place := p.client(family)
 	return when(load, rule{
 		p.look(family, place),
-		&expr.Lookup{SourceRegister: front, SetName: mapName(stayPrefix+p.from, family)},
+		&expr.Lookup{SourceRegister: frontend, SetName: mapName(stayPrefix+p.from, family)},
 		p.remember(family, place, unix.NFT_DYNSET_OP_UPDATE),
 		translate(family, place),
 	})
@@ -126,10 +126,10 @@ func (p pick) stay(family byte) rule {
 // another packet of it has been given in the meantime counts. Without room for the
 // client the rule does not match.
 func (p pick) settle(family byte) rule {
-	load, front, place := p.client(family)
+	load, frontend, place := p.client(family)
 	return when(load, rule{
 		&expr.Numgen{Register: place, Modulus: uint32(p.slots), Type: unix.NFT_NG_RANDOM},
-		&expr.Lookup{SourceRegister: front, SetName: mapName(p.from, family), DestRegister: place, IsDestRegSet: true},
+		&expr.Lookup{SourceRegister: frontend, SetName: mapName(p.from, family), DestRegister: place, IsDestRegSet: true},
 		p.remember(family, place, dynsetDelete),
 		p.remember(family, place, unix.NFT_DYNSET_OP_UPDATE),
 		p.look(family, place),

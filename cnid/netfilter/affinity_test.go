@@ -31,10 +31,10 @@ func stickyRig(t *testing.T, affinity time.Duration) (rig, State) {
 	r := newRig(t, 0)
 	r.answerers(t, 9001, 9002, 9003, 9004, 9005)
 	testnet.In(t, r.outside, func() error { return addAddress("eth0", "192.0.2.10/24") })
-	front := nodePort("0.0.0.0", stickyPlaces, nil)
-	front.Affinity, front.VNI = affinity, vniA
+	frontend := nodePort("0.0.0.0", stickyPlaces, nil)
+	frontend.Affinity, frontend.VNI = affinity, vniA
 	s := testState()
-	s.FlowsPerShadow, s.Fronts = 0, []Front{front}
+	s.FlowsPerShadow, s.Frontends = 0, []Frontend{frontend}
 	r.applies(t, s)
 	return r, s
 }
@@ -96,8 +96,8 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 	}
 	without := func(port string) {
 		t.Helper()
-		s.Fronts = slices.Clone(s.Fronts)
-		s.Fronts[0].All = slices.DeleteFunc(slices.Clone(s.Fronts[0].All), func(p netip.AddrPort) bool { return fmt.Sprint(p.Port()) == port })
+		s.Frontends = slices.Clone(s.Frontends)
+		s.Frontends[0].All = slices.DeleteFunc(slices.Clone(s.Frontends[0].All), func(p netip.AddrPort) bool { return fmt.Sprint(p.Port()) == port })
 		r.applies(t, s)
 	}
 	gone := at["192.0.2.9"]
@@ -112,7 +112,7 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 		}
 	}
 	// A place that is one again takes nobody back.
-	s.Fronts[0].All = stickyPlaces
+	s.Frontends[0].All = stickyPlaces
 	r.applies(t, s)
 	if now := r.stays(t, "192.0.2.9"); now != next {
 		t.Errorf("a client has moved from %s to %s", next, now)
@@ -121,9 +121,9 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 
 func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	r, s := stickyRig(t, time.Hour)
-	other := s.Fronts[0]
+	other := s.Frontends[0]
 	other.Port, other.VNI = 30001, vniB
-	s.Fronts = append(s.Fronts, other)
+	s.Frontends = append(s.Frontends, other)
 	r.applies(t, s)
 	testnet.In(t, r.node, func() error {
 		set := clientMap(clientsName(vniB, unix.NFPROTO_IPV4), 0)
@@ -144,7 +144,7 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	}
 	// Where there is no room a client's address decides, and nobody else's is forgotten.
 	other.Port = 30000
-	s.Fronts = []Front{other}
+	s.Frontends = []Frontend{other}
 	r.applies(t, s)
 	r.stays(t, "192.0.2.10")
 	if list := r.clients(t, vniB); len(list) != clientsPerVPC || slices.Contains(list, netip.MustParseAddr("192.0.2.10")) {
@@ -155,9 +155,9 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 func TestClientsStayOverIPv6(t *testing.T) {
 	r := newRig(t, 0)
 	routeThroughNode(t, r)
-	front := nodePort("::", places("[fd41:6c69:6f74:6801::5]:9000"), nil)
-	front.Affinity, front.VNI = time.Hour, vniA
-	r.serve(t, front)
+	frontend := nodePort("::", places("[fd41:6c69:6f74:6801::5]:9000"), nil)
+	frontend.Affinity, frontend.VNI = time.Hour, vniA
+	r.serve(t, frontend)
 	for range 2 { // it settles, and stays
 		q := fromOutside6(r)
 		q.to, q.target, q.port, q.dialled, q.dialledPort = r.pod, pod6, 9000, "2001:db8::1", 30000
@@ -174,24 +174,24 @@ func TestClientsStayOverIPv6(t *testing.T) {
 	})
 }
 
-func TestMapsOfClientsComeAndGoWithFronts(t *testing.T) {
+func TestMapsOfClientsComeAndGoWithFrontends(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
-		sticky := func(port uint16, vni uint32) Front {
+		sticky := func(port uint16, vni uint32) Frontend {
 			f := nodePort("0.0.0.0", stickyPlaces, stickyPlaces)
 			f.Port, f.Affinity, f.VNI = port, time.Hour, vni
 			return f
 		}
 		for _, c := range []struct {
-			fronts []Front
-			want   []string
+			frontends []Frontend
+			want      []string
 		}{
-			{[]Front{sticky(30000, vniA)}, []string{"clients_20_4", "clients_20_6"}},
-			{[]Front{sticky(30000, vniA), sticky(30001, vniA), sticky(30002, vniB)}, []string{"clients_20_4", "clients_20_6", "clients_30_4", "clients_30_6"}},
-			{[]Front{sticky(30002, vniB)}, []string{"clients_30_4", "clients_30_6"}},
+			{[]Frontend{sticky(30000, vniA)}, []string{"clients_20_4", "clients_20_6"}},
+			{[]Frontend{sticky(30000, vniA), sticky(30001, vniA), sticky(30002, vniB)}, []string{"clients_20_4", "clients_20_6", "clients_30_4", "clients_30_6"}},
+			{[]Frontend{sticky(30002, vniB)}, []string{"clients_30_4", "clients_30_6"}},
 			{nil, nil},
 		} {
-			s.Fronts = c.fronts
+			s.Frontends = c.frontends
 			apply(t, s)
 			held, err := heldClients(&nftables.Conn{})
 			if err != nil {

@@ -22,13 +22,13 @@ const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
 // one and the same State changes it.
-const rulesVersion = 5
+const rulesVersion = 6
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;
 // otherwise the table is replaced in one transaction. HostPorts have chains of
 // their own, which alone are refilled when nothing else differs: counters and
-// accounts of flows would begin anew with the table, and pods come and go. Fronts
+// accounts of flows would begin anew with the table, and pods come and go. Frontends
 // are in maps of which only the elements change that are others. The
 // size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
 // part of the state. It reports whether anything was replaced.
@@ -46,7 +46,7 @@ func Apply(want State) (replaced bool, err error) {
 		}
 		replaced = true
 	}
-	changed, err := updateFronts(conn, want)
+	changed, err := updateFrontends(conn, want)
 	return replaced || changed, err
 }
 
@@ -60,11 +60,11 @@ func Holds(want State) (bool, error) {
 	if !intact(conn, list) || !holds(conn, list, !variable) || !holds(conn, list, variable) {
 		return false, nil
 	}
-	held, err := readFronts(conn, want)
+	held, err := readFrontends(conn, want)
 	if err != nil {
 		return false, err
 	}
-	changed, err := putFronts(conn, want, held) // into a transaction that nobody commits
+	changed, err := putFrontends(conn, want, held) // into a transaction that nobody commits
 	return !changed, err
 }
 
@@ -92,7 +92,7 @@ func begin(want State) (State, []chain, *nftables.Conn, error) {
 }
 
 // mostSent is how long a transaction may be in bytes: the kernel takes it in one
-// piece. The fronts of 5,000 Services are some 10 MB. It answers each message, and
+// piece. The frontends of 5,000 Services are some 10 MB. It answers each message, and
 // nobody reads that before it has taken all.
 const (
 	mostSent     = 64 << 20
@@ -152,7 +152,7 @@ func table() *nftables.Table {
 // was made from; each rule carries it as its comment.
 func identified(s State) ([]chain, error) {
 	fixed := s
-	fixed.HostPorts, fixed.Fronts = nil, nil
+	fixed.HostPorts, fixed.Frontends = nil, nil
 	ofTable, err := fingerprint(fixed)
 	if err != nil {
 		return nil, err
@@ -247,14 +247,14 @@ func replace(conn *nftables.Conn, want State, list []chain) error {
 			return err
 		}
 	}
-	if err := addFrontMaps(conn); err != nil {
+	if err := addFrontendMaps(conn); err != nil {
 		return err
 	}
 	for _, c := range list {
 		added := conn.AddChain(&nftables.Chain{Name: c.name, Table: t, Type: c.kind, Hooknum: c.hook, Priority: c.priority})
 		addRules(conn, added, c)
 	}
-	if _, err := putFronts(conn, want, heldFronts{}); err != nil {
+	if _, err := putFrontends(conn, want, heldFrontends{}); err != nil {
 		return err
 	}
 	if err := conn.Flush(); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/google/nftables"
 )
 
-// OnlyFronts reports whether two states differ in their fronts at most.
-func OnlyFronts(a, b State) bool {
-	a.Fronts, b.Fronts = nil, nil
+// OnlyFrontends reports whether two states differ in their frontends at most.
+func OnlyFrontends(a, b State) bool {
+	a.Frontends, b.Frontends = nil, nil
 	return reflect.DeepEqual(a, b)
 }
 
 // Change does what Apply does where the table holds last, and want differs in its
-// fronts only: it reads nothing, and writes what is another one. Where somebody else
+// frontends only: it reads nothing, and writes what is another one. Where somebody else
 // has changed the table it may fail, and Apply puts it right.
 func Change(last, want State) error {
 	last, want = last.normal(), want.normal()
@@ -30,7 +30,7 @@ func Change(last, want State) error {
 		return fmt.Errorf("open a socket of nf_tables: %w", err)
 	}
 	have, needed := variableChains(last), variableChains(want)
-	had, clients := clientMaps(last.Fronts), clientMaps(want.Fronts)
+	had, clients := clientMaps(last.Frontends), clientMaps(want.Frontends)
 	if _, err := addClientMaps(conn, had, clients); err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func Change(last, want State) error {
 			addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c)
 		}
 	}
-	gone, come := changedFronts(last.Fronts, want.Fronts)
-	if err := swapFronts(conn, gone, come, want.Fronts); err != nil {
+	gone, come := changedFrontends(last.Frontends, want.Frontends)
+	if err := swapFrontends(conn, gone, come, want.Frontends); err != nil {
 		return err
 	}
 	for name := range have {
@@ -55,9 +55,9 @@ func Change(last, want State) error {
 	return nil
 }
 
-// changedFronts are the fronts of sorted lists that the other one does not have in
+// changedFrontends are the frontends of sorted lists that the other one does not have in
 // the same way.
-func changedFronts(last, want []Front) (gone, come []Front) {
+func changedFrontends(last, want []Frontend) (gone, come []Frontend) {
 	for len(last) > 0 || len(want) > 0 {
 		switch order := compareHeads(last, want); {
 		case order < 0:
@@ -75,22 +75,22 @@ func changedFronts(last, want []Front) (gone, come []Front) {
 }
 
 // compareHeads compares the first of both lists; what is not there comes last.
-func compareHeads(a, b []Front) int {
+func compareHeads(a, b []Frontend) int {
 	switch {
 	case len(a) == 0:
 		return 1
 	case len(b) == 0:
 		return -1
 	}
-	return compareFronts(a[0], b[0])
+	return compareFrontends(a[0], b[0])
 }
 
-// swapFronts puts into the transaction what takes fronts out of the maps and others in.
-// What other fronts have as well stays.
-func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
+// swapFrontends puts into the transaction what takes frontends out of the maps and others in.
+// What other frontends have as well stays.
+func swapFrontends(conn *nftables.Conn, gone, come, all []Frontend) error {
 	out, in := contentsOf(gone), contentsOf(come)
 	keep(out, gone, all)
-	for name := range frontMaps {
+	for name := range frontendMaps {
 		for _, family := range families() {
 			set := mapSet(name, family, 0)
 			var found []nftables.SetElement
@@ -109,9 +109,9 @@ func swapFronts(conn *nftables.Conn, gone, come, all []Front) error {
 	return nil
 }
 
-// keep takes out of what is to go what fronts share with others that stay: places,
+// keep takes out of what is to go what frontends share with others that stay: places,
 // and addresses.
-func keep(out map[string]contents, gone, all []Front) {
+func keep(out map[string]contents, gone, all []Frontend) {
 	going, addresses := map[placeOf]bool{}, map[netip.Addr]bool{}
 	for _, f := range gone {
 		for _, place := range f.places() {

@@ -8,7 +8,7 @@
 //	                 node's own interface or the node itself may use a shadow
 //	                 address or send to the default VPC
 //	raw output       the tunnel bypasses conntrack
-//	nat prerouting   ports of the node that lead to pods, and fronts of Services
+//	nat prerouting   ports of the node that lead to pods, and frontends of Services
 //	nat output       the same for the node's own programs
 //	filter output    from the node itself nothing to the port of the tunnel, and to
 //	                 shadow addresses only answers, what a port leads to a pod, and

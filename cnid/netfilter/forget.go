@@ -36,11 +36,11 @@ func Forget(s State) (forgotten uint, err error) {
 
 // SameUDP reports whether UDP is led to the same places by both states.
 func SameUDP(a, b State) bool {
-	a.Fronts, b.Fronts = changedFronts(sortedFronts(a.Fronts), sortedFronts(b.Fronts))
+	a.Frontends, b.Frontends = changedFrontends(sortedFrontends(a.Frontends), sortedFrontends(b.Frontends))
 	return reflect.DeepEqual(flowsOf(a, nil), flowsOf(b, nil))
 }
 
-// ownAddresses are those of the node, loopback left out as fronts do.
+// ownAddresses are those of the node, loopback left out as frontends do.
 func ownAddresses() (map[netip.Addr]bool, error) {
 	list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -63,12 +63,12 @@ func addrOf(ip net.IP) netip.Addr {
 // udpFlows says which flows of UDP there may be.
 type udpFlows struct {
 	shadows []netip.Prefix
-	// own are the addresses for which a front of the unspecified address stands.
+	// own are the addresses for which a frontend of the unspecified address stands.
 	own map[netip.Addr]bool
 	// ports are where ports of the node lead, and whether what the node sends to
-	// itself goes there; fronts are where fronts do.
-	ports  map[portFlow]bool
-	fronts map[netip.AddrPort]map[netip.AddrPort]bool
+	// itself goes there; frontends are where frontends do.
+	ports     map[portFlow]bool
+	frontends map[netip.AddrPort]map[netip.AddrPort]bool
 }
 
 // portFlow is a port of the node and where it leads.
@@ -78,13 +78,13 @@ type portFlow struct {
 }
 
 func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
-	u := &udpFlows{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, fronts: map[netip.AddrPort]map[netip.AddrPort]bool{}}
+	u := &udpFlows{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{}}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {
 			u.ports[portFlow{p.HostPort, netip.AddrPortFrom(p.Shadow, p.Port)}] = p.Own
 		}
 	}
-	for _, f := range s.Fronts {
+	for _, f := range s.Frontends {
 		if f.Protocol != unix.IPPROTO_UDP {
 			continue
 		}
@@ -92,7 +92,7 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 		for _, place := range f.places() {
 			places[place] = true
 		}
-		u.fronts[netip.AddrPortFrom(f.IP, f.Port)] = places
+		u.frontends[netip.AddrPortFrom(f.IP, f.Port)] = places
 	}
 	return u
 }
@@ -106,8 +106,8 @@ func (u *udpFlows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 }
 
 // stale reports whether what a client asked at one address must not be answered from
-// another any more. What a front leads somewhere else than to the address that was asked may
-// be from before there was the front.
+// another any more. What a frontend leads somewhere else than to the address that was asked may
+// be from before there was the frontend.
 func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool {
 	if own, open := u.ports[portFlow{asked.Port(), answers}]; open && (own || !client.IsLoopback() && !u.own[client]) {
 		return false
@@ -119,7 +119,7 @@ func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool 
 }
 
 func (u *udpFlows) places(asked netip.AddrPort) (map[netip.AddrPort]bool, bool) {
-	if places, ok := u.fronts[asked]; ok {
+	if places, ok := u.frontends[asked]; ok {
 		return places, true
 	}
 	if !u.own[asked.Addr()] {
@@ -129,6 +129,6 @@ func (u *udpFlows) places(asked netip.AddrPort) (map[netip.AddrPort]bool, bool) 
 	if asked.Addr().Is4() {
 		all = netip.IPv4Unspecified()
 	}
-	places, ok := u.fronts[netip.AddrPortFrom(all, asked.Port())]
+	places, ok := u.frontends[netip.AddrPortFrom(all, asked.Port())]
 	return places, ok
 }

@@ -20,7 +20,7 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	shared := udpPort("", 7010, pod4)
 	shared.Port, shared.Own = 9010, true
 	s.HostPorts = []HostPort{udpPort("", 7000, pod4), shared}
-	s.Fronts = []Front{
+	s.Frontends = []Frontend{
 		nodePort("0.0.0.0", places("169.254.64.5:9001", "10.244.0.9:30000"), places("169.254.64.6:9001")),
 		{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 53, All: places("169.254.64.5:9001")},
 		{Protocol: unix.IPPROTO_TCP, IP: netip.MustParseAddr(externalAddress), Port: 80},
@@ -37,7 +37,7 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 		{"to a backend that is gone", "192.0.2.1:30000", "169.254.64.7:9001", true, ""},
 		{"to another port of a backend", "192.0.2.1:30000", "169.254.64.5:9002", true, ""},
 		{"to a node that has none any more", "192.0.2.1:30000", "10.244.0.10:30000", true, ""},
-		{"from before there was a front", "192.0.2.1:30000", "192.0.2.1:30000", true, ""},
+		{"from before there was a frontend", "192.0.2.1:30000", "192.0.2.1:30000", true, ""},
 		{"to such a port of somebody else", "198.51.100.1:30000", "198.51.100.1:30000", false, ""},
 		{"to an address of its own", externalAddress + ":53", "169.254.64.5:9001", false, ""},
 		{"to a backend of such an address that is gone", externalAddress + ":53", "169.254.64.6:9001", true, ""},
@@ -84,7 +84,7 @@ func TestUDPMovesToAnotherBackend(t *testing.T) {
 		t.Helper()
 		s := testState()
 		s.HostPorts = []HostPort{{Protocol: unix.IPPROTO_UDP, HostPort: 7000, Port: 9001, Shadow: netip.MustParseAddr(pod4)}}
-		s.Fronts = []Front{nodePort("0.0.0.0", places(place), nil)}
+		s.Frontends = []Frontend{nodePort("0.0.0.0", places(place), nil)}
 		testnet.In(t, r.node, func() error {
 			apply(t, s)
 			count, err := Forget(s)

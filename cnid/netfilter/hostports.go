@@ -116,11 +116,11 @@ func toThisNode() rule {
 	}
 }
 
-// openPorts translates what comes to the node's ports, and to fronts: from outside,
+// openPorts translates what comes to the node's ports, and to frontends: from outside,
 // from the default VPC's pods, which alone may reach nodes, and from the node itself,
-// which reaches few pods so; to fronts of their own VPC also from tenants' pods. No port
-// of a pod is a front's. What other nodes send
-// through the default VPC goes to fronts only.
+// which reaches few pods so; to frontends of their own VPC also from tenants' pods. No port
+// of a pod is a frontend's. What other nodes send
+// through the default VPC goes to frontends only.
 func openPorts(s State) []chain {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	return []chain{
@@ -143,7 +143,7 @@ func openPorts(s State) []chain {
 	}
 }
 
-// tenantsPorts leads on to fronts what a program has let out for one, of a pod that may
+// tenantsPorts leads on to frontends what a program has let out for one, of a pod that may
 // reach no node: it has looked for the port among those of the pod's VPC, where it knows
 // the address for the node's.
 func tenantsPorts(s State) []rule {
@@ -189,9 +189,9 @@ func throughHere(s State) []rule {
 }
 
 // asNode gives a flow to a pod's port the node's shadow for a source: it is what
-// a pod can answer whatever addresses its VPC has. It leaves alone what is shown.
+// a pod can answer whatever addresses its VPC has. It leaves alone what keeps its source.
 func asNode(s State) []rule {
-	rules := []rule{when(isShown(s), verdict(expr.VerdictAccept))}
+	rules := []rule{when(isPreserved(s), verdict(expr.VerdictAccept))}
 	for _, shadow := range s.NodeShadows {
 		family := familyOf(single(shadow))
 		rules = append(rules, when(toDevices(s.PodDevices), ofFamily(family), rewritten(), rule{

@@ -47,9 +47,9 @@ const (
 	// ReasonSourceRange: a Service wants no packets from this source
 	// (loadBalancerSourceRanges).
 	ReasonSourceRange = "source_range"
-	// ReasonFrontChanged: the backends of a Service changed while a packet for it
+	// ReasonFrontendChanged: the backends of a Service changed while a packet for it
 	// was looked at; who sent it sends it again.
-	ReasonFrontChanged = "front_changed"
+	ReasonFrontendChanged = "frontend_changed"
 	// ReasonShadowSocket: a socket of the node opens a flow to a shadow.
 	ReasonShadowSocket = "shadow_socket"
 	// ReasonTunnelSocket: a socket of the node sends to the tunnel's port.
@@ -72,7 +72,7 @@ func Reasons() []string {
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
 		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten,
 		ReasonShadowSocket, ReasonTunnelSocket,
-		ReasonNobodyHere, ReasonSourceRange, ReasonFrontChanged, ReasonFlowLimit,
+		ReasonNobodyHere, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
 		ReasonInvalid, ReasonShadowLeaves,
 	}
 }
@@ -96,7 +96,7 @@ type chain struct {
 
 // chains returns the whole table for a state, targets of jumps first.
 func chains(s State) []chain {
-	return slices.Concat(shares(s), hostPortChains(s), frontChains(), openPorts(s), ownChains(s), []chain{
+	return slices.Concat(shares(s), hostPortChains(s), frontendChains(), openPorts(s), ownChains(s), []chain{
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
 			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),

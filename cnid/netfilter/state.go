@@ -23,7 +23,7 @@ type State struct {
 	// such VPC.
 	DefaultVPC []netip.Prefix
 	// Addresses are the node's own that the datapath knows for a node's. With
-	// EgressMark a pod sends to them what is for a front that it may ask, and
+	// EgressMark a pod sends to them what is for a frontend that it may ask, and
 	// nothing else.
 	Addresses []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
@@ -54,9 +54,9 @@ type State struct {
 	// HostPorts are the node's ports that lead to pods. Of two for one address,
 	// protocol and port of the node, any may win.
 	HostPorts []HostPort
-	// Fronts lead to backends of Services. Of two for one address, protocol and
+	// Frontends lead to backends of Services. Of two for one address, protocol and
 	// port the first wins.
-	Fronts []Front
+	Frontends []Frontend
 }
 
 // normal returns the state with its lists sorted, so that equal states have
@@ -69,7 +69,7 @@ func (s State) normal() State {
 	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
 	s.Addresses = slices.SortedFunc(slices.Values(s.Addresses), netip.Addr.Compare)
 	s.HostPorts = sortedHostPorts(s.HostPorts)
-	s.Fronts = sortedFronts(s.Fronts)
+	s.Frontends = sortedFrontends(s.Frontends)
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
 	return s
 }
@@ -80,7 +80,7 @@ func (s State) validatePorts() error {
 			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
 		}
 	}
-	for _, f := range s.Fronts {
+	for _, f := range s.Frontends {
 		if err := f.validate(); err != nil {
 			return fmt.Errorf("port %d of a service: %w", f.Port, err)
 		}

@@ -157,7 +157,7 @@ func TestWhereAServiceByHandLeadsFollowsTheTenants(t *testing.T) {
 		if !reflect.DeepEqual(kept, anew) {
 			t.Fatalf("%s: the plan (-anew +kept):\n%s", c.what, cmp.Diff(anew, kept, byValue))
 		}
-		inside, outside := len(kept.Datapath.Services[0].Backends), len(kept.Filter.Fronts[0].Here)
+		inside, outside := len(kept.Datapath.Services[0].Backends), len(kept.Filter.Frontends[0].Here)
 		if inside != c.want || outside != c.want {
 			t.Errorf("%s: %d backends inside and %d outside, want %d", c.what, inside, outside, c.want)
 		}

@@ -65,11 +65,11 @@ func planNode(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) *nodePlan {
 	b.probes()
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
-	fronts := b.fronts()
+	frontends := b.frontends()
 	ports, closed := b.hostPorts()
 	return &nodePlan{
-		part: &part, devices: b.devices(), filter: b.filter(fronts.list, ports),
-		health: fronts.health, border: fronts.border, closed: closed, lost: lost,
+		part: &part, devices: b.devices(), filter: b.filter(frontends.list, ports),
+		health: frontends.health, border: frontends.border, closed: closed, lost: lost,
 	}
 }
 
@@ -134,7 +134,7 @@ func (b *nodeBuilder) own() []netip.Addr {
 	return nil
 }
 
-func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPort) netfilter.State {
+func (b *nodeBuilder) filter(frontends []netfilter.Frontend, ports []netfilter.HostPort) netfilter.State {
 	s := netfilter.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,
@@ -143,7 +143,7 @@ func (b *nodeBuilder) filter(fronts []netfilter.Front, ports []netfilter.HostPor
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
 		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
 		OpeningMark: datapath.MarkOpening, TunneledMark: datapath.MarkTunneled,
-		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: ports, Fronts: fronts,
+		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: ports, Frontends: frontends,
 	}
 	if self := store.GetNode(b.tx, b.in.Node); self != nil {
 		s.Addresses = unique(addressesOf(self))

@@ -61,9 +61,9 @@ func TestNodePortsLeadToPodsOnTheNodesNetwork(t *testing.T) {
 			w.put(t, service(c.namespace, "web", []string{"10.96.1.1"}, store.ServicePort{Name: "web", Protocol: c.protocol, Port: 80, NodePort: 30080}),
 				slice(c.namespace, "web", "web-1", []store.ServicePort{{Name: "web", Protocol: c.protocol, Port: c.port}}, c.endpoint))
 			tunnel := func(cfg *Config) { cfg.TunnelPort = 4789 }
-			got := w.build(serveNodePorts, tunnel).Filter.Fronts
+			got := w.build(serveNodePorts, tunnel).Filter.Frontends
 			if len(got) != 1 {
-				t.Fatalf("fronts %+v", got)
+				t.Fatalf("frontends %+v", got)
 			}
 			if diff := cmp.Diff([][]netip.AddrPort{c.all, c.here}, [][]netip.AddrPort{got[0].All, got[0].Here}, byValue); diff != "" {
 				t.Errorf("all and here (-want +got):\n%s", diff)
@@ -85,8 +85,8 @@ func TestAPodOnTheNodesNetworkComesAndGoesWithItsObject(t *testing.T) {
 		if there {
 			w.put(t, hostPod("edge", "default", "node1", false))
 		}
-		if got := w.plan(&p, serveNodePorts).Filter.Fronts; len(got) != 1 || (len(got[0].Here) == 1) != there {
-			t.Errorf("fronts %+v while the pod is there: %v", got, there)
+		if got := w.plan(&p, serveNodePorts).Filter.Frontends; len(got) != 1 || (len(got[0].Here) == 1) != there {
+			t.Errorf("frontends %+v while the pod is there: %v", got, there)
 		}
 	}
 }
@@ -95,8 +95,8 @@ func TestANodeAsksAnotherOpenlyForALocalService(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("blue", "web", []string{"10.96.1.1"}, ports...), slice("blue", "web", "web-1", ports, on("node1", "10.10.1.10"), on("node2", "10.10.1.11")))
-	if got := w.build(serveNodePorts).Filter.Fronts; len(got) != 1 || got[0].Own != nil {
-		t.Errorf("fronts %+v of a Service that shows nobody", got)
+	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 1 || got[0].Own != nil {
+		t.Errorf("frontends %+v of a Service that shows nobody", got)
 	}
 	w.put(t, func(tx store.Tx) error {
 		row := *store.GetService(tx, "blue", "web")
@@ -104,8 +104,8 @@ func TestANodeAsksAnotherOpenlyForALocalService(t *testing.T) {
 		return store.PutService(tx, &row)
 	})
 	want := at("169.254.64.2:80", "192.0.2.2:30080")
-	if got := w.build(serveNodePorts).Filter.Fronts; len(got) != 1 || cmp.Diff(want, got[0].Own, byValue) != "" {
-		t.Errorf("fronts %+v, want the node itself to be led to %v", got, want)
+	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 1 || cmp.Diff(want, got[0].Own, byValue) != "" {
+		t.Errorf("frontends %+v, want the node itself to be led to %v", got, want)
 	}
 }
 

@@ -42,7 +42,7 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	if p.node == nil || stale.node {
 		changed = p.planNode(tx) || changed
 	}
-	changed = p.front() || changed
+	changed = p.frontend() || changed
 	if changed {
 		p.want = Wanted{
 			Datapath: parts(p.node.part, p.vpcs, p.scaled.services()),
@@ -87,9 +87,9 @@ func (v *vpcPlan) keep(last *vpcPlan) {
 	}
 }
 
-// front says in the parts of VPCs how their Services are reached from outside, and
+// frontend says in the parts of VPCs how their Services are reached from outside, and
 // whether one of these is another then.
-func (p *Planner) front() (changed bool) {
+func (p *Planner) frontend() (changed bool) {
 	for name, v := range p.vpcs {
 		known := p.node.border[name]
 		if v.part == nil || v.part.VPCs[0].Fronted == known.fronted && slices.Equal(v.part.NodePorts, known.ports) {

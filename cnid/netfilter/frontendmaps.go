@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The maps that hold the fronts, each once per family. What a packet costs does not
+// The maps that hold the frontends, each once per family. What a packet costs does not
 // grow with them, and a Service that changes changes its own elements only.
 const (
-	// fromOutside, fromInside and fromNodes lead from a front to a chain: for what
+	// fromOutside, fromInside and fromNodes lead from a frontend to a chain: for what
 	// comes from outside, for what the node and pods of the default VPC ask here,
 	// and for what other nodes send here.
 	fromOutsideMap = "from_outside"
@@ -30,21 +30,22 @@ const (
 	// fromSelf leads there for what the node itself asks, where that is not as for
 	// others inside.
 	fromSelfMap = "from_self"
-	// shownMap leads to what backends are shown of who asks from outside, and back.
-	shownMap = "shown"
-	// askersMap leads to who may ask from outside, and back for those.
-	askersMap = "askers"
-	// addressesSet has the addresses of fronts that are not those of the node, with
+	// preserveMap leads to what preserves the addresses of clients from outside, and back.
+	preserveMap = "preserve_client_ip"
+	// sourceRangesMap leads to the source ranges for clients from outside, and back for
+	// those that are inside of one.
+	sourceRangesMap = "source_ranges"
+	// addressesSet has the addresses of frontends that are not those of the node, with
 	// protocol and port 0.
 	addressesSet = "addresses"
-	// allPlaces, ownPlaces and placesHere lead from a front and a slot to a place.
+	// allPlaces, ownPlaces and placesHere lead from a frontend and a slot to a place.
 	allPlaces  = "all"
 	ownPlaces  = "own"
 	placesHere = "here"
 	// placesSet has the places: what may be forwarded to, once it is translated.
 	placesSet = "places"
 	// stayPrefix begins the names of the sets that have the places of allPlaces, ownPlaces and
-	// placesHere once more, where clients stay: with the front in front of each.
+	// placesHere once more, where clients stay: with the frontend in front of each.
 	stayPrefix = "stay_"
 )
 
@@ -57,12 +58,12 @@ type shape struct {
 
 // isJump reports whether a verdict map leads back again.
 func isJump(set *nftables.Set) bool {
-	return strings.HasPrefix(set.Name, shownMap) || strings.HasPrefix(set.Name, askersMap)
+	return strings.HasPrefix(set.Name, preserveMap) || strings.HasPrefix(set.Name, sourceRangesMap)
 }
 
-var frontMaps = map[string]shape{
+var frontendMaps = map[string]shape{
 	fromOutsideMap: {verdict: true}, fromInsideMap: {verdict: true}, fromNodesMap: {verdict: true}, fromSelfMap: {verdict: true},
-	shownMap: {verdict: true}, askersMap: {verdict: true},
+	preserveMap: {verdict: true}, sourceRangesMap: {verdict: true},
 	allPlaces: {slot: true, place: true}, ownPlaces: {slot: true, place: true}, placesHere: {slot: true, place: true},
 	placesSet: {}, addressesSet: {},
 	stayPrefix + allPlaces: {at: true}, stayPrefix + ownPlaces: {at: true}, stayPrefix + placesHere: {at: true},
@@ -75,14 +76,14 @@ type leadsTo struct{ chain, place string }
 type contents map[string]leadsTo
 
 // contentsOf are the elements of all maps, by the names of these.
-func contentsOf(fronts []Front) map[string]contents {
+func contentsOf(frontends []Frontend) map[string]contents {
 	all := map[string]contents{}
-	for name := range frontMaps {
+	for name := range frontendMaps {
 		for _, family := range families() {
 			all[mapName(name, family)] = contents{}
 		}
 	}
-	for _, f := range fronts {
+	for _, f := range frontends {
 		family := familyOf(single(f.IP))
 		of := func(name string) contents { return all[mapName(name, family)] }
 		of(fromOutsideMap)[f.key()] = leadsTo{chain: f.fromOutside()}
@@ -99,21 +100,21 @@ func contentsOf(fronts []Front) map[string]contents {
 			f.fillStay(of(stayPrefix+placesHere), f.Here)
 		}
 		if f.Sources != nil {
-			of(askersMap)[f.key()] = leadsTo{chain: f.mayAsk().name()}
+			of(sourceRangesMap)[f.key()] = leadsTo{chain: f.sourceRanges().name()}
 		}
 		if !f.ofNode() {
 			of(addressesSet)[keyOf(f.IP, 0, 0)] = leadsTo{}
 		} else {
 			of(fromNodesMap)[f.key()] = leadsTo{chain: f.chainFor(placesHere, f.Here)}
 		}
-		if show, ok := f.shows(); ok {
-			of(shownMap)[f.key()] = leadsTo{chain: show.name()}
+		if preserve, ok := f.preserves(); ok {
+			of(preserveMap)[f.key()] = leadsTo{chain: preserve.name()}
 		}
 	}
 	return all
 }
 
-func (f Front) fill(slots, places contents, list []netip.AddrPort) {
+func (f Frontend) fill(slots, places contents, list []netip.AddrPort) {
 	for slot, place := range list {
 		key := f.key() + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
 		slots[key] = leadsTo{place: placeText(place)}
@@ -121,7 +122,7 @@ func (f Front) fill(slots, places contents, list []netip.AddrPort) {
 	}
 }
 
-func (f Front) fillStay(stay contents, list []netip.AddrPort) {
+func (f Frontend) fillStay(stay contents, list []netip.AddrPort) {
 	for _, place := range list {
 		stay[f.key()+placeText(place)] = leadsTo{}
 	}
@@ -132,7 +133,7 @@ func placeText(place netip.AddrPort) string {
 	return string(place.Addr().AsSlice()) + padded(portOf(place.Port()))
 }
 
-func (f Front) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
+func (f Frontend) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
 
 // keyOf concatenates what the rules load, each part padded to a register of 4
 // bytes.
@@ -158,7 +159,7 @@ func mapName(name string, family byte) string {
 // mapSet is a map as it is declared; id is any that no other set of the
 // transaction has.
 func mapSet(name string, family byte, id uint32) *nftables.Set {
-	kind, s := frontMaps[name], &nftables.Set{Table: table(), ID: id, Name: mapName(name, family), Concatenation: true}
+	kind, s := frontendMaps[name], &nftables.Set{Table: table(), ID: id, Name: mapName(name, family), Concatenation: true}
 	ip := addressType(family)
 	key := []nftables.SetDatatype{ip, nftables.TypeInetProto, nftables.TypeInetService}
 	if kind.slot {
@@ -184,10 +185,10 @@ func addressType(family byte) nftables.SetDatatype {
 	return nftables.TypeIP6Addr
 }
 
-// addFrontMaps declares the maps.
-func addFrontMaps(conn *nftables.Conn) error {
+// addFrontendMaps declares the maps.
+func addFrontendMaps(conn *nftables.Conn) error {
 	id := uint32(len(accounts())*len(families()) + 1) // those of accounts
-	for name := range frontMaps {
+	for name := range frontendMaps {
 		for _, family := range families() {
 			id++
 			if err := conn.AddSet(mapSet(name, family, id), nil); err != nil {
@@ -260,9 +261,9 @@ func replaceElements(conn *nftables.Conn, set *nftables.Set, gone []nftables.Set
 	return len(gone)+len(come) > 0, nil
 }
 
-// heldFronts is what the kernel has of fronts. The zero value is nothing.
-type heldFronts struct {
-	// chains are those that only some fronts need, by their names, and whether they
+// heldFrontends is what the kernel has of frontends. The zero value is nothing.
+type heldFrontends struct {
+	// chains are those that only some frontends need, by their names, and whether they
 	// are as they should be.
 	chains map[string]bool
 	// elements of the maps by the names of these.
@@ -271,8 +272,8 @@ type heldFronts struct {
 	clients map[string]bool
 }
 
-func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
-	held := heldFronts{chains: map[string]bool{}, elements: map[string][]nftables.SetElement{}}
+func readFrontends(conn *nftables.Conn, s State) (heldFrontends, error) {
+	held := heldFrontends{chains: map[string]bool{}, elements: map[string][]nftables.SetElement{}}
 	var err error
 	if held.clients, err = heldClients(conn); err != nil {
 		return held, err
@@ -289,7 +290,7 @@ func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
 		want, ok := needed[c.Name]
 		held.chains[c.Name] = ok && holdsChain(conn, want)
 	}
-	for name := range frontMaps {
+	for name := range frontendMaps {
 		for _, family := range families() {
 			set := mapSet(name, family, 0)
 			if held.elements[set.Name], err = conn.GetSetElements(set); err != nil {
@@ -300,10 +301,10 @@ func readFronts(conn *nftables.Conn, s State) (heldFronts, error) {
 	return held, nil
 }
 
-// putFronts puts into the transaction what makes the maps, and the chains that only
-// some fronts need, equal to the fronts. It reports whether that is anything.
-func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err error) {
-	needed, clients := variableChains(s), clientMaps(s.Fronts)
+// putFrontends puts into the transaction what makes the maps, and the chains that only
+// some frontends need, equal to the frontends. It reports whether that is anything.
+func putFrontends(conn *nftables.Conn, s State, held heldFrontends) (changed bool, err error) {
+	needed, clients := variableChains(s), clientMaps(s.Frontends)
 	if changed, err = addClientMaps(conn, held.clients, clients); err != nil {
 		return false, err
 	}
@@ -316,8 +317,8 @@ func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err
 		conn.FlushChain(added)
 		addRules(conn, added, c)
 	}
-	want := contentsOf(s.Fronts)
-	for name := range frontMaps {
+	want := contentsOf(s.Frontends)
+	for name := range frontendMaps {
 		for _, family := range families() {
 			set := mapSet(name, family, 0)
 			differs, err := difference(conn, set, held.elements[set.Name], want[set.Name])
@@ -336,13 +337,13 @@ func putFronts(conn *nftables.Conn, s State, held heldFronts) (changed bool, err
 	return dropClientMaps(conn, held.clients, clients) || changed, nil
 }
 
-// updateFronts makes the kernel hold the fronts, in one transaction.
-func updateFronts(conn *nftables.Conn, s State) (changed bool, err error) {
-	held, err := readFronts(conn, s)
+// updateFrontends makes the kernel hold the frontends, in one transaction.
+func updateFrontends(conn *nftables.Conn, s State) (changed bool, err error) {
+	held, err := readFrontends(conn, s)
 	if err != nil {
 		return false, err
 	}
-	if changed, err = putFronts(conn, s, held); err != nil {
+	if changed, err = putFrontends(conn, s, held); err != nil {
 		return false, err
 	}
 	if err := conn.Flush(); err != nil {

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Front is an address and port that leads from outside, and from this node, to the
+// Frontend is an address and port that leads from outside, and from this node, to the
 // backends of a Service.
-type Front struct {
+type Frontend struct {
 	// Protocol is IPPROTO_TCP (6) or IPPROTO_UDP (17).
 	Protocol uint8
 	// IP is the destination. The unspecified address of a family (0.0.0.0, ::)
@@ -42,10 +42,10 @@ type Front struct {
 	// another node has a place and this one has none, it is dropped. What the node
 	// itself asks keeps its source too.
 	Local bool
-	// Hidden are sources that a backend is not shown though the front is Local: it
+	// Hidden are sources that are not preserved though the frontend is Local: a backend
 	// could not answer them.
 	Hidden []netip.Prefix
-	// Sources are who may ask from outside; nil: everybody.
+	// Sources are the ranges of clients outside that are served; nil: all clients.
 	Sources []netip.Prefix
 	// Affinity is for how long after its last new flow an address that asks gets the
 	// same place, if that is one still; whole seconds, 0: not at all.
@@ -58,7 +58,7 @@ type Front struct {
 // maxSlots bounds All, Own and Here. It is as many as a Service has backends at most.
 const maxSlots = 1000
 
-func (f Front) validate() error {
+func (f Frontend) validate() error {
 	switch {
 	case f.Protocol != unix.IPPROTO_TCP && f.Protocol != unix.IPPROTO_UDP:
 		return fmt.Errorf("protocol %d is not TCP or UDP", f.Protocol)
@@ -78,31 +78,31 @@ func (f Front) validate() error {
 }
 
 // places are all that there are, whoever asks.
-func (f Front) places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
+func (f Frontend) places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
 
-func compareFronts(a, b Front) int {
+func compareFrontends(a, b Frontend) int {
 	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }
 
 // equal compares all fields. There are thousands to be compared with each change.
-func (f Front) equal(o Front) bool {
+func (f Frontend) equal(o Frontend) bool {
 	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
 		slices.Equal(f.All, o.All) && slices.Equal(f.Own, o.Own) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
 		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
 }
 
-// sortedFronts are the fronts in the order of their keys, of each key the first.
-func sortedFronts(list []Front) []Front {
+// sortedFrontends are the frontends in the order of their keys, of each key the first.
+func sortedFrontends(list []Frontend) []Frontend {
 	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, compareFronts)
-	return slices.CompactFunc(sorted, func(a, b Front) bool { return compareFronts(a, b) == 0 })
+	slices.SortStableFunc(sorted, compareFrontends)
+	return slices.CompactFunc(sorted, func(a, b Frontend) bool { return compareFrontends(a, b) == 0 })
 }
 
-// ofNode reports whether the front is at all of the node's addresses.
-func (f Front) ofNode() bool { return f.IP.IsUnspecified() }
+// ofNode reports whether the frontend is at all of the node's addresses.
+func (f Frontend) ofNode() bool { return f.IP.IsUnspecified() }
 
 // fromOutside is the chain to which what comes from outside goes.
-func (f Front) fromOutside() string {
+func (f Frontend) fromOutside() string {
 	switch {
 	case !f.Local:
 		return f.chainFor(allPlaces, f.All)
@@ -112,27 +112,27 @@ func (f Front) fromOutside() string {
 	return f.chainFor(placesHere, f.Here)
 }
 
-// shows is how the front shows who asks from outside, if it does.
-func (f Front) shows() (shown, bool) {
-	return shown{hidden: fmt.Sprint(f.Hidden)}, f.Local && len(f.Here) > 0
+// preserves returns how the frontend preserves the addresses of clients from outside, if
+// it does.
+func (f Frontend) preserves() (preserve, bool) {
+	return preserve{hidden: fmt.Sprint(f.Hidden)}, f.Local && len(f.Here) > 0
 }
 
-// shown is what backends are shown of who asks from outside: the address itself,
-// unless it is hidden.
-type shown struct {
+// preserve keeps the addresses of clients from outside, unless they are hidden.
+type preserve struct {
 	// hidden is the text of the ranges.
 	hidden string
 }
 
-func (s shown) name() string { return named("show", s.hidden) }
+func (p preserve) name() string { return named("preserve", p.hidden) }
 
-// mayAsk is who may ask the front from outside.
-func (f Front) mayAsk() asker { return asker{sources: fmt.Sprint(f.Sources)} }
+// sourceRanges are the ranges of clients outside that the frontend serves.
+func (f Frontend) sourceRanges() sourceRanges { return sourceRanges{text: fmt.Sprint(f.Sources)} }
 
-// asker is who may ask a front, as the text of the ranges.
-type asker struct{ sources string }
+// sourceRanges is the text of the ranges of clients.
+type sourceRanges struct{ text string }
 
-func (a asker) name() string { return named("ask", a.sources) }
+func (r sourceRanges) name() string { return named("sources", r.text) }
 
 // named is the name of a chain that is made from a text.
 func named(kind, text string) string {
@@ -140,33 +140,33 @@ func named(kind, text string) string {
 }
 
 // pick describes the chain that picks one of the places.
-func (f Front) pick(from string, places []netip.AddrPort) pick {
+func (f Frontend) pick(from string, places []netip.AddrPort) pick {
 	return pick{from: from, ofNode: f.ofNode(), affinity: f.Affinity, vni: f.VNI, slots: len(places)}
 }
 
-// chainFor is the chain to which the front leads.
-func (f Front) chainFor(from string, places []netip.AddrPort) string {
+// chainFor is the chain to which the frontend leads.
+func (f Frontend) chainFor(from string, places []netip.AddrPort) string {
 	if len(places) == 0 {
 		return refusedChain
 	}
 	return f.pick(from, places).name()
 }
 
-// pick is how one of a number of places is picked, whatever the front is.
+// pick is how one of a number of places is picked, whatever the frontend is.
 type pick struct {
 	// from is the map that has the places.
 	from   string
 	ofNode bool
-	// affinity and vni are the front's.
+	// affinity and vni are the frontend's.
 	affinity time.Duration
 	vni      uint32
 	// slots is the number of places, 1 to maxSlots.
 	slots int
 }
 
-// variablePrefix begins the names of chains that only some fronts need, and of no
+// variablePrefix begins the names of chains that only some frontends need, and of no
 // others.
-const variablePrefix = "front_"
+const variablePrefix = "frontend_"
 
 func (p pick) name() string {
 	name := variablePrefix + p.from
@@ -179,20 +179,20 @@ func (p pick) name() string {
 	return fmt.Sprintf("%s_%d", name, p.slots)
 }
 
-// variableChains are those that the fronts of a state need, by their names.
+// variableChains are those that the frontends of a state need, by their names.
 func variableChains(s State) map[string]chain {
-	picks, shows, asks := map[pick]bool{}, map[shown][]netip.Prefix{}, map[asker][]netip.Prefix{}
-	for _, f := range s.Fronts {
+	picks, preserves, ranges := map[pick]bool{}, map[preserve][]netip.Prefix{}, map[sourceRanges][]netip.Prefix{}
+	for _, f := range s.Frontends {
 		picks[f.pick(allPlaces, f.All)] = true
 		picks[f.pick(ownPlaces, f.Own)] = true
 		if f.ofNode() || f.Local {
 			picks[f.pick(placesHere, f.Here)] = true
 		}
-		if show, ok := f.shows(); ok {
-			shows[show] = f.Hidden
+		if preserve, ok := f.preserves(); ok {
+			preserves[preserve] = f.Hidden
 		}
 		if f.Sources != nil {
-			asks[f.mayAsk()] = f.Sources
+			ranges[f.sourceRanges()] = f.Sources
 		}
 	}
 	needed := map[string]chain{}
@@ -201,11 +201,11 @@ func variableChains(s State) map[string]chain {
 			needed[p.name()] = p.chain()
 		}
 	}
-	for show, hidden := range shows {
-		needed[show.name()] = showChain(s, show.name(), hidden)
+	for preserve, hidden := range preserves {
+		needed[preserve.name()] = preserveChain(s, preserve.name(), hidden)
 	}
-	for ask, sources := range asks {
-		needed[ask.name()] = askChain(ask.name(), sources)
+	for r, sources := range ranges {
+		needed[r.name()] = sourceRangesChain(r.name(), sources)
 	}
 	return needed
 }

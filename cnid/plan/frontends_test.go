@@ -74,27 +74,27 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 				}
 				return store.PutService(tx, row)
 			})
-			want := []netfilter.Front{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Affinity: c.affinity, VNI: c.vni}}
-			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValue); diff != "" {
+			want := []netfilter.Frontend{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Affinity: c.affinity, VNI: c.vni}}
+			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Frontends, byValue); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestServicesOfNoVPCHaveNoFronts(t *testing.T) {
+func TestServicesOfNoVPCHaveNoFrontends(t *testing.T) {
 	ports := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}}
 	w := scaledTenants(t)
 	w.put(t, service("nowhere", "web", []string{"10.96.1.1"}, ports...), service("blue", "plain", []string{"10.96.1.2"}, store.ServicePort{Name: "web", Protocol: "TCP", Port: 80}))
-	if got := w.build(serveNodePorts).Filter.Fronts; len(got) != 0 {
-		t.Errorf("fronts %+v", got)
+	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 0 {
+		t.Errorf("frontends %+v", got)
 	}
 	w.put(t, service("blue", "web", []string{"10.96.1.3", "fd96::3"}, ports...))
-	if got := w.build(serveNodePorts).Filter.Fronts; len(got) != 2 {
-		t.Errorf("fronts %+v, want one per family", got)
+	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 2 {
+		t.Errorf("frontends %+v, want one per family", got)
 	}
-	if got := w.build().Filter.Fronts; len(got) != 0 {
-		t.Errorf("fronts %+v where somebody else serves them", got)
+	if got := w.build().Filter.Frontends; len(got) != 0 {
+		t.Errorf("frontends %+v where somebody else serves them", got)
 	}
 }
 
@@ -106,8 +106,8 @@ func TestWithoutAnAddressInTheDefaultVPCNothingIsSentOn(t *testing.T) {
 			store.DeleteAddress(tx, "default.10.244.0.7", "default10.244.0.7")
 			return nil
 		})
-	if got := w.build(serveNodePorts).Filter.Fronts; len(got) != 1 || len(got[0].All) != 0 {
-		t.Errorf("fronts %+v, want one that leads nowhere", got)
+	if got := w.build(serveNodePorts).Filter.Frontends; len(got) != 1 || len(got[0].All) != 0 {
+		t.Errorf("frontends %+v, want one that leads nowhere", got)
 	}
 }
 
@@ -145,11 +145,11 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 			t.Errorf("health %+v while the backend shuts down, want none", got)
 		}
 	}()
-	want := []netfilter.Front{{
+	want := []netfilter.Frontend{{
 		Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: at("169.254.64.2:80"), Here: at("169.254.64.2:80"), Local: true,
 		Hidden: prefixes("10.10.0.0/16", "10.96.0.0/16", "10.244.0.0/16", "169.254.0.0/16", "169.254.64.0/18"),
 	}}
-	if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Fronts, byValue); diff != "" {
+	if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Frontends, byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]uint32{20}, fronted()); diff != "" {

@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/store/scaled"
 )
 
-// frontBuilder plans what leads from outside to the backends of Services. It knows
+// frontendBuilder plans what leads from outside to the backends of Services. It knows
 // of all Services, and of backends where they are: those here by Address objects and
 // the journal, those of other nodes by the node that slices name.
-type frontBuilder struct {
+type frontendBuilder struct {
 	tx   store.ReadTx
 	in   Input
 	live map[vpcAddress]netip.Addr
@@ -29,7 +29,7 @@ type frontBuilder struct {
 	nodes map[string][2]netip.Addr
 	// nodeIPs are all addresses of nodes, once they have been asked for.
 	nodeIPs []netip.Addr
-	list    []netfilter.Front
+	list    []netfilter.Frontend
 	health  []HealthCheck
 	// border is what VPCs have to know of it, by name.
 	border map[string]border
@@ -50,9 +50,9 @@ type vpcAddress struct {
 	ip  netip.Addr
 }
 
-// fronts are those of all Services that belong to a VPC.
-func (b *nodeBuilder) fronts() *frontBuilder {
-	f := &frontBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, border: map[string]border{}}
+// frontends are those of all Services that belong to a VPC.
+func (b *nodeBuilder) frontends() *frontendBuilder {
+	f := &frontendBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, border: map[string]border{}}
 	if !b.in.NodePorts {
 		return f
 	}
@@ -124,7 +124,7 @@ func (s *stale) outside(tx store.ReadTx, row any, in Input) {
 }
 
 // service adds the ports of one Service, for the families that it has addresses of.
-func (b *frontBuilder) service(row *store.Service) {
+func (b *frontendBuilder) service(row *store.Service) {
 	vpc := store.GetVPC(b.tx, scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
 	if vpc == nil {
 		return
@@ -148,28 +148,28 @@ func (b *frontBuilder) service(row *store.Service) {
 
 // port adds one port of a Service for one family: at the node's addresses, and at
 // those that lead to all nodes.
-func (b *frontBuilder) port(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
-	front := b.front(vpc, row, port, proto, is4)
+func (b *frontendBuilder) port(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
+	frontend := b.frontend(vpc, row, port, proto, is4)
 	if port.NodePort != 0 {
-		b.list = append(b.list, front)
+		b.list = append(b.list, frontend)
 		b.opens(vpc, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
 	}
-	front.Port = port.Port
+	frontend.Port = port.Port
 	claimed, granted := externalAddresses(b.tx, row)
 	for _, ip := range slices.Concat(claimed, granted) {
 		if ip.Is4() != is4 || b.isInside(ip) {
 			continue
 		}
-		front.IP, front.Sources = ip, nil
+		frontend.IP, frontend.Sources = ip, nil
 		if slices.Contains(claimed, ip) {
-			front.Sources = row.SourceRanges
+			frontend.Sources = row.SourceRanges
 		}
-		b.list = append(b.list, front)
+		b.list = append(b.list, frontend)
 	}
 }
 
 // opens notes that pods of a VPC may ask for one of their own Services at a node.
-func (b *frontBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
+func (b *frontendBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
 	known := b.border[vpc.Name]
 	if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC && !slices.Contains(known.ports, port) {
 		known.ports = append(known.ports, port)
@@ -178,7 +178,7 @@ func (b *frontBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
 }
 
 // isInside reports whether an address is one of a node or of the cluster's own ranges.
-func (b *frontBuilder) isInside(ip netip.Addr) bool {
+func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 	if b.nodeIPs == nil {
 		b.nodeIPs = addressesOf(store.ListNodes(b.tx)...)
 	}
@@ -190,7 +190,7 @@ func (b *frontBuilder) isInside(ip netip.Addr) bool {
 }
 
 // healthCheck counts the backends of a Service here, by the first of its families.
-func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
+func (b *frontendBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 	ready := map[netip.Addr]bool{}
 	for _, port := range row.Ports {
 		spread := scaled.SpreadOf(b.tx, b.site(vpc), row, port, row.ClusterIPs[0].Is4())
@@ -203,37 +203,37 @@ func (b *frontBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 	return HealthCheck{ServiceRef{row.Namespace, row.Name}, row.HealthCheckNodePort, len(ready)}
 }
 
-func (b *frontBuilder) site(vpc string) scaled.Site {
+func (b *frontendBuilder) site(vpc string) scaled.Site {
 	return scaled.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
 }
 
-func (b *frontBuilder) front(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Front {
+func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Frontend {
 	spread := scaled.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
-	front := netfilter.Front{
+	frontend := netfilter.Frontend{
 		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
 		Here: atMost(b.places(vpc.Name, proto, spread.Here)), All: b.places(vpc.Name, proto, spread.Also),
 	}
 	if is4 {
-		front.IP = all4.Addr()
+		frontend.IP = all4.Addr()
 	}
 	if row.Affinity > 0 {
-		front.VNI = vpc.VNI
+		frontend.VNI = vpc.VNI
 	}
-	if front.Local {
-		front.Hidden = b.hidden(vpc, is4)
+	if frontend.Local {
+		frontend.Hidden = b.hidden(vpc, is4)
 	}
 	if port.NodePort == 0 {
 		spread.Elsewhere = nil // other nodes take nothing for it
 	}
-	if front.Local && len(spread.Elsewhere) > 0 {
-		front.Own = atMost(b.elsewhere(front.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, is4) }))
+	if frontend.Local && len(spread.Elsewhere) > 0 {
+		frontend.Own = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, is4) }))
 	}
-	front.All = atMost(b.elsewhere(front.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, is4) }))
-	return front
+	frontend.All = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, is4) }))
+	return frontend
 }
 
 // elsewhere adds to places those of other nodes, which have the addresses that at returns.
-func (b *frontBuilder) elsewhere(places []netip.AddrPort, spread scaled.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
+func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread scaled.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
 	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
 		if ip := at(name); ip.IsValid() {
@@ -245,7 +245,7 @@ func (b *frontBuilder) elsewhere(places []netip.AddrPort, spread scaled.Spread, 
 
 // hidden are the addresses of a family that pods of a VPC can't answer when they are
 // asked by one from outside: they lead somewhere else.
-func (b *frontBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
+func (b *frontendBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
 	list := append(slices.Clone(vpc.Prefixes), linkLocal...)
 	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
 		list = append(list, home.Prefixes...)
@@ -263,7 +263,7 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 // places are where backends of this node are reached: pods by their shadows, those on
 // its network by its own address. One that is not attached has none, nor has the port of
 // the tunnel, to which nobody leads who is not a node.
-func (b *frontBuilder) places(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
+func (b *frontendBuilder) places(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {
 		at, ok := b.live[vpcAddress{vpc, backend.Addr()}]
@@ -277,7 +277,7 @@ func (b *frontBuilder) places(vpc string, proto uint8, backends []netip.AddrPort
 
 // openly is the address of another node on the nodes' own network, at which it sees who
 // asks; where it has none of the family, the one in the default VPC.
-func (b *frontBuilder) openly(name string, is4 bool) netip.Addr {
+func (b *frontendBuilder) openly(name string, is4 bool) netip.Addr {
 	if row := store.GetNode(b.tx, name); row != nil {
 		for _, ip := range row.Addresses {
 			if ip.Is4() == is4 {
@@ -289,7 +289,7 @@ func (b *frontBuilder) openly(name string, is4 bool) netip.Addr {
 }
 
 // ofNode is the address of another node in the default VPC, or the zero value.
-func (b *frontBuilder) ofNode(name string, is4 bool) netip.Addr {
+func (b *frontendBuilder) ofNode(name string, is4 bool) netip.Addr {
 	if b.nodes == nil {
 		return netip.Addr{}
 	}

@@ -35,33 +35,33 @@ func places(list ...string) []netip.AddrPort {
 }
 
 // nodePort is UDP port 30000 of all of the node's addresses of a family.
-func nodePort(any string, all, here []netip.AddrPort) Front {
-	return Front{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(any), Port: 30000, All: all, Here: here}
+func nodePort(any string, all, here []netip.AddrPort) Frontend {
+	return Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(any), Port: 30000, All: all, Here: here}
 }
 
-func (r rig) serve(t *testing.T, fronts ...Front) {
+func (r rig) serve(t *testing.T, frontends ...Frontend) {
 	t.Helper()
 	s := testState()
-	s.Fronts = fronts
+	s.Frontends = frontends
 	testnet.In(t, r.node, func() error {
 		apply(t, s)
 		return nil
 	})
 }
 
-func TestAFrontLeadsToBackends(t *testing.T) {
+func TestAFrontendLeadsToBackends(t *testing.T) {
 	const egress, node = 0x20000000, 0x30000000
-	local := []Front{
+	local := []Frontend{
 		nodePort("0.0.0.0", places("169.254.64.5:9000"), places("169.254.64.5:9000")),
 		nodePort("::", places("[fd41:6c69:6f74:6801::5]:9000"), places("[fd41:6c69:6f74:6801::5]:9000")),
 	}
-	remote := []Front{
+	remote := []Frontend{
 		nodePort("0.0.0.0", places("10.244.0.9:9000"), nil),
 		nodePort("::", places("[fd10:244::9]:9000"), nil),
 	}
 	sticky := nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)
 	sticky.Affinity, sticky.VNI = time.Hour, vniA
-	shown := []Front{local[0], local[1]}
+	shown := []Frontend{local[0], local[1]}
 	shown[0].Local, shown[1].Local = true, true
 	hidden := local[0]
 	hiddenNode := local[0]
@@ -72,7 +72,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 	// The host outside stands for another node.
 	asked := elsewhere
 	asked.Own = places("192.0.2.9:30000")
-	onHost := []Front{
+	onHost := []Frontend{
 		nodePort("0.0.0.0", places("192.0.2.1:9000"), places("192.0.2.1:9000")),
 		nodePort("::", places("[2001:db8::1]:9000"), places("[2001:db8::1]:9000")),
 	}
@@ -80,7 +80,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 	localOnHost.Local = true
 	nowhere := nodePort("0.0.0.0", nil, nil)
 	nowhere.Local = true
-	external := Front{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 30000, All: places("169.254.64.5:9000")}
+	external := Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 30000, All: places("169.254.64.5:9000")}
 	picky, welcome, otherPort := external, external, external
 	picky.Sources = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	welcome.Sources = slices.Concat(picky.Sources, []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")})
@@ -88,11 +88,11 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 	// The node's own datagram is refused by the call that sends it.
 	const refused, forbidden, silence = "refused", "forbidden", ""
 	cases := []struct {
-		name    string
-		fronts  []Front
-		mark    uint32
-		from    func(rig) question
-		dialled string
+		name      string
+		frontends []Frontend
+		mark      uint32
+		from      func(rig) question
+		dialled   string
 		// target is where the server listens, in the pod's or the other node's
 		// namespace; seen is the source there.
 		target, seen string
@@ -108,13 +108,13 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"from a tenant's pod, IPv6", local, egress, fromPod6, "2001:db8::1", pod6, nodeShadow6, ""},
 		{"from a tenant's pod, to an address that programs don't know", local, egress, fromPod, loAddress, pod4, silence, ReasonDoorClosed},
 		{"from a tenant's pod, unmarked", local, 0, fromPod, "192.0.2.1", pod4, silence, ReasonDoorClosed},
-		{"by its client's address", []Front{sticky}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
-		{"to an address that is not the node's", []Front{external}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
-		{"to such an address from the node", []Front{external}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
-		{"who is on the list", []Front{welcome}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
-		{"who is not", []Front{picky}, 0, fromOutside, externalAddress, pod4, silence, ReasonSourceRange},
-		{"a list is for the outside", []Front{picky}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
-		{"another port of such an address", []Front{otherPort}, 0, fromOutside, externalAddress, pod4, refused, ""},
+		{"by its client's address", []Frontend{sticky}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"to an address that is not the node's", []Frontend{external}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
+		{"to such an address from the node", []Frontend{external}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
+		{"who is on the list", []Frontend{welcome}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
+		{"who is not", []Frontend{picky}, 0, fromOutside, externalAddress, pod4, silence, ReasonSourceRange},
+		{"a list is for the outside", []Frontend{picky}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
+		{"another port of such an address", []Frontend{otherPort}, 0, fromOutside, externalAddress, pod4, refused, ""},
 		{"on another node", remote, 0, fromOutside, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"on another node, IPv6", remote, 0, fromOutside6, "2001:db8::1", "fd10:244::9", "fd10:244::1", ""},
 		{"on another node, from the node", remote, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
@@ -122,7 +122,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"on another node, from a tenant's pod", remote, egress, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"on the node's network", onHost, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
 		{"on the node's network, IPv6", onHost, 0, fromOutside6, "2001:db8::1", "2001:db8::1", "2001:db8::9", ""},
-		{"on the node's network, here only", []Front{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
+		{"on the node's network, here only", []Frontend{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
 		{"on the node's network, from the node", onHost, 0, fromNode, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
 		{"on the node's network, from a pod of the default VPC", onHost, node, fromPod, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
 		{"on the node's network, from such a pod over IPv6", onHost, node, fromPod6, "2001:db8::1", "2001:db8::1", "2001:db8::1", ""},
@@ -130,23 +130,23 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 		{"on the node's network, from a tenant's pod", onHost, egress, fromPod, "192.0.2.1", "192.0.2.1", silence, ReasonRewritten},
 		{"shown", shown, 0, fromOutside, "192.0.2.1", pod4, "192.0.2.9", ""},
 		{"shown, IPv6", shown, 0, fromOutside6, "2001:db8::1", pod6, "2001:db8::9", ""},
-		{"shown but hidden", []Front{hidden}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"shown but hidden", []Frontend{hidden}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"the node is shown", shown, 0, fromNode, "192.0.2.1", pod4, "192.0.2.1", ""},
 		{"the node is shown, IPv6", shown, 0, fromNode, "2001:db8::1", pod6, "2001:db8::1", ""},
-		{"the node is hidden", []Front{hiddenNode}, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"the node is hidden", []Frontend{hiddenNode}, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"a pod is never shown", shown, node, fromPod, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"another node is never shown", shown, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
-		{"here only, and there is none", []Front{elsewhere}, 0, fromOutside, "192.0.2.1", "10.244.0.9", silence, ReasonNobodyHere},
-		{"here only, asked by the node", []Front{asked}, 0, fromNode, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
-		{"here only, asked by the node that knows no other way", []Front{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
-		{"here only, asked by a pod of the default VPC", []Front{asked}, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
-		{"here only, and there is none anywhere", []Front{nowhere}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
+		{"here only, and there is none", []Frontend{elsewhere}, 0, fromOutside, "192.0.2.1", "10.244.0.9", silence, ReasonNobodyHere},
+		{"here only, asked by the node", []Frontend{asked}, 0, fromNode, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
+		{"here only, asked by the node that knows no other way", []Frontend{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, asked by a pod of the default VPC", []Frontend{asked}, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, and there is none anywhere", []Frontend{nowhere}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
 		{"sent here by another node", local, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
 		{"sent here by another node, and there is none", remote, 0, fromBackend, "10.244.0.1", pod4, refused, ""},
-		{"nowhere", []Front{nodePort("0.0.0.0", nil, nil)}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
-		{"nowhere, IPv6", []Front{nodePort("::", nil, nil)}, 0, fromOutside6, "2001:db8::1", pod6, refused, ""},
-		{"nowhere, from the node", []Front{nodePort("0.0.0.0", nil, nil)}, 0, fromNode, "192.0.2.1", pod4, forbidden, ""},
-		{"nowhere, from a pod of the default VPC", []Front{nodePort("0.0.0.0", nil, nil)}, node, fromPod, "192.0.2.1", "192.0.2.1", refused, ""},
+		{"nowhere", []Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
+		{"nowhere, IPv6", []Frontend{nodePort("::", nil, nil)}, 0, fromOutside6, "2001:db8::1", pod6, refused, ""},
+		{"nowhere, from the node", []Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromNode, "192.0.2.1", pod4, forbidden, ""},
+		{"nowhere, from a pod of the default VPC", []Frontend{nodePort("0.0.0.0", nil, nil)}, node, fromPod, "192.0.2.1", "192.0.2.1", refused, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 			routeThroughNode(t, r)
 			routes(t, r.outside, "eth0", "192.0.2.1", externalAddress+"/32")
 			routes(t, r.node, "eth0", "192.0.2.9", "203.0.113.0/24")
-			r.serve(t, c.fronts...)
+			r.serve(t, c.frontends...)
 			q := c.from(r)
 			q.to, q.target, q.port, q.dialled, q.dialledPort = r.pod, c.target, 9000, c.dialled, 30000
 			switch c.target {
@@ -192,9 +192,9 @@ func TestAFrontLeadsToBackends(t *testing.T) {
 
 func TestTCPIsResetWhereNoBackendIs(t *testing.T) {
 	r := newRig(t, 0)
-	front := nodePort("0.0.0.0", nil, nil)
-	front.Protocol = unix.IPPROTO_TCP
-	r.serve(t, front)
+	frontend := nodePort("0.0.0.0", nil, nil)
+	frontend.Protocol = unix.IPPROTO_TCP
+	r.serve(t, frontend)
 	for name, space := range map[string]ns.NetNS{"from outside": r.outside, "from the node": r.node} {
 		err := space.Do(func(ns.NetNS) error {
 			conn, err := net.DialTimeout("tcp", "192.0.2.1:30000", patience)
@@ -269,9 +269,9 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	r := newRig(t, 0)
 	r.answerers(t, 9001, 9002, 9003)
 	testnet.In(t, r.outside, func() error { return addAddress("eth0", "192.0.2.10/24") })
-	front := nodePort("0.0.0.0", places("169.254.64.5:9001", "169.254.64.5:9002", "169.254.64.5:9003"), nil)
+	frontend := nodePort("0.0.0.0", places("169.254.64.5:9001", "169.254.64.5:9002", "169.254.64.5:9003"), nil)
 	s := testState()
-	s.FlowsPerShadow, s.Fronts = 0, []Front{front}
+	s.FlowsPerShadow, s.Frontends = 0, []Frontend{frontend}
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 	seen := map[string]int{}
 	for range flows {
@@ -280,7 +280,7 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	if len(seen) != 3 { // one is missed by chance once in 10 million times
 		t.Errorf("flows went to %v, want all three", seen)
 	}
-	s.Fronts[0].Affinity, s.Fronts[0].VNI = time.Hour, vniA
+	s.Frontends[0].Affinity, s.Frontends[0].VNI = time.Hour, vniA
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 	for _, source := range []string{"192.0.2.9", "192.0.2.10"} {
 		first := r.answered(t, source)
@@ -292,30 +292,30 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	}
 }
 
-func TestFrontsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
+func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		apply(t, s)
 		before := handles(t)
 		one, two := places("169.254.64.5:9000"), places("169.254.64.5:9000", "169.254.64.6:9000")
 		six := places("[fd41:6c69:6f74:6801::5]:9000")
-		for _, fronts := range [][]Front{
+		for _, frontends := range [][]Frontend{
 			{nodePort("0.0.0.0", one, one), nodePort("::", six, nil)},
 			{nodePort("0.0.0.0", two, one), nodePort("::", nil, nil)},
 			{nodePort("0.0.0.0", two[1:], nil)},
 			nil,
 		} {
-			s.Fronts = fronts
+			s.Frontends = frontends
 			for _, want := range []bool{true, false} {
 				if replaced, err := Apply(s); err != nil || replaced != want {
-					t.Errorf("Apply with %v = %v, %v; want %v", fronts, replaced, err, want)
+					t.Errorf("Apply with %v = %v, %v; want %v", frontends, replaced, err, want)
 				}
 			}
 			if diff := cmp.Diff(before, handles(t)); diff != "" {
 				t.Errorf("other rules' handles (-before +after):\n%s", diff)
 			}
 		}
-		held, err := readFronts(&nftables.Conn{}, State{})
+		held, err := readFrontends(&nftables.Conn{}, State{})
 		if err != nil {
 			return err
 		}
@@ -331,19 +331,19 @@ func TestFrontsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 	})
 }
 
-func TestFrontsThatSomebodyChangedAreRepaired(t *testing.T) {
+func TestFrontendsThatSomebodyChangedAreRepaired(t *testing.T) {
 	for name, command := range map[string]string{
 		"a map emptied":             "flush map inet alioth all4",
 		"a map emptied of verdicts": "flush map inet alioth from_outside4",
 		"a verdict changed":         "delete element inet alioth from_outside4 { 0.0.0.0 . udp . 30000 }; add element inet alioth from_outside4 { 0.0.0.0 . udp . 30000 : goto refused }",
 		"a place added":             "add element inet alioth places4 { 169.254.64.7 . tcp . 22 }",
-		"a chain emptied":           "flush chain inet alioth front_all_node_1",
+		"a chain emptied":           "flush chain inet alioth frontend_all_node_1",
 		"the table deleted":         "delete table inet alioth",
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.In(t, testnet.New(t), func() error {
 				s := testState()
-				s.Fronts = []Front{nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)}
+				s.Frontends = []Frontend{nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)}
 				apply(t, s)
 				if err := nft(command); err != nil {
 					return err
@@ -362,9 +362,9 @@ func TestFrontsThatSomebodyChangedAreRepaired(t *testing.T) {
 	}
 }
 
-// manyFronts are those of node ports of services with 4 backends each.
-func manyFronts(services int) []Front {
-	var list []Front
+// manyFrontends are those of node ports of services with 4 backends each.
+func manyFrontends(services int) []Frontend {
+	var list []Frontend
 	for n := range services {
 		f := nodePort("0.0.0.0", nil, nil)
 		f.Port = uint16(20000 + n)
@@ -377,10 +377,10 @@ func manyFronts(services int) []Front {
 	return list
 }
 
-// TestFrontsAreEqualOnlyInAllFields changes each field, so that none is forgotten that
+// TestFrontendsAreEqualOnlyInAllFields changes each field, so that none is forgotten that
 // is added one day.
-func TestFrontsAreEqualOnlyInAllFields(t *testing.T) {
-	for field := range reflect.TypeFor[Front]().NumField() {
+func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
+	for field := range reflect.TypeFor[Frontend]().NumField() {
 		a, b := nodePort("0.0.0.0", nil, nil), nodePort("0.0.0.0", nil, nil)
 		if !a.equal(b) {
 			t.Fatal("two that are the same are not equal")
@@ -406,25 +406,25 @@ func TestFrontsAreEqualOnlyInAllFields(t *testing.T) {
 		default:
 			t.Fatalf("how to change a %s?", at.Type())
 		}
-		if name := reflect.TypeFor[Front]().Field(field).Name; a.equal(b) || b.equal(a) {
-			t.Errorf("fronts with another %s are equal", name)
+		if name := reflect.TypeFor[Frontend]().Field(field).Name; a.equal(b) || b.equal(a) {
+			t.Errorf("frontends with another %s are equal", name)
 		}
 	}
-	if a, b := (Front{}), (Front{Sources: []netip.Prefix{}}); a.equal(b) {
-		t.Error("a front that everybody may ask equals one that nobody may")
+	if a, b := (Frontend{}), (Frontend{Sources: []netip.Prefix{}}); a.equal(b) {
+		t.Error("a frontend that everybody may ask equals one that nobody may")
 	}
 }
 
-func TestThousandsOfFrontsFitIntoOneTransaction(t *testing.T) {
+func TestThousandsOfFrontendsFitIntoOneTransaction(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
-		s.Fronts = manyFronts(5000)
+		s.Frontends = manyFrontends(5000)
 		began := time.Now()
 		apply(t, s)
-		t.Logf("5,000 fronts of 4 backends: %s", time.Since(began))
+		t.Logf("5,000 frontends of 4 backends: %s", time.Since(began))
 		last := s
-		s.Fronts = slices.Clone(s.Fronts)
-		s.Fronts[17].All = s.Fronts[17].All[1:]
+		s.Frontends = slices.Clone(s.Frontends)
+		s.Frontends[17].All = s.Frontends[17].All[1:]
 		began = time.Now()
 		if err := Change(last, s); err != nil {
 			return err
@@ -437,9 +437,9 @@ func TestThousandsOfFrontsFitIntoOneTransaction(t *testing.T) {
 	})
 }
 
-// TestChangingFrontsIsLikeApplyingThem changes few fronts that share much, and looks
+// TestChangingFrontendsIsLikeApplyingThem changes few frontends that share much, and looks
 // whether anything is left to be applied.
-func TestChangingFrontsIsLikeApplyingThem(t *testing.T) {
+func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(list ...string) (out []netip.AddrPort) {
 		for _, place := range places(list...) {
@@ -450,8 +450,8 @@ func TestChangingFrontsIsLikeApplyingThem(t *testing.T) {
 		return out
 	}
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}
-	front := func() Front {
-		f := Front{
+	frontend := func() Frontend {
+		f := Frontend{
 			IP: netip.IPv4Unspecified(), Protocol: []uint8{unix.IPPROTO_UDP, unix.IPPROTO_TCP}[random.IntN(2)], Port: uint16(30000 + random.IntN(2)),
 			Local: random.IntN(2) == 0, Hidden: ranges[:random.IntN(3)],
 		}
@@ -470,12 +470,12 @@ func TestChangingFrontsIsLikeApplyingThem(t *testing.T) {
 		apply(t, last)
 		for step := range 60 {
 			next := last
-			next.Fronts = slices.Clone(last.Fronts)
+			next.Frontends = slices.Clone(last.Frontends)
 			for range 1 + random.IntN(2) {
-				if len(next.Fronts) > 0 && random.IntN(3) == 0 {
-					next.Fronts = next.Fronts[1:]
+				if len(next.Frontends) > 0 && random.IntN(3) == 0 {
+					next.Frontends = next.Frontends[1:]
 				}
-				next.Fronts = append([]Front{front()}, next.Fronts...)
+				next.Frontends = append([]Frontend{frontend()}, next.Frontends...)
 			}
 			if err := Change(last, next); err != nil {
 				return fmt.Errorf("step %d: %w", step, err)

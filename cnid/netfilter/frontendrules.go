@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chains that are the same whatever fronts there are.
+// Chains that are the same whatever frontends there are.
 const (
-	outsideChain = "fronts_from_outside"
-	insideChain  = "fronts_from_inside"
-	selfChain    = "fronts_from_self"
-	nodesChain   = "fronts_from_nodes"
+	outsideChain = "frontends_from_outside"
+	insideChain  = "frontends_from_inside"
+	selfChain    = "frontends_from_self"
+	nodesChain   = "frontends_from_nodes"
 	refusedChain = "refused"
 	// nobodyHereChain drops what another node has a place for.
 	nobodyHereChain = "nobody_here"
@@ -60,21 +60,21 @@ func loadKeyAt(register uint32, family byte, ofNode bool) rule {
 	})
 }
 
-// isPlace holds for packets to a place of a front.
+// isPlace holds for packets to a place of a frontend.
 func isPlace(family byte) rule {
 	return when(ofFamily(family), loadKey(family, false), rule{
 		&expr.Lookup{SourceRegister: keyRegister, SetName: mapName(placesSet, family)},
 	})
 }
 
-// frontChains are the chains that look fronts up.
-func frontChains() []chain {
+// frontendChains are the chains that look frontends up.
+func frontendChains() []chain {
 	return []chain{
 		{name: refusedChain, rules: refusal()},
 		{name: nobodyHereChain, rules: []rule{drop(ReasonNobodyHere)}},
-		{name: outsideChain, rules: slices.Concat(lookups(askersMap), lookups(shownMap), lookups(fromOutsideMap), others())},
+		{name: outsideChain, rules: slices.Concat(lookups(sourceRangesMap), lookups(preserveMap), lookups(fromOutsideMap), others())},
 		{name: insideChain, rules: slices.Concat(loopback(), lookups(fromInsideMap), others())},
-		{name: selfChain, rules: slices.Concat(loopback(), lookups(shownMap), lookups(fromSelfMap), lookups(fromInsideMap), others())},
+		{name: selfChain, rules: slices.Concat(loopback(), lookups(preserveMap), lookups(fromSelfMap), lookups(fromInsideMap), others())},
 		{name: nodesChain, rules: ofNodeLookups(fromNodesMap)},
 	}
 }
@@ -117,7 +117,7 @@ func ofNodeLookups(name string) []rule {
 	return rules
 }
 
-// others refuses what a front's address has no port for: it is nobody's, and the
+// others refuses what a frontend's address has no port for: it is nobody's, and the
 // node's routes would send it back to where it came from.
 func others() []rule {
 	var rules []rule
@@ -154,7 +154,7 @@ func (p pick) chain() chain {
 			translate(family, keyRegister),
 		}))
 	}
-	c.rules = append(c.rules, drop(ReasonFrontChanged))
+	c.rules = append(c.rules, drop(ReasonFrontendChanged))
 	return c
 }
 
@@ -177,8 +177,8 @@ func (p pick) number(family byte) rule {
 	}}
 }
 
-// showChain marks packets whose source the backend is to see.
-func showChain(s State, name string, hidden []netip.Prefix) chain {
+// preserveChain marks packets whose source stays as it is.
+func preserveChain(s State, name string, hidden []netip.Prefix) chain {
 	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, name, s.EgressMark)}
 	for _, prefix := range hidden {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
@@ -187,8 +187,8 @@ func showChain(s State, name string, hidden []netip.Prefix) chain {
 	return c
 }
 
-// askChain leads back who may ask.
-func askChain(name string, sources []netip.Prefix) chain {
+// sourceRangesChain leads clients inside of the ranges back.
+func sourceRangesChain(name string, sources []netip.Prefix) chain {
 	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s", rulesVersion, name)}
 	for _, prefix := range sources {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
@@ -197,11 +197,11 @@ func askChain(name string, sources []netip.Prefix) chain {
 	return c
 }
 
-// isShown holds for what is to be shown to a backend as it is, because it came from
+// isPreserved holds for packets whose source stays as it is, because they came from
 // outside or from the node itself.
 // The mark is the one of what a pod sends to the outside: to a pod, and not from one,
 // it goes with nothing else.
-func isShown(s State) rule {
+func isPreserved(s State) rule {
 	return when(toDevices(s.PodDevices), not(fromDevices(s.PodDevices)), marked(s, s.EgressMark), rewritten())
 }
 
@@ -220,7 +220,7 @@ func asksAnotherNode(s State, family byte) rule {
 }
 
 // onThisNode lets a pod of the default VPC reach a pod on this node's network by a
-// front, which has given the packet another destination than the one that a program let
+// frontend, which has given the packet another destination than the one that a program let
 // through.
 func onThisNode(s State) []rule {
 	var rules []rule
@@ -234,7 +234,7 @@ func onThisNode(s State) []rule {
 	return rules
 }
 
-// asSelf shows datagrams from pods and other nodes that a front leads to this node's own
+// asSelf shows datagrams from pods and other nodes that a frontend leads to this node's own
 // network as the node's own: a socket for all addresses answers others from the address
 // that is nearest to them, which is not the one that they were sent on to.
 func asSelf(s State) []rule {
