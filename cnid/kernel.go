@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +37,7 @@ type kernel struct {
 	over6   int
 	indexes netdev.Indexes
 	filter  netfilter.State
+	table   netfilter.Table
 	// inForce is filter while nobody changes it, for the survey.
 	inForce atomic.Pointer[netfilter.State]
 	// forgot says that connection tracking has no UDP flows but where filter leads.
@@ -202,7 +202,7 @@ func (k *kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
 
 func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 	want.Pods = k.pods.Load()
-	known := reflect.DeepEqual(want, k.filter)
+	known := want.Equal(k.filter)
 	if known && look != atEverything {
 		return nil
 	}
@@ -226,12 +226,12 @@ func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 // replaced. Services come and go far more often than anything else, and they are many.
 func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, err error) {
 	if !thorough && netfilter.OnlyFrontends(k.filter, want) {
-		if err = netfilter.Change(k.filter, want); err == nil {
+		if err = k.table.Change(want); err == nil {
 			return true, nil
 		}
 		k.log.Warn("can't change ports of services; looking at the whole packet filter", "error", err)
 	}
-	return netfilter.Apply(want)
+	return k.table.Apply(want)
 }
 
 // forget ends UDP flows to what a filter leads to no more, which is in force. What an

@@ -30,7 +30,7 @@ func clientsName(vni uint32, family byte) string {
 }
 
 // clientMaps are those that frontends need, by name. Chains have rules for both families.
-func clientMaps(frontends []Frontend) map[string]bool {
+func clientMaps(frontends []*Frontend) map[string]bool {
 	needed := map[string]bool{}
 	for _, f := range frontends {
 		if f.Affinity == 0 {

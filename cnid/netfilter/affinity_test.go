@@ -34,7 +34,7 @@ func stickyRig(t *testing.T, affinity time.Duration) (rig, State) {
 	frontend := nodePort("0.0.0.0", stickyPlaces, nil)
 	frontend.Affinity, frontend.VNI = affinity, vniA
 	s := testState()
-	s.FlowsPerShadow, s.Frontends = 0, []Frontend{frontend}
+	s.FlowsPerShadow, s.Frontends = 0, inOrder(frontend)
 	r.applies(t, s)
 	return r, s
 }
@@ -96,8 +96,9 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 	}
 	without := func(port string) {
 		t.Helper()
-		s.Frontends = slices.Clone(s.Frontends)
-		s.Frontends[0].All = slices.DeleteFunc(slices.Clone(s.Frontends[0].All), func(p netip.AddrPort) bool { return fmt.Sprint(p.Port()) == port })
+		less := *s.Frontends[0]
+		less.All = slices.DeleteFunc(slices.Clone(less.All), func(p netip.AddrPort) bool { return fmt.Sprint(p.Port()) == port })
+		s.Frontends = inOrder(less)
 		r.applies(t, s)
 	}
 	gone := at["192.0.2.9"]
@@ -112,7 +113,9 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 		}
 	}
 	// A place that is one again takes nobody back.
-	s.Frontends[0].All = stickyPlaces
+	again := *s.Frontends[0]
+	again.All = stickyPlaces
+	s.Frontends = inOrder(again)
 	r.applies(t, s)
 	if now := r.stays(t, "192.0.2.9"); now != next {
 		t.Errorf("a client has moved from %s to %s", next, now)
@@ -121,9 +124,9 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 
 func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	r, s := stickyRig(t, time.Hour)
-	other := s.Frontends[0]
+	other := *s.Frontends[0]
 	other.Port, other.VNI = 30001, vniB
-	s.Frontends = append(s.Frontends, other)
+	s.Frontends = inOrder(*s.Frontends[0], other)
 	r.applies(t, s)
 	testnet.In(t, r.node, func() error {
 		set := clientMap(clientsName(vniB, unix.NFPROTO_IPV4), 0)
@@ -144,7 +147,7 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	}
 	// Where there is no room a client's address decides, and nobody else's is forgotten.
 	other.Port = 30000
-	s.Frontends = []Frontend{other}
+	s.Frontends = inOrder(other)
 	r.applies(t, s)
 	r.stays(t, "192.0.2.10")
 	if list := r.clients(t, vniB); len(list) != clientsPerVPC || slices.Contains(list, netip.MustParseAddr("192.0.2.10")) {
@@ -191,7 +194,7 @@ func TestMapsOfClientsComeAndGoWithFrontends(t *testing.T) {
 			{[]Frontend{sticky(30002, vniB)}, []string{"clients_30_4", "clients_30_6"}},
 			{nil, nil},
 		} {
-			s.Frontends = c.frontends
+			s.Frontends = inOrder(c.frontends...)
 			apply(t, s)
 			held, err := heldClients(&nftables.Conn{})
 			if err != nil {

@@ -4,12 +4,31 @@
 package netfilter
 
 import (
+	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 
 	"github.com/google/nftables"
 )
+
+// Table writes the packet filter table, and remembers what it wrote: a change of few
+// frontends then costs what these take. The zero value remembers nothing.
+type Table struct {
+	// held is what the table holds, nil where that is not known.
+	held *State
+	uses uses
+}
+
+// Apply makes the table equal to the state, as the function of that name does.
+func (t *Table) Apply(want State) (replaced bool, err error) {
+	t.held, t.uses = nil, nil
+	if replaced, err = Apply(want); err != nil {
+		return replaced, err
+	}
+	t.held, t.uses = &want, uses{}
+	t.uses.count(want.Frontends, 1)
+	return replaced, nil
+}
 
 // OnlyFrontends reports whether two states differ in their frontends at most.
 func OnlyFrontends(a, b State) bool {
@@ -17,79 +36,73 @@ func OnlyFrontends(a, b State) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Change does what Apply does where the table holds last, and want differs in its
-// frontends only: it reads nothing, and writes what is another one. Where somebody else
-// has changed the table it may fail, and Apply puts it right.
-func Change(last, want State) error {
-	last, want = last.normal(), want.normal()
-	if err := want.validate(); err != nil {
+// errNotHeld: Apply has to be called first.
+var errNotHeld = errors.New("what the packet filter table holds is not known, or differs in more than ports of services")
+
+// Change does what Apply does where the state differs from the last one in its frontends
+// only: it reads nothing, and writes what changed. Where somebody else has changed the
+// table it may fail, and Apply puts it right.
+func (t *Table) Change(want State) error {
+	if t.held == nil || !OnlyFrontends(*t.held, want) {
+		return errNotHeld
+	}
+	gone, come := changedFrontends(t.held.Frontends, want.Frontends)
+	if err := validateFrontends(come); err != nil {
 		return fmt.Errorf("check packet filter rules: %w", err)
 	}
 	conn, err := nftables.New(nftables.WithSockOptions(roomy))
 	if err != nil {
 		return fmt.Errorf("open a socket of nf_tables: %w", err)
 	}
-	have, needed := variableChains(last), variableChains(want)
-	had, clients := clientMaps(last.Frontends), clientMaps(want.Frontends)
-	if _, err := addClientMaps(conn, had, clients); err != nil {
+	delta := uses{}
+	delta.count(come, 1)
+	delta.count(gone, -1)
+	if err := t.put(conn, want, gone, come, delta); err != nil {
 		return err
 	}
-	for name, c := range needed {
-		if _, ok := have[name]; !ok {
-			addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c)
-		}
-	}
-	gone, come := changedFrontends(last.Frontends, want.Frontends)
-	if err := swapFrontends(conn, gone, come, want.Frontends); err != nil {
-		return err
-	}
-	for name := range have {
-		if _, ok := needed[name]; !ok {
-			conn.DelChain(&nftables.Chain{Name: name, Table: table()})
-		}
-	}
-	dropClientMaps(conn, had, clients)
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("change ports of services in packet filter table %s: %w", TableName, err)
 	}
+	t.held = &want
+	t.uses.add(delta)
 	return nil
 }
 
-// changedFrontends are the frontends of sorted lists that the other one does not have in
-// the same way.
-func changedFrontends(last, want []Frontend) (gone, come []Frontend) {
-	for len(last) > 0 || len(want) > 0 {
-		switch order := compareHeads(last, want); {
-		case order < 0:
-			gone, last = append(gone, last[0]), last[1:]
-		case order > 0:
-			come, want = append(come, want[0]), want[1:]
-		default:
-			if !last[0].equal(want[0]) {
-				gone, come = append(gone, last[0]), append(come, want[0])
+// put puts into the transaction that frontends come and go. What others use as well
+// stays.
+func (t *Table) put(conn *nftables.Conn, want State, gone, come []*Frontend, delta uses) error {
+	first, last := t.uses.changed(delta)
+	if _, err := addClientMaps(conn, nil, first.clients); err != nil {
+		return err
+	}
+	for _, f := range come {
+		for _, c := range f.chains() {
+			if name := c.name(); first.chains[name] {
+				delete(first.chains, name)
+				addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c.chain(want))
 			}
-			last, want = last[1:], want[1:]
 		}
 	}
-	return gone, come
-}
-
-// compareHeads compares the first of both lists; what is not there comes last.
-func compareHeads(a, b []Frontend) int {
-	switch {
-	case len(a) == 0:
-		return 1
-	case len(b) == 0:
-		return -1
-	}
-	return compareFrontends(a[0], b[0])
-}
-
-// swapFrontends puts into the transaction what takes frontends out of the maps and others in.
-// What other frontends have as well stays.
-func swapFrontends(conn *nftables.Conn, gone, come, all []Frontend) error {
 	out, in := contentsOf(gone), contentsOf(come)
-	keep(out, gone, all)
+	for set, keys := range out {
+		for key := range keys {
+			if u := (use{set, key}); t.uses[u]+delta[u] > 0 {
+				delete(keys, key)
+			}
+		}
+	}
+	if err := swapElements(conn, out, in); err != nil {
+		return err
+	}
+	for name := range last.chains {
+		conn.DelChain(&nftables.Chain{Name: name, Table: table()})
+	}
+	dropClientMaps(conn, last.clients, nil)
+	return nil
+}
+
+// swapElements puts into the transaction that elements of the maps go and others come.
+func swapElements(conn *nftables.Conn, out, in map[string]contents) error {
 	for name := range frontendMaps {
 		for _, family := range families() {
 			set := mapSet(name, family, 0)
@@ -109,30 +122,34 @@ func swapFrontends(conn *nftables.Conn, gone, come, all []Frontend) error {
 	return nil
 }
 
-// keep takes out of what is to go what frontends share with others that stay: places,
-// and addresses.
-func keep(out map[string]contents, gone, all []Frontend) {
-	going, addresses := map[placeOf]bool{}, map[netip.Addr]bool{}
-	for _, f := range gone {
-		for _, place := range f.places() {
-			going[placeOf{place, f.Protocol}] = true
-		}
-		addresses[f.IP] = !f.ofNode()
-	}
-	for _, f := range all {
-		for _, place := range f.places() {
-			if going[placeOf{place, f.Protocol}] {
-				delete(out[mapName(placesSet, familyOf(single(f.IP)))], keyOf(place.Addr(), f.Protocol, place.Port()))
+// changedFrontends are the frontends of sorted lists that the other one does not have in
+// the same way.
+func changedFrontends(last, want []*Frontend) (gone, come []*Frontend) {
+	for len(last) > 0 || len(want) > 0 {
+		switch order := compareHeads(last, want); {
+		case order < 0:
+			gone, last = append(gone, last[0]), last[1:]
+		case order > 0:
+			come, want = append(come, want[0]), want[1:]
+		default:
+			if !last[0].Equal(want[0]) {
+				gone, come = append(gone, last[0]), append(come, want[0])
 			}
-		}
-		if addresses[f.IP] {
-			delete(out[mapName(addressesSet, familyOf(single(f.IP)))], keyOf(f.IP, 0, 0))
+			last, want = last[1:], want[1:]
 		}
 	}
+	return gone, come
 }
 
-// placeOf is a place for one protocol.
-type placeOf struct {
-	place    netip.AddrPort
-	protocol uint8
+// compareHeads compares the first of both lists; what is not there comes last.
+func compareHeads(a, b []*Frontend) int {
+	switch {
+	case len(a) == 0:
+		return 1
+	case len(b) == 0:
+		return -1
+	case a[0] == b[0]:
+		return 0
+	}
+	return a[0].Compare(b[0])
 }

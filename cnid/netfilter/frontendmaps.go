@@ -76,7 +76,7 @@ type leadsTo struct{ chain, place string }
 type contents map[string]leadsTo
 
 // contentsOf are the elements of all maps, by the names of these.
-func contentsOf(frontends []Frontend) map[string]contents {
+func contentsOf(frontends []*Frontend) map[string]contents {
 	all := map[string]contents{}
 	for name := range frontendMaps {
 		for _, family := range families() {
@@ -100,21 +100,21 @@ func contentsOf(frontends []Frontend) map[string]contents {
 			f.fillStay(of(stayPrefix+placesHere), f.Here)
 		}
 		if f.Sources != nil {
-			of(sourceRangesMap)[f.key()] = leadsTo{chain: f.sourceRanges().name()}
+			of(sourceRangesMap)[f.key()] = leadsTo{chain: sourceRanges{f.Sources}.name()}
 		}
 		if !f.ofNode() {
 			of(addressesSet)[keyOf(f.IP, 0, 0)] = leadsTo{}
 		} else {
 			of(fromNodesMap)[f.key()] = leadsTo{chain: f.chainFor(placesHere, f.Here)}
 		}
-		if preserve, ok := f.preserves(); ok {
-			of(preserveMap)[f.key()] = leadsTo{chain: preserve.name()}
+		if f.preserves() {
+			of(preserveMap)[f.key()] = leadsTo{chain: preserve{f.Hidden}.name()}
 		}
 	}
 	return all
 }
 
-func (f Frontend) fill(slots, places contents, list []netip.AddrPort) {
+func (f *Frontend) fill(slots, places contents, list []netip.AddrPort) {
 	for slot, place := range list {
 		key := f.key() + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
 		slots[key] = leadsTo{place: placeText(place)}
@@ -122,7 +122,7 @@ func (f Frontend) fill(slots, places contents, list []netip.AddrPort) {
 	}
 }
 
-func (f Frontend) fillStay(stay contents, list []netip.AddrPort) {
+func (f *Frontend) fillStay(stay contents, list []netip.AddrPort) {
 	for _, place := range list {
 		stay[f.key()+placeText(place)] = leadsTo{}
 	}
@@ -133,7 +133,7 @@ func placeText(place netip.AddrPort) string {
 	return string(place.Addr().AsSlice()) + padded(portOf(place.Port()))
 }
 
-func (f Frontend) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
+func (f *Frontend) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
 
 // keyOf concatenates what the rules load, each part padded to a register of 4
 // bytes.

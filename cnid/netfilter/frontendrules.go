@@ -143,7 +143,7 @@ func toChain(name string, family byte) rule {
 }
 
 // chain is the one that picks.
-func (p pick) chain() chain {
+func (p pick) chain(State) chain {
 	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, p.name())}
 	for _, family := range families() {
 		if p.affinity > 0 {
@@ -177,20 +177,20 @@ func (p pick) number(family byte) rule {
 	}}
 }
 
-// preserveChain marks packets whose source stays as it is.
-func preserveChain(s State, name string, hidden []netip.Prefix) chain {
-	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, name, s.EgressMark)}
-	for _, prefix := range hidden {
+// chain marks packets whose source stays as it is.
+func (p preserve) chain(s State) chain {
+	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, p.name(), s.EgressMark)}
+	for _, prefix := range p.hidden {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
 	}
 	c.rules = append(c.rules, setMark(s, s.EgressMark))
 	return c
 }
 
-// sourceRangesChain leads clients inside of the ranges back.
-func sourceRangesChain(name string, sources []netip.Prefix) chain {
-	c := chain{name: name, mark: fmt.Sprintf("alioth %d %s", rulesVersion, name)}
-	for _, prefix := range sources {
+// chain leads clients inside of the ranges back.
+func (r sourceRanges) chain(State) chain {
+	c := chain{name: r.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, r.name())}
+	for _, prefix := range r.list {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
 	}
 	c.rules = append(c.rules, drop(ReasonSourceRange))

@@ -10,13 +10,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Frontend is an address and port that leads from outside, and from this node, to the
-// backends of a Service.
+// backends of a Service. Within a State it is never changed: another one takes its place.
 type Frontend struct {
 	// Protocol is IPPROTO_TCP (6) or IPPROTO_UDP (17).
 	Protocol uint8
@@ -58,7 +59,7 @@ type Frontend struct {
 // maxSlots bounds All, Own and Here. It is as many as a Service has backends at most.
 const maxSlots = 1000
 
-func (f Frontend) validate() error {
+func (f *Frontend) validate() error {
 	switch {
 	case f.Protocol != unix.IPPROTO_TCP && f.Protocol != unix.IPPROTO_UDP:
 		return fmt.Errorf("protocol %d is not TCP or UDP", f.Protocol)
@@ -78,31 +79,25 @@ func (f Frontend) validate() error {
 }
 
 // places are all that there are, whoever asks.
-func (f Frontend) places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
+func (f *Frontend) places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
 
-func compareFrontends(a, b Frontend) int {
-	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+// Compare orders frontends by address, protocol and port, of which a packet has one each.
+func (f *Frontend) Compare(o *Frontend) int {
+	return cmp.Or(f.IP.Compare(o.IP), cmp.Compare(f.Protocol, o.Protocol), cmp.Compare(f.Port, o.Port))
 }
 
-// equal compares all fields. There are thousands to be compared with each change.
-func (f Frontend) equal(o Frontend) bool {
-	return f.Protocol == o.Protocol && f.IP == o.IP && f.Port == o.Port && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
+// Equal compares all fields.
+func (f *Frontend) Equal(o *Frontend) bool {
+	return f == o || f.Compare(o) == 0 && f.Local == o.Local && f.Affinity == o.Affinity && f.VNI == o.VNI &&
 		slices.Equal(f.All, o.All) && slices.Equal(f.Own, o.Own) && slices.Equal(f.Here, o.Here) && slices.Equal(f.Hidden, o.Hidden) &&
 		slices.Equal(f.Sources, o.Sources) && (f.Sources == nil) == (o.Sources == nil)
 }
 
-// sortedFrontends are the frontends in the order of their keys, of each key the first.
-func sortedFrontends(list []Frontend) []Frontend {
-	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, compareFrontends)
-	return slices.CompactFunc(sorted, func(a, b Frontend) bool { return compareFrontends(a, b) == 0 })
-}
-
 // ofNode reports whether the frontend is at all of the node's addresses.
-func (f Frontend) ofNode() bool { return f.IP.IsUnspecified() }
+func (f *Frontend) ofNode() bool { return f.IP.IsUnspecified() }
 
 // fromOutside is the chain to which what comes from outside goes.
-func (f Frontend) fromOutside() string {
+func (f *Frontend) fromOutside() string {
 	switch {
 	case !f.Local:
 		return f.chainFor(allPlaces, f.All)
@@ -112,27 +107,18 @@ func (f Frontend) fromOutside() string {
 	return f.chainFor(placesHere, f.Here)
 }
 
-// preserves returns how the frontend preserves the addresses of clients from outside, if
-// it does.
-func (f Frontend) preserves() (preserve, bool) {
-	return preserve{hidden: fmt.Sprint(f.Hidden)}, f.Local && len(f.Here) > 0
-}
+// preserves reports whether the frontend preserves the addresses of clients from outside.
+func (f *Frontend) preserves() bool { return f.Local && len(f.Here) > 0 }
 
-// preserve keeps the addresses of clients from outside, unless they are hidden.
-type preserve struct {
-	// hidden is the text of the ranges.
-	hidden string
-}
+// preserve is the chain that keeps the addresses of clients, unless they are hidden.
+type preserve struct{ hidden []netip.Prefix }
 
-func (p preserve) name() string { return named("preserve", p.hidden) }
+func (p preserve) name() string { return named("preserve", fmt.Sprint(p.hidden)) }
 
-// sourceRanges are the ranges of clients outside that the frontend serves.
-func (f Frontend) sourceRanges() sourceRanges { return sourceRanges{text: fmt.Sprint(f.Sources)} }
+// sourceRanges is the chain that drops clients from outside that are in none of the ranges.
+type sourceRanges struct{ list []netip.Prefix }
 
-// sourceRanges is the text of the ranges of clients.
-type sourceRanges struct{ text string }
-
-func (r sourceRanges) name() string { return named("sources", r.text) }
+func (r sourceRanges) name() string { return named("sources", fmt.Sprint(r.list)) }
 
 // named is the name of a chain that is made from a text.
 func named(kind, text string) string {
@@ -140,12 +126,12 @@ func named(kind, text string) string {
 }
 
 // pick describes the chain that picks one of the places.
-func (f Frontend) pick(from string, places []netip.AddrPort) pick {
+func (f *Frontend) pick(from string, places []netip.AddrPort) pick {
 	return pick{from: from, ofNode: f.ofNode(), affinity: f.Affinity, vni: f.VNI, slots: len(places)}
 }
 
 // chainFor is the chain to which the frontend leads.
-func (f Frontend) chainFor(from string, places []netip.AddrPort) string {
+func (f *Frontend) chainFor(from string, places []netip.AddrPort) string {
 	if len(places) == 0 {
 		return refusedChain
 	}
@@ -176,36 +162,46 @@ func (p pick) name() string {
 	if p.affinity > 0 {
 		name += fmt.Sprintf("_sticky_%d_%d", p.affinity/time.Second, p.vni)
 	}
-	return fmt.Sprintf("%s_%d", name, p.slots)
+	return name + "_" + strconv.Itoa(p.slots)
+}
+
+// variableChain is a chain that only some frontends need.
+type variableChain interface {
+	name() string
+	chain(s State) chain
+}
+
+// chains are those that the frontend needs beside those that are always there.
+func (f *Frontend) chains() []variableChain {
+	list := make([]variableChain, 0, 3)
+	if len(f.All) > 0 {
+		list = append(list, f.pick(allPlaces, f.All))
+	}
+	if len(f.Own) > 0 {
+		list = append(list, f.pick(ownPlaces, f.Own))
+	}
+	if (f.ofNode() || f.Local) && len(f.Here) > 0 {
+		list = append(list, f.pick(placesHere, f.Here))
+	}
+	if f.preserves() {
+		list = append(list, preserve{f.Hidden})
+	}
+	if f.Sources != nil {
+		list = append(list, sourceRanges{f.Sources})
+	}
+	return list
 }
 
 // variableChains are those that the frontends of a state need, by their names.
 func variableChains(s State) map[string]chain {
-	picks, preserves, ranges := map[pick]bool{}, map[preserve][]netip.Prefix{}, map[sourceRanges][]netip.Prefix{}
-	for _, f := range s.Frontends {
-		picks[f.pick(allPlaces, f.All)] = true
-		picks[f.pick(ownPlaces, f.Own)] = true
-		if f.ofNode() || f.Local {
-			picks[f.pick(placesHere, f.Here)] = true
-		}
-		if preserve, ok := f.preserves(); ok {
-			preserves[preserve] = f.Hidden
-		}
-		if f.Sources != nil {
-			ranges[f.sourceRanges()] = f.Sources
-		}
-	}
 	needed := map[string]chain{}
-	for p := range picks {
-		if p.slots > 0 {
-			needed[p.name()] = p.chain()
+	for _, f := range s.Frontends {
+		for _, c := range f.chains() {
+			name := c.name()
+			if _, known := needed[name]; !known {
+				needed[name] = c.chain(s)
+			}
 		}
-	}
-	for preserve, hidden := range preserves {
-		needed[preserve.name()] = preserveChain(s, preserve.name(), hidden)
-	}
-	for r, sources := range ranges {
-		needed[r.name()] = sourceRangesChain(r.name(), sources)
 	}
 	return needed
 }

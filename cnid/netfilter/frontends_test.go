@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -39,10 +40,21 @@ func nodePort(any string, all, here []netip.AddrPort) Frontend {
 	return Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(any), Port: 30000, All: all, Here: here}
 }
 
+// inOrder are frontends as a State has them: of two for one address, protocol and port the
+// first.
+func inOrder(list ...Frontend) []*Frontend {
+	var sorted []*Frontend
+	for _, f := range list {
+		sorted = append(sorted, &f)
+	}
+	slices.SortStableFunc(sorted, (*Frontend).Compare)
+	return slices.CompactFunc(sorted, func(a, b *Frontend) bool { return a.Compare(b) == 0 })
+}
+
 func (r rig) serve(t *testing.T, frontends ...Frontend) {
 	t.Helper()
 	s := testState()
-	s.Frontends = frontends
+	s.Frontends = inOrder(frontends...)
 	testnet.In(t, r.node, func() error {
 		apply(t, s)
 		return nil
@@ -271,7 +283,7 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	testnet.In(t, r.outside, func() error { return addAddress("eth0", "192.0.2.10/24") })
 	frontend := nodePort("0.0.0.0", places("169.254.64.5:9001", "169.254.64.5:9002", "169.254.64.5:9003"), nil)
 	s := testState()
-	s.FlowsPerShadow, s.Frontends = 0, []Frontend{frontend}
+	s.FlowsPerShadow, s.Frontends = 0, inOrder(frontend)
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 	seen := map[string]int{}
 	for range flows {
@@ -280,7 +292,8 @@ func TestNewFlowsGoToAllPlacesAndStickyOnesToOne(t *testing.T) {
 	if len(seen) != 3 { // one is missed by chance once in 10 million times
 		t.Errorf("flows went to %v, want all three", seen)
 	}
-	s.Frontends[0].Affinity, s.Frontends[0].VNI = time.Hour, vniA
+	frontend.Affinity, frontend.VNI = time.Hour, vniA
+	s.Frontends = inOrder(frontend)
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 	for _, source := range []string{"192.0.2.9", "192.0.2.10"} {
 		first := r.answered(t, source)
@@ -305,7 +318,7 @@ func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 			{nodePort("0.0.0.0", two[1:], nil)},
 			nil,
 		} {
-			s.Frontends = frontends
+			s.Frontends = inOrder(frontends...)
 			for _, want := range []bool{true, false} {
 				if replaced, err := Apply(s); err != nil || replaced != want {
 					t.Errorf("Apply with %v = %v, %v; want %v", frontends, replaced, err, want)
@@ -343,7 +356,7 @@ func TestFrontendsThatSomebodyChangedAreRepaired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.In(t, testnet.New(t), func() error {
 				s := testState()
-				s.Frontends = []Frontend{nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)}
+				s.Frontends = inOrder(nodePort("0.0.0.0", places("169.254.64.5:9000"), nil))
 				apply(t, s)
 				if err := nft(command); err != nil {
 					return err
@@ -382,7 +395,7 @@ func manyFrontends(services int) []Frontend {
 func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
 	for field := range reflect.TypeFor[Frontend]().NumField() {
 		a, b := nodePort("0.0.0.0", nil, nil), nodePort("0.0.0.0", nil, nil)
-		if !a.equal(b) {
+		if !a.Equal(&b) {
 			t.Fatal("two that are the same are not equal")
 		}
 		at := reflect.ValueOf(&b).Elem().Field(field)
@@ -406,11 +419,11 @@ func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
 		default:
 			t.Fatalf("how to change a %s?", at.Type())
 		}
-		if name := reflect.TypeFor[Frontend]().Field(field).Name; a.equal(b) || b.equal(a) {
+		if name := reflect.TypeFor[Frontend]().Field(field).Name; a.Equal(&b) || b.Equal(&a) {
 			t.Errorf("frontends with another %s are equal", name)
 		}
 	}
-	if a, b := (Frontend{}), (Frontend{Sources: []netip.Prefix{}}); a.equal(b) {
+	if a, b := (&Frontend{}), (&Frontend{Sources: []netip.Prefix{}}); a.Equal(b) {
 		t.Error("a frontend that everybody may ask equals one that nobody may")
 	}
 }
@@ -418,15 +431,19 @@ func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
 func TestThousandsOfFrontendsFitIntoOneTransaction(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
-		s.Frontends = manyFrontends(5000)
+		s.Frontends = inOrder(manyFrontends(5000)...)
+		var table Table
 		began := time.Now()
-		apply(t, s)
+		if _, err := table.Apply(s); err != nil {
+			return err
+		}
 		t.Logf("5,000 frontends of 4 backends: %s", time.Since(began))
-		last := s
 		s.Frontends = slices.Clone(s.Frontends)
-		s.Frontends[17].All = s.Frontends[17].All[1:]
+		changed := *s.Frontends[17]
+		changed.All = changed.All[1:]
+		s.Frontends[17] = &changed
 		began = time.Now()
-		if err := Change(last, s); err != nil {
+		if err := table.Change(s); err != nil {
 			return err
 		}
 		t.Logf("one of them changed: %s", time.Since(began))
@@ -466,24 +483,59 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 		return f
 	}
 	testnet.In(t, testnet.New(t), func() error {
-		last := testState()
-		apply(t, last)
+		var table Table
+		last, all := testState(), []Frontend(nil)
+		if _, err := table.Apply(last); err != nil {
+			return err
+		}
 		for step := range 60 {
 			next := last
-			next.Frontends = slices.Clone(last.Frontends)
 			for range 1 + random.IntN(2) {
-				if len(next.Frontends) > 0 && random.IntN(3) == 0 {
-					next.Frontends = next.Frontends[1:]
+				if len(all) > 0 && random.IntN(3) == 0 {
+					all = all[1:]
 				}
-				next.Frontends = append([]Frontend{frontend()}, next.Frontends...)
+				all = append([]Frontend{frontend()}, all...)
 			}
-			if err := Change(last, next); err != nil {
+			next.Frontends = inOrder(all...)
+			if err := table.Change(next); err != nil {
 				return fmt.Errorf("step %d: %w", step, err)
 			}
 			if replaced, err := Apply(next); err != nil || replaced {
 				return fmt.Errorf("step %d: there was something left to be applied: %v, %w", step, replaced, err)
 			}
+			counted := uses{}
+			if counted.count(next.Frontends, 1); !maps.Equal(counted, table.uses) {
+				return fmt.Errorf("step %d: in use is counted %v, and known %v", step, counted, table.uses)
+			}
 			last = next
+		}
+		return nil
+	})
+}
+
+// TestATableChangesWhatItKnows has the daemon read first wherever it does not know.
+func TestATableChangesWhatItKnows(t *testing.T) {
+	testnet.In(t, testnet.New(t), func() error {
+		var table Table
+		s := testState()
+		if err := table.Change(s); !errors.Is(err, errNotHeld) {
+			t.Errorf("a change before the first Apply: %v", err)
+		}
+		if _, err := table.Apply(s); err != nil {
+			return err
+		}
+		other := s
+		other.TunnelPort++
+		if err := table.Change(other); !errors.Is(err, errNotHeld) {
+			t.Errorf("a change of more than frontends: %v", err)
+		}
+		s.Frontends = inOrder(nodePort("0.0.0.0", nil, nil))
+		s.Frontends = append(s.Frontends, s.Frontends...)
+		if _, err := table.Apply(s); err == nil {
+			t.Error("two frontends of one port are applied")
+		}
+		if err := table.Change(testState()); !errors.Is(err, errNotHeld) {
+			t.Errorf("a change after a failure: %v", err)
 		}
 		return nil
 	})

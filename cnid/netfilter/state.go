@@ -54,9 +54,14 @@ type State struct {
 	// HostPorts are the node's ports that lead to pods. Of two for one address,
 	// protocol and port of the node, any may win.
 	HostPorts []HostPort
-	// Frontends lead to backends of Services. Of two for one address, protocol and
-	// port the first wins.
-	Frontends []Frontend
+	// Frontends lead to backends of Services. They are in the order of Compare, each
+	// address, protocol and port once. States that share them are compared quickly.
+	Frontends []*Frontend
+}
+
+// Equal reports whether two states describe the same table.
+func (s State) Equal(o State) bool {
+	return OnlyFrontends(s, o) && slices.EqualFunc(s.Frontends, o.Frontends, (*Frontend).Equal)
 }
 
 // normal returns the state with its lists sorted, so that equal states have
@@ -69,7 +74,6 @@ func (s State) normal() State {
 	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
 	s.Addresses = slices.SortedFunc(slices.Values(s.Addresses), netip.Addr.Compare)
 	s.HostPorts = sortedHostPorts(s.HostPorts)
-	s.Frontends = sortedFrontends(s.Frontends)
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
 	return s
 }
@@ -80,7 +84,16 @@ func (s State) validatePorts() error {
 			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
 		}
 	}
-	for _, f := range s.Frontends {
+	for i, f := range s.Frontends {
+		if i > 0 && s.Frontends[i-1].Compare(f) >= 0 {
+			return fmt.Errorf("port %d of a service is out of order", f.Port)
+		}
+	}
+	return validateFrontends(s.Frontends)
+}
+
+func validateFrontends(list []*Frontend) error {
+	for _, f := range list {
 		if err := f.validate(); err != nil {
 			return fmt.Errorf("port %d of a service: %w", f.Port, err)
 		}

@@ -29,7 +29,7 @@ type frontendBuilder struct {
 	nodes map[string][2]netip.Addr
 	// nodeIPs are all addresses of nodes, once they have been asked for.
 	nodeIPs []netip.Addr
-	list    []netfilter.Frontend
+	list    []*netfilter.Frontend
 	health  []HealthCheck
 	// border is what VPCs have to know of it, by name.
 	border map[string]border
@@ -76,6 +76,9 @@ func (b *nodeBuilder) frontends() *frontendBuilder {
 	for _, row := range rows {
 		f.service(row)
 	}
+	// Of two that are the same address and port, the older Service has it.
+	slices.SortStableFunc(f.list, (*netfilter.Frontend).Compare)
+	f.list = slices.CompactFunc(f.list, func(a, b *netfilter.Frontend) bool { return a.Compare(b) == 0 })
 	return f
 }
 
@@ -151,7 +154,8 @@ func (b *frontendBuilder) service(row *store.Service) {
 func (b *frontendBuilder) port(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
 	frontend := b.frontend(vpc, row, port, proto, is4)
 	if port.NodePort != 0 {
-		b.list = append(b.list, frontend)
+		node := frontend
+		b.list = append(b.list, &node)
 		b.opens(vpc, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
 	}
 	frontend.Port = port.Port
@@ -164,7 +168,8 @@ func (b *frontendBuilder) port(vpc *store.VPC, row *store.Service, port store.Se
 		if slices.Contains(claimed, ip) {
 			frontend.Sources = row.SourceRanges
 		}
-		b.list = append(b.list, frontend)
+		exposed := frontend
+		b.list = append(b.list, &exposed)
 	}
 }
 

@@ -134,7 +134,7 @@ func (b *nodeBuilder) own() []netip.Addr {
 	return nil
 }
 
-func (b *nodeBuilder) filter(frontends []netfilter.Frontend, ports []netfilter.HostPort) netfilter.State {
+func (b *nodeBuilder) filter(frontends []*netfilter.Frontend, ports []netfilter.HostPort) netfilter.State {
 	s := netfilter.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,

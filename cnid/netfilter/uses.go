@@ -1,0 +1,70 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netfilter
+
+import "net/netip"
+
+// use is what several frontends may use: an element of the set of a name, or a chain or a
+// map of clients, which are of one of the kinds below.
+type use struct{ of, name string }
+
+const chainsInUse, clientsInUse = "chains", "clients"
+
+// uses counts how many times each is used.
+type uses map[use]int
+
+// count adds what frontends use, n times.
+func (u uses) count(frontends []*Frontend, n int) {
+	for _, f := range frontends {
+		family := familyOf(single(f.IP))
+		for _, c := range f.chains() {
+			u[use{chainsInUse, c.name()}] += n
+		}
+		for name := range clientMaps([]*Frontend{f}) {
+			u[use{clientsInUse, name}] += n
+		}
+		for _, list := range [][]netip.AddrPort{f.All, f.Own, f.Here} {
+			for _, place := range list {
+				u[use{mapName(placesSet, family), keyOf(place.Addr(), f.Protocol, place.Port())}] += n
+			}
+		}
+		if !f.ofNode() {
+			u[use{mapName(addressesSet, family), keyOf(f.IP, 0, 0)}] += n
+		}
+	}
+}
+
+// add adds other counts, and forgets what nobody uses.
+func (u uses) add(delta uses) {
+	for what, n := range delta {
+		if u[what] += n; u[what] == 0 {
+			delete(u, what)
+		}
+	}
+}
+
+// ofTable are names of chains and of maps of clients.
+type ofTable struct{ chains, clients map[string]bool }
+
+// changed returns what is used for the first time, and what no longer, once other counts
+// are added.
+func (u uses) changed(delta uses) (first, last ofTable) {
+	first = ofTable{map[string]bool{}, map[string]bool{}}
+	last = ofTable{map[string]bool{}, map[string]bool{}}
+	for what, n := range delta {
+		before, to := u[what] > 0, first
+		if after := u[what]+n > 0; before == after {
+			continue
+		} else if before {
+			to = last
+		}
+		switch what.of {
+		case chainsInUse:
+			to.chains[what.name] = true
+		case clientsInUse:
+			to.clients[what.name] = true
+		}
+	}
+	return first, last
+}
