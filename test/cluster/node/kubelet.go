@@ -85,6 +85,10 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		"makeIPTablesUtilChains": false,
 		"maxPods":                250,
 
+		// Tests kill containers again and again and wait for them: a kubelet that
+		// doubles its delay from ten seconds on makes them wait for minutes.
+		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
+
 		// Nobody can pull an image again once it is deleted.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{

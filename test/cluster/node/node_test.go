@@ -59,13 +59,19 @@ func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
 				Enabled *bool `json:"enabled"`
 			} `json:"anonymous"`
 		} `json:"authentication"`
-		ImageGC int `json:"imageGCHighThresholdPercent"`
+		ImageGC   int `json:"imageGCHighThresholdPercent"`
+		CrashLoop struct {
+			Longest string `json:"maxContainerRestartPeriod"`
+		} `json:"crashLoopBackOff"`
 	}
 	if err := yaml.Unmarshal(raw, &config); err != nil {
 		t.Fatal(err)
 	}
 	if config.CgroupRoot != "/anodetest-node1" || !slices.Equal(config.ClusterDNS, []string{"10.96.0.10"}) || config.ImageGC != 100 {
 		t.Errorf("configuration %+v", config)
+	}
+	if config.CrashLoop.Longest != "1s" {
+		t.Errorf("a killed container may wait %q until its next start", config.CrashLoop.Longest)
 	}
 	if a := config.Authentication.Anonymous.Enabled; a == nil || *a {
 		t.Error("the kubelet answers anybody")
