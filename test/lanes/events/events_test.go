@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/test/lanes/events"
+)
+
+// read returns what a reader prints of a text, and the tests that it counts.
+func read(text string) (printed []string, tests []events.Test) {
+	r := events.Reader{Print: func(line string) { printed = append(printed, line) }}
+	lines := events.Lines{Take: r.Line}
+	for i := range text { // in the smallest pieces that there are
+		_, _ = lines.Write([]byte{text[i]})
+	}
+	lines.Flush()
+	r.Close()
+	return printed, r.Tests
+}
+
+func TestPeopleReadWhatTheyHaveToKnow(t *testing.T) {
+	for name, tt := range map[string]struct {
+		events  []string
+		printed []string
+		tests   []events.Test
+	}{
+		"a line of another program": {
+			[]string{`go: downloading x`, `{"not": "an event"}`},
+			[]string{`go: downloading x`, `{"not": "an event"}`},
+			nil,
+		},
+		"a test that passes is silent, and counts without its subtests": {
+			[]string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: chatter\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":1}`,
+				`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":1.5}`,
+				`{"Action":"output","Package":"p","Output":"PASS\n"}`,
+				`{"Action":"output","Package":"p","Output":"ok  \tp\t1.6s\n"}`,
+				`{"Action":"pass","Package":"p","Elapsed":1.6}`,
+			},
+			[]string{"ok  \tp\t1.6s"},
+			[]events.Test{{Package: "p", Name: "TestA", Took: 1500 * time.Millisecond}},
+		},
+		"a result that was known is no test that has run": {
+			[]string{
+				`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":1.5}`,
+				`{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}`,
+				`{"Action":"pass","Package":"p","Elapsed":0}`,
+			},
+			[]string{"ok  \tp\t(cached)"},
+			nil,
+		},
+		"a test that fails prints all that it and its subtests said": {
+			[]string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestB","Output":"of another\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"    a_test.go:1: wrong\n"}`,
+				`{"Action":"fail","Package":"p","Test":"TestA/sub","Elapsed":0}`,
+				`{"Action":"fail","Package":"p","Test":"TestA","Elapsed":0}`,
+				`{"Action":"pass","Package":"p","Test":"TestB","Elapsed":0}`,
+				`{"Action":"fail","Package":"p","Elapsed":0}`,
+			},
+			[]string{"=== RUN   TestA", "    a_test.go:1: wrong"},
+			[]events.Test{{Package: "p", Name: "TestA"}, {Package: "p", Name: "TestB"}},
+		},
+		"a skipped test says why": {
+			[]string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: runs in: make soak\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}`,
+				`{"Action":"skip","Package":"p","Test":"TestA","Elapsed":0}`,
+				`{"Action":"pass","Package":"p","Elapsed":0}`,
+			},
+			[]string{"skipped TestA: runs in: make soak"},
+			nil,
+		},
+		"a process that ended in the middle shows whose tests it ran": {
+			[]string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"panic: nil\n"}`,
+				`{"Action":"fail","Package":"p","Elapsed":0}`,
+			},
+			[]string{"--- DID NOT END: TestA", "panic: nil"},
+			nil,
+		},
+		"a stream that ends in the middle does so as well": {
+			[]string{`{"Action":"output","Package":"p","Test":"TestA","Output":"begun\n"}`},
+			[]string{"--- DID NOT END: TestA", "begun"},
+			nil,
+		},
+		"what the compiler says is shown": {
+			[]string{
+				`{"ImportPath":"p","Action":"build-output","Output":"a.go:1:1: syntax error\n"}`,
+				`{"ImportPath":"p","Action":"build-fail"}`,
+				`{"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}`,
+				`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`,
+			},
+			[]string{"a.go:1:1: syntax error", "FAIL\tp [build failed]"},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			printed, tests := read(strings.Join(tt.events, "\n"))
+			if diff := cmp.Diff(tt.printed, printed); diff != "" {
+				t.Errorf("printed (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.tests, tests); diff != "" {
+				t.Errorf("tests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// lane is what runs one after the other.
+type lane struct {
+	Name  string
+	Steps []string
+	// After ends the lane in any case, also when the run was interrupted.
+	After string
+	// Low leaves the processors to lanes that are not.
+	Low bool
+}
+
+// parse reads lanes from the arguments of the command line.
+func parse(arguments, low []string, after map[string]string) ([]lane, error) {
+	var lanes []lane
+	for _, argument := range arguments {
+		name, steps, ok := strings.Cut(argument, "=")
+		if !ok || name == "" || steps == "" {
+			return nil, fmt.Errorf("%q: want LANE=TARGET,TARGET", argument)
+		}
+		lanes = append(lanes, lane{
+			Name: name, Steps: strings.Split(steps, ","), After: after[name], Low: slices.Contains(low, name),
+		})
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(lanes, func(l lane) bool { return l.Name == name })
+	}
+	for _, name := range low {
+		if !known(name) {
+			return nil, fmt.Errorf("--low %s: no such lane", name)
+		}
+	}
+	for name := range after {
+		if !known(name) {
+			return nil, fmt.Errorf("--after %s: no such lane", name)
+		}
+	}
+	return lanes, nil
+}

@@ -1,0 +1,60 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command lanes runs targets of the Makefile in lanes side by side, and ends
+// with a table of what took how long:
+//
+//	lanes --low compute --after lab=down compute=verify,lint lab=test-e2e
+//
+// A lane runs its targets one after the other. A target that fails ends neither
+// its own lane nor another one, so that one run shows all that is broken. Each
+// line of output has its lane in front; the whole output, with the events of all
+// tests, is in .lanes/<lane>.log.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer cancel()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lanes:", err)
+		cancel()
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var low []string
+	var after map[string]string
+	r := &run{Out: os.Stdout, Dir: ".lanes", Command: makeTarget}
+	cmd := &cobra.Command{
+		Use:           "lanes LANE=TARGET,... ...",
+		Short:         "Run targets of the Makefile in lanes side by side",
+		Args:          cobra.MinimumNArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			var err error
+			if r.Lanes, err = parse(arguments, low, after); err != nil {
+				return err
+			}
+			if !r.do(cmd.Context()) {
+				return errors.New("failed")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&low, "low", nil, "lanes that leave the processors to the others")
+	cmd.Flags().StringToStringVar(&after, "after", nil, "a target that ends a lane in any case, as LANE=TARGET")
+	return cmd
+}

@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/lanes/events"
+)
+
+const (
+	// grace is what an interrupted step has to clean up before it is killed.
+	grace = time.Minute
+	// lowPriority is the nice value of lanes that leave the processors to others.
+	lowPriority = 10
+)
+
+// run is several lanes side by side.
+type run struct {
+	Lanes []lane
+	// Out gets every lane's lines and the table, Dir the whole output of each lane.
+	Out io.Writer
+	Dir string
+	// Command prepares a step.
+	Command func(step string) *exec.Cmd
+
+	mu    sync.Mutex // guards Out
+	began time.Time
+}
+
+// outcome is what became of a step.
+type outcome struct {
+	Lane, Step string
+	Took       time.Duration
+	Err        error
+	Tests      []events.Test
+}
+
+// makeTarget runs a target of the Makefile, whose tests print events.
+func makeTarget(step string) *exec.Cmd {
+	cmd := exec.Command("make", "--no-print-directory", step)
+	cmd.Env = append(os.Environ(), "TESTFLAGS=-json")
+	return cmd
+}
+
+// do runs the lanes, prints the table and reports whether all steps passed.
+func (r *run) do(ctx context.Context) (passed bool) {
+	r.began = time.Now()
+	results := make([][]outcome, len(r.Lanes))
+	var wg sync.WaitGroup
+	for i, l := range r.Lanes {
+		wg.Go(func() { results[i] = r.lane(ctx, l) })
+	}
+	wg.Wait()
+	passed = ctx.Err() == nil
+	var all []outcome
+	for _, of := range results {
+		for _, o := range of {
+			passed = passed && o.Err == nil
+		}
+		all = append(all, of...)
+	}
+	writeTable(r.Out, all, time.Since(r.began))
+	return passed
+}
+
+// lane runs a lane's steps, and in any case what comes after them.
+func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
+	log, err := r.openLog(l.Name)
+	if err != nil {
+		return []outcome{{Lane: l.Name, Step: "log", Err: err}}
+	}
+	defer log.Close()
+	for _, step := range l.Steps {
+		if ctx.Err() != nil {
+			break
+		}
+		done = append(done, r.step(ctx, l, step, log))
+	}
+	if l.After != "" {
+		done = append(done, r.step(context.WithoutCancel(ctx), l, l.After, log))
+	}
+	return done
+}
+
+func (r *run) openLog(name string) (*os.File, error) {
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make a folder for logs: %w", err)
+	}
+	return os.Create(filepath.Join(r.Dir, name+".log"))
+}
+
+// step runs one step to its end.
+func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outcome {
+	o, began := outcome{Lane: l.Name, Step: step}, time.Now()
+	r.print(l.Name, "begin "+step)
+	cmd := r.Command(step)
+	reader := events.Reader{Print: func(line string) { r.print(l.Name, line) }}
+	lines := &events.Lines{Take: reader.Line}
+	out := io.MultiWriter(log, lines)
+	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
+	o.Err = wait(ctx, cmd, l.Low)
+	lines.Flush()
+	reader.Close()
+	o.Tests, o.Took = reader.Tests, time.Since(began)
+	verdict := "ok    "
+	if o.Err != nil {
+		verdict = "FAILED"
+	}
+	r.print(l.Name, fmt.Sprintf("%s %s after %s", verdict, step, o.Took.Round(time.Second)))
+	return o
+}
+
+// wait runs a command in a process group of its own, which all get to know when
+// the run is interrupted.
+func wait(ctx context.Context, cmd *exec.Cmd, low bool) error {
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	// A process that outlives the step must not keep the lane by its output.
+	cmd.WaitDelay = grace
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	group := cmd.Process.Pid
+	if low {
+		if err := unix.Setpriority(unix.PRIO_PGRP, group, lowPriority); err != nil {
+			return errors.Join(fmt.Errorf("lower the priority: %w", err), unix.Kill(-group, unix.SIGKILL), cmd.Wait())
+		}
+	}
+	ended := make(chan struct{})
+	go interrupt(ctx, group, ended)
+	err := cmd.Wait()
+	close(ended)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// interrupt ends a process group when ctx is over: politely, and after a while by
+// force.
+func interrupt(ctx context.Context, group int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	_ = unix.Kill(-group, unix.SIGTERM) // an error says that it has ended
+	select {
+	case <-ended:
+	case <-time.After(grace):
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
+}
+
+// print writes a line of a lane.
+func (r *run) print(lane, line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.Out, "%5d s %-8s| %s\n", int(time.Since(r.began).Seconds()), lane, line)
+}

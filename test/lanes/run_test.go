@@ -1,0 +1,106 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newRun returns lanes whose steps are scripts of a shell in a folder.
+func newRun(t *testing.T, dir string, scripts map[string]string, lanes ...lane) (*run, *strings.Builder) {
+	t.Helper()
+	out := &strings.Builder{}
+	return &run{
+		Lanes: lanes, Out: out, Dir: filepath.Join(dir, "logs"),
+		Command: func(step string) *exec.Cmd {
+			cmd := exec.Command("sh", "-c", scripts[step])
+			cmd.Dir = dir
+			return cmd
+		},
+	}, out
+}
+
+func TestAFailureHidesNothingAndFailsTheWhole(t *testing.T) {
+	dir := t.TempDir()
+	r, out := newRun(t, dir, map[string]string{
+		"breaks": "echo broken; exit 3", "goes-on": "echo further", "beside": `echo '{"Action":"pass","Package":"p","Test":"TestSlow","Elapsed":61.5}'`,
+		"tidy": "touch tidied",
+	}, lane{Name: "one", Steps: []string{"breaks", "goes-on"}, After: "tidy"}, lane{Name: "two", Steps: []string{"beside"}, Low: true})
+	if r.do(t.Context()) {
+		t.Error("the run passed although a step failed")
+	}
+	for _, want := range []string{"one     | broken\n", "one     | further\n", "FAILED: exit status 3", "1:01.5", "TestSlow"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tidied")); err != nil {
+		t.Errorf("what ends a lane in any case did not run: %v", err)
+	}
+	if log, err := os.ReadFile(filepath.Join(dir, "logs", "two.log")); err != nil || !strings.Contains(string(log), "TestSlow") {
+		t.Errorf("the log of a lane: %q, %v", log, err)
+	}
+}
+
+func TestWhatPassesPasses(t *testing.T) {
+	r, out := newRun(t, t.TempDir(), map[string]string{"fine": "true"}, lane{Name: "one", Steps: []string{"fine", "fine"}})
+	if !r.do(t.Context()) {
+		t.Errorf("the run failed:\n%s", out)
+	}
+}
+
+func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
+	dir := t.TempDir()
+	r, out := newRun(t, dir, map[string]string{
+		// The shell waits for a child, which has to hear of it as well.
+		"long": "(trap 'touch told; exit' TERM; touch begun; while :; do read -t 1 x < /dev/zero; done) & wait; wait", "never": "touch wrong", "tidy": "touch tidied",
+	}, lane{Name: "one", Steps: []string{"long", "never"}, After: "tidy"})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
+				cancel()
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}()
+	began := time.Now()
+	if r.do(ctx) {
+		t.Errorf("an interrupted run passed:\n%s", out)
+	}
+	if took := time.Since(began); took > grace/2 {
+		t.Errorf("it took %s", took)
+	}
+	for name, want := range map[string]bool{"told": true, "tidied": true, "wrong": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: exists %t, want %t\n%s", name, err == nil, want, out)
+		}
+	}
+}
+
+func TestLanesAreReadFromTheCommandLine(t *testing.T) {
+	lanes, err := parse([]string{"a=x,y", "b=z"}, []string{"a"}, map[string]string{"b": "down"})
+	if err != nil || len(lanes) != 2 || !lanes[0].Low || lanes[1].Low || lanes[1].After != "down" || len(lanes[0].Steps) != 2 {
+		t.Errorf("%+v, %v", lanes, err)
+	}
+	for _, wrong := range []struct {
+		arguments, low []string
+		after          map[string]string
+	}{
+		{arguments: []string{"a"}},
+		{arguments: []string{"a="}},
+		{arguments: []string{"a=x"}, low: []string{"b"}},
+		{arguments: []string{"a=x"}, after: map[string]string{"b": "x"}},
+	} {
+		if _, err := parse(wrong.arguments, wrong.low, wrong.after); err == nil {
+			t.Errorf("%+v was taken", wrong)
+		}
+	}
+}
