@@ -11,18 +11,24 @@ IMAGES ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster and no API server.
-UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/model/... ./test/testtool/... ./test/vm/...
+UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/lanes/... ./test/model/... ./test/testtool/... ./test/vm/...
 
+# golangci-lint has govet among its linters, so tests do not vet again.
+RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(GO) test -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
 	$(LAB) down; exit $$failed
 endef
 
-# How long, and with which random numbers, `make fuzz` runs.
+# How long, and with which random numbers, `make fuzz` runs, and how many episodes
+# `make soak` plays of what may happen to operators.
 MUTATE ?= 10m
 SEED ?=
+EPISODES ?= 600
+# The end-to-end tests that are larger or longer where ALIOTH_SOAK=1 is set.
+SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
 
 export CGO_ENABLED ?= 0
 
@@ -58,23 +64,34 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 ##@ Test
 
-test: setup ## Everything that must pass
-	$(MAKE) --no-print-directory verify lint test-unit test-api test-scenes
-	$(MAKE) --no-print-directory -j2 test-vm test-faults # who waits for a node's lease leaves a processor free
+test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
+	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
+	exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults
+
+soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages
+	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
+	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
-	ALIOTH_MUTATE=60s $(GO) test -timeout 20m $(UNIT)
+	ALIOTH_MUTATE=10s $(RUN_TESTS) -timeout 20m $(UNIT)
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
-	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
+	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
+
+soak-seeds: ## Of soak the part alone that plays EPISODES=600 of what may happen to operators and pods
+	ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -timeout 24h -run TestAnythingMayHappen -v ./operator
+
+soak-scenes: setup ## Of soak the part alone that needs a lab
+	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \
+	$(LAB) down; exit $$failed
 
 test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
 	$(GO) run ./test/vm/cmd/vm
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
-	$(GO) test -timeout 20m ./test/api/...
+	$(RUN_TESTS) -timeout 20m ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	$(MAKE) --no-print-directory test-scenes
@@ -85,16 +102,18 @@ test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, 
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
 	$(call on-one-lab,./test/e2e/faults)
-	ALIOTH_E2E=1 $(GO) test -count=1 -timeout 20m ./test/e2e/lifecycle
-	ALIOTH_TEST_LAB=1 $(GO) test -count=1 -timeout 20m ./test/cluster/updown
+	ALIOTH_E2E=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/e2e/lifecycle
+	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/cluster/updown
 
-verify: ## Regenerate and fail if that changes anything
-	$(MAKE) --no-print-directory generate
-	git diff --exit-code -- api ebpf helm
+verify: ## Regenerate in a copy of the work tree, and fail if that changes anything
+	$(LAB) setup --generate
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$$copy"; \
+	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/...); \
+	for dir in api ebpf helm; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
 	@test -z "$$(git status --porcelain -- api ebpf helm)" || { git status --short -- api ebpf helm; echo "generated files are not committed: commit them" >&2; exit 1; }
-	$(GO) vet ./...
 
-lint: ## golangci-lint, with the layering as depguard rules
+lint: ## golangci-lint, which vets too, with the layering as depguard rules
 	$(TOOL) golangci-lint run --allow-parallel-runners
 
 bench: setup ## Measure, as ratios against references in the same run
@@ -106,4 +125,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test test-unit test-vm fuzz test-api test-e2e test-scenes test-faults verify lint bench setup
+.PHONY: help demo up down build images chart generate test soak soak-seeds soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults verify lint bench setup

@@ -232,7 +232,7 @@ func mutations(t *testing.T) (duration time.Duration, seed uint64) {
 
 // TestMutatedFramesKeepTheRules runs the frames of all tables, and then mutated
 // ones, through every program, and holds each against rules that hold whatever
-// the frame is. `make test` lets it make frames for a minute. It stands in the
+// the frame is. `make test` lets it make frames for ten seconds, `make soak` for minutes. It stands in the
 // package's last file, so that the tables have run.
 func TestMutatedFramesKeepTheRules(t *testing.T) {
 	duration, seed := mutations(t)
