@@ -166,7 +166,7 @@ func (c Config) shadow(is4 bool) netip.Prefix {
 
 func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(cniapi.DefaultSocket)) }
 
-func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.db") }
+func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.log") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 

@@ -194,7 +194,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 		t.Fatal(err)
 	}
 	d.fill(t, s)
-	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal.db"), Log: slog.New(slog.DiscardHandler)})
+	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal.log"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

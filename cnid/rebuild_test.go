@@ -4,10 +4,12 @@
 package cnid
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -47,7 +49,10 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 	}{
 		{"gone", os.Remove},
 		{"no journal at all", func(path string) error { return os.WriteFile(path, []byte("this is no journal"), 0o600) }},
-		{"truncated", func(path string) error { return os.Truncate(path, 5000) }},
+		{"truncated", halve},
+		{"of an earlier release", func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(filepath.Join(filepath.Dir(path), "journal.db"), []byte("a database"), 0o600))
+		}},
 	} {
 		// No subtest, with which the daemon would end.
 		n.stop(unix.SIGKILL)
@@ -80,6 +85,14 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 		_, err := netlink.LinkByName("alvforeign")
 		return err // nobody else's device is touched
 	})
+}
+
+func halve(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()/2)
 }
 
 // foreign makes a device that looks a little like a pod's.

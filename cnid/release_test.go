@@ -139,7 +139,7 @@ func (a madeUpAPI) Delete(ctx context.Context, obj kube.Object, uid types.UID) e
 func queueJournal(t *testing.T, attached bool) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(t.Context(), journal.Config{
-		Path: filepath.Join(t.TempDir(), "journal.db"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler),
+		Path: filepath.Join(t.TempDir(), "journal.log"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

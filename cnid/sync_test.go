@@ -32,7 +32,7 @@ func newTestSyncer(t *testing.T, synced func() (bool, <-chan struct{})) *syncer 
 	}
 	log := slog.New(slog.DiscardHandler)
 	j, err := journal.Open(t.Context(), journal.Config{
-		Path: filepath.Join(t.TempDir(), "journal.db"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: log,
+		Path: filepath.Join(t.TempDir(), "journal.log"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

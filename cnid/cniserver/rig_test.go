@@ -97,7 +97,7 @@ func (h hooked) Detach(ctx context.Context, containerID, ifName string) error {
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{
-		node: netnstest.New(t), path: filepath.Join(t.TempDir(), "journal.db"),
+		node: netnstest.New(t), path: filepath.Join(t.TempDir(), "journal.log"),
 		decisions: map[string]cniserver.Decision{}, programmed: map[journal.Key]bool{},
 		awaiting: make(chan struct{}, 1), registry: prometheus.NewRegistry(),
 	}

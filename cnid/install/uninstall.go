@@ -95,7 +95,7 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 // may be mounts.
 func removeState(n Node) error {
 	paths := []string{filepath.Join(n.CNIBinDir, PluginName)}
-	for _, pattern := range []string{n.Journal + "*", n.Settings + "*", n.Socket + "*"} {
+	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), n.Settings + "*", n.Socket + "*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("look for files of Alioth: %w", err)

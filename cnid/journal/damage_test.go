@@ -4,6 +4,8 @@
 package journal
 
 import (
+	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,13 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fullFile returns the bytes of a journal of many pages, and what is in it.
+// fullFile returns the bytes of a journal of many records, and what is in it.
+// Half of them are as the file was made with, half were written later.
 func fullFile(t testing.TB) ([]byte, map[uint64]Record) {
 	t.Helper()
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	all := map[uint64]Record{}
 	for i := range 60 {
+		if i == 30 {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			j = open(t, cfg)
+		}
 		rec := begin(t, j, testRecord(i))
 		if i%3 == 0 {
 			if err := j.Retire(rec.Key); err != nil {
@@ -41,7 +50,7 @@ func fullFile(t testing.TB) ([]byte, map[uint64]Record) {
 // written but no others, and must work from then on.
 func checkDamaged(t *testing.T, raw []byte, all map[uint64]Record) (kept int, damaged bool) {
 	t.Helper()
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	if err := os.WriteFile(cfg.Path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +100,8 @@ func TestADamagedJournalIsMovedAside(t *testing.T) {
 		{"text", []byte("this is no journal\n")},
 		{"zeros", make([]byte, 64<<10)},
 		{"half", raw[:len(raw)/2]},
-		{"first page only", raw[:4096]},
-		{"both meta pages", func() []byte { b := flip(16); b[4096+16] ^= 1; return b }()},
+		{"first line only", raw[:bytes.IndexByte(raw, '\n')+1]},
+		{"first line", flip(16)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, damaged := checkDamaged(t, tc.raw, all); !damaged {
@@ -104,40 +113,101 @@ func TestADamagedJournalIsMovedAside(t *testing.T) {
 
 func TestOneDamagedRecordCostsNoOther(t *testing.T) {
 	raw, all := fullFile(t)
-	at := indexOf(t, raw, `"name":"web-20"`)
-	for i := range raw { // every copy: old pages hold some too
-		if i+15 <= len(raw) && string(raw[i:i+15]) == `"name":"web-20"` {
-			raw[i+8] = 'W'
-		}
+	damaged := bytes.ReplaceAll(raw, []byte(`"name":"web-20"`), []byte(`"name":"Web-20"`))
+	if bytes.Equal(raw, damaged) {
+		t.Fatal("the record is not in the file")
 	}
-	kept, damaged := checkDamaged(t, raw, all)
-	if !damaged || kept != len(all)-1 {
-		t.Errorf("damage at %d: kept %d of %d records, damaged %t", at, kept, len(all), damaged)
+	if kept, damaged := checkDamaged(t, damaged, all); !damaged || kept != len(all)-1 {
+		t.Errorf("kept %d of %d records, damaged %t", kept, len(all), damaged)
 	}
 }
 
-func indexOf(t *testing.T, raw []byte, text string) int {
-	t.Helper()
-	for i := range len(raw) - len(text) {
-		if string(raw[i:i+len(text)]) == text {
-			return i
+// TestAnAttachmentWhoseCompletionMayBeLostIsForgotten: a start would undo it, and
+// cut off a running pod. A lost line after that one costs nothing.
+func TestAnAttachmentWhoseCompletionMayBeLostIsForgotten(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	j := open(t, cfg)
+	var want []Record
+	for i := range 4 {
+		rec := begin(t, j, testRecord(i))
+		if i == 3 {
+			want = append(want, rec)
+			break
+		}
+		rec, err := j.Complete(rec.Key, Device{HostIfindex: 10 + i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i != 1 {
+			want = append(want, rec)
 		}
 	}
-	t.Fatalf("%q is not in the file", text)
-	return 0
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := bytes.Index(raw, []byte(`"hostIfindex":11`))
+	raw[lost] = '\n' // one line becomes two, and neither is whole
+	if err := os.WriteFile(cfg.Path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, cfg)
+	if diff := cmp.Diff(want, j.Records(), compareAddrs); diff != "" || j.Damaged() == "" {
+		t.Errorf("moved to %q, records (-want +got):\n%s", j.Damaged(), diff)
+	}
+}
+
+// TestAFileOfAnEarlierReleaseIsMovedAside so that no daemon that knows its
+// format finds it later and believes it.
+func TestAFileOfAnEarlierReleaseIsMovedAside(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	earlier := filepath.Join(filepath.Dir(cfg.Path), "journal.db")
+	if err := os.WriteFile(earlier, []byte("a database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := open(t, cfg)
+	if text, err := os.ReadFile(j.Damaged()); err != nil || string(text) != "a database" {
+		t.Errorf("moved to %q with %q, %v", j.Damaged(), text, err)
+	}
+	if _, err := os.Stat(earlier); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+func TestAFileThatGrowsIsWrittenAnewWithoutWhatIsUndone(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	j := open(t, cfg)
+	staying := begin(t, j, testRecord(1))
+	for range 3 * slack / 500 { // a line has more than 500 bytes
+		var err error
+		if staying, err = j.Resize(staying.Key, staying.MTU+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(cfg.Path); err != nil || info.Size() > slack+8<<10 {
+		t.Errorf("the file is %d bytes long, %v", info.Size(), err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Record{staying}, open(t, cfg).Records(), compareAddrs); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
 }
 
 // TestNoDamagedByteBringsTheDaemonDown is the part of the fuzz test that runs
-// every time: the bytes that say where things are, with a fixed seed.
+// every time, with a fixed seed.
 func TestNoDamagedByteBringsTheDaemonDown(t *testing.T) {
 	raw, all := fullFile(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	damagedOnce := false
 	for range 80 {
 		out := append([]byte(nil), raw...)
-		page := random.IntN(len(raw)/4096) * 4096
 		for range 1 + random.IntN(3) {
-			out[page+random.IntN(128)] = byte(random.IntN(256))
+			out[random.IntN(len(raw))] = byte(random.IntN(256))
 		}
 		_, damaged := checkDamaged(t, out, all)
 		damagedOnce = damagedOnce || damaged
@@ -150,8 +220,9 @@ func TestNoDamagedByteBringsTheDaemonDown(t *testing.T) {
 func FuzzADamagedJournalNeverBringsTheDaemonDown(f *testing.F) {
 	raw, all := fullFile(f)
 	f.Add(uint32(0), uint32(len(raw)), []byte{0xff})
-	f.Add(uint32(4096*3), uint32(len(raw)), []byte{7, 0, 0, 0, 0, 0, 0, 0})
+	f.Add(uint32(4096*3), uint32(len(raw)), []byte("\n"))
 	f.Add(uint32(4096*5+16), uint32(4096*6), []byte{1, 2, 3, 4, 5})
+	f.Add(uint32(0), uint32(len(raw)), []byte(`12345678 {"format":3}`+"\n"))
 	f.Fuzz(func(t *testing.T, at, length uint32, bytes []byte) {
 		out := append([]byte(nil), raw...)
 		copy(out[int(at)%len(out):], bytes)

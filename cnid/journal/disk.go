@@ -5,63 +5,52 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 )
 
-// formatVersion is written into every file. A change that an older daemon
-// would misread raises it.
-const formatVersion = 1
-
-var (
-	bucketMeta        = []byte("meta")
-	bucketAttachments = []byte("attachments")
-	bucketReleases    = []byte("releases")
-	keyVersion        = []byte("version")
-	keyCounters       = []byte("counters")
-)
-
-// disk is the file. All changes survive the process as soon as they are
-// written, because the kernel holds them. To survive a power failure they need
-// a flush; few do, as no attachment survives one.
+// disk is the file: a log of changes, one to a line. All changes survive the
+// process as soon as they are written, because the kernel holds them. To survive
+// a power failure they need a flush; few do, as no attachment survives one.
 //
 // A file that could not be written is written anew as a whole when the next
 // change comes: what the disk missed meanwhile is in memory.
 type disk struct {
 	path string
 	lock *os.File
-	// damaged: the file at path is not ours to replace but to move aside, to
-	// movedTo once that has worked.
-	damaged bool
+	// damaged are the paths of files that are not ours to replace but to move
+	// aside, to movedTo once that has worked.
+	damaged []string
 	movedTo string
 	now     func() time.Time
 
-	// written counts changes. It belongs, like all changes to db, to whoever
+	// size is the length of the file, and limit the one at which it is written
+	// anew without what its changes have undone.
+	size, limit int64
+	// written counts changes. It belongs, like all changes to file, to whoever
 	// holds Journal.writing, but may be read at any time.
 	written atomic.Uint64
-	// flushing guards what follows: db, nil while the file can't be written,
-	// and the number of changes that the last flush covered.
+	// flushing guards what follows: file, nil while it can't be written, and
+	// the number of changes that the last flush covered.
 	flushing sync.Mutex
-	db       *bolt.DB
+	file     *os.File
 	flushed  uint64
 }
 
-// openDisk takes the lock, reads the file and writes it anew. Writing anew
-// keeps damage that reading did not meet, such as in the list of free pages,
-// from being met by a write in the middle of an ADD. That it can't be written
-// is no error yet, but damage is told.
+// slack is how much longer than twice its first length a file becomes before it
+// is written anew: some hundred attachments come and go for it.
+const slack = 1 << 20
+
+// openDisk takes the lock and reads the file. That it can't be written is no
+// error yet, but damage is returned.
 func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, c content, damage error, err error) {
 	d = &disk{path: path, now: now}
 	if d.lock, err = takeLock(ctx, filepath.Dir(path)); err != nil {
@@ -71,8 +60,23 @@ func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, 
 	if err != nil {
 		return nil, content{}, nil, errors.Join(err, d.lock.Close())
 	}
-	d.damaged = damage != nil
+	if damage != nil {
+		d.damaged = append(d.damaged, path)
+	}
+	if earlier := earlierPath(path); exists(earlier) {
+		d.damaged = append(d.damaged, earlier)
+		damage = errors.Join(damage, fmt.Errorf("%s is in the format of an earlier release", earlier))
+	}
 	return d, c, damage, nil
+}
+
+// earlierPath returns where format 1 was, a database. It is not read: all that a
+// running pod needs of it can be rebuilt from the node and the API.
+func earlierPath(path string) string { return strings.TrimSuffix(path, ".log") + ".db" }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // takeLock keeps two daemons, as in a roll-out, from using one journal. The
@@ -106,18 +110,37 @@ func takeLock(ctx context.Context, dir string) (*os.File, error) {
 func (d *disk) renew(c content) error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
-	if d.damaged && d.movedTo == "" {
-		aside := d.path + ".damaged-" + d.now().UTC().Format("20060102T150405.000000000")
-		if err := os.Rename(d.path, aside); err != nil {
-			return fmt.Errorf("move damaged file aside: %w", err)
-		}
-		d.movedTo = aside
+	if err := d.moveAside(); err != nil {
+		return fmt.Errorf("move damaged file aside: %w", err)
 	}
-	db, err := writeFile(d.path, c)
+	text, err := c.encode()
 	if err != nil {
 		return err
 	}
-	d.db, d.flushed = db, d.written.Load()
+	file, err := createFile(d.path, text)
+	if err != nil {
+		return err
+	}
+	if d.file != nil {
+		err = d.file.Close()
+	}
+	d.file, d.flushed = file, d.written.Load()
+	d.size, d.limit = int64(len(text)), int64(2*len(text)+slack)
+	return err
+}
+
+// moveAside gives damaged files names of their own beside the journal.
+func (d *disk) moveAside() error {
+	for len(d.damaged) > 0 {
+		aside := d.damaged[0] + ".damaged-" + d.now().UTC().Format("20060102T150405.000000000")
+		if err := os.Rename(d.damaged[0], aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		d.damaged = d.damaged[1:]
+		if d.movedTo == "" {
+			d.movedTo = aside
+		}
+	}
 	return nil
 }
 
@@ -126,23 +149,23 @@ func (d *disk) renew(c content) error {
 func (d *disk) discard() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
-	db := d.db
-	d.db = nil
-	return db.Close()
+	file := d.file
+	d.file = nil
+	return file.Close()
 }
 
-// writeFile creates the file with the given content, durably and in one step,
+// createFile creates the file with the given content, durably and in one step,
 // and leaves it open.
-func writeFile(path string, c content) (*bolt.DB, error) {
+func createFile(path string, text []byte) (*os.File, error) {
 	fresh := path + ".new"
-	if err := removed(fresh); err != nil {
+	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
 		return nil, err
 	}
-	db, err := bolt.Open(fresh, 0o600, &bolt.Options{Timeout: time.Second})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create %s: %w", fresh, err), removed(fresh))
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
 	}
-	err = db.Update(func(tx *bolt.Tx) error { return writeContent(tx, c) })
 	if err == nil {
 		err = os.Rename(fresh, path)
 	}
@@ -151,10 +174,9 @@ func writeFile(path string, c content) (*bolt.DB, error) {
 	}
 	if err != nil {
 		// Not left to take what room there is.
-		return nil, errors.Join(fmt.Errorf("write %s: %w", fresh, err), db.Close(), removed(fresh))
+		return nil, errors.Join(fmt.Errorf("write %s: %w", fresh, err), file.Close(), removed(fresh))
 	}
-	db.NoSync = true // from here on see disk.flush
-	return db, nil
+	return file, nil
 }
 
 // removed makes sure that a file isn't there.
@@ -173,119 +195,17 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func writeContent(tx *bolt.Tx, c content) error {
-	for _, name := range [][]byte{bucketMeta, bucketAttachments, bucketReleases} {
-		if _, err := tx.CreateBucket(name); err != nil {
-			return err
-		}
-	}
-	if err := put(tx.Bucket(bucketMeta), keyVersion, formatVersion); err != nil {
-		return err
-	}
-	ch := []change{{counters: &c.counters}}
-	for _, rec := range c.records {
-		ch = append(ch, change{put: &rec})
-	}
-	for _, rec := range c.releases {
-		ch = append(ch, change{queue: &rec})
-	}
-	for _, one := range ch {
-		if err := one.write(tx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readFile reads everything that is intact, and returns what is wrong with the
-// rest. The error says that the file must stay as it is.
-func readFile(path string) (c content, damage error, err error) {
-	c = content{records: map[Key]Record{}, releases: map[uint64]Record{}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return c, nil, nil
-	}
-	if err == nil {
-		err = checkPages(raw)
-	}
-	if err == nil {
-		err = readContent(path, &c)
-	}
-	if errors.Is(err, ErrNewerFormat) {
-		return c, nil, err
-	}
-	return c, err, nil
-}
-
-// readContent adds what is intact to c, and returns what isn't. It survives
-// what bbolt does on damaged pages: panics, and reads behind its mapping.
-func readContent(path string, c *content) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = errors.Join(err, fmt.Errorf("read pages: %v", p))
-		}
-	}()
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-	if err != nil {
-		return err
-	}
-	// Only a read transaction is open, so there is nothing that a failing
-	// close could lose.
-	defer func() { _ = db.Close() }()
-	return db.View(func(tx *bolt.Tx) error { return readBuckets(tx, c) })
-}
-
-func readBuckets(tx *bolt.Tx, c *content) error {
-	meta, attachments, releases := tx.Bucket(bucketMeta), tx.Bucket(bucketAttachments), tx.Bucket(bucketReleases)
-	if meta == nil || attachments == nil || releases == nil {
-		return errors.New("a bucket is missing")
-	}
-	var version int
-	if err := get(meta.Get(keyVersion), &version); err != nil {
-		return fmt.Errorf("read version: %w", err)
-	}
-	if version > formatVersion {
-		return fmt.Errorf("%w: format %d, this one knows up to %d", ErrNewerFormat, version, formatVersion)
-	}
-	return errors.Join(
-		get(meta.Get(keyCounters), &c.counters),
-		readRecords(attachments, &c.counters, func(r Record) { c.records[r.Key] = r }),
-		readRecords(releases, &c.counters, func(r Record) { c.releases[r.Seq] = r }))
-}
-
-// readRecords reads all intact records of a bucket. It raises the sequence
-// counter to what they show, should the counters be damaged.
-func readRecords(b *bolt.Bucket, counters *counters, add func(Record)) error {
-	var damage error
-	cursor := b.Cursor()
-	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
-		var rec Record
-		if err := get(value, &rec); err != nil {
-			damage = errors.Join(damage, fmt.Errorf("read record %q: %w", key, err))
-			continue
-		}
-		counters.Seq = max(counters.Seq, rec.Seq)
-		add(rec)
-	}
-	return damage
-}
-
-// change is one step of the journal.
-type change struct {
-	put      *Record // into the attachments
-	drop     *Record // from the attachments
-	queue    *Record // into the release queue
-	unqueue  uint64  // from the release queue, if not 0
-	counters *counters
-}
-
-// write carries out a change in one transaction, and returns its number for
-// flush.
+// write appends a change, and returns its number for flush.
 func (d *disk) write(ch change) (uint64, error) {
-	if err := d.db.Update(ch.write); err != nil {
+	line, err := ch.encode()
+	if err != nil {
 		return 0, err
 	}
+	if _, err := d.file.Write(line); err != nil {
+		// Half a line would pass for damage at the next start.
+		return 0, errors.Join(err, d.file.Truncate(d.size))
+	}
+	d.size += int64(len(line))
 	return d.written.Add(1), nil
 }
 
@@ -299,68 +219,21 @@ func (d *disk) flush(number uint64) error {
 		return nil
 	}
 	covered := d.written.Load()
-	if d.db == nil {
+	if d.file == nil {
 		return errors.New("flush: the file can't be written")
 	}
-	if err := d.db.Sync(); err != nil {
+	if err := unix.Fdatasync(int(d.file.Fd())); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	d.flushed = covered
 	return nil
 }
 
-func (ch change) write(tx *bolt.Tx) error {
-	attachments, releases := tx.Bucket(bucketAttachments), tx.Bucket(bucketReleases)
-	var errs []error
-	if ch.put != nil {
-		errs = append(errs, put(attachments, recordKey(ch.put.Key), ch.put))
-	}
-	if ch.drop != nil {
-		errs = append(errs, attachments.Delete(recordKey(ch.drop.Key)))
-	}
-	if ch.queue != nil {
-		errs = append(errs, put(releases, releaseKey(ch.queue.Seq), ch.queue))
-	}
-	if ch.unqueue != 0 {
-		errs = append(errs, releases.Delete(releaseKey(ch.unqueue)))
-	}
-	if ch.counters != nil {
-		errs = append(errs, put(tx.Bucket(bucketMeta), keyCounters, ch.counters))
-	}
-	return errors.Join(errs...)
-}
-
 func (d *disk) close() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
-	if d.db == nil {
+	if d.file == nil {
 		return d.lock.Close()
 	}
-	return errors.Join(d.db.Sync(), d.db.Close(), d.lock.Close())
+	return errors.Join(d.file.Sync(), d.file.Close(), d.lock.Close())
 }
-
-func recordKey(k Key) []byte { return []byte(k.ContainerID + "\x00" + k.IfName) }
-
-func releaseKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
-
-// put stores v as a CRC-32C, big-endian, with JSON behind it. bbolt guards its
-// structure, not the values, with checksums.
-func put(b *bolt.Bucket, key []byte, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, append(binary.BigEndian.AppendUint32(nil, checksum(text)), text...))
-}
-
-func get(value []byte, v any) error {
-	if len(value) < 4 {
-		return errors.New("value is missing or too short")
-	}
-	if checksum(value[4:]) != binary.BigEndian.Uint32(value) {
-		return errors.New("checksum is wrong")
-	}
-	return json.Unmarshal(value[4:], v)
-}
-
-func checksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }

@@ -123,7 +123,7 @@ func (j *Journal) Repair() error {
 
 // renew is called with writing held, as the next two are.
 func (j *Journal) renew() error {
-	if j.disk.db != nil {
+	if j.disk.file != nil && j.disk.size < j.disk.limit {
 		return nil
 	}
 	return j.disk.renew(j.content)
@@ -239,7 +239,7 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	j.number(&rec, &next)
 	rec.Phase, rec.Device = PhaseDone, dev
 	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
-	if _, err := j.write(change{put: &rec, counters: &next}); err != nil {
+	if _, err := j.write(change{Put: &rec, Counters: &next}); err != nil {
 		j.cfg.Log.Error("cannot write the journal; going on", "error", err)
 	}
 	return rec, nil
@@ -263,7 +263,7 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	}
 	j.number(&rec, &next)
 	rec.Phase, rec.Device = PhaseIntended, Device{}
-	written, err := j.write(change{put: &rec, counters: &next})
+	written, err := j.write(change{Put: &rec, Counters: &next})
 	if err != nil {
 		return rec, 0, err
 	}
@@ -277,7 +277,7 @@ func (j *Journal) drop(rec Record) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.apply(func(c *content) { delete(c.records, rec.Key) })
-	if j.disk.db != nil {
+	if j.disk.file != nil {
 		if err := j.disk.discard(); err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (j *Journal) Complete(key Key, dev Device) (Record, error) {
 		return Record{}, err
 	}
 	rec.Phase, rec.Device = PhaseDone, dev
-	if _, err := j.write(change{put: &rec}); err != nil {
+	if _, err := j.write(change{Put: &rec}); err != nil {
 		return Record{}, fmt.Errorf("complete attachment %s: %w", key, err)
 	}
 	j.apply(func(c *content) { c.records[key] = rec })
@@ -310,7 +310,7 @@ func (j *Journal) Resize(key Key, mtu int) (Record, error) {
 		return Record{}, err
 	}
 	rec.MTU = mtu
-	if _, err := j.write(change{put: &rec}); err != nil {
+	if _, err := j.write(change{Put: &rec}); err != nil {
 		return Record{}, fmt.Errorf("write the MTU of attachment %s: %w", key, err)
 	}
 	j.apply(func(c *content) { c.records[key] = rec })
@@ -332,7 +332,7 @@ func (j *Journal) Leave(key Key) (Record, error) {
 	}
 	rec.Phase = PhaseLeaving
 	j.apply(func(c *content) { c.records[key] = rec })
-	if _, err := j.write(change{put: &rec}); err != nil {
+	if _, err := j.write(change{Put: &rec}); err != nil {
 		return rec, fmt.Errorf("write that attachment %s is leaving: %w", key, err)
 	}
 	return rec, nil
@@ -351,7 +351,7 @@ func (j *Journal) Retire(key Key) error {
 		delete(c.records, key)
 		c.releases[rec.Seq] = rec
 	})
-	if _, err := j.write(change{drop: &rec, queue: &rec}); err != nil {
+	if _, err := j.write(change{Drop: &rec.Key, Queue: &rec}); err != nil {
 		return fmt.Errorf("write that attachment %s is retired: %w", key, err)
 	}
 	return nil
@@ -363,7 +363,7 @@ func (j *Journal) Released(seq uint64) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.apply(func(c *content) { delete(c.releases, seq) })
-	if _, err := j.write(change{unqueue: seq}); err != nil {
+	if _, err := j.write(change{Unqueue: seq}); err != nil {
 		return fmt.Errorf("write that attachment %d is off the release queue: %w", seq, err)
 	}
 	return nil

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	bolt "go.etcd.io/bbolt"
 )
 
 var compareAddrs = cmp.Options{
@@ -73,7 +72,7 @@ func begin(t testing.TB, j *Journal, rec Record) Record {
 }
 
 func TestAnAttachmentGoesThroughItsPhasesAndSurvivesEachReopening(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	want := begin(t, j, testRecord(1))
 	dev := Device{HostIfindex: 12, NetnsInode: 4026532000, NetnsCookie: 99}
@@ -121,7 +120,7 @@ func TestAnAttachmentGoesThroughItsPhasesAndSurvivesEachReopening(t *testing.T) 
 }
 
 func TestUnknownAndRepeatedAttachmentsAreSentinels(t *testing.T) {
-	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.db")))
+	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	rec := begin(t, j, testRecord(1))
 	other := Key{ContainerID: "nobody", IfName: "eth0"}
 	_, err := j.Begin(testRecord(1))
@@ -144,7 +143,7 @@ func TestUnknownAndRepeatedAttachmentsAreSentinels(t *testing.T) {
 }
 
 func TestRecordsComeOldestFirst(t *testing.T) {
-	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.db")))
+	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	for _, i := range []int{5, 3, 9, 1} {
 		begin(t, j, testRecord(i))
 	}
@@ -162,7 +161,7 @@ func TestRecordsComeOldestFirst(t *testing.T) {
 }
 
 func TestASecondProcessWaitsForTheJournalAndSaysWhy(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	first := open(t, cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -176,18 +175,12 @@ func TestASecondProcessWaitsForTheJournalAndSaysWhy(t *testing.T) {
 }
 
 func TestAJournalOfANewerReleaseIsLeftAlone(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	if err := open(t, cfg).Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := bolt.Open(cfg.Path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(func(tx *bolt.Tx) error { return put(tx.Bucket(bucketMeta), keyVersion, formatVersion+1) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
+	text := fmt.Sprintf(`{"format":%d}`, formatVersion+1)
+	if err := os.WriteFile(cfg.Path, fmt.Appendf(nil, "%s %s\n", checksum([]byte(text)), text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	before, _ := os.ReadFile(cfg.Path)
@@ -202,7 +195,7 @@ func TestAJournalOfANewerReleaseIsLeftAlone(t *testing.T) {
 
 func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testing.T) {
 	const many = 60
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	var wg sync.WaitGroup
 	for i := range many {

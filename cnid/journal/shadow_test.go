@@ -39,7 +39,7 @@ func TestShadowsFollowTheFamiliesOfTheAddresses(t *testing.T) {
 		{name: "no ranges", addrs: []string{"10.0.0.5/24"}, no4: true, no6: true, s4: "invalid IP", s6: "invalid IP"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+			cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 			if tc.no4 {
 				cfg.Shadow4 = netip.Prefix{}
 			}
@@ -55,7 +55,7 @@ func TestShadowsFollowTheFamiliesOfTheAddresses(t *testing.T) {
 }
 
 func TestShadowsAreUniqueAndRestBeforeTheyAreUsedAgain(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	cfg.Shadow4 = netip.MustParsePrefix("169.254.64.0/29") // .2 to .6 for pods
 	j := open(t, cfg)
 	shadow := func(i int) string { return begin(t, j, testRecord(i)).Shadow4.String() }
@@ -88,7 +88,7 @@ func TestShadowsAreUniqueAndRestBeforeTheyAreUsedAgain(t *testing.T) {
 }
 
 func TestARangeThatChangedLeavesShadowsInUseAlone(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	old := begin(t, j, testRecord(1))
 	if err := j.Close(); err != nil {
@@ -105,7 +105,7 @@ func TestARangeThatChangedLeavesShadowsInUseAlone(t *testing.T) {
 }
 
 func TestAnAdoptedAttachmentKeepsItsShadowsUnlessTheyAreTaken(t *testing.T) {
-	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.db")))
+	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
 	first := begin(t, j, testRecord(1))
 	for i, tc := range []struct {
 		name             string

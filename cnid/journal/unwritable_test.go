@@ -42,7 +42,7 @@ func newSmallDisk(t *testing.T) smallDisk {
 
 func (d smallDisk) other() string   { return filepath.Join(d.dir, "other") }
 func (d smallDisk) filler() string  { return filepath.Join(d.dir, "filler") }
-func (d smallDisk) journal() string { return filepath.Join(d.dir, "journal.db") }
+func (d smallDisk) journal() string { return filepath.Join(d.dir, "journal.log") }
 
 func (d smallDisk) fill(t *testing.T) {
 	t.Helper()
@@ -184,7 +184,7 @@ func (d smallDisk) expectNothingElse(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"journal.db", "other"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"journal.log", "other"}, names); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if text, err := os.ReadFile(d.other()); err != nil || string(text) != "not ours" {
@@ -211,10 +211,10 @@ func TestADamagedJournalOnADiskThatCanNotBeWrittenIsMovedAsideLater(t *testing.T
 }
 
 func TestAFileThatCanNotBeFlushedIsWrittenAnew(t *testing.T) {
-	cfg := testConfig(filepath.Join(t.TempDir(), "journal.db"))
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	staying := begin(t, j, testRecord(1))
-	if err := j.disk.db.Close(); err != nil { // every write fails from here, until there is another file
+	if err := j.disk.file.Close(); err != nil { // every write fails from here, until there is another file
 		t.Fatal(err)
 	}
 	if _, err := j.Begin(testRecord(2)); err == nil {
