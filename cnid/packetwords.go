@@ -25,7 +25,7 @@ type packetWords struct {
 func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
 	packet := nodestatus.Packet{
 		Time: wallTime(e.Time), Node: w.nodeName, VPC: w.vpc(e.VNI), VNI: e.VNI, Passed: !e.Reason.Drop(),
-		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(),
+		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(), Routine: e.Reason.Routine(),
 		Device: fmt.Sprintf("device %d", e.Ifindex),
 	}
 	rec, ok := w.device(e.Ifindex)

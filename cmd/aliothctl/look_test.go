@@ -94,6 +94,38 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 	}
 }
 
+func TestRoutineDropsAreShownOnDemand(t *testing.T) {
+	routine := drop("blue", "shop/a", "")
+	routine.Reason, routine.Means, routine.Remedy, routine.Routine = "mld", "groups", "", true
+	socket := daemon(t, nodestatus.DropsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, d := range []nodestatus.Packet{routine, drop("blue", "shop/b", ""), routine} {
+			if err := json.NewEncoder(w).Encode(d); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	other := drop("blue", "shop/b", "").String() + "\n"
+	const left = "(2 routine drops left out: MLD reports, router solicitations, duplicate address detection; --all shows them)\n"
+	for arguments, want := range map[string]string{
+		"":             other + left,
+		"--all":        routine.String() + "\n" + other + routine.String() + "\n",
+		"--pod=shop/b": other,
+		"--vpc=red":    "",
+		"--pod=shop/a": left,
+	} {
+		got, err := run(t, append([]string{"drops", "--local", "--socket", socket}, strings.Fields(arguments)...)...)
+		if err != nil || got != want {
+			t.Errorf("%s: %v\n%swant\n%s", arguments, err, got, want)
+		}
+	}
+	if got, err := run(t, "drops", "--local", "--socket", socket, "-o", "json"); err != nil || strings.Count(got, "\n") != 1 {
+		t.Errorf("as JSON without --all: %v\n%s", err, got)
+	}
+	if _, err := run(t, "flows", "--all"); err == nil {
+		t.Error("flows has no routine packets, but takes --all")
+	}
+}
+
 func TestFlowsAreListenedForAndPrinted(t *testing.T) {
 	flow := drop("blue", "shop/a", "shop/b")
 	flow.Passed, flow.Reason, flow.Means, flow.Remedy = true, "forwarded_remote", "sent to another node", ""
@@ -288,7 +320,45 @@ func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
 		}
 	}
 	out.Reset()
+	mld := row(7, 20, 3)
+	mld.Reason = reason(t, "mld")
+	if err := writeDropped(&out, []datapath.DropCounter{mld, row(7, 20, 5), mld}, attachments); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Join(strings.Fields(out.String()), " ")
+	if want := " 6 routine packets were dropped: "; !strings.Contains(text, want) || !strings.Contains(text, " 5 pod ") || strings.Contains(text, "mld") {
+		t.Errorf("want %q and no row of mld:\n%s", want, out.String())
+	}
+	out.Reset()
 	if err := writeDropped(&out, nil, attachments); err != nil || out.Len() > 0 {
 		t.Errorf("of no drop it says %q, %v", out.String(), err)
+	}
+}
+
+// reason returns the reason of a name.
+func reason(t *testing.T, name string) datapath.Reason {
+	t.Helper()
+	for reason := range datapath.Reason(256) {
+		if reason.String() == name {
+			return reason
+		}
+	}
+	t.Fatalf("no reason has the name %q", name)
+	return 0
+}
+
+func TestStatusCountsRoutineDropsApart(t *testing.T) {
+	var out strings.Builder
+	rows := []packetRow{
+		{fateOf(reason(t, "mld")), "from pod", "mld", 3},
+		{fateOf(reason(t, "forwarded_local")), "from pod", "forwarded local", 4},
+		{fateOf(reason(t, "no_endpoint")), "from pod", "no endpoint", 5},
+	}
+	if err := writePackets(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := "PACKETS FATE WHERE REASON 5 dropped from pod no endpoint 3 dropped, routine from pod mld 4 passed from pod forwarded local"
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

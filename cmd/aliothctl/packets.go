@@ -20,11 +20,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
-// packetFilter says which packets are asked for; an empty field is every one.
-type packetFilter struct{ vpc, pod string }
+// packetFilter selects packets; an empty vpc or pod selects every one.
+type packetFilter struct {
+	vpc, pod string
+	// routine: also drops that every host causes by itself.
+	routine bool
+}
 
-// wants tells whether a packet is asked for. A pod is meant wherever it is named:
-// at whose interface the packet was, and as either end.
+// wants reports whether a packet is asked for, be it routine or not. A pod is meant
+// wherever it is named: at whose interface the packet was, and as either end.
 func (f packetFilter) wants(p nodestatus.Packet) bool {
 	if f.vpc != "" && f.vpc != p.VPC {
 		return false
@@ -42,6 +46,8 @@ func (f packetFilter) wants(p nodestatus.Packet) bool {
 type sample struct {
 	name, path           string
 	short, long, example string
+	// hasRoutine: some of its packets are routine, and shown on demand.
+	hasRoutine bool
 	// listens: its packets are told only while somebody listens, by default for
 	// so long.
 	listens time.Duration
@@ -54,14 +60,18 @@ to create pods/exec, in Alioth's namespace.`
 
 func dropsCommand() *cobra.Command {
 	return packetsCommand(sample{
-		name: "drops", path: nodestatus.DropsPath,
+		name: "drops", path: nodestatus.DropsPath, hasRoutine: true,
 		short: "Show dropped packets: when, where, whose, why, and what to do",
 		long: `Show the latest dropped packets of all nodes: when, where, of which VPC and pod,
-from where to where, why, and what can be done about it. With --follow, go on
-with those to come.
+from where to where, why, and what to do about it. With --follow, the command
+also shows the drops to come.
 
-It is a sample: of each interface and reason, one packet in a second. Metrics and
-'aliothctl status' count all of them.` + reachedByAPI,
+The drops are a sample: one packet per interface, reason and second. Metrics and
+'aliothctl status' count all drops.
+
+Every host sends some packets by itself that a VPC has no use for: MLD reports,
+router solicitations and duplicate address detection. They are dropped, need no
+attention, and are shown with --all only.` + reachedByAPI,
 		example: `  aliothctl drops --vpc blue --follow
   aliothctl drops --pod shop/cart-7d9f -o json`,
 	})
@@ -97,6 +107,7 @@ func packetsCommand(s sample) *cobra.Command {
 				return fmt.Errorf("--for %s: want 0 or more", watch.For)
 			}
 			out.out = cmd.OutOrStdout()
+			defer out.finish()
 			if local {
 				return nodestatus.FetchPackets(cmd.Context(), socket, s.path, watch, out.print)
 			}
@@ -116,6 +127,9 @@ func packetsCommand(s sample) *cobra.Command {
 	flags.StringVar(&out.filter.pod, "pod", "", "only those from, to or at this pod, as NAMESPACE/NAME")
 	flags.StringVar(&node, "node", "", "ask this node alone")
 	flags.BoolVarP(&watch.Follow, "follow", "f", false, "go on with the "+s.name+" to come")
+	if s.hasRoutine {
+		flags.BoolVar(&out.filter.routine, "all", false, "also routine packets, which every host sends by itself: MLD reports, router solicitations, duplicate address detection")
+	}
 	if s.listens > 0 {
 		flags.DurationVar(&watch.For, "for", s.listens, "without --follow, listen for this time; with 0, show only what was told before")
 	}
@@ -135,6 +149,17 @@ type packetPrinter struct {
 
 	mu  sync.Mutex
 	out io.Writer
+	// left counts routine packets that were left out.
+	left int
+}
+
+// finish prints what was left out.
+func (p *packetPrinter) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left > 0 && p.format == asText {
+		fmt.Fprintf(p.out, "(%d routine %s left out: MLD reports, router solicitations, duplicate address detection; --all shows them)\n", p.left, p.of.name)
+	}
 }
 
 func (p *packetPrinter) print(packet nodestatus.Packet) error {
@@ -143,7 +168,11 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 	if packet.Missed > 0 && p.format == asText {
 		fmt.Fprintf(p.out, "(%d %s of node %s came too fast and are not shown)\n", packet.Missed, p.of.name, packet.Node)
 	}
-	if !p.filter.wants(packet) {
+	switch {
+	case !p.filter.wants(packet):
+		return nil
+	case packet.Routine && !p.filter.routine:
+		p.left++
 		return nil
 	}
 	if p.format == asJSON {
@@ -200,6 +229,9 @@ func (c *cluster) packetsOf(ctx context.Context, pod *corev1.Pod, of sample, wat
 		done <- err
 	}()
 	command := []string{"aliothctl", of.name, "--local", "--output=json", fmt.Sprintf("--follow=%t", watch.Follow)}
+	if of.hasRoutine {
+		command = append(command, "--all")
+	}
 	if of.listens > 0 {
 		command = append(command, "--for="+watch.For.String())
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -105,24 +106,49 @@ func readPackets(pins string) (rows []packetRow, drops []datapath.DropCounter, e
 		return nil, nil, err
 	}
 	for _, c := range counters {
-		fate := "passed"
-		if c.Reason.Drop() {
-			fate = "dropped"
-		}
-		rows = append(rows, packetRow{fate, spaced(c.Direction.String()), spaced(c.Reason.String()), c.Packets})
+		rows = append(rows, packetRow{fateOf(c.Reason), spaced(c.Direction.String()), spaced(c.Reason.String()), c.Packets})
 	}
 	filtered, err := netfilter.Counters()
 	for _, c := range filtered {
 		if c.Packets > 0 {
-			rows = append(rows, packetRow{"dropped", "host filter", spaced(c.Reason), c.Packets})
+			rows = append(rows, packetRow{dropped, "host filter", spaced(c.Reason), c.Packets})
 		}
 	}
 	drops, dropErr := reader.DropCounters()
 	return rows, drops, errors.Join(err, dropErr)
 }
 
-// writeDropped tells whose packets were dropped.
+// Fates of packets. Routine ones are what every host sends by itself; they are
+// dropped without harm.
+const (
+	dropped = "dropped"
+	routine = "dropped, routine"
+	passed  = "passed"
+)
+
+func fateOf(reason datapath.Reason) string {
+	switch {
+	case reason.Routine():
+		return routine
+	case reason.Drop():
+		return dropped
+	}
+	return passed
+}
+
+// writeDropped prints whose packets were dropped, but for routine ones, which it
+// only counts.
 func writeDropped(out io.Writer, drops []datapath.DropCounter, attachments []journal.Record) error {
+	var left uint64
+	drops = slices.DeleteFunc(slices.Clone(drops), func(d datapath.DropCounter) bool {
+		if d.Reason.Routine() {
+			left += d.Packets
+		}
+		return d.Reason.Routine()
+	})
+	if left > 0 {
+		defer fmt.Fprintf(out, "\n%d routine packets were dropped: MLD reports, router solicitations, duplicate address detection\n", left)
+	}
 	if len(drops) == 0 {
 		return nil
 	}
@@ -150,7 +176,7 @@ func writePackets(out io.Writer, rows []packetRow) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "\nPACKETS\tFATE\tWHERE\tREASON\n")
-	for _, fate := range []string{"dropped", "passed"} {
+	for _, fate := range []string{dropped, routine, passed} {
 		for _, row := range rows {
 			if row.fate == fate {
 				fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", row.packets, row.fate, row.where, row.reason)

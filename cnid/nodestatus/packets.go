@@ -42,6 +42,8 @@ type Packet struct {
 	Reason    string `json:"reason"`
 	Means     string `json:"means"`
 	Remedy    string `json:"remedy,omitempty"`
+	// Routine: every host sends such packets by itself, and nobody has to look at it.
+	Routine bool `json:"routine,omitempty"`
 	// Passed: it went on, and was not dropped.
 	Passed bool `json:"passed,omitempty"`
 	// Proto is the protocol by its name at IANA, or its number. Of IPv6 it may be

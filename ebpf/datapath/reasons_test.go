@@ -49,6 +49,22 @@ func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
 	}
 }
 
+func TestRoutineDropsNeedNobody(t *testing.T) {
+	var names []string
+	for reason := range Reason(aliothReasonREASON_LEN) {
+		if !reason.Routine() {
+			continue
+		}
+		names = append(names, reason.String())
+		if !reason.Drop() || reason.Remedy() != "" {
+			t.Errorf("%s is routine, but its remedy is %q", reason, reason.Remedy())
+		}
+	}
+	if want := []string{"arp_own", "nd_own", "router_solicitation", "mld"}; !slices.Equal(names, want) {
+		t.Errorf("routine are %q, want %q", names, want)
+	}
+}
+
 func TestEveryDirectionHasANameOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for i, name := range directionNames {

@@ -3,6 +3,8 @@
 
 package datapath
 
+import "slices"
+
 // explanation is what people are told about a reason: what has happened, and
 // what they can do about it; "" where there is nothing to do.
 type explanation struct{ means, remedy string }
@@ -120,6 +122,17 @@ func (r Reason) Means() string { return r.explanation().means }
 
 // Remedy says in words what can be done about it; "" where nothing has to be.
 func (r Reason) Remedy() string { return r.explanation().remedy }
+
+// Routine reports whether drops of this reason are what every host's kernel sends
+// by itself when an interface comes up, and nobody has to look at.
+func (r Reason) Routine() bool { return slices.Contains(routine, r) }
+
+// routine are multicast listener reports, router solicitations, and the probes by
+// which a host detects a duplicate of its own address.
+var routine = []Reason{
+	Reason(aliothReasonDROP_MLD), Reason(aliothReasonDROP_ROUTER_SOLICITATION),
+	Reason(aliothReasonDROP_ARP_OWN), Reason(aliothReasonDROP_ND_OWN),
+}
 
 func (r Reason) explanation() explanation {
 	if uint64(r) < uint64(len(explanations)) {
