@@ -15,6 +15,7 @@ import (
 // closed adds what no VPC's egress must reach. Where two entries have one prefix,
 // the first class wins.
 func (b *nodeBuilder) closed() {
+	b.part.Closed = nil
 	seen := map[netip.Prefix]bool{}
 	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
 		for _, prefix := range prefixes {
@@ -53,6 +54,7 @@ func (b *nodeBuilder) closed() {
 	for _, ip := range b.in.Metadata {
 		add(datapath.ClosedMetadata, single(ip))
 	}
+	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }
 
 var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}

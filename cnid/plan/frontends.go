@@ -16,75 +16,61 @@ import (
 	"github.com/alioth-net/alioth/store/scaled"
 )
 
-// frontendBuilder plans what leads from outside to the backends of Services. It knows
-// of all Services, and of backends where they are: those here by Address objects and
-// the journal, those of other nodes by the node that slices name.
-type frontendBuilder struct {
-	tx   store.ReadTx
-	in   Input
+// places are where what comes from outside leads on this node, and whether it leads to
+// other nodes.
+type places struct {
+	// live are the addresses at which the node reaches what is here: pods under their
+	// shadows, and pods on its network under its own addresses.
 	live map[vpcAddress]netip.Addr
-	// nodes are the addresses of other nodes in the default VPC, by name and family
-	// (IPv4 first), in which they take what is sent on; none where this node has no
-	// address there.
-	nodes map[string][2]netip.Addr
-	// nodeIPs are all addresses of nodes, once they have been asked for.
-	nodeIPs []netip.Addr
-	list    []*netfilter.Frontend
-	health  []HealthCheck
-	// border is what VPCs have to know of it, by name.
-	border map[string]border
+	// relays says that this node has an address in the default VPC, from which it sends
+	// on to other nodes.
+	relays bool
 }
 
-// border is what the part of a VPC has of how its Services are reached from outside.
-type border struct {
-	// fronted says that its pods are shown who asks.
-	fronted bool
-	// ports are those of nodes that lead to its Services, where its egress may lead to
-	// nodes; those of the default VPC reach nodes anyhow.
-	ports []datapath.NodePort
-}
-
-// vpcAddress is an address of a VPC.
-type vpcAddress struct {
-	vpc string
-	ip  netip.Addr
-}
-
-// frontends are those of all Services that belong to a VPC.
-func (b *nodeBuilder) frontends() *frontendBuilder {
-	f := &frontendBuilder{tx: b.tx, in: b.in, live: map[vpcAddress]netip.Addr{}, border: map[string]border{}}
-	if !b.in.NodePorts {
-		return f
-	}
-	for _, rec := range b.live {
-		for _, prefix := range rec.Addrs {
-			for _, shadow := range shadowsOf(rec) {
-				if shadow.Is4() == prefix.Addr().Is4() {
-					f.live[vpcAddress{rec.VPC, prefix.Addr()}] = shadow
+// placesHere finds them from what VPCs have here.
+func placesHere(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) places {
+	p := places{live: map[vpcAddress]netip.Addr{}}
+	for _, v := range vpcs {
+		for _, rec := range v.here.live {
+			for _, prefix := range rec.Addrs {
+				if shadow := shadowOf(rec, prefix.Addr()); shadow.IsValid() {
+					p.live[vpcAddress{rec.VPC, prefix.Addr()}] = shadow
 				}
 			}
 		}
 	}
-	if home := b.vpcs[b.in.DefaultVPC]; home != nil && len(home.here.node.Addrs) > 0 {
-		f.nodes = map[string][2]netip.Addr{}
+	if home := vpcs[in.DefaultVPC]; home != nil {
+		p.relays = len(home.here.node.Addrs) > 0
 	}
-	for _, own := range b.own() { // under which pods on the node's network are reached
-		f.live[vpcAddress{b.in.DefaultVPC, own}] = own
+	if self := store.GetNode(tx, in.Node); self != nil {
+		for _, own := range self.Addresses {
+			p.live[vpcAddress{in.DefaultVPC, own}] = own
+		}
 	}
-	rows := slices.DeleteFunc(store.ListServices(b.tx), func(row *store.Service) bool { return !isReachedFromOutside(row) })
-	slices.SortStableFunc(rows, scaled.Age)
-	for _, row := range rows {
-		f.service(row)
-	}
-	// Of two that are the same address and port, the older Service has it.
-	slices.SortStableFunc(f.list, (*netfilter.Frontend).Compare)
-	f.list = slices.CompactFunc(f.list, func(a, b *netfilter.Frontend) bool { return a.Compare(b) == 0 })
-	return f
+	return p
 }
 
-func isReachedFromOutside(row *store.Service) bool {
-	return len(row.ExternalIPs) > 0 || row.LoadBalancer == store.LoadBalancerExternal ||
-		hasNodePorts(row)
+// frontendBuilder plans what leads from outside to the backends of a Service. It knows
+// backends where they are: those here by Address objects and the journal, those of other
+// nodes by the node that slices name.
+type frontendBuilder struct {
+	tx     store.ReadTx
+	in     Input
+	places places
+	// nodes are the addresses of other nodes in the default VPC, by name and family
+	// (IPv4 first), in which they take what is sent on.
+	nodes map[string][2]netip.Addr
+	// nodeIPs are all addresses of nodes, once they have been asked for.
+	nodeIPs map[netip.Addr]bool
+}
+
+func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
+	return frontendBuilder{tx: tx, in: in, places: p, nodes: map[string][2]netip.Addr{}}
+}
+
+// isExposed reports whether clients outside reach a Service.
+func isExposed(row *store.Service) bool {
+	return len(row.ExternalIPs) > 0 || row.LoadBalancer == store.LoadBalancerExternal || hasNodePorts(row)
 }
 
 // hasNodePorts reports whether ports of every node are the Service's.
@@ -106,57 +92,36 @@ func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []
 	return claimed, scaled.ExternalIPs(tx, row)
 }
 
-// outside marks what is planned for clients from outside, if it goes by a row.
-func (s *stale) outside(tx store.ReadTx, row any, in Input) {
-	if !in.NodePorts {
-		return
-	}
-	switch row := row.(type) {
-	case *store.Service:
-		s.node = s.node || isReachedFromOutside(row)
-	case *store.EndpointSlice:
-		service := store.GetService(tx, row.Namespace, row.Service)
-		s.node = s.node || service != nil && isReachedFromOutside(service)
-	case *store.Address:
-		s.node = s.node || row.Node == in.Node || row.Holder.Kind == store.HolderNode
-	case *store.HostPod:
-		s.node = s.node || row.Node == in.Node
-	case *store.VPC, *store.Namespace, *store.Network, *store.ExternalPool, *store.ExternalAddress:
-		s.node = true
-	}
-}
-
-// service adds the ports of one Service, for the families that it has addresses of.
-func (b *frontendBuilder) service(row *store.Service) {
-	vpc := store.GetVPC(b.tx, scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
-	if vpc == nil {
-		return
-	}
-	if row.ExternalNodeLocal {
-		known := b.border[vpc.Name]
-		known.fronted = true
-		b.border[vpc.Name] = known
-	}
+// expose plans how clients outside reach a Service of a VPC, for the families that it has
+// addresses of.
+func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, row *store.Service) {
+	s.preserves = row.ExternalNodeLocal
 	if row.HealthCheckNodePort != 0 {
-		b.health = append(b.health, b.healthCheck(vpc.Name, row))
+		check := b.healthCheck(vpc.Name, row)
+		s.health = &check
 	}
 	for _, port := range row.Ports {
 		if proto := protocol(port.Protocol); proto != 0 {
 			for _, vip := range row.ClusterIPs {
-				b.port(vpc, row, port, proto, vip.Is4())
+				b.port(s, vpc, row, port, proto, vip.Is4())
 			}
 		}
 	}
+	// Of two that have one address, protocol and port the first counts.
+	slices.SortStableFunc(s.frontends, (*netfilter.Frontend).Compare)
+	s.frontends = slices.CompactFunc(s.frontends, func(a, b *netfilter.Frontend) bool { return a.Compare(b) == 0 })
 }
 
 // port adds one port of a Service for one family: at the node's addresses, and at
 // those that lead to all nodes.
-func (b *frontendBuilder) port(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
+func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
 	frontend := b.frontend(vpc, row, port, proto, is4)
 	if port.NodePort != 0 {
 		node := frontend
-		b.list = append(b.list, &node)
-		b.opens(vpc, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
+		s.frontends = append(s.frontends, &node)
+		if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC { // pods of the default VPC reach nodes anyhow
+			s.ports = append(s.ports, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
+		}
 	}
 	frontend.Port = port.Port
 	claimed, granted := externalAddresses(b.tx, row)
@@ -164,34 +129,28 @@ func (b *frontendBuilder) port(vpc *store.VPC, row *store.Service, port store.Se
 		if ip.Is4() != is4 || b.isInside(ip) {
 			continue
 		}
-		frontend.IP, frontend.Sources = ip, nil
+		external := frontend
+		external.IP = ip
 		if slices.Contains(claimed, ip) {
-			frontend.Sources = row.SourceRanges
+			external.Sources = row.SourceRanges
 		}
-		exposed := frontend
-		b.list = append(b.list, &exposed)
-	}
-}
-
-// opens notes that pods of a VPC may ask for one of their own Services at a node.
-func (b *frontendBuilder) opens(vpc *store.VPC, port datapath.NodePort) {
-	known := b.border[vpc.Name]
-	if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC && !slices.Contains(known.ports, port) {
-		known.ports = append(known.ports, port)
-		b.border[vpc.Name] = known
+		s.frontends = append(s.frontends, &external)
 	}
 }
 
 // isInside reports whether an address is one of a node or of the cluster's own ranges.
 func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 	if b.nodeIPs == nil {
-		b.nodeIPs = addressesOf(store.ListNodes(b.tx)...)
+		b.nodeIPs = map[netip.Addr]bool{}
+		for _, own := range addressesOf(store.ListNodes(b.tx)...) {
+			b.nodeIPs[own] = true
+		}
 	}
 	ranges := append(slices.Clone(b.in.Shadows), b.in.ServiceRanges...)
 	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
 		ranges = append(ranges, home.Prefixes...)
 	}
-	return slices.Contains(b.nodeIPs, ip) || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return b.nodeIPs[ip] || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // healthCheck counts the backends of a Service here, by the first of its families.
@@ -216,7 +175,7 @@ func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port stor
 	spread := scaled.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
 	frontend := netfilter.Frontend{
 		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
-		Here: atMost(b.places(vpc.Name, proto, spread.Here)), All: b.places(vpc.Name, proto, spread.Also),
+		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
 	}
 	if is4 {
 		frontend.IP = all4.Addr()
@@ -265,13 +224,13 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 	return list[:min(len(list), datapath.MaxBackends)]
 }
 
-// places are where backends of this node are reached: pods by their shadows, those on
+// reached are where backends of this node are reached: pods by their shadows, those on
 // its network by its own address. One that is not attached has none, nor has the port of
 // the tunnel, to which nobody leads who is not a node.
-func (b *frontendBuilder) places(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
+func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {
-		at, ok := b.live[vpcAddress{vpc, backend.Addr()}]
+		at, ok := b.places.live[vpcAddress{vpc, backend.Addr()}]
 		tunnel := at == backend.Addr() && proto == unix.IPPROTO_UDP && backend.Port() == b.in.TunnelPort
 		if ok && !tunnel {
 			list = append(list, netip.AddrPortFrom(at, backend.Port()))
@@ -295,7 +254,7 @@ func (b *frontendBuilder) openly(name string, is4 bool) netip.Addr {
 
 // ofNode is the address of another node in the default VPC, or the zero value.
 func (b *frontendBuilder) ofNode(name string, is4 bool) netip.Addr {
-	if b.nodes == nil {
+	if !b.places.relays {
 		return netip.Addr{}
 	}
 	addrs, known := b.nodes[name]

@@ -153,19 +153,19 @@ type ClosedPort struct {
 
 // hostPorts are those of all pods, of two that clash the older's, and those that are
 // closed.
-func (b *nodeBuilder) hostPorts() (open []netfilter.HostPort, closed []ClosedPort) {
+func (b *nodeBuilder) hostPorts() {
+	b.plan.filter.HostPorts, b.plan.closed = nil, nil
 	for at, rec := range b.live {
 		for _, port := range rec.HostPorts {
 			if refusal := whyClosed(b.tx, b.in.Config, rec, port); refusal != nil {
-				closed = append(closed, ClosedPort{rec.Pod, *refusal})
+				b.plan.closed = append(b.plan.closed, ClosedPort{rec.Pod, *refusal})
 				continue
 			}
 			if _, clash := holderOf(b.tx, b.in.Config, port, b.live[:at], rec.Pod.UID); !clash {
-				open = append(open, b.opened(rec, port)...)
+				b.plan.filter.HostPorts = append(b.plan.filter.HostPorts, b.opened(rec, port)...)
 			}
 		}
 	}
-	return open, closed
 }
 
 // opened are the rules of one port, one per family.

@@ -4,6 +4,9 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -11,6 +14,7 @@ import (
 // namespaces adds the network namespaces of the attachments here, whatever kind
 // they are of, and the node's own.
 func (b *nodeBuilder) namespaces() {
+	b.part.Namespaces = nil
 	found := map[uint64]*datapath.Namespace{}
 	for _, rec := range b.live {
 		cookie := rec.Device.NetnsCookie
@@ -33,6 +37,7 @@ func (b *nodeBuilder) namespaces() {
 		b.part.Namespaces = append(b.part.Namespaces, *n)
 	}
 	b.nodeNamespace()
+	slices.SortFunc(b.part.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 }
 
 func membershipOf(rec journal.Record) datapath.Membership {

@@ -147,10 +147,11 @@ type whole struct {
 	Filter   netfilter.State
 	Closed   []ClosedPort
 	Lost     []Lost
+	Health   []HealthCheck
 }
 
 func together(w Wanted) whole {
-	return whole{w.Datapath.State(), w.Devices, w.Filter, w.ClosedPorts, w.Lost}
+	return whole{w.Datapath.State(), w.Devices, w.Filter, w.ClosedPorts, w.Lost, w.Health}
 }
 
 func (w *world) input(change ...func(*Config)) Input {

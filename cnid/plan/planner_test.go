@@ -99,7 +99,7 @@ func TestAPlannerSharesLikeBuild(t *testing.T) {
 		if rows := len(together(now).Datapath.Services); rows > scaled.RoomOfVPC.Rows {
 			t.Fatalf("step %d: %d services", step, rows)
 		}
-		if len(planner.scaled.vpcs["blue"].beyond) > 0 {
+		if len(planner.services.vpcs["blue"].beyond) > 0 {
 			full++
 		} else {
 			left++

@@ -20,6 +20,7 @@ import (
 // more, the kubelet's probes of it are refused: its address may be somebody else's on
 // the node's network.
 func (b *nodeBuilder) probes() {
+	b.part.Probes, b.part.Hooks = nil, nil
 	own := ownAddresses(b.tx, b.in.Config)
 	servers := apiServerAddresses(b.tx, b.in.Config)
 	probed, hooked := map[netip.Addr]bool{}, map[netip.Addr]bool{}
@@ -51,6 +52,8 @@ func (b *nodeBuilder) probes() {
 			}
 		}
 	}
+	slices.SortFunc(b.part.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int { return a.IP.Compare(b.IP) })
 }
 
 // isProbed reports whether the kubelet may probe the pod of a record, or call its hooks.

@@ -4,108 +4,269 @@
 package plan
 
 import (
-	"cmp"
+	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
-// services adds the virtual addresses of the shared services, with those of
-// their ready endpoints that have the family of the address.
-func (b *nodeBuilder) services() {
-	for _, ref := range SharedServices(b.tx, b.in.Config) {
-		row := store.GetService(b.tx, ref.Namespace, ref.Name)
-		if row == nil || row.Network != "" { // one of a VPC has backends there
-			continue
+// servicesPlan is what a node has to hold of Services: inside of VPCs, shared with all
+// VPCs, and for clients outside. There may be thousands, of which one or another changes
+// all the time. So each is planned by itself; virtual addresses and frontends, which two
+// Services can claim, are put together of those that claim them.
+type servicesPlan struct {
+	planned map[ServiceRef]*servicePlan
+	// members are those of a VPC, by its name.
+	members map[string]map[ServiceRef]*servicePlan
+	// naming are those whose slices name an address of their VPC.
+	naming map[vpcAddress][]*servicePlan
+	// present are the VNIs of the VPCs that are here, by name, and places what leads here
+	// from outside, as all of it was planned last.
+	present map[string]uint32
+	places  places
+
+	// vpcs are the virtual addresses of VPCs by name, shared those of Services that every
+	// VPC reaches.
+	vpcs      map[string]*virtualAddresses
+	shared    *virtualAddresses
+	frontends frontends
+	health    healthChecks
+	exposures map[string]*exposure
+}
+
+// vpcAddress is an address of a VPC.
+type vpcAddress struct {
+	vpc string
+	ip  netip.Addr
+}
+
+// servicePlan is what is planned of one Service. It is never changed: another one takes
+// its place.
+type servicePlan struct {
+	ref ServiceRef
+	// row has what orders Services by age, and nothing else.
+	row store.Service
+	// vpc is the name of the Service's VPC, or "".
+	vpc string
+	// shared says that services are for every VPC, inside that they are for the
+	// Service's own.
+	shared, inside bool
+	services       []datapath.Service
+	usage          scaled.Room
+	// named are the addresses that its slices name.
+	named []netip.Addr
+	// wide says that it goes by nodes, ranges and tenants too: see scaled.IsWide.
+	wide bool
+	// exposed says that clients outside reach it, by what follows.
+	exposed   bool
+	frontends []*netfilter.Frontend
+	// preserves says that its pods see the addresses of clients outside.
+	preserves bool
+	// ports of nodes that pods of its VPC may ask for.
+	ports  []datapath.NodePort
+	health *HealthCheck
+}
+
+func byAge(a, b *servicePlan) int { return scaled.Age(&a.row, &b.row) }
+
+// staleServices are Services that have to be planned anew.
+type staleServices struct {
+	refs map[ServiceRef]bool
+	// vpcs have all of their Services planned anew, and those that came to them.
+	vpcs map[string]bool
+	// named are addresses; slices of the Services name them.
+	named map[vpcAddress]bool
+	// all are all that there are, exposed those that clients outside reach, and wide those
+	// that go by more than is held.
+	all, exposed, wide bool
+}
+
+// plan plans the Services that are stale, and reports whether anything changed. vpcs
+// are planned already.
+func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, stale *staleServices) (changed bool) {
+	if p.planned == nil {
+		*p = servicesPlan{
+			planned: map[ServiceRef]*servicePlan{}, members: map[string]map[ServiceRef]*servicePlan{}, naming: map[vpcAddress][]*servicePlan{},
+			vpcs: map[string]*virtualAddresses{}, shared: newVirtualAddresses(), frontends: newFrontends(), exposures: map[string]*exposure{},
 		}
-		for _, vip := range row.ClusterIPs {
-			for _, port := range row.Ports {
-				if proto := protocol(port.Protocol); proto != 0 {
-					b.part.Services = append(b.part.Services, datapath.Service{
-						VIP: vip, Port: port.Port, Proto: proto, Backends: b.backends(ref, port, vip.Is4()),
-					})
-				}
+	}
+	p.meet(tx, in, vpcs, stale)
+	b := newServiceBuilder(tx, in, p.present, p.places)
+	for ref := range p.resolve(tx, in, stale) {
+		p.replace(ref, b.service(ref))
+	}
+	return p.settle()
+}
+
+// meet notes which VPCs are here and what leads here from outside, and makes stale what
+// was planned with others.
+func (p *servicesPlan) meet(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, stale *staleServices) {
+	present := map[string]uint32{}
+	for name, v := range vpcs {
+		if v.part != nil {
+			present[name] = v.here.vni
+		}
+	}
+	for name, vni := range present {
+		if p.present[name] != vni {
+			stale.vpcs[name] = true
+		}
+	}
+	for name := range p.present {
+		if present[name] == 0 {
+			stale.vpcs[name] = true
+		}
+	}
+	p.present = present
+	if !in.NodePorts {
+		return
+	}
+	now := placesHere(tx, in, vpcs)
+	stale.exposed = stale.exposed || now.relays != p.places.relays
+	for at, place := range now.live {
+		stale.named[at] = stale.named[at] || p.places.live[at] != place
+	}
+	for at := range p.places.live {
+		stale.named[at] = stale.named[at] || !now.live[at].IsValid()
+	}
+	maps.DeleteFunc(stale.named, func(_ vpcAddress, stale bool) bool { return !stale })
+	p.places = now
+}
+
+// resolve finds the Services that are stale.
+func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) map[ServiceRef]bool {
+	refs := stale.refs
+	for vpc := range stale.vpcs {
+		for ref := range p.members[vpc] {
+			refs[ref] = true
+		}
+		if row := store.GetVPC(tx, vpc); row != nil {
+			for _, service := range scaled.Services(tx, row, in.DefaultVPC) {
+				refs[refOf(service)] = true
 			}
 		}
 	}
-}
-
-// SharedServices are those of the configuration and those that SharedServices
-// name, each once.
-func SharedServices(tx store.ReadTx, cfg Config) []ServiceRef {
-	list := slices.Clone(cfg.SharedServices)
-	for _, row := range store.ListSharedServices(tx) {
-		if ref := (ServiceRef{Namespace: row.ServiceNamespace, Name: row.ServiceName}); !slices.Contains(list, ref) {
-			list = append(list, ref)
+	for at := range stale.named {
+		for _, s := range p.naming[at] {
+			refs[s.ref] = true
 		}
 	}
-	return list
-}
-
-// protocol returns the number of a protocol that the datapath serves, or 0.
-func protocol(name string) uint8 {
-	switch name {
-	case "TCP":
-		return unix.IPPROTO_TCP
-	case "UDP":
-		return unix.IPPROTO_UDP
-	}
-	return 0
-}
-
-// backends are sorted and occur once, so that all nodes list them alike.
-func (b *nodeBuilder) backends(ref ServiceRef, port store.ServicePort, is4 bool) []datapath.Backend {
-	var list []datapath.Backend
-	for _, slice := range store.EndpointSlicesByService(b.tx, ref.Namespace, ref.Name) {
-		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
-			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
-		})
-		if at < 0 {
-			continue
-		}
-		for _, endpoint := range slice.Endpoints {
-			if !endpoint.Ready {
-				continue
-			}
-			for _, ip := range endpoint.Addresses {
-				if ip.Is4() == is4 {
-					list = append(list, datapath.Backend{IP: ip, Port: slice.Ports[at].Port})
-				}
+	if stale.all || stale.exposed || stale.wide {
+		for ref, s := range p.planned {
+			if stale.all || stale.exposed && s.exposed || stale.wide && s.wide {
+				refs[ref] = true
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b datapath.Backend) int {
-		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
-	})
-	list = slices.Compact(list)
-	return list[:min(len(list), datapath.MaxBackends)]
-}
-
-// ReservedAddresses are those that the node itself must reach under their real
-// meaning: the API server's, by its endpoints and by configuration, and those
-// of all nodes, under which pods on the host's network reach each other.
-func ReservedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
-	return unique(append(apiServerAddresses(tx, cfg), addressesOf(store.ListNodes(tx)...)...))
-}
-
-func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
-	list := slices.Clone(cfg.Reserved)
-	for _, slice := range store.EndpointSlicesByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {
-		for _, endpoint := range slice.Endpoints {
-			list = append(list, endpoint.Addresses...)
+	if stale.all {
+		for _, service := range store.ListServices(tx) {
+			refs[refOf(service)] = true
 		}
 	}
-	return list
+	return refs
 }
 
-func addressesOf(nodes ...*store.Node) []netip.Addr {
-	var list []netip.Addr
-	for _, node := range nodes {
-		list = append(append(list, node.Addresses...), node.AllAddresses...)
+func refOf(service *store.Service) ServiceRef { return ServiceRef{service.Namespace, service.Name} }
+
+// replace puts what is planned of a Service in the place of what was; either may be nil.
+func (p *servicesPlan) replace(ref ServiceRef, now *servicePlan) {
+	last := p.planned[ref]
+	if last == now || last != nil && now != nil && reflect.DeepEqual(last, now) {
+		return
+	}
+	if last != nil {
+		delete(p.planned, ref)
+		delete(p.members[last.vpc], ref)
+		p.index(last, -1)
+	}
+	if now != nil {
+		p.planned[ref] = now
+		if p.members[now.vpc] == nil {
+			p.members[now.vpc] = map[ServiceRef]*servicePlan{}
+		}
+		p.members[now.vpc][ref] = now
+		p.index(now, 1)
+	}
+}
+
+// index adds a Service (n = 1), or takes it out (-1), wherever it is known by what it has.
+func (p *servicesPlan) index(s *servicePlan, n int) {
+	for _, ip := range s.named {
+		put(p.naming, vpcAddress{s.vpc, ip}, s, n)
+	}
+	switch {
+	case s.shared:
+		p.shared.put(s, n)
+	case s.inside:
+		if p.vpcs[s.vpc] == nil {
+			p.vpcs[s.vpc] = newVirtualAddresses()
+			p.vpcs[s.vpc].limited = true
+		}
+		p.vpcs[s.vpc].put(s, n)
+	}
+	if s.exposed {
+		p.frontends.put(s, n)
+		p.health.put(s, n)
+		if p.exposures[s.vpc] == nil {
+			p.exposures[s.vpc] = &exposure{ports: map[datapath.NodePort]int{}}
+		}
+		p.exposures[s.vpc].put(s, n)
+	}
+}
+
+// put adds a Service to those of a key (n = 1), or takes it out (-1).
+func put[K comparable](index map[K][]*servicePlan, key K, s *servicePlan, n int) {
+	if n > 0 {
+		index[key] = append(index[key], s)
+		return
+	}
+	index[key] = slices.DeleteFunc(index[key], func(other *servicePlan) bool { return other == s })
+	if len(index[key]) == 0 {
+		delete(index, key)
+	}
+}
+
+// settle brings what Services share up to date, and reports whether any of it changed.
+func (p *servicesPlan) settle() (changed bool) {
+	for name, v := range p.vpcs {
+		changed = v.settle(p.present[name]) || changed
+		if len(v.byAge) == 0 {
+			delete(p.vpcs, name)
+		}
+	}
+	changed = p.shared.settle(0) || changed
+	changed = p.frontends.settle() || changed
+	changed = p.health.settle() || changed
+	for _, e := range p.exposures {
+		changed = e.settle() || changed
+	}
+	return changed
+}
+
+// byVNI are the virtual addresses of VPCs.
+func (p *servicesPlan) byVNI() map[uint32][]*datapath.VirtualAddress {
+	all := map[uint32][]*datapath.VirtualAddress{}
+	for name, v := range p.vpcs {
+		if len(v.list) > 0 {
+			all[p.present[name]] = v.list
+		}
+	}
+	return all
+}
+
+// inOrder inserts into a list that is sorted by age (n = 1), or takes out (-1).
+func inOrder(list []*servicePlan, s *servicePlan, n int) []*servicePlan {
+	at, found := slices.BinarySearchFunc(list, s, byAge)
+	switch {
+	case n > 0:
+		return slices.Insert(list, at, s)
+	case found:
+		return slices.Delete(list, at, at+1)
 	}
 	return list
 }

@@ -1,0 +1,256 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// part is a part of the plan with the rows that it depends on. A test fails for a kind of
+// row that no part declares.
+type part struct {
+	name string
+	// rows are declared by kind: what a row of it makes stale, as it was before a change and
+	// as it is after.
+	rows []dependency
+}
+
+// dependency is what rows of one kind make stale.
+type dependency struct {
+	kind reflect.Type
+	mark func(c *comparison, row any)
+}
+
+// onRow declares a dependency on rows of a kind.
+func onRow[Row any](mark func(*comparison, *Row)) dependency {
+	return dependency{reflect.TypeFor[*Row](), func(c *comparison, row any) { mark(c, row.(*Row)) }}
+}
+
+// nodePart is a part that belongs to no VPC alone. All of them depend on what the VPCs
+// have here, too.
+type nodePart struct {
+	part
+	plan func(*nodeBuilder)
+}
+
+// onPart declares a dependency of a node's part on rows of a kind, or on those for which
+// when holds; nil: on all.
+func onPart[Row any](part string, when func(Input, *Row) bool) dependency {
+	return onRow(func(c *comparison, row *Row) {
+		if when == nil || when(c.in, row) {
+			c.stale.parts[part] = true
+		}
+	})
+}
+
+// Names of the node's parts.
+const (
+	nodesPart      = "nodes"
+	announcedPart  = "announced"
+	egressPart     = "egress"
+	namespacesPart = "namespaces"
+	probesPart     = "probes"
+	hostPortsPart  = "hostports"
+	devicesPart    = "devices"
+	filterPart     = "filter"
+)
+
+var nodeParts = []nodePart{
+	{part{nodesPart, []dependency{onPart[store.Node](nodesPart, nil)}}, (*nodeBuilder).nodes},
+	{part{announcedPart, []dependency{onPart[store.ExternalAddress](announcedPart, nil)}}, (*nodeBuilder).announced},
+	{part{egressPart, []dependency{
+		onPart(egressPart, isDefaultVPC), onPart[store.ServiceCIDR](egressPart, nil), onPart[store.Node](egressPart, nil),
+		onPart[store.ExternalAddress](egressPart, nil),
+	}}, (*nodeBuilder).closed},
+	{part{namespacesPart, nil}, (*nodeBuilder).namespaces},
+	{part{probesPart, []dependency{
+		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer),
+	}}, (*nodeBuilder).probes},
+	{part{hostPortsPart, []dependency{
+		onPart[store.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
+		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return hasNodePorts(row) }),
+	}}, (*nodeBuilder).hostPorts},
+	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
+	{part{filterPart, []dependency{
+		onPart(filterPart, isDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer),
+	}}, (*nodeBuilder).filter},
+}
+
+func isDefaultVPC(in Input, row *store.VPC) bool { return row.Name == in.DefaultVPC }
+
+func isThisNode(in Input, row *store.Node) bool { return row.Name == in.Node }
+
+func isOfAPIServer(in Input, row *store.EndpointSlice) bool {
+	return in.APIServer == ServiceRef{row.Namespace, row.Service}
+}
+
+// vpcPart are the parts of VPCs, by name.
+var vpcPart = part{"vpc", []dependency{
+	onRow(func(c *comparison, row *store.VPC) { c.stale.vpcs[row.Name] = true }),
+	onRow(func(c *comparison, row *store.Subnet) { c.stale.vpcs[row.VPC] = true }),
+	onRow(func(c *comparison, row *store.Address) { c.stale.vpcs[row.VPC] = true }),
+	onRow(func(c *comparison, _ *store.Node) { c.stale.allVPCs(c.attached, c.in) }), // any address may lead to it
+	onRow((*comparison).pod),
+	onRow(func(c *comparison, row *store.EndpointSlice) { // the API server's addresses are reserved
+		if isOfAPIServer(c.in, row) {
+			c.stale.vpcs[c.in.DefaultVPC] = true
+		}
+	}),
+}}
+
+// servicesPart are Services, each by itself.
+var servicesPart = part{"services", []dependency{
+	onRow(func(c *comparison, row *store.Service) { c.service(row) }),
+	onRow(func(c *comparison, row *store.EndpointSlice) {
+		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
+	}),
+	onRow(func(c *comparison, row *store.SharedService) {
+		c.services().refs[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
+	}),
+	onRow((*comparison).addressOfService),
+	onRow(func(c *comparison, row *store.VPC) {
+		c.services().vpcs[row.Name] = true
+		if isDefaultVPC(c.in, row) {
+			c.services().wide, c.services().exposed = true, true
+		}
+	}),
+	onRow((*comparison).network),
+	onRow(func(c *comparison, row *store.Namespace) {
+		c.inNamespace(row.Name)
+		c.services().wide = true
+		c.withExternalIPs(nil)
+	}),
+	onRow(func(c *comparison, _ *store.Node) { c.services().wide, c.services().exposed = true, true }),
+	onRow(func(c *comparison, _ *store.ServiceCIDR) { c.services().wide = true }),
+	onRow(func(c *comparison, row *store.HostPod) {
+		if row.Node == c.in.Node {
+			c.inNamespace(row.Namespace)
+		}
+	}),
+	onRow(func(c *comparison, _ *store.ExternalPool) { c.withExternalIPs(nil) }),
+	onRow(func(c *comparison, row *store.ExternalAddress) {
+		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
+		c.services().wide = true
+		c.withExternalIPs([]netip.Addr{row.IP})
+	}),
+}}
+
+// irrelevant are kinds of rows by which no node goes.
+var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*store.VNIClaim]()}
+
+// dependencies are those of all parts, by the kind of the row.
+var dependencies = func() map[reflect.Type][]dependency {
+	all := map[reflect.Type][]dependency{}
+	declare := func(p part) {
+		for _, d := range p.rows {
+			all[d.kind] = append(all[d.kind], d)
+		}
+	}
+	declare(vpcPart)
+	declare(servicesPart)
+	for _, p := range nodeParts {
+		declare(p.part)
+	}
+	return all
+}()
+
+// comparison marks what is stale by the rows that have changed.
+type comparison struct {
+	stale    *stale
+	tx       store.ReadTx
+	in       Input
+	attached map[string][]journal.Record
+}
+
+// row marks what a row is a part of. Of a kind that nobody declared all is stale.
+func (c *comparison) row(row any) {
+	if row == nil {
+		return
+	}
+	declared, known := dependencies[reflect.TypeOf(row)]
+	for _, d := range declared {
+		d.mark(c, row)
+	}
+	if !known && !slices.Contains(irrelevant, reflect.TypeOf(row)) {
+		c.stale.allVPCs(c.attached, c.in)
+		c.stale.node, c.stale.services.all = true, true
+	}
+}
+
+func (c *comparison) services() *staleServices { return &c.stale.services }
+
+// pod marks the VPCs of which addresses name a pod that has changed: whether they count,
+// and whether missing ones are kept for it, follows from the pod.
+func (c *comparison) pod(row *store.Pod) {
+	now := store.GetPod(c.tx, row.UID)
+	for _, rec := range c.in.Records {
+		if rec.Pod.UID == row.UID && slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
+			return store.AddressByIP(c.tx, rec.VPC, prefix.Addr()) == nil
+		}) {
+			c.stale.vpcs[rec.VPC] = true
+		}
+	}
+	for _, address := range store.AddressesNaming(c.tx, row.UID) {
+		if now == nil || !now.Holds(address) {
+			c.stale.vpcs[address.VPC] = true
+		}
+	}
+}
+
+// service marks a Service, and those that name the same external addresses, of which the
+// oldest has them.
+func (c *comparison) service(row *store.Service) {
+	c.services().refs[refOf(row)] = true
+	if len(row.ExternalIPs) > 0 {
+		c.withExternalIPs(row.ExternalIPs)
+	}
+}
+
+// addressOfService marks the Services whose slices name an address, the one whose virtual
+// address it is, and those that lead to another node by it.
+func (c *comparison) addressOfService(row *store.Address) {
+	c.services().named[vpcAddress{row.VPC, row.IP}] = true
+	switch row.Holder.Kind {
+	case store.HolderService:
+		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
+	case store.HolderNode:
+		c.services().exposed = true
+	}
+}
+
+// network marks the Services that may belong to a Network's VPC: those of its namespace
+// and of its tenant that name it, or none.
+func (c *comparison) network(row *store.Network) {
+	namespaces := []string{row.Namespace}
+	for _, ns := range store.NamespacesByTenant(c.tx, row.Tenant) {
+		namespaces = append(namespaces, ns.Name)
+	}
+	for _, namespace := range namespaces {
+		for _, label := range []string{row.Name, ""} {
+			for _, service := range store.ServicesByNetwork(c.tx, namespace, label) {
+				c.services().refs[refOf(service)] = true
+			}
+		}
+	}
+}
+
+func (c *comparison) inNamespace(name string) {
+	for _, service := range store.ServicesByNamespace(c.tx, name) {
+		c.services().refs[refOf(service)] = true
+	}
+}
+
+// withExternalIPs marks the Services that name one of the addresses; nil: any.
+func (c *comparison) withExternalIPs(ips []netip.Addr) {
+	for _, service := range store.ServicesWithExternalIPs(c.tx) {
+		if ips == nil || slices.ContainsFunc(service.ExternalIPs, func(ip netip.Addr) bool { return slices.Contains(ips, ip) }) {
+			c.services().refs[refOf(service)] = true
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// serviceBuilder plans single Services from one snapshot.
+type serviceBuilder struct {
+	tx store.ReadTx
+	in Input
+	// present are the VNIs of the VPCs that are here, by name.
+	present map[string]uint32
+	// shared are the Services that every VPC reaches.
+	shared map[ServiceRef]bool
+	frontendBuilder
+}
+
+func newServiceBuilder(tx store.ReadTx, in Input, present map[string]uint32, places places) *serviceBuilder {
+	b := &serviceBuilder{tx: tx, in: in, present: present, shared: map[ServiceRef]bool{}}
+	for _, ref := range in.SharedServices {
+		b.shared[ref] = true
+	}
+	for _, row := range store.ListSharedServices(tx) {
+		b.shared[ServiceRef{row.ServiceNamespace, row.ServiceName}] = true
+	}
+	b.frontendBuilder = newFrontendBuilder(tx, in, places)
+	return b
+}
+
+// service plans one; nil: there is nothing of it here. What is shared with every VPC is
+// reached in its own way from its own one too; a Service of a named Network is not shared.
+func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
+	row := store.GetService(b.tx, ref.Namespace, ref.Name)
+	if row == nil {
+		return nil
+	}
+	s := &servicePlan{
+		ref: ref, row: store.Service{Meta: store.Meta{UID: row.UID, Created: row.Created}, Namespace: row.Namespace, Name: row.Name},
+		vpc: scaled.VPCOf(b.tx, row, b.in.DefaultVPC), shared: row.Network == "" && b.shared[ref],
+	}
+	vni := b.present[s.vpc]
+	s.inside = !s.shared && vni != 0
+	s.exposed = b.in.NodePorts && s.vpc != "" && isExposed(row)
+	if !s.shared && !s.inside && !s.exposed {
+		return nil
+	}
+	s.named = scaled.Named(b.tx, row)
+	switch {
+	case s.shared:
+		s.services = b.endpoints(row, 0, row.ClusterIPs)
+	case s.inside:
+		s.services = b.endpoints(row, vni, scaled.VIPs(b.tx, s.vpc, row))
+		s.usage = scaled.RoomFor(b.tx, s.vpc, row)
+	}
+	s.wide = row.Selectorless && len(s.named) > 0 || s.inside && scaled.IsWide(b.tx, s.vpc, row, s.named)
+	if s.exposed {
+		b.expose(s, store.GetVPC(b.tx, s.vpc), row)
+	}
+	return s
+}
+
+// endpoints are the virtual addresses and ports of a Service, with their backends.
+func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.Addr) []datapath.Service {
+	var list []datapath.Service
+	for _, vip := range vips {
+		for _, port := range row.Ports {
+			proto := protocol(port.Protocol)
+			if proto == 0 {
+				continue
+			}
+			service := datapath.Service{VNI: vni, VIP: vip, Port: port.Port, Proto: proto}
+			if vni == 0 {
+				service.Backends = readyEndpoints(b.tx, row, port, vip.Is4())
+			} else {
+				service.Affinity, service.Backends = row.Affinity, b.backends(row, port, vip.Is4())
+			}
+			list = append(list, service)
+		}
+	}
+	return list
+}
+
+// backends are those of a Service in its own VPC.
+func (b *serviceBuilder) backends(row *store.Service, port store.ServicePort, is4 bool) (list []datapath.Backend) {
+	at := b.site(scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
+	for _, backend := range scaled.Backends(b.tx, at, row, port, is4) {
+		list = append(list, datapath.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
+	}
+	return list
+}
+
+// protocol returns the number of a protocol that the datapath serves, or 0.
+func protocol(name string) uint8 {
+	switch name {
+	case "TCP":
+		return unix.IPPROTO_TCP
+	case "UDP":
+		return unix.IPPROTO_UDP
+	}
+	return 0
+}
+
+// readyEndpoints are the backends of a shared Service: its ready endpoints, sorted and
+// each once, so that all nodes list them alike.
+func readyEndpoints(tx store.ReadTx, row *store.Service, port store.ServicePort, is4 bool) []datapath.Backend {
+	var list []datapath.Backend
+	for _, slice := range store.EndpointSlicesByService(tx, row.Namespace, row.Name) {
+		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
+			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
+		})
+		if at < 0 {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			if !endpoint.Ready {
+				continue
+			}
+			for _, ip := range endpoint.Addresses {
+				if ip.Is4() == is4 {
+					list = append(list, datapath.Backend{IP: ip, Port: slice.Ports[at].Port})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b datapath.Backend) int {
+		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+	})
+	list = slices.Compact(list)
+	return list[:min(len(list), datapath.MaxBackends)]
+}
+
+// sortServices orders services by their keys. Two of one key can't be, but while one
+// takes the address of another that is gone.
+func sortServices(list []datapath.Service) []datapath.Service {
+	slices.SortStableFunc(list, compareServices)
+	return slices.CompactFunc(list, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
+}
+
+func compareServices(a, b datapath.Service) int {
+	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
+}

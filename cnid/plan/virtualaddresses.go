@@ -1,0 +1,149 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store/scaled"
+)
+
+// virtualAddresses are those of the Services of one VPC, or of those that are shared.
+type virtualAddresses struct {
+	// limited says that they take no more than scaled.RoomOfVPC.
+	limited bool
+	// byAge are the Services, the oldest first, and usage what they take together.
+	byAge []*servicePlan
+	usage scaled.Room
+	// beyond are those for which there is no room.
+	beyond map[*servicePlan]bool
+	// having are the Services that have a virtual address.
+	having map[netip.Addr][]*servicePlan
+	// stale says that Services have been replaced; changed are the virtual addresses
+	// that have to be put together anew.
+	stale   bool
+	changed map[netip.Addr]bool
+	// list is never changed: another one takes its place.
+	list []*datapath.VirtualAddress
+}
+
+func newVirtualAddresses() *virtualAddresses {
+	return &virtualAddresses{having: map[netip.Addr][]*servicePlan{}, changed: map[netip.Addr]bool{}}
+}
+
+// vips are the virtual addresses of a Service, each once.
+func (s *servicePlan) vips() []netip.Addr {
+	var list []netip.Addr
+	for _, service := range s.services {
+		if !slices.Contains(list, service.VIP) {
+			list = append(list, service.VIP)
+		}
+	}
+	return list
+}
+
+// put adds a Service (n = 1), or takes it out (-1).
+func (v *virtualAddresses) put(s *servicePlan, n int) {
+	v.stale = true
+	v.byAge = inOrder(v.byAge, s, n)
+	if n > 0 {
+		v.usage = v.usage.Plus(s.usage)
+	} else {
+		v.usage = v.usage.Minus(s.usage)
+	}
+	for _, vip := range s.vips() {
+		put(v.having, vip, s, n)
+		v.changed[vip] = true
+	}
+}
+
+// settle brings the list up to date, and reports whether it changed.
+func (v *virtualAddresses) settle(vni uint32) (changed bool) {
+	if !v.stale {
+		return false
+	}
+	v.stale = false
+	v.fit()
+	list := slices.Clone(v.list)
+	for _, vip := range slices.SortedFunc(maps.Keys(v.changed), netip.Addr.Compare) {
+		at, found := slices.BinarySearchFunc(list, vip, func(a *datapath.VirtualAddress, ip netip.Addr) int { return a.IP.Compare(ip) })
+		now := v.assemble(vni, vip)
+		switch {
+		case now == nil && !found, now != nil && found && reflect.DeepEqual(list[at], now):
+			continue
+		case now == nil:
+			list = slices.Delete(list, at, at+1)
+		case found:
+			list[at] = now
+		default:
+			list = slices.Insert(list, at, now)
+		}
+		changed = true
+	}
+	clear(v.changed)
+	if changed {
+		v.list = list
+	}
+	return changed
+}
+
+// fit finds the Services for which there is no room, the youngest. It takes a look at
+// all only where there are any.
+func (v *virtualAddresses) fit() {
+	last := v.beyond
+	v.beyond = nil
+	if v.limited && !scaled.RoomOfVPC.Holds(v.usage) {
+		fitting := scaled.Fitting(func(yield func(scaled.Room) bool) {
+			for _, s := range v.byAge {
+				if !yield(s.usage) {
+					return
+				}
+			}
+		})
+		v.beyond = map[*servicePlan]bool{}
+		for _, s := range v.byAge[fitting:] {
+			v.beyond[s] = true
+		}
+	}
+	for _, both := range [][2]map[*servicePlan]bool{{last, v.beyond}, {v.beyond, last}} {
+		for s := range both[0] {
+			for _, vip := range s.vips() {
+				v.changed[vip] = v.changed[vip] || !both[1][s]
+			}
+		}
+	}
+}
+
+// assemble puts a virtual address together; nil: nobody has it. Where two Services
+// have one and the same port of it, it is the older one's.
+func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *datapath.VirtualAddress {
+	a := &datapath.VirtualAddress{VNI: vni, IP: vip}
+	for _, s := range slices.SortedFunc(slices.Values(v.having[vip]), byAge) {
+		if v.beyond[s] {
+			continue
+		}
+		for _, service := range s.services {
+			if service.VIP == vip {
+				a.Services = append(a.Services, service)
+			}
+		}
+	}
+	if len(a.Services) == 0 {
+		return nil
+	}
+	a.Services = sortServices(a.Services)
+	return a
+}
+
+// together are the services of all virtual addresses.
+func (v *virtualAddresses) together() (list []datapath.Service) {
+	for _, a := range v.list {
+		list = append(list, a.Services...)
+	}
+	return list
+}
