@@ -182,6 +182,9 @@ func TestPodsEndWithoutAPIServerAndNothingElseHappens(t *testing.T) {
 	}
 	e.expectHealth(t, before)
 	e.expectUnharmed(t, staying...)
+	if err := e.WaitForAdmission(stage.Within(t, patience), tenant); err != nil {
+		t.Fatal(err)
+	}
 	again := tenant.Pod(leaving[0].Name, scene.OnNode(second), scene.WithNIC(`{"ip": "10.10.1.100"}`))
 	e.Run(t, again)
 	e.expectReach(t, staying[0], staying[1], again)

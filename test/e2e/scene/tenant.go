@@ -102,16 +102,16 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 	if err := s.WaitForAccount(ctx, tenant.Namespace.Name); err != nil {
 		return tenant, err
 	}
-	if err := s.waitForAdmission(ctx, tenant); err != nil {
+	if err := s.WaitForAdmission(ctx, tenant); err != nil {
 		return tenant, err
 	}
 	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
 }
 
-// waitForAdmission waits until the API server knows what tenants have of nodes. Right
-// after an installation it does not, and refuses every pod of a tenant
-// (docs/outside.md).
-func (s *Scene) waitForAdmission(ctx context.Context, tenant *Tenant) error {
+// WaitForAdmission waits until the API server knows what tenants have of nodes. Right
+// after an installation, or after its own start, it does not, and refuses every pod
+// of a tenant (docs/outside.md).
+func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
 		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
 		if apierrors.IsForbidden(err) {
