@@ -25,6 +25,9 @@ type program struct {
 	// run is the package's pattern, files what its tests read, tools what they run.
 	run          string
 	files, tools []string
+	// alike are its tests of what kernels do in one way; allAlike if it has no other.
+	alike    []string
+	allAlike bool
 }
 
 // compile builds init and the packages' tests into dir.
@@ -43,6 +46,9 @@ func compile(ctx context.Context, root, dir string, packages []Package) ([]progr
 		// Two packages may have the same base name.
 		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
 		if _, err := goCommand(ctx, root, "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
+			return nil, err
+		}
+		if err := p.findAlike(pkg.Alike); err != nil {
 			return nil, err
 		}
 		programs = append(programs, p)
@@ -65,13 +71,18 @@ func goCommand(ctx context.Context, root string, args ...string) (string, error)
 }
 
 // plan is what the guest does with programs and modules; a pattern of tests
-// takes the place of those of the packages.
-func plan(programs []program, modules []string, pattern string) guest.Plan {
+// takes the place of those of the packages. A kernel between others leaves out what
+// all do alike.
+func plan(programs []program, modules []string, pattern string, between bool) guest.Plan {
 	var p guest.Plan
 	for _, module := range modules {
 		p.Modules = append(p.Modules, modulePlace(module))
 	}
 	for _, program := range programs {
+		alike := between && pattern == ""
+		if alike && program.allAlike {
+			continue
+		}
 		test := guest.Test{
 			Package: program.importPath, Binary: binaryPlace(program), Dir: folderPlace(program),
 			Args:  []string{"-test.v=test2json", "-test.timeout=" + packageLimit.String()},
@@ -79,6 +90,9 @@ func plan(programs []program, modules []string, pattern string) guest.Plan {
 		}
 		if run := cmp.Or(pattern, program.run); run != "" {
 			test.Args = append(test.Args, "-test.run="+run)
+		}
+		if alike && len(program.alike) > 0 {
+			test.Args = append(test.Args, "-test.skip=^("+strings.Join(program.alike, "|")+")$")
 		}
 		p.Tests = append(p.Tests, test)
 	}

@@ -105,7 +105,7 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 		return qemu.Machine{}, err
 	}
 	image := filepath.Join(r.dir, kernel.Series+".cpio")
-	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan(r.programs, files, r.Pattern), r.programs, files)
+	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan(r.programs, files, r.Pattern, kernel.Between), r.programs, files)
 	return qemu.Machine{
 		Kernel: linux.Image, Initramfs: image, Console: filepath.Join(r.dir, kernel.Series+".console.log"),
 		CPUs: r.CPUs, Memory: memory, Devices: r.Devices,
