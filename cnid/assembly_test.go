@@ -487,7 +487,7 @@ func TestHealthAndMetricsSpeakOfTheNode(t *testing.T) {
 	text := l.nodes[0].get(t, "/metrics")
 	for _, name := range []string{
 		"alioth_cnid_add_seconds_bucket", "alioth_cnid_sync_seconds_count", `alioth_datapath_packets_total{direction=`,
-		`alioth_filter_dropped_packets_total{reason="door_closed"} 0`,
+		`alioth_filter_dropped_packets_total{reason="node_closed"} 0`,
 	} {
 		if !strings.Contains(text, name) {
 			t.Errorf("metrics lack %s", name)

@@ -51,7 +51,7 @@ func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
 			Help: "What was deleted or changed by hand on the node and put right, by kind.",
 		}, []string{"kind"}),
 		stranded: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: metricsNamespace, Subsystem: "cnid", Name: "stranded_sockets_ended_total",
+			Namespace: metricsNamespace, Subsystem: "cnid", Name: "stale_sockets_ended_total",
 			Help: "UDP sockets that were ended because what they were connected to is no backend of their service any more.",
 		}),
 	}

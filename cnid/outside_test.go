@@ -398,7 +398,7 @@ func TestNoDatagramOfAPodIsTakenForATunnels(t *testing.T) {
 		{"to the port itself", 4789, vxlan, func() bool { return sender.packets(t, `reason="egress_tunnel_port"`) >= 1 }},
 		{"in fragments", 4789, append(vxlan, make([]byte, 3000)...), func() bool {
 			// The first shows its port, and without it none of the others goes.
-			return sender.packets(t, `reason="egress_tunnel_port"`) >= 2 && sender.packets(t, `reason="door_fragment"`) >= 2
+			return sender.packets(t, `reason="egress_tunnel_port"`) >= 2 && sender.packets(t, `reason="egress_fragment"`) >= 2
 		}},
 		{"by somebody else's translation", 5000, vxlan, func() bool {
 			return strings.Contains(sender.get(t, "/metrics"), `alioth_filter_dropped_packets_total{reason="tunnel_port"} 1`)

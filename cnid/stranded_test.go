@@ -88,7 +88,7 @@ func TestSocketsOfABackendThatGoesAreEndedAndNoOthers(t *testing.T) {
 	for _, conn := range goes {
 		eventually(t, "a socket of the backend that is gone is ended", func() error { return ended(t, conn) })
 	}
-	if got := m.metric(t, "alioth_cnid_stranded_sockets_ended_total"); got != len(goes) {
+	if got := m.metric(t, "alioth_cnid_stale_sockets_ended_total"); got != len(goes) {
 		t.Errorf("%d sockets were ended, want %d", got, len(goes))
 	}
 	late := ask(t, asker, "10.96.0.50:53")

@@ -20,8 +20,8 @@ const (
 	selfChain    = "frontends_from_self"
 	nodesChain   = "frontends_from_nodes"
 	refusedChain = "refused"
-	// nobodyHereChain drops what another node has a place for.
-	nobodyHereChain = "nobody_here"
+	// noLocalEndpointChain drops what another node has a place for.
+	noLocalEndpointChain = "no_local_endpoint"
 )
 
 // Where a packet's key is loaded, as 4-byte registers: address, protocol, port and
@@ -71,7 +71,7 @@ func isPlace(family byte) rule {
 func frontendChains() []chain {
 	return []chain{
 		{name: refusedChain, rules: refusal()},
-		{name: nobodyHereChain, rules: []rule{drop(ReasonNobodyHere)}},
+		{name: noLocalEndpointChain, rules: []rule{drop(ReasonNoLocalEndpoint)}},
 		{name: outsideChain, rules: slices.Concat(lookups(sourceRangesMap), lookups(preserveMap), lookups(fromOutsideMap), others())},
 		{name: insideChain, rules: slices.Concat(loopback(), lookups(fromInsideMap), others())},
 		{name: selfChain, rules: slices.Concat(loopback(), lookups(preserveMap), lookups(fromSelfMap), lookups(fromInsideMap), others())},

@@ -102,7 +102,7 @@ func (f *Frontend) fromOutside() string {
 	case !f.Local:
 		return f.chainFor(allPlaces, f.All)
 	case len(f.All) > 0 && len(f.Here) == 0:
-		return nobodyHereChain
+		return noLocalEndpointChain
 	}
 	return f.chainFor(placesHere, f.Here)
 }

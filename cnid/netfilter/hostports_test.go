@@ -70,7 +70,7 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 		{"from the node itself to a tenant's pod, IPv6", all, 0, fromNode, "2001:db8::1", "", ""},
 		{"from the node itself to a tenant's pod, by IPv6 loopback", all, 0, fromNode, "::1", "", ""},
 		{"from a pod of the default VPC", all, node, fromPod, "192.0.2.1", nodeShadow4, ""},
-		{"from a tenant's pod", all, egress, fromPod, "192.0.2.1", "", ReasonDoorClosed},
+		{"from a tenant's pod", all, egress, fromPod, "192.0.2.1", "", ReasonNodeClosed},
 		{"from the default VPC on another node", all, 0, fromBackend, "10.244.0.1", "", ""},
 		{"to one address, asked there", at("192.0.2.1"), 0, fromOutside, "192.0.2.1", nodeShadow4, ""},
 		{"to one address, asked elsewhere", at(loAddress), 0, fromOutside, "192.0.2.1", "", ""},
@@ -147,7 +147,7 @@ func TestSomebodyElsesTranslationReachesOnlyPortsThatPodsServeOnTheNode(t *testi
 	if seen, err := q.ask(t); err == nil {
 		t.Errorf("the pod answered; it saw %v", seen)
 	}
-	r.wantCounter(t, ReasonShadowUnasked)
+	r.wantCounter(t, ReasonShadowUnsolicited)
 }
 
 func TestFlowsToAPodsPortHaveAnAccountOfTheirOwn(t *testing.T) {

@@ -199,7 +199,7 @@ func TestNoShadowAddressLeavesTheNode(t *testing.T) {
 				}
 				return err
 			})
-			r.wantCounter(t, ReasonShadowLeaves)
+			r.wantCounter(t, ReasonShadowNotTranslated)
 			outside.none(t)
 			backend.none(t)
 		})

@@ -109,7 +109,7 @@ func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
 	if err := exchange(server, client, shyness); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("with the table: %v; want silence", err)
 	}
-	r.wantCounter(t, ReasonDoorClosed)
+	r.wantCounter(t, ReasonNodeClosed)
 }
 
 func TestNothingFromAPodLooksLikeATunnel(t *testing.T) {

@@ -25,25 +25,25 @@ const (
 	// ReasonForeignDefaultVPC: a packet for the default VPC reached the node
 	// without a tunnel header.
 	ReasonForeignDefaultVPC = "foreign_default_vpc"
-	// ReasonDoorClosed: a pod sent the node something that is neither a reply
+	// ReasonNodeClosed: a pod sent the node something that is neither a reply
 	// nor let out by a program.
-	ReasonDoorClosed = "door_closed"
+	ReasonNodeClosed = "node_closed"
 	// ReasonForwardClosed: the same, for something to be forwarded.
 	ReasonForwardClosed = "forward_closed"
-	// ReasonNodeDoor: something other than a flow to a shared service was to
+	// ReasonDefaultVPCClosed: something other than a flow to a shared service was to
 	// be forwarded into the default VPC.
-	ReasonNodeDoor = "node_door"
-	// ReasonShadowUnasked: somebody other than the node itself opened a flow
+	ReasonDefaultVPCClosed = "default_vpc_closed"
+	// ReasonShadowUnsolicited: somebody other than the node itself opened a flow
 	// to a shadow address.
-	ReasonShadowUnasked = "shadow_unasked"
+	ReasonShadowUnsolicited = "shadow_unsolicited"
 	// ReasonTunnelPort: a pod's packet could be read as a tunnel's.
 	ReasonTunnelPort = "tunnel_port"
 	// ReasonRewritten: somebody else's rule has given a pod's packet another
 	// destination than the one that a program let through.
 	ReasonRewritten = "rewritten"
-	// ReasonNobodyHere: a Service wants what comes from outside to stay on the node
+	// ReasonNoLocalEndpoint: a Service wants what comes from outside to stay on the node
 	// where it came in, and this one has no backend.
-	ReasonNobodyHere = "nobody_here"
+	ReasonNoLocalEndpoint = "no_local_endpoint"
 	// ReasonSourceRange: a Service wants no packets from this source
 	// (loadBalancerSourceRanges).
 	ReasonSourceRange = "source_range"
@@ -61,19 +61,19 @@ const (
 	// ReasonInvalid: connection tracking finds no flow for a pod's packet, or one
 	// to which it does not fit, so that nobody would translate its source.
 	ReasonInvalid = "invalid"
-	// ReasonShadowLeaves: a packet was about to leave the node from or to a shadow
+	// ReasonShadowNotTranslated: a packet was about to leave the node from or to a shadow
 	// address.
-	ReasonShadowLeaves = "shadow_leaves"
+	ReasonShadowNotTranslated = "shadow_not_translated"
 )
 
 // Reasons lists every reason, in the order in which Counters returns them.
 func Reasons() []string {
 	return []string{
-		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonDoorClosed,
-		ReasonForwardClosed, ReasonNodeDoor, ReasonShadowUnasked, ReasonTunnelPort, ReasonRewritten,
+		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonNodeClosed,
+		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonRewritten,
 		ReasonShadowSocket, ReasonTunnelSocket,
-		ReasonNobodyHere, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
-		ReasonInvalid, ReasonShadowLeaves,
+		ReasonNoLocalEndpoint, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
+		ReasonInvalid, ReasonShadowNotTranslated,
 	}
 }
 
@@ -173,7 +173,7 @@ func input(s State) []rule {
 	return append(rules,
 		when(pod, marked(s, s.SharedMark), verdict(expr.VerdictAccept)),
 		when(pod, marked(s, s.NodeMark), verdict(expr.VerdictAccept)),
-		when(pod, drop(ReasonDoorClosed)))
+		when(pod, drop(ReasonNodeClosed)))
 }
 
 // forward lets nothing through to a shadow but replies, and what came to a port
@@ -187,14 +187,14 @@ func forward(s State) []rule {
 		when(toPod, answering(), verdict(expr.VerdictAccept)),
 	}
 	rules = append(rules, served(s)...)
-	rules = append(rules, when(toPod, drop(ReasonShadowUnasked)))
+	rules = append(rules, when(toPod, drop(ReasonShadowUnsolicited)))
 	rules = append(rules, throughHere(s)...)
 	rules = append(rules, disguised(s, pod)...)
 	rules = append(rules, limit(s, pod, podShare)...)
 	return append(rules,
 		when(pod, marked(s, s.SharedMark), verdict(expr.VerdictAccept)),
 		when(toNode, replying(), verdict(expr.VerdictAccept)),
-		when(toNode, drop(ReasonNodeDoor)),
+		when(toNode, drop(ReasonDefaultVPCClosed)),
 		when(pod, marked(s, s.EgressMark), verdict(expr.VerdictAccept)),
 		when(pod, marked(s, s.NodeMark), verdict(expr.VerdictAccept)),
 		when(pod, replying(), verdict(expr.VerdictAccept)),
@@ -233,7 +233,7 @@ func shadowsStay(s State) []rule {
 	var rules []rule
 	for _, shadow := range s.Shadows {
 		for _, of := range []side{source, destination} {
-			rules = append(rules, when(notToDevices(s.PodDevices), inside(of, shadow), leaving(), drop(ReasonShadowLeaves)))
+			rules = append(rules, when(notToDevices(s.PodDevices), inside(of, shadow), leaving(), drop(ReasonShadowNotTranslated)))
 		}
 	}
 	return rules

@@ -142,7 +142,7 @@ func testAPodOpensNothingTowardsTheNode(t *testing.T, device podDevice) {
 			t.Error("a pod connected to the node")
 		}
 	})
-	if got := added(before, counts(t, n.d))["from_pod/door_closed"]; got == 0 {
+	if got := added(before, counts(t, n.d))["from_pod/node_closed"]; got == 0 {
 		t.Error("the refused connection was not counted")
 	}
 }
@@ -356,7 +356,7 @@ func testDropsAreReported(t *testing.T, device podDevice) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if drop.Reason.String() != "door_closed" {
+		if drop.Reason.String() != "node_closed" {
 			continue // the kernel's own chatter
 		}
 		drop.Time = 0

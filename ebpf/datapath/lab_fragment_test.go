@@ -75,7 +75,7 @@ func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device podDevice) {
 	})
 	defer client.Close()
 	echoes(t, server, client, shadows[0], size, rounds)
-	if got := counts(t, n.d)["from_pod/door_fragment"]; got != 0 {
+	if got := counts(t, n.d)["from_pod/egress_fragment"]; got != 0 {
 		t.Errorf("%d fragments were refused", got)
 	}
 }

@@ -196,7 +196,7 @@ func TestTheKubeletIsRefusedWhereAPodIsNot(t *testing.T) {
 		accept(t, inNode[family])
 	}
 	got := added(before, counts(t, n.d))
-	if got["socket/kubelet_unled"] != 2 || got["socket/probe_rewritten"] != 0 {
+	if got["socket/kubelet_no_pod"] != 2 || got["socket/probe_rewritten"] != 0 {
 		t.Errorf("counted as %s", strings.TrimSpace(fmt.Sprint(got)))
 	}
 }

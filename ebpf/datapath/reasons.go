@@ -58,24 +58,24 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_BROADCAST:           "broadcast",
 
 	// Inside the VPC.
-	aliothReasonDROP_GATEWAY_CLOSED: "gateway_closed", // a gateway answers echo requests only
-	aliothReasonDROP_NO_ENDPOINT:    "no_endpoint",    // nobody has this address of a subnet
-	aliothReasonDROP_NO_SUBNET:      "no_subnet",      // no subnet has this address of the VPC
-	aliothReasonDROP_NO_INTERFACE:   "no_interface",   // the address leads to an interface without a row
-	aliothReasonDROP_VNI_MISMATCH:   "vni_mismatch",   // the address leads to an interface of another VPC
-	aliothReasonDROP_NOT_HERE:       "not_here",       // from the tunnel, for an address of another node
-	aliothReasonDROP_NODE_OUTSIDE:   "node_outside",   // from the node's interface, to outside its VPC
-	aliothReasonDROP_TOO_BIG:        "too_big",        // does not fit the way, and the sender is not told, or not again
+	aliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers echo requests only
+	aliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // nobody has this address of a subnet
+	aliothReasonDROP_NO_SUBNET:           "no_subnet",           // no subnet has this address of the VPC
+	aliothReasonDROP_NO_INTERFACE:        "no_interface",        // the address leads to an interface without a row
+	aliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address leads to an interface of another VPC
+	aliothReasonDROP_WRONG_NODE:          "wrong_node",          // from the tunnel, for an address of another node
+	aliothReasonDROP_OUTSIDE_DEFAULT_VPC: "outside_default_vpc", // from the node's interface, to outside its VPC
+	aliothReasonDROP_TOO_BIG:             "too_big",             // does not fit the way, and the sender is not told, or not again
 
 	// The shadow door.
-	aliothReasonDROP_NO_SHADOW:     "no_shadow",     // the interface has no door in this family
-	aliothReasonDROP_NOT_SHADOW:    "not_shadow",    // the host's stack sent to something else than the shadow
-	aliothReasonDROP_DOOR_CLOSED:   "door_closed",   // a pod opens a connection to the node
-	aliothReasonDROP_DOOR_PROTOCOL: "door_protocol", // neither TCP, UDP, SCTP nor ICMP
-	aliothReasonDROP_DOOR_FRAGMENT: "door_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
-	aliothReasonDROP_DOOR_OPTIONS:  "door_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
+	aliothReasonDROP_NO_SHADOW:       "no_shadow",       // the interface has no door in this family
+	aliothReasonDROP_NOT_SHADOW:      "not_shadow",      // the host's stack sent to something else than the shadow
+	aliothReasonDROP_NODE_CLOSED:     "node_closed",     // a pod opens a connection to the node
+	aliothReasonDROP_EGRESS_PROTOCOL: "egress_protocol", // neither TCP, UDP, SCTP nor ICMP
+	aliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
+	aliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
 
-	aliothReasonDROP_FOREIGN_QUOTE: "foreign_quote", // an ICMP error about a packet that was not sent to the pod
+	aliothReasonDROP_ICMP_UNRELATED: "icmp_unrelated", // an ICMP error about a packet that was not sent to the pod
 
 	// Services.
 	aliothReasonDROP_SERVICE_PORT:  "service_port", // no such port at this service's address
@@ -106,9 +106,9 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
 
 	// Sockets of the node.
-	aliothReasonDROP_SHADOW_SOCKET: "shadow_socket", // to a pod's shadow, and neither the kubelet's nor an answer
-	aliothReasonDROP_TUNNEL_SOCKET: "tunnel_socket", // to the tunnel's port
-	aliothReasonDROP_KUBELET_UNLED: "kubelet_unled", // a connect of the kubelet's to a pod that is not there, or not any more
+	aliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow, and neither the kubelet's nor an answer
+	aliothReasonDROP_TUNNEL_SOCKET:  "tunnel_socket",  // to the tunnel's port
+	aliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet's to a pod that is not there, or not any more
 
 	aliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
 }

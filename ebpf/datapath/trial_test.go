@@ -102,7 +102,7 @@ func TestAQuestionKnowsNothingOfTheOneBefore(t *testing.T) {
 			{w.podA, opening, "to_stack"},
 			{w.podA, data, "no_connection"},
 			{w.open, first.bytes(), "to_stack"},
-			{w.open, later.bytes(), "door_fragment"},
+			{w.open, later.bytes(), "egress_fragment"},
 		} {
 			outcome, err := w.TryFromPod(c.device, c.in)
 			if err != nil || outcome.Reason.String() != c.want {
@@ -134,7 +134,7 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 		"of no VPC":                 {999, ip("192.0.2.2"), inner(unchanged), "unknown_vni"},
 		"to nobody":                 {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint"},
 		"under a local pod's":       {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_local"},
-		"to a pod that has moved":   {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.20") }), "not_here"},
+		"to a pod that has moved":   {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.20") }), "wrong_node"},
 		"to a group":                {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("224.0.0.1") }), "tunnel_flood"},
 		"to a pod of the other VPC": {vniBlue, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.11") }), "no_subnet"},
 	} {

@@ -55,26 +55,26 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 		toStack("an ICMPv6 echo reply", w.podA, reply6(func(f *frame) {
 			f.L4 = icmp{V6: true, Type: 129, Body: make([]byte, 12)}
 		}), shadow6, 0),
-		dropped("a bare SYN", w.podA, reply(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "door_closed"),
-		dropped("a bare SYN over IPv6", w.podA, reply6(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "door_closed"),
+		dropped("a bare SYN", w.podA, reply(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "node_closed"),
+		dropped("a bare SYN over IPv6", w.podA, reply6(func(f *frame) { f.L4 = tcp{Flags: flagSYN} }).bytes(), "node_closed"),
 		dropped("a bare SYN behind an extension header", w.podA, reply6(func(f *frame) {
 			f.L4, f.Extensions = tcp{Flags: flagSYN}, []extension{{60, make([]byte, 6)}}
-		}).bytes(), "door_closed"),
-		dropped("a first fragment of TCP", w.podA, reply(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "door_fragment"),
-		dropped("a later fragment over IPv6", w.podA, reply6(func(f *frame) { f.Fragment = &fragment{8, false} }).bytes(), "door_fragment"),
+		}).bytes(), "node_closed"),
+		dropped("a first fragment of TCP", w.podA, reply(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "egress_fragment"),
+		dropped("a later fragment over IPv6", w.podA, reply6(func(f *frame) { f.Fragment = &fragment{8, false} }).bytes(), "egress_fragment"),
 		toStack("a first fragment of UDP", w.podA, reply(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{0, true}, udp{Sport: 53, Dport: 40000, Payload: make([]byte, 16)}
 		}), shadow, 0),
 		toStack("the fragment behind it", w.podA, reply(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{3, false}, raw{protoUDP, []byte("the rest")}
 		}), shadow, 0),
-		dropped("IPv4 options", w.podA, reply(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }).bytes(), "door_options"),
+		dropped("IPv4 options", w.podA, reply(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }).bytes(), "egress_options"),
 		dropped("an IPv6 routing header", w.podA, reply6(func(f *frame) {
 			f.Extensions = []extension{{43, make([]byte, 6)}}
-		}).bytes(), "door_options"),
+		}).bytes(), "egress_options"),
 		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{protoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
 		dropped("a truncated SCTP header", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 11)} }).bytes(), "bad_header"),
-		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "door_protocol"),
+		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
 		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "egress_closed"),
 	})
 }
@@ -161,7 +161,7 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 		dropped("the tunnel port behind an extension header", w.open, out6(func(f *frame) {
 			f.L4, f.Extensions = udp{Dport: 4789}, []extension{{60, make([]byte, 6)}}
 		}).bytes(), "egress_tunnel_port"),
-		dropped("a tunnel of another kind", w.open, out(func(f *frame) { f.L4 = raw{4, make([]byte, 40)} }).bytes(), "door_protocol"),
+		dropped("a tunnel of another kind", w.open, out(func(f *frame) { f.L4 = raw{4, make([]byte, 40)} }).bytes(), "egress_protocol"),
 	})
 }
 
@@ -318,7 +318,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		refused("another pod's shadow", in(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "not_shadow"),
 		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = ip("ff02::2") }).bytes(), "not_shadow"),
 		refused("ARP of the host", arpFrame(bcast, VirtualMAC, 1, VirtualMAC, ip(nodeShadow), MAC{}, ip(shadowA)), "not_shadow"),
-		refused("another protocol", in(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "door_protocol"),
+		refused("another protocol", in(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
 		{
 			name: "a device without a row", device: 1, in: in(unchanged).bytes(), verdict: actShot,
 			counts: one("to_pod/unknown_interface"),

@@ -30,22 +30,22 @@ func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 	_, elsewhere := datagramIn(v4.with(func(f *frame) { f.Dst = ip("198.51.100.2") }), free, 1)
 	closed, closedToo := datagramIn(v4, free, 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("one that comes before its first", w.open, later.bytes(), "door_fragment"),
+		dropped("one that comes before its first", w.open, later.bytes(), "egress_fragment"),
 		toStack("the first", w.open, first, shadow, MarkEgress),
 		toStack("a later one", w.open, later, shadow, MarkEgress),
-		dropped("one that is about the first's bytes", w.open, later.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "door_fragment"),
-		dropped("one about the last of the first's bytes over IPv6", w.open, later6.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "door_fragment"),
+		dropped("one that is about the first's bytes", w.open, later.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "egress_fragment"),
+		dropped("one about the last of the first's bytes over IPv6", w.open, later6.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "egress_fragment"),
 		toStack("a third", w.open, later.with(func(f *frame) { f.Fragment = &fragment{4, true} }), shadow, MarkEgress),
-		dropped("one of another datagram to there", w.open, sameSlot.bytes(), "door_fragment"),
-		dropped("one of a datagram to another host", w.open, elsewhere.bytes(), "door_fragment"),
-		dropped("one of another protocol", w.open, later.with(func(f *frame) { f.L4 = raw{132, make([]byte, 8)} }).bytes(), "door_fragment"),
-		dropped("the first over IPv6 has not come", w.open, later6.bytes(), "door_fragment"),
+		dropped("one of another datagram to there", w.open, sameSlot.bytes(), "egress_fragment"),
+		dropped("one of a datagram to another host", w.open, elsewhere.bytes(), "egress_fragment"),
+		dropped("one of another protocol", w.open, later.with(func(f *frame) { f.L4 = raw{132, make([]byte, 8)} }).bytes(), "egress_fragment"),
+		dropped("the first over IPv6 has not come", w.open, later6.bytes(), "egress_fragment"),
 		toStack("the first over IPv6", w.open, first6, shadow6, MarkEgress),
 		toStack("a later one over IPv6", w.open, later6, shadow6, MarkEgress),
 		dropped("to the tunnel's port", w.open, forbidden.bytes(), "egress_tunnel_port"),
-		dropped("the rest of it", w.open, hidden.bytes(), "door_fragment"),
+		dropped("the rest of it", w.open, hidden.bytes(), "egress_fragment"),
 		dropped("the first of a VPC without egress", w.podA, closed.bytes(), "egress_closed"),
-		dropped("the same datagram of another VPC's pod", w.podA, closedToo.bytes(), "door_fragment"),
+		dropped("the same datagram of another VPC's pod", w.podA, closedToo.bytes(), "egress_fragment"),
 	})
 }
 
@@ -55,7 +55,7 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 	first, later := datagramIn(ask(nil), question, 1)
 	toBackend := func(f *frame) { f.Src, f.Dst = ip(shadowA), ip("10.8.1.10") }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("a question that comes before its first fragment", w.podA, later.bytes(), "door_fragment"),
+		dropped("a question that comes before its first fragment", w.podA, later.bytes(), "egress_fragment"),
 		toStack("the first fragment of a question", w.podA, first, func(f *frame) {
 			toBackend(f)
 			f.L4 = udp{1000, 5353, make([]byte, 16), false}

@@ -225,9 +225,9 @@ func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
 			out:    toNode.with(func(f *frame) { f.EthDst, f.EthSrc = macNode, VirtualMAC }).bytes(),
 			counts: one("from_pod/forwarded_local"),
 		},
-		dropped("to the outside", w.node, node(func(f *frame) { f.Dst = ip("198.51.100.1") }).bytes(), "node_outside"),
-		dropped("to a shared service", w.node, node(func(f *frame) { f.Dst = ip("10.96.0.10") }).bytes(), "node_outside"),
-		dropped("to the node's shadow", w.node, node(func(f *frame) { f.Dst = ip("169.254.64.1") }).bytes(), "node_outside"),
+		dropped("to the outside", w.node, node(func(f *frame) { f.Dst = ip("198.51.100.1") }).bytes(), "outside_default_vpc"),
+		dropped("to a shared service", w.node, node(func(f *frame) { f.Dst = ip("10.96.0.10") }).bytes(), "outside_default_vpc"),
+		dropped("to the node's shadow", w.node, node(func(f *frame) { f.Dst = ip("169.254.64.1") }).bytes(), "outside_default_vpc"),
 		dropped("under an address of its own outside the VPC", w.node,
 			node(func(f *frame) { f.Src = ip("192.0.2.1") }).bytes(), "spoofed_ip"),
 	})

@@ -65,13 +65,13 @@ func TestFragmentsToNodePortsFollowTheirFirst(t *testing.T) {
 	first, later := datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30053}, 1)
 	leaves := func(f *frame) { f.Src = ip(shadowOpen) }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("a later one before its first", w.open, later.bytes(), "door_fragment"),
+		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
 		toStack("the first", w.open, first, leaves, MarkEgress),
 		toStack("a later one", w.open, later, leaves, MarkEgress),
 	})
 	first, later = datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30054}, 2)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("the first to a closed port", w.open, first.bytes(), "egress_node"),
-		dropped("a later one of those", w.open, later.bytes(), "door_fragment"),
+		dropped("a later one of those", w.open, later.bytes(), "egress_fragment"),
 	})
 }

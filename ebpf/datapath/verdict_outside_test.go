@@ -108,13 +108,13 @@ func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
 	w := newLeadingWorld(t)
 	first, later := datagramIn(asks(vipB, nil), udp{Sport: 1000, Dport: 53}, 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("a later one before its first", w.open, later.bytes(), "door_fragment"),
+		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
 		toStack("the first", w.open, first, leaves(udp{1000, 5353, make([]byte, 16), false}), MarkEgress),
 		toStack("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = ip(shadowOpen), ip(outside) }, MarkEgress),
 	})
 	w.lead(t, leading(vniOpen, "203.0.113.5", outside6)...)
 	first, later = datagramIn(asks(vipB, nil), udp{Sport: 1001, Dport: 53}, 2)
-	denied := dropped("a later one of what may not leave", w.open, later.bytes(), "door_fragment")
+	denied := dropped("a later one of what may not leave", w.open, later.bytes(), "egress_fragment")
 	denied.out = later.with(func(f *frame) { f.Dst = ip("203.0.113.5") }).bytes()
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		stopped(w.open, first, "203.0.113.5", udp{1001, 5353, make([]byte, 16), false}, "egress_denied"), denied,

@@ -39,7 +39,7 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 		}, MarkEgress)
 	}
 	refused := func(name string, dst string, about frame) verdictCase {
-		return dropped(name, w.open, says(dst, about).bytes(), "foreign_quote")
+		return dropped(name, w.open, says(dst, about).bytes(), "icmp_unrelated")
 	}
 	l4 := func(t transport) func(*frame) { return func(f *frame) { f.L4 = t } }
 	extended := func(e ...extension) func(*frame) { return func(f *frame) { f.Extensions = e } }
@@ -76,25 +76,25 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 		refused("about another protocol", outside, quotedFrom(outside, own, l4(raw{47, make([]byte, 16)}))),
 		refused("about an echo without its id", outside, quotedFrom(outside, own, l4(raw{1, make([]byte, 7)}))),
 		refused("about headers without an end", outside6, quotedFrom(outside6, own6, l4(raw{60, []byte{60, 0, 1, 4, 0, 0, 0, 0}}))),
-		dropped("with half of the ports", w.open, cut(says(outside, quotedFrom(outside, own, unchanged)), 5), "foreign_quote"),
-		dropped("with half of the ports over IPv6", w.open, cut(says(outside6, quotedFrom(outside6, own6, unchanged)), 5), "foreign_quote"),
+		dropped("with half of the ports", w.open, cut(says(outside, quotedFrom(outside, own, unchanged)), 5), "icmp_unrelated"),
+		dropped("with half of the ports over IPv6", w.open, cut(says(outside6, quotedFrom(outside6, own6, unchanged)), 5), "icmp_unrelated"),
 		dropped("with ports that are behind the packet's end", w.open,
-			append(cut(says(outside, quotedFrom(outside, own, unchanged)), 5), 3, 232, 0, 8, 0), "foreign_quote"),
-		dropped("with half of a header", w.open, cut(says(outside, quotedFrom(outside, own, unchanged)), 18), "foreign_quote"),
+			append(cut(says(outside, quotedFrom(outside, own, unchanged)), 5), 3, 232, 0, 8, 0), "icmp_unrelated"),
+		dropped("with half of a header", w.open, cut(says(outside, quotedFrom(outside, own, unchanged)), 18), "icmp_unrelated"),
 	})
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("to the node, about another pod", w.podA,
 			fromA(func(f *frame) {
 				f.Dst, f.L4 = ip(nodeShadow), refusedBy(quotedFrom(nodeShadow, "169.254.64.11", unchanged))
-			}).bytes(), "foreign_quote"),
+			}).bytes(), "icmp_unrelated"),
 		dropped("to who has reached another pod from outside", w.twin,
-			fromA(func(f *frame) { f.Dst, f.L4 = ip(outside), refusedBy(quotedFrom(outside, shadowA, unchanged)) }).bytes(), "foreign_quote"),
+			fromA(func(f *frame) { f.Dst, f.L4 = ip(outside), refusedBy(quotedFrom(outside, shadowA, unchanged)) }).bytes(), "icmp_unrelated"),
 		dropped("inside of the VPC, about a third pod's packet", w.podA,
-			fromA(func(f *frame) { f.L4 = refusedBy(quotedFrom("10.0.1.11", "10.0.1.20", unchanged)) }).bytes(), "foreign_quote"),
+			fromA(func(f *frame) { f.L4 = refusedBy(quotedFrom("10.0.1.11", "10.0.1.20", unchanged)) }).bytes(), "icmp_unrelated"),
 		dropped("to another node, about a third pod's packet", w.podA,
 			fromA(func(f *frame) {
 				f.Dst, f.L4 = ip("10.0.1.20"), refusedBy(quotedFrom("10.0.1.20", "10.0.1.11", unchanged))
-			}).bytes(), "foreign_quote"),
+			}).bytes(), "icmp_unrelated"),
 		dropped("a fragment that keeps its type for the next", w.podA, fromA6(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{0, true}, raw{60, []byte{58, 0, 1, 4, 0, 0, 0, 0}}
 		}).bytes(), "bad_header"),
@@ -116,7 +116,7 @@ func TestAnErrorAboutASharedServicesAnswerFindsTheBackend(t *testing.T) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), refusedBy(answer("10.8.1.10", shadowA, 5353))
 		}, MarkShared),
 		dropped("about an answer from another port", w.podA, to(answer("10.96.0.10", "10.0.1.10", 54)).bytes(), "no_connection"),
-		dropped("about an answer to another pod", w.podA, to(answer("10.96.0.10", "10.0.1.11", 53)).bytes(), "foreign_quote"),
-		dropped("about an answer of the backend's", w.podA, to(answer("10.8.1.10", "10.0.1.10", 5353)).bytes(), "foreign_quote"),
+		dropped("about an answer to another pod", w.podA, to(answer("10.96.0.10", "10.0.1.11", 53)).bytes(), "icmp_unrelated"),
+		dropped("about an answer of the backend's", w.podA, to(answer("10.8.1.10", "10.0.1.10", 5353)).bytes(), "icmp_unrelated"),
 	})
 }

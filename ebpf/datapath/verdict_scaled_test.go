@@ -106,8 +106,8 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 		dropped("a service of red from blue", w.twin, asks(vipSelf, syn).bytes(), "egress_closed"),
 		dropped("a port that it does not have", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 81, Flags: flagSYN}).bytes(), "service_port"),
 		dropped("data of no connection", w.podA, asks(vipB, tcp{Sport: 1001, Dport: 80, Flags: flagACK}).bytes(), "no_connection"),
-		dropped("a fragment of TCP", w.podA, asks(vipB, syn).with(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "door_fragment"),
-		dropped("another protocol", w.podA, asks(vipB, raw{47, make([]byte, 32)}).bytes(), "door_protocol"),
+		dropped("a fragment of TCP", w.podA, asks(vipB, syn).with(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "egress_fragment"),
+		dropped("another protocol", w.podA, asks(vipB, raw{47, make([]byte, 32)}).bytes(), "egress_protocol"),
 		goes("a service that all share", w.podA, asks(vipB, data), macB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
 		toStack("a shared service", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
@@ -279,8 +279,8 @@ func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 			f.Dst, f.L4 = ip("10.0.1.11"), about("10.0.1.11", "10.0.1.10", 8080, 1000)
 		}),
 		dropped("of the client, about no answer", w.podA, asks(vipB, about(vipB, "10.0.1.10", 80, 1001)).bytes(), "no_connection"),
-		dropped("of the client, about somebody else's", w.podA, asks(vipB, about("10.0.1.11", "10.0.1.10", 80, 1000)).bytes(), "foreign_quote"),
-		dropped("of the client, about an answer to somebody else", w.podA, asks(vipB, about(vipB, "10.0.1.12", 80, 1000)).bytes(), "foreign_quote"),
+		dropped("of the client, about somebody else's", w.podA, asks(vipB, about("10.0.1.11", "10.0.1.10", 80, 1000)).bytes(), "icmp_unrelated"),
+		dropped("of the client, about an answer to somebody else", w.podA, asks(vipB, about(vipB, "10.0.1.12", 80, 1000)).bytes(), "icmp_unrelated"),
 	})
 }
 
@@ -298,7 +298,7 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 	first, later := datagramIn(asks(vipB, nil), udp{Sport: 1000, Dport: 53}, 1)
 	far := func(f *frame) { f.Dst = ip("10.0.1.20") }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("a later one before its first", w.podA, later.bytes(), "door_fragment"),
+		dropped("a later one before its first", w.podA, later.bytes(), "egress_fragment"),
 		goes("the first", w.podA, first, macR, func(f *frame) {
 			far(f)
 			f.L4 = udp{1000, 5353, make([]byte, 16), false}

@@ -89,10 +89,10 @@ func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 		dropped("an echo request", w.podA, ask(icmp{Type: 8, Body: make([]byte, 12)}).bytes(), "service_icmp"),
 		dropped("another port", w.podA, ask(udp{Sport: 1000, Dport: 54}).bytes(), "service_port"),
 		dropped("another protocol at the port", w.podA, api(udp{Sport: 1000, Dport: 443}), "service_port"),
-		dropped("a protocol without ports", w.podA, ask(raw{47, make([]byte, 32)}).bytes(), "door_protocol"),
+		dropped("a protocol without ports", w.podA, ask(raw{47, make([]byte, 32)}).bytes(), "egress_protocol"),
 		dropped("a fragment of TCP", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).with(func(f *frame) {
 			f.Fragment = &fragment{0, true}
-		}).bytes(), "door_fragment"),
+		}).bytes(), "egress_fragment"),
 		dropped("a service without backends", w.podA, api(tcp{Sport: 1000, Dport: 444, Flags: flagSYN}), "no_backend"),
 		dropped("TCP data without an opening", w.podA, api(tcp{Sport: 1000, Dport: 443, Flags: flagACK}), "no_connection"),
 		dropped("TCP's answer without an opening", w.podA, api(tcp{Sport: 1000, Dport: 443, Flags: flagSYN | flagACK}), "no_connection"),

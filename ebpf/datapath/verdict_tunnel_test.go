@@ -61,10 +61,10 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 		delivered("a later fragment", inner(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
 		}), macA),
-		refused("an address of another node", inner(func(f *frame) { f.Src, f.Dst = ip("10.0.1.21"), ip("10.0.1.20") }).bytes(), "not_here"),
+		refused("an address of another node", inner(func(f *frame) { f.Src, f.Dst = ip("10.0.1.21"), ip("10.0.1.20") }).bytes(), "wrong_node"),
 		refused("an address nobody has", inner(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), "no_endpoint"),
 		refused("an address of no subnet", inner(func(f *frame) { f.Dst = ip("10.0.9.1") }).bytes(), "no_subnet"),
-		refused("the gateway", inner(func(f *frame) { f.Dst = ip("10.0.1.1") }).bytes(), "not_here"),
+		refused("the gateway", inner(func(f *frame) { f.Dst = ip("10.0.1.1") }).bytes(), "wrong_node"),
 		refused("the node's shadow", inner(func(f *frame) { f.Dst = ip(nodeShadow) }).bytes(), "no_subnet"),
 		refused("under an address of a pod of this node", inner(func(f *frame) { f.Src = ip("10.0.1.11") }).bytes(), "spoofed_local"),
 		refused("ARP", arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), MAC{}, ip("10.0.1.10")), "tunnel_flood"),

@@ -62,13 +62,13 @@ __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const s
 	if (in_ranges(&alioth_vpc_ranges, pkt->vni, &pkt->dst))
 		return DROP_NO_SUBNET;
 	if (from->flags & INTERFACE_NODE)
-		return DROP_NODE_OUTSIDE;
+		return DROP_OUTSIDE_DEFAULT_VPC;
 	reason = walk_extensions(skb, pkt);
 	if (reason)
 		return reason;
 	/* The host's stack might follow a route that the packet brings along. */
 	if (pkt->options)
-		return DROP_DOOR_OPTIONS;
+		return DROP_EGRESS_OPTIONS;
 	if (pkt->later)
 		return leave_after_first(skb, pkt, from);
 	if (is_node_shadow(pkt))
@@ -205,7 +205,7 @@ static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct p
 	if (!address)
 		return in_ranges(&alioth_subnets, pkt->vni, &pkt->dst) ? DROP_NO_ENDPOINT : DROP_NO_SUBNET;
 	if (address->kind != ADDRESS_LOCAL)
-		return DROP_NOT_HERE;
+		return DROP_WRONG_NODE;
 	return deliver_local(skb, pkt, address->ifindex);
 }
 

@@ -62,10 +62,10 @@ __noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, co
 	if (!is_icmp_error(pkt))
 		return UNDECIDED;
 	if (pkt->fragment || read_quote(skb, pkt, &w->quote))
-		return DROP_FOREIGN_QUOTE;
+		return DROP_ICMP_UNRELATED;
 	if (from->flags & INTERFACE_NODE || is_own_quote(pkt, &w->quote, own_ip(from, pkt->family)))
 		return UNDECIDED;
-	return DROP_FOREIGN_QUOTE;
+	return DROP_ICMP_UNRELATED;
 }
 
 /* quote_shadow translates the pod's address in an error that the pod sends. What is
@@ -77,7 +77,7 @@ static __always_inline enum reason quote_shadow(struct __sk_buff *skb, struct pa
 	struct work *w = take_work();
 
 	if (!w || !is_own_quote(pkt, &w->quote, ip))
-		return DROP_FOREIGN_QUOTE;
+		return DROP_ICMP_UNRELATED;
 	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow) ? DROP_REWRITE_FAILED : UNDECIDED;
 }
 
@@ -116,11 +116,11 @@ static __always_inline enum reason leave_after_first(struct __sk_buff *skb, stru
 	struct work *w;
 
 	if (pkt->translated)
-		return mark ? leave(skb, pkt, from, mark) : DROP_DOOR_FRAGMENT;
+		return mark ? leave(skb, pkt, from, mark) : DROP_EGRESS_FRAGMENT;
 	first = find_first(skb, pkt, &pkt->dst);
 	w = take_work();
 	if (!first || !w)
-		return DROP_DOOR_FRAGMENT;
+		return DROP_EGRESS_FRAGMENT;
 	w->backend.ip = first->shown;
 	mark = first->mark;
 	if (!addr_equal(&w->backend.ip, &pkt->dst) && set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
@@ -140,9 +140,9 @@ static __always_inline enum reason reply_to_node(struct __sk_buff *skb, struct p
 		return reason;
 	/* A fragment to come could write over the flags. */
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP)
-		return DROP_DOOR_FRAGMENT;
+		return DROP_EGRESS_FRAGMENT;
 	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
-		return DROP_DOOR_CLOSED;
+		return DROP_NODE_CLOSED;
 	return leave(skb, pkt, from, 0);
 }
 

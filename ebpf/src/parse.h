@@ -385,7 +385,7 @@ static __always_inline enum reason parse_l4(struct __sk_buff *skb, struct packet
 		pkt->icmp_type = hdr[0];
 		return UNDECIDED;
 	default:
-		return DROP_DOOR_PROTOCOL;
+		return DROP_EGRESS_PROTOCOL;
 	}
 	pkt->sport = *(__be16 *)hdr;
 	pkt->dport = *(__be16 *)(hdr + 2);

@@ -157,7 +157,7 @@ static __always_inline enum reason after_first(struct __sk_buff *skb, struct pac
 	struct first_fragment *first = find_first(skb, pkt, &pkt->dst);
 
 	if (!first)
-		return DROP_DOOR_FRAGMENT;
+		return DROP_EGRESS_FRAGMENT;
 	w->backend.ip = first->shown;
 	skb->mark = (skb->mark & ~MARK_MASK) | first->mark;
 	return set_addr(skb, pkt, SIDE_DST, &w->backend.ip) ? DROP_REWRITE_FAILED : UNDECIDED;
@@ -208,7 +208,7 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt);
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a fragment to come could write over the flags */
-		return DROP_DOOR_FRAGMENT;
+		return DROP_EGRESS_FRAGMENT;
 	reason = to_backend(skb, pkt, pkt->vni);
 	if (!reason && pkt->fragment)
 		remember_first(skb, pkt, &pkt->came.dst, &pkt->dst, 0);

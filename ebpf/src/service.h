@@ -287,7 +287,7 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 	if (reason)
 		return reason;
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
-		return DROP_DOOR_FRAGMENT;
+		return DROP_EGRESS_FRAGMENT;
 	if (addr_is_zero(own_shadow(from, pkt->family)))
 		return DROP_NO_SHADOW;
 	reason = to_shared(skb, pkt);

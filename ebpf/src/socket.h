@@ -53,7 +53,7 @@ static __always_inline enum reason lead(struct bpf_sock_addr *ctx, struct peer *
 	if (!shadow || !is_kubelet())
 		return UNDECIDED;
 	if (addr_is_zero(shadow) || !sk || !bpf_sk_storage_get(&alioth_led, sk, 0, BPF_SK_STORAGE_GET_F_CREATE))
-		return DROP_KUBELET_UNLED;
+		return DROP_KUBELET_NO_POD;
 	to->backend.ip = *shadow;
 	to->backend.port = ctx->user_port;
 	return probe ? PROBE_REWRITTEN : HOOK_REWRITTEN;

@@ -297,7 +297,7 @@ static __always_inline void write_v6(struct bpf_sock_addr *ctx, const struct add
 /* refuses tells whether the caller gets nowhere. */
 static __always_inline bool refuses(enum reason reason)
 {
-	return reason == REPLIED_REFUSED || reason == DROP_KUBELET_UNLED;
+	return reason == REPLIED_REFUSED || reason == DROP_KUBELET_NO_POD;
 }
 
 /* refuse_socket tells the caller at once that there is nobody. */
