@@ -162,7 +162,7 @@ func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []
 		held[addresses[i].Name] = string(addresses[i].UID)
 	}
 	for i := range pods {
-		if row, err := kinds.Pod(&pods[i]); err == nil && row != nil {
+		if row, err := kinds.Pod.Convert(&pods[i]); err == nil && row != nil {
 			told[row.UID] = wordOf(row)
 		}
 	}

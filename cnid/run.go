@@ -75,9 +75,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	if err := sources.Start(ctx); err != nil {
-		return err
-	}
+	sources.Start(ctx)
 	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.Synced, syncer: n.syncer, log: log}
 	background(ctx, group, sources.Run, releaser.run, roll.run, reporter.Run, func(ctx context.Context) {
 		if n.syncer.awaitFirst(ctx) {

@@ -10,17 +10,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
@@ -40,14 +35,13 @@ import (
 	"github.com/alioth-net/alioth/operator/subnet"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("register API types: %w", err)
-		}
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register API types: %w", err)
 	}
 	return scheme, nil
 }
@@ -95,11 +89,25 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*
 			resting.Add("", old.IP, env.now())
 		}
 	})
-	if err := fed.Connect(ctx, env.informers); err != nil {
+	if err := fed.Connect(ctx, env.informers, watched()); err != nil {
 		return nil, err
 	}
 	announce.Subscribe(fed, env.events, env.leading)
 	return fed, register(env, fed, resting, cfg, m)
+}
+
+// watched lists the kinds that the operator watches.
+func watched() []*kinds.Kind {
+	list := kinds.All()
+	for i, kind := range list {
+		switch kind {
+		case kinds.Pod.Kind:
+			list[i] = feed.Pod
+		case kinds.Address.Kind:
+			list[i] = feed.Address
+		}
+	}
+	return list
 }
 
 // register adds the controllers, each with a client that counts what it writes.

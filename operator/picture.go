@@ -6,8 +6,8 @@ package operator
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 var (
@@ -81,31 +81,15 @@ type kindReason struct{ kind, reason string }
 // refusedByReason counts the objects whose condition says no.
 func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	counts := map[kindReason]int{}
-	add := func(kind string, ready bool, reason string) {
-		if !ready && reason != "" {
-			counts[kindReason{kind, reason}]++
+	for _, kind := range kinds.All() {
+		if kind.Verdicts == nil {
+			continue
 		}
-	}
-	for _, vpc := range store.ListVPCs(tx) {
-		add("VPC", vpc.Ready, vpc.Reason)
-	}
-	for _, subnet := range store.ListSubnets(tx) {
-		add("Subnet", subnet.Ready, subnet.Reason)
-	}
-	for _, network := range store.ListNetworks(tx) {
-		add("Network", network.Ready, network.Reason)
-	}
-	for _, shared := range store.ListSharedServices(tx) {
-		add("SharedService", shared.Ready, shared.Reason)
-	}
-	for _, pool := range store.ListExternalPools(tx) {
-		add("ExternalPool", pool.Ready, pool.Reason)
-	}
-	for _, access := range store.ListHostAccesses(tx) {
-		add("HostAccess", access.Ready, access.Reason)
-	}
-	for pod := range store.AllPods(tx) {
-		add("Pod", pod.Terminal || pod.Reason == v1alpha1.AttachedReason, pod.Reason)
+		for verdict := range kind.Verdicts(tx) {
+			if !verdict.Ready && verdict.Reason != "" {
+				counts[kindReason{kind.Name, verdict.Reason}]++
+			}
+		}
 	}
 	return counts
 }

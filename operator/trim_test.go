@@ -50,7 +50,7 @@ func fullPod() *corev1.Pod {
 }
 
 func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
-	want, err := kinds.Pod(fullPod())
+	want, err := kinds.Pod.Convert(fullPod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := trim(pod); err != nil {
 		t.Fatal(err)
 	}
-	got, err := kinds.Pod(pod)
+	got, err := kinds.Pod.Convert(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 			},
 		}
 	}
-	want, err := kinds.Node(whole())
+	want, err := kinds.Node.Convert(whole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := trim(node); err != nil {
 		t.Fatal(err)
 	}
-	got, err := kinds.Node(node)
+	got, err := kinds.Node.Convert(node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ package follow
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -32,8 +32,14 @@ const reviewParts = 30 * time.Second
 // part of the API that comes and goes: a VPC.
 type part struct{ vpc string }
 
-func (p part) scopes() []reflector.Scope {
-	return []reflector.Scope{reflector.AddressesOfVPC(p.vpc)}
+func (p part) scopes() []kinds.Scope {
+	var scopes []kinds.Scope
+	for _, kind := range kinds.All() {
+		if kind.OfVPC != nil {
+			scopes = append(scopes, kind.OfVPC(p.vpc))
+		}
+	}
+	return scopes
 }
 
 // String says what it is, for the log.
@@ -44,9 +50,9 @@ type Config struct{ Node, DefaultVPC string }
 
 // Sources keeps the store like the part of the API that this node needs: its
 // pods and Addresses, the Addresses of every VPC that has an Address or an
-// attachment here, and all Nodes, VPCs, Subnets and Services: of these, a watch for
-// each that is needed would cost the API server and the node more than one for all
-// (docs/design/062, 090).
+// attachment here, and all objects of most other kinds: of these, a watch for each
+// that is needed would cost the API server and the node more than one for all
+// (docs/design/062, 090). Each kind's descriptor has its scopes.
 type Sources struct {
 	cfg     Config
 	api     *kube.Client
@@ -89,38 +95,31 @@ func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, recor
 }
 
 // Start begins to follow what is needed always, until ctx ends.
-func (s *Sources) Start(ctx context.Context) error {
-	scopes := []reflector.Scope{
-		reflector.PodsOnNode(s.cfg.Node), reflector.AddressesOnNode(s.cfg.Node), reflector.Nodes(),
-		reflector.VPCs(), reflector.Subnets(), reflector.SharedServices(),
-		reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.ServiceCIDRs(), reflector.HostAccesses(),
-		// Which VPC a Service belongs to follows from all four.
-		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
+func (s *Sources) Start(ctx context.Context) {
+	var awaited, others []kinds.Scope
+	for _, kind := range kinds.All() {
+		if kind.OnNode == nil {
+			continue
+		}
+		if scope := kind.OnNode(s.cfg.Node); scope.Unawaited {
+			others = append(others, scope)
+		} else {
+			awaited = append(awaited, scope)
+		}
 	}
-	base, err := s.follow(ctx, scopes)
-	if err != nil {
-		return err
-	}
-	// Nothing on the node waits for the operator's calls.
-	if _, err := s.follow(ctx, []reflector.Scope{reflector.RollCallNamed(v1alpha1.OperatorRollCall)}); err != nil {
-		return err
-	}
+	base := s.follow(ctx, awaited)
+	s.follow(ctx, others)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.base = base
-	return nil
 }
 
-func (s *Sources) follow(ctx context.Context, scopes []reflector.Scope) ([]*reflector.Source, error) {
+func (s *Sources) follow(ctx context.Context, scopes []kinds.Scope) []*reflector.Source {
 	var list []*reflector.Source
 	for _, scope := range scopes {
-		source, err := s.set.Start(ctx, scope, s.broadcast)
-		if err != nil {
-			return nil, fmt.Errorf("follow %T: %w", scope.Object, err)
-		}
-		list = append(list, source)
+		list = append(list, s.set.Start(ctx, scope, s.broadcast))
 	}
-	return list, nil
+	return list
 }
 
 // broadcast tells that a source has synced.
@@ -208,10 +207,7 @@ func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 		if slices.Contains(following, p) {
 			continue
 		}
-		if err := s.add(ctx, p); err != nil {
-			s.log.Error("can't follow a part of the API", "part", p.String(), "error", err)
-			continue
-		}
+		s.add(ctx, p)
 		s.log.Info("following a part of the API", "part", p.String())
 	}
 }
@@ -233,12 +229,8 @@ func (s *Sources) stop(p part) {
 // the node has told nobody what it holds, and it tells of what it follows then. A
 // VPC that comes later may have gone since, and its VNI be another's, while its row
 // is still here: so that has to be confirmed.
-func (s *Sources) add(ctx context.Context, p part) error {
-	list, err := s.follow(ctx, p.scopes())
-	if err != nil {
-		return err
-	}
-	f := &followed{sources: list}
+func (s *Sources) add(ctx context.Context, p part) {
+	f := &followed{sources: s.follow(ctx, p.scopes())}
 	ctx, f.cancel = context.WithCancel(ctx)
 	s.mu.Lock()
 	f.confirmed = !s.complete
@@ -249,7 +241,6 @@ func (s *Sources) add(ctx context.Context, p part) error {
 	if !confirmed {
 		go s.confirm(ctx, p.vpc, f)
 	}
-	return nil
 }
 
 // confirm returns once the row of a VPC has been seen to be as the API has the

@@ -94,7 +94,7 @@ func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where 
 	if err := r.Live.Get(ctx, key, object); err != nil {
 		return "", true, client.IgnoreNotFound(err)
 	}
-	row, err := kinds.Pod(object)
+	row, err := kinds.Pod.Convert(object)
 	if err != nil || row == nil || row.UID != address.Holder.UID {
 		return "", true, err
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	if err != nil {
 		return false, fmt.Errorf("get node %s: %w", address.Node, err)
 	}
-	row, err := kinds.Node(node)
+	row, err := kinds.Node.Convert(node)
 	return err == nil && fenced(row), err
 }
 

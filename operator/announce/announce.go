@@ -1,22 +1,22 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce tells in events what the conditions of VPCs, Subnets,
-// Networks, SharedServices, ExternalPools and HostAccess objects come to say, so that
-// `kubectl describe` and `kubectl events` show when it changed. Pods and nodes are told by their own controllers.
+// Package announce tells in events what the conditions of objects come to say, so that
+// `kubectl describe` and `kubectl events` show when it changed. Of pods and nodes their
+// own controllers tell.
 package announce
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // noteLimit is the length of an event's note that the API accepts, in bytes.
@@ -45,19 +45,32 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 // noticesOf returns what is to be announced about a change: a reason that is
 // new, whatever becomes of the text beside it.
 func noticesOf(change feed.Change) []notice {
-	before, now := verdictOf(change.Old), verdictOf(change.New)
+	kind := kinds.OfRow(cmp.Or(change.New, change.Old))
+	if kind == nil || kind.Verdict == nil || kind.OwnEvents {
+		return nil
+	}
+	before, now := kind.Verdict(change.Old), kind.Verdict(change.New)
 	var all []notice
-	if now.reason != "" && now.reason != before.reason && now.reason != v1alpha1.VNIPendingReason {
-		n := notice{now.about, corev1.EventTypeWarning, now.reason, now.message}
-		if now.ready || now.reason == v1alpha1.DeletingReason {
+	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason {
+		n := notice{about(kind, now.ID), corev1.EventTypeWarning, now.Reason, now.Message}
+		if now.Ready || now.Reason == v1alpha1.DeletingReason {
 			n.level = corev1.EventTypeNormal
 		}
 		all = append(all, n)
 	}
-	if now.nameConflict != "" && before.nameConflict == "" {
-		all = append(all, notice{now.about, corev1.EventTypeWarning, v1alpha1.NameConflictReason, now.nameConflict})
+	if now.NameConflict != "" && before.NameConflict == "" {
+		all = append(all, notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.NameConflictReason, now.NameConflict})
 	}
 	return all
+}
+
+// about returns an object with nothing but its ID.
+func about(kind *kinds.Kind, id kinds.ID) runtime.Object {
+	object := kind.NewObject()
+	object.SetNamespace(id.Namespace)
+	object.SetName(id.Name)
+	object.SetUID(types.UID(id.UID))
+	return object
 }
 
 func shorten(note string) string {
@@ -65,37 +78,4 @@ func shorten(note string) string {
 		return note
 	}
 	return note[:noteLimit-3] + "..."
-}
-
-// verdict is what a row says about the conditions of its object.
-type verdict struct {
-	about           runtime.Object
-	ready           bool
-	reason, message string
-	// nameConflict is the message of the condition NameConflict.
-	nameConflict string
-}
-
-// verdictOf reads a row; that of a row of another kind is empty.
-func verdictOf(row any) verdict {
-	switch row := row.(type) {
-	case *store.VPC:
-		return verdict{&v1alpha1.VPC{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
-	case *store.Subnet:
-		return verdict{&v1alpha1.Subnet{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
-	case *store.SharedService:
-		return verdict{&v1alpha1.SharedService{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
-	case *store.ExternalPool:
-		return verdict{&v1alpha1.ExternalPool{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
-	case *store.HostAccess:
-		return verdict{&v1alpha1.HostAccess{ObjectMeta: named("", row.Name, row.UID)}, row.Ready, row.Reason, row.Message, ""}
-	case *store.Network:
-		about := &arktosv1.Network{ObjectMeta: named(row.Namespace, row.Name, row.UID)}
-		return verdict{about, row.Ready, row.Reason, row.Message, row.NameConflict}
-	}
-	return verdict{}
-}
-
-func named(namespace, name, uid string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}
 }

@@ -205,7 +205,7 @@ func (c *Claimer) assumed(row *store.Address) (found *store.Address) {
 }
 
 func (c *Claimer) confirm(object *v1alpha1.Address, assumed *store.Address) (*store.Address, error) {
-	row, err := kinds.Address(object)
+	row, err := kinds.Address.Convert(object)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (c *Claimer) createExternal(ctx context.Context, rows []*store.ExternalAddr
 		if err != nil {
 			return nil, netip.Addr{}, fmt.Errorf("claim external address %s: %w", row.IP, err)
 		}
-		real, err := kinds.ExternalAddress(object)
+		real, err := kinds.ExternalAddress.Convert(object)
 		if err != nil {
 			return nil, netip.Addr{}, err
 		}

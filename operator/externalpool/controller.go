@@ -57,7 +57,7 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row, err := kinds.ExternalPool(pool)
+	row, err := kinds.ExternalPool.Convert(pool)
 	if err != nil {
 		return fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // Change is what happened to one row: Old is nil for a new row, New for one
@@ -49,17 +50,17 @@ func (f *Feed) Subscribe(fn func(Change)) {
 	f.subscribers = append(f.subscribers, fn)
 }
 
-// Connect makes the cache watch every kind that the operator needs. It may be
-// called before the cache is started.
-func (f *Feed) Connect(ctx context.Context, informers cache.Cache) error {
-	for _, kind := range watched() {
-		informer, err := informers.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
+// Connect makes the cache watch the kinds. It may be called before the cache is
+// started.
+func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*kinds.Kind) error {
+	for _, kind := range watched {
+		informer, err := informers.GetInformer(ctx, kind.NewObject(), cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind.object, err)
+			return fmt.Errorf("watch %s: %w", kind.Name, err)
 		}
 		registration, err := informer.AddEventHandler(f.handler(kind))
 		if err != nil {
-			return fmt.Errorf("handle %T: %w", kind.object, err)
+			return fmt.Errorf("handle %s: %w", kind.Name, err)
 		}
 		f.mu.Lock()
 		f.registrations = append(f.registrations, registration)
@@ -89,34 +90,37 @@ func (f *Feed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func (f *Feed) handler(k kind) toolscache.ResourceEventHandler {
+func (f *Feed) handler(kind *kinds.Kind) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { f.put(k, obj) },
-		UpdateFunc: func(before, obj any) { f.replace(k, before, obj) },
-		DeleteFunc: func(obj any) { f.remove(k, obj) },
+		AddFunc:    func(obj any) { f.put(kind, obj) },
+		UpdateFunc: func(before, obj any) { f.replace(kind, before, obj) },
+		DeleteFunc: func(obj any) { f.remove(kind, obj) },
 	}
 }
 
 // replace handles an update. Where the object was deleted and created again
 // between two looks at the API, the informer reports just an update.
-func (f *Feed) replace(k kind, before, after any) {
+func (f *Feed) replace(kind *kinds.Kind, before, after any) {
 	old, ok := before.(client.Object)
 	if next, isObject := after.(client.Object); ok && isObject && old.GetUID() != next.GetUID() {
-		f.remove(k, old)
+		f.remove(kind, old)
 	}
-	f.put(k, after)
+	f.put(kind, after)
 }
 
-func (f *Feed) put(k kind, obj any) {
+func (f *Feed) put(kind *kinds.Kind, obj any) {
 	object, ok := obj.(client.Object)
 	if !ok {
 		return
 	}
 	var change Change
-	err := f.store.Update(func(tx store.Tx) (err error) {
-		change, err = k.put(tx, object)
-		return err
-	})
+	row, err := kind.Row(object)
+	if err == nil {
+		err = f.store.Update(func(tx store.Tx) (err error) {
+			change, err = write(tx, kind, kinds.IDOf(object), row)
+			return err
+		})
+	}
 	if err != nil {
 		// The row stays as it was. The API lets no such object exist, or the
 		// object that it conflicts with is about to be reported gone.
@@ -126,7 +130,7 @@ func (f *Feed) put(k kind, obj any) {
 	f.Publish(change)
 }
 
-func (f *Feed) remove(k kind, obj any) {
+func (f *Feed) remove(kind *kinds.Kind, obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -136,7 +140,7 @@ func (f *Feed) remove(k kind, obj any) {
 	}
 	var change Change
 	err := f.store.Update(func(tx store.Tx) (err error) {
-		change, err = k.remove(tx, object)
+		change, err = write(tx, kind, kinds.IDOf(object), nil)
 		return err
 	})
 	if err != nil {
@@ -144,6 +148,20 @@ func (f *Feed) remove(k kind, obj any) {
 		return
 	}
 	f.Publish(change)
+}
+
+// write makes the row that of an object, or removes the object's where row is nil.
+// Something may stay in the place of what was removed.
+func write(tx store.Tx, kind *kinds.Kind, id kinds.ID, row any) (Change, error) {
+	change := Change{Old: kind.Get(tx, id)}
+	var err error
+	if row == nil {
+		err = kind.Delete(tx, id)
+	} else {
+		err = kind.Put(tx, row)
+	}
+	change.New = kind.Get(tx, id)
+	return change, err
 }
 
 // Publish tells the subscribers about a change, also one that no informer

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // heard is what a subscriber was told about a pod, and what the store held then.
@@ -48,7 +49,7 @@ func newPod(uid string) *corev1.Pod {
 func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
-	h := f.handler(kindOf(&corev1.Pod{}, pods()))
+	h := f.handler(kinds.Pod.Kind)
 	h.OnAdd(newPod("one"), true)
 	h.OnUpdate(newPod("one"), newPod("two")) // deleted and created between two looks
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a/p", Obj: newPod("two")})
@@ -68,7 +69,7 @@ func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
 	log := listen(f)
 	pod := newPod("host")
 	pod.Spec.HostNetwork = true
-	f.handler(kindOf(&corev1.Pod{}, pods())).OnAdd(pod, true)
+	f.handler(kinds.Pod.Kind).OnAdd(pod, true)
 	if len(*log) > 0 {
 		t.Errorf("heard %+v", *log)
 	}
@@ -94,7 +95,7 @@ func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 	if err := source.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.handler(kindOf(&corev1.Pod{}, pods())).OnAdd(newPod("one"), false)
+	f.handler(kinds.Pod.Kind).OnAdd(newPod("one"), false)
 	for _, want := range []string{"before", "p"} {
 		if got, _ := queue.Get(); got.Name != want {
 			t.Errorf("asked for %s, want %s", got, want)

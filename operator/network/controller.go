@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("add finalizer to Network %s: %w", request, err)
 		}
 	}
-	row, err := kinds.Network(net)
+	row, err := kinds.Network.Convert(net)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Network %s: %w", request, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // New returns a store that holds the rows, which are pointers to the row types
@@ -23,7 +24,7 @@ func New(t testing.TB, rows ...any) *store.Store {
 	}
 	err = s.Update(func(tx store.Tx) error {
 		for _, row := range rows {
-			if err := put(tx, row); err != nil {
+			if err := kinds.OfRow(row).Put(tx, row); err != nil {
 				return err
 			}
 		}
@@ -33,51 +34,6 @@ func New(t testing.TB, rows ...any) *store.Store {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func put(tx store.Tx, row any) error {
-	switch row := row.(type) {
-	case *store.VPC:
-		return store.PutVPC(tx, row)
-	case *store.Subnet:
-		return store.PutSubnet(tx, row)
-	case *store.Network:
-		return store.PutNetwork(tx, row)
-	case *store.Address:
-		return store.PutAddress(tx, row)
-	case *store.VNIClaim:
-		return store.PutVNIClaim(tx, row)
-	case *store.RollCall:
-		return store.PutRollCall(tx, row)
-	case *store.SharedService:
-		return store.PutSharedService(tx, row)
-	case *store.ExternalPool:
-		return store.PutExternalPool(tx, row)
-	case *store.ExternalAddress:
-		return store.PutExternalAddress(tx, row)
-	case *store.HostAccess:
-		return store.PutHostAccess(tx, row)
-	}
-	return putCore(tx, row)
-}
-
-// putCore writes rows of Kubernetes' own kinds.
-func putCore(tx store.Tx, row any) error {
-	switch row := row.(type) {
-	case *store.Namespace:
-		return store.PutNamespace(tx, row)
-	case *store.Node:
-		return store.PutNode(tx, row)
-	case *store.Pod:
-		return store.PutPod(tx, row)
-	case *store.ServiceCIDR:
-		return store.PutServiceCIDR(tx, row)
-	case *store.Service:
-		return store.PutService(tx, row)
-	case *store.EndpointSlice:
-		return store.PutEndpointSlice(tx, row)
-	}
-	panic("operatortest: not a row")
 }
 
 // Meta is that of an object made so many seconds after the first one.

@@ -149,7 +149,7 @@ func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string
 	if string(object.UID) != pod.UID {
 		return "", claim.ErrHolderGone
 	}
-	row, err := kinds.Pod(object)
+	row, err := kinds.Pod.Convert(object)
 	if err == nil && told.Attachments(row) != nil {
 		err = errToldMeanwhile
 	}

@@ -143,7 +143,7 @@ func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) 
 // take puts a pod into the store ahead of its watch event, unless its end was heard of
 // already or the store has a newer state.
 func (r *Reconciler) take(object *corev1.Pod) error {
-	row, err := kinds.Pod(object)
+	row, err := kinds.Pod.Convert(object)
 	if err != nil || row == nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, fmt.Errorf("add finalizer to Subnet %s: %w", subnet.Name, err)
 		}
 	}
-	row, err := kinds.Subnet(subnet)
+	row, err := kinds.Subnet.Convert(subnet)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
 	}

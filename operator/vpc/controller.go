@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
-	row, err := kinds.VPC(vpc)
+	row, err := kinds.VPC.Convert(vpc)
 	if err != nil {
 		return fmt.Errorf("read VPC %s: %w", vpc.Name, err)
 	}
@@ -116,7 +116,7 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 // been heard of before that, and nobody would take the row away: so the API server is
 // asked afterwards. A later deletion is heard of after this.
 func (r *Reconciler) remember(ctx context.Context, claim *v1alpha1.VNIClaim) error {
-	row, err := kinds.VNIClaim(claim)
+	row, err := kinds.VNIClaim.Convert(claim)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", claim.Name, err)
 	}

@@ -11,9 +11,17 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Address converts an Address. It returns an error where an IP can't be read,
+// Address is the kind of an address that somebody holds in a VPC.
+var Address = define(description[*v1alpha1.Address, store.Address]{
+	name: "Address", object: &v1alpha1.Address{}, list: &v1alpha1.AddressList{}, convert: convertAddress,
+	table: byName(store.GetAddress, store.PutAddress, store.DeleteAddress),
+	onNode: withField("spec.node"),
+	ofVPC: withField("spec.vpc"),
+})
+
+// convertAddress converts an Address. It returns an error where an IP can't be read,
 // which the schema refuses.
-func Address(in *v1alpha1.Address) (*store.Address, error) {
+func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 	ip, err := netip.ParseAddr(in.Spec.IP)
 	if err != nil {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)

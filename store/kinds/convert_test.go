@@ -47,7 +47,7 @@ func addressObject(ip, uid string, version int) *v1alpha1.Address {
 }
 
 func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T) {
-	got, err := Subnet(&v1alpha1.Subnet{
+	got, err := convertSubnet(&v1alpha1.Subnet{
 		ObjectMeta: objectMeta("customer-a-net1", "u", 3),
 		Spec: v1alpha1.SubnetSpec{
 			VPC:      "blue",
@@ -86,14 +86,14 @@ func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
 	subnet := func(change func(*v1alpha1.SubnetSpec)) error {
 		in := &v1alpha1.Subnet{Spec: v1alpha1.SubnetSpec{CIDRs: []string{"10.0.0.0/24"}}}
 		change(&in.Spec)
-		_, err := Subnet(in)
+		_, err := convertSubnet(in)
 		return err
 	}
-	_, vpcErr := VPC(&v1alpha1.VPC{Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0"}}})
+	_, vpcErr := convertVPC(&v1alpha1.VPC{Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0"}}})
 	set := addressObject("10.0.0.1", "a", 1)
 	set.Spec.Set = []string{"x"}
-	_, cidrErr := ServiceCIDR(&networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"x"}}})
-	_, setErr := Address(set)
+	_, cidrErr := convertServiceCIDR(&networkingv1.ServiceCIDR{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"x"}}})
+	_, setErr := convertAddress(set)
 	for name, err := range map[string]error{
 		"VPC range":          vpcErr,
 		"address set":        setErr,
@@ -112,7 +112,7 @@ func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
 
 func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 	want := int32(9)
-	got, err := VPC(&v1alpha1.VPC{
+	got, err := convertVPC(&v1alpha1.VPC{
 		ObjectMeta: metav1.ObjectMeta{Name: "blue", Finalizers: []string{v1alpha1.Finalizer}, Generation: 4},
 		Spec: v1alpha1.VPCSpec{
 			CIDRs: []string{"10.0.0.0/8"}, AllowedTenants: []string{"*"}, Egress: v1alpha1.EgressMasquerade, VNI: &want,
@@ -135,7 +135,7 @@ func TestVPCTakesVNIAndEgressFromSpecAndStatus(t *testing.T) {
 }
 
 func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
-	got, err := Node(&corev1.Node{
+	got, err := convertNode(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}, {Key: "ToBeDeletedByClusterAutoscaler"}}},
 		Status: corev1.NodeStatus{
@@ -171,7 +171,7 @@ func TestARollCallKnowsWhichNodeObjectItIsOf(t *testing.T) {
 		"a node's":     {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "n1"}}, "n1"},
 		"a stranger's": {[]metav1.OwnerReference{{APIVersion: "x/v1", Kind: "Node", Name: "node-1", UID: "n1"}}, ""},
 	} {
-		got, err := RollCall(&v1alpha1.RollCall{
+		got, err := convertRollCall(&v1alpha1.RollCall{
 			ObjectMeta: metav1.ObjectMeta{Name: "node.node-1", OwnerReferences: tc.owners},
 			Spec:       v1alpha1.RollCallSpec{Call: "c", VNIs: []int32{3, 7}},
 		})
@@ -252,7 +252,7 @@ func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
 			if test.regular != nil {
 				test.regular(&regular)
 			}
-			row, err := Pod(&corev1.Pod{Spec: corev1.PodSpec{
+			row, err := convertPod(&corev1.Pod{Spec: corev1.PodSpec{
 				InitContainers: []corev1.Container{init}, Containers: []corev1.Container{regular},
 			}})
 			if err != nil {
@@ -270,7 +270,7 @@ func TestPodFindsProbesAndHooksThatCrossTheNetwork(t *testing.T) {
 
 func TestPodTakesHostPortsOfContainersThatLast(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
-	row, err := Pod(&corev1.Pod{Spec: corev1.PodSpec{
+	row, err := convertPod(&corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{
 			{Ports: []corev1.ContainerPort{{HostPort: 70, ContainerPort: 1}}},
 			{RestartPolicy: &always, Ports: []corev1.ContainerPort{{HostPort: 71, ContainerPort: 2, Protocol: corev1.ProtocolUDP}}},
@@ -314,7 +314,7 @@ func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
 			Conditions: []corev1.PodCondition{{Type: v1alpha1.NetworkReadyCondition, Reason: "IPInUse", Message: "taken"}},
 		},
 	}
-	got, err := Pod(in)
+	got, err := convertPod(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
 }
 
 func TestServiceWithoutClusterIPHasNone(t *testing.T) {
-	got, err := Service(&corev1.Service{Spec: corev1.ServiceSpec{
+	got, err := convertService(&corev1.Service{Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"None"}, Ports: []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: "UDP"}, {Port: 80}},
 	}})
 	if err != nil {
@@ -355,7 +355,7 @@ func TestAServiceOfAnotherProxyHasNoAddresses(t *testing.T) {
 		if value != "none" {
 			in.Labels["service.kubernetes.io/service-proxy-name"] = value
 		}
-		got, err := Service(in)
+		got, err := convertService(in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func TestAServiceSaysHowItsBackendsAreChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.ClusterIPs, c.spec.Selector = []string{"10.96.0.7"}, map[string]string{"app": "web"}
-			got, err := Service(&corev1.Service{Spec: c.spec})
+			got, err := convertService(&corev1.Service{Spec: c.spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -423,7 +423,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Selector = map[string]string{"app": "web"}
-			got, err := Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}, Spec: c.spec})
+			got, err := convertService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}, Spec: c.spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -435,7 +435,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 }
 
 func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
-	pool, err := ExternalPool(&v1alpha1.ExternalPool{
+	pool, err := convertExternalPool(&v1alpha1.ExternalPool{
 		ObjectMeta: objectMeta("edge", "u", 3),
 		Spec:       v1alpha1.ExternalPoolSpec{CIDRs: []string{"192.0.2.16/28", "2001:db8::10"}, AllowedTenants: []string{"*"}, Use: v1alpha1.PoolForExternalIPs},
 		Status:     v1alpha1.ExternalPoolStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", Message: "fine"}}},
@@ -454,7 +454,7 @@ func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
 	if diff := cmp.Diff(want, pool, equalRows); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)
 	}
-	address, err := ExternalAddress(&v1alpha1.ExternalAddress{
+	address, err := convertExternalAddress(&v1alpha1.ExternalAddress{
 		ObjectMeta: objectMeta("192.0.2.17", "u", 3),
 		Spec:       v1alpha1.ExternalAddressSpec{IP: "192.0.2.17", Pool: "edge", Service: v1alpha1.ServiceReference{Namespace: "blue", Name: "web", UID: "s"}},
 		Status:     v1alpha1.ExternalAddressStatus{Node: "node-1"},
@@ -477,7 +477,7 @@ func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
 	conditions := func(ready, serving, terminating *bool) discoveryv1.EndpointConditions {
 		return discoveryv1.EndpointConditions{Ready: ready, Serving: serving, Terminating: terminating}
 	}
-	got, err := EndpointSlice(&discoveryv1.EndpointSlice{
+	got, err := convertEndpointSlice(&discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		Ports:      []discoveryv1.EndpointPort{{}},
 		Endpoints: []discoveryv1.Endpoint{

@@ -13,8 +13,15 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Namespace converts a Namespace. It never fails.
-func Namespace(in *corev1.Namespace) (*store.Namespace, error) {
+// Namespace is the kind of a namespace, by which objects have tenants.
+var Namespace = define(description[*corev1.Namespace, store.Namespace]{
+	name: "Namespace", object: &corev1.Namespace{}, list: &corev1.NamespaceList{}, convert: convertNamespace,
+	table: byName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
+	onNode: everything,
+})
+
+// convertNamespace converts a Namespace. It never fails.
+func convertNamespace(in *corev1.Namespace) (*store.Namespace, error) {
 	return &store.Namespace{
 		Meta:   rowMeta(in),
 		Name:   in.Name,
@@ -26,9 +33,16 @@ func Namespace(in *corev1.Namespace) (*store.Namespace, error) {
 // delete, so that load balancers outside leave it.
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// Node converts a Node. Addresses that are no IPs, such as host names, are left
+// Node is the kind of a node of the cluster.
+var Node = define(description[*corev1.Node, store.Node]{
+	name: "Node", object: &corev1.Node{}, list: &corev1.NodeList{}, convert: convertNode,
+	table: byName(store.GetNode, store.PutNode, store.DeleteNode),
+	onNode: everything,
+})
+
+// convertNode converts a Node. Addresses that are no IPs, such as host names, are left
 // out. It never fails.
-func Node(in *corev1.Node) (*store.Node, error) {
+func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: rowMeta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
 		ip, err := netip.ParseAddr(address.Address)

@@ -6,13 +6,32 @@ package kinds
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/alioth-net/alioth/store"
 )
 
-// EndpointSlice converts an EndpointSlice. Endpoints of address type FQDN have
+// EndpointSlice is the kind of a list of backends of a Service.
+var EndpointSlice = define(description[*discoveryv1.EndpointSlice, store.EndpointSlice]{
+	name: "EndpointSlice", object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, convert: convertEndpointSlice,
+	table: inNamespace(store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice),
+	onNode: ofServed,
+})
+
+// ofServed selects the EndpointSlices of all Services that are not headless: those
+// have a virtual address.
+func ofServed(string) Scope {
+	headless, err := labels.NewRequirement(corev1.IsHeadlessService, selection.DoesNotExist, nil)
+	if err != nil {
+		panic(err) // the label's name is a constant
+	}
+	return Scope{Labels: labels.NewSelector().Add(*headless)}
+}
+
+// convertEndpointSlice converts an EndpointSlice. Endpoints of address type FQDN have
 // no addresses. It never fails.
-func EndpointSlice(in *discoveryv1.EndpointSlice) (*store.EndpointSlice, error) {
+func convertEndpointSlice(in *discoveryv1.EndpointSlice) (*store.EndpointSlice, error) {
 	row := &store.EndpointSlice{
 		Meta:      rowMeta(in),
 		Namespace: in.Namespace,

@@ -7,14 +7,26 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
 
-// ExternalPool converts an ExternalPool. It returns an error where a range can't
+// ExternalPool is the kind of addresses outside of all VPCs that tenants may have.
+var ExternalPool = define(description[*v1alpha1.ExternalPool, store.ExternalPool]{
+	name: "ExternalPool", object: &v1alpha1.ExternalPool{}, list: &v1alpha1.ExternalPoolList{}, convert: convertExternalPool,
+	table: byName(store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool),
+	verdict: func(row *store.ExternalPool) Verdict {
+		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+	},
+	rows: listed(store.ListExternalPools),
+	onNode: everything,
+})
+
+// convertExternalPool converts an ExternalPool. It returns an error where a range can't
 // be read, which the schema refuses.
-func ExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error) {
+func convertExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error) {
 	row := &store.ExternalPool{
 		Meta:           rowMeta(in),
 		Name:           in.Name,
@@ -32,9 +44,30 @@ func ExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error) {
 	return row, nil
 }
 
-// ExternalAddress converts an ExternalAddress. It returns an error where the IP
+// ExternalAddress is the kind of an address of an ExternalPool that a Service holds.
+var ExternalAddress = define(description[*v1alpha1.ExternalAddress, store.ExternalAddress]{
+	name: "ExternalAddress", object: &v1alpha1.ExternalAddress{}, list: &v1alpha1.ExternalAddressList{}, convert: convertExternalAddress,
+	table: byIP(store.GetExternalAddress, store.PutExternalAddress, store.DeleteExternalAddress),
+	onNode: everything,
+})
+
+// byIP is a table whose rows are found by the IP in the object's name, to which
+// validation ties it. A name with another text has no row.
+func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) error, remove func(store.Tx, netip.Addr, string) bool) table[R] {
+	ip := func(id ID) netip.Addr {
+		ip, _ := netip.ParseAddr(strings.ReplaceAll(id.Name, "-", ":"))
+		return ip
+	}
+	return table[R]{
+		get:    func(tx store.ReadTx, id ID) *R { return get(tx, ip(id)) },
+		put:    put,
+		remove: func(tx store.Tx, id ID) { remove(tx, ip(id), id.UID) },
+	}
+}
+
+// convertExternalAddress converts an ExternalAddress. It returns an error where the IP
 // can't be read, which the schema refuses.
-func ExternalAddress(in *v1alpha1.ExternalAddress) (*store.ExternalAddress, error) {
+func convertExternalAddress(in *v1alpha1.ExternalAddress) (*store.ExternalAddress, error) {
 	ip, err := netip.ParseAddr(in.Spec.IP)
 	if err != nil {
 		return nil, fmt.Errorf("convert ExternalAddress %s: %w", in.Name, err)

@@ -13,9 +13,20 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// HostAccess converts a HostAccess. It returns an error where a port can't be read,
+// HostAccess is the kind of what tenants may have of nodes.
+var HostAccess = define(description[*v1alpha1.HostAccess, store.HostAccess]{
+	name: "HostAccess", object: &v1alpha1.HostAccess{}, list: &v1alpha1.HostAccessList{}, convert: convertHostAccess,
+	table: byName(store.GetHostAccess, store.PutHostAccess, store.DeleteHostAccess),
+	verdict: func(row *store.HostAccess) Verdict {
+		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+	},
+	rows: listed(store.ListHostAccesses),
+	onNode: everything,
+})
+
+// convertHostAccess converts a HostAccess. It returns an error where a port can't be read,
 // which the schema refuses.
-func HostAccess(in *v1alpha1.HostAccess) (*store.HostAccess, error) {
+func convertHostAccess(in *v1alpha1.HostAccess) (*store.HostAccess, error) {
 	row := &store.HostAccess{
 		Meta: rowMeta(in), Name: in.Name,
 		AllowedTenants: slices.Clone(in.Spec.AllowedTenants), HostNetwork: in.Spec.HostNetwork,

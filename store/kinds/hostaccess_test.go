@@ -19,7 +19,7 @@ func TestHostAccessesAreRead(t *testing.T) {
 			Spec:       v1alpha1.HostAccessSpec{AllowedTenants: []string{"blue"}, HostPorts: ports, HostNetwork: true},
 		}
 	}
-	got, err := HostAccess(object("8080", "30100-30199/TCP", "65535/UDP"))
+	got, err := convertHostAccess(object("8080", "30100-30199/TCP", "65535/UDP"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestHostAccessesAreRead(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, text := range []string{"", "http", "65536", "1-", "-1", "1-2-3"} {
-		if row, err := HostAccess(object(text)); err == nil {
+		if row, err := convertHostAccess(object(text)); err == nil {
 			t.Errorf("%q is read as %+v", text, row.Ports)
 		}
 	}

@@ -11,9 +11,22 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Network converts a Network. The tenant is left to the row of its namespace.
+// Network is the kind of a VPC as a tenant sees it.
+var Network = define(description[*arktosv1.Network, store.Network]{
+	name: "Network", object: &arktosv1.Network{}, list: &arktosv1.NetworkList{}, convert: convertNetwork,
+	table: inNamespace(store.GetNetwork, store.PutNetwork, store.DeleteNetwork),
+	verdict: func(row *store.Network) Verdict {
+		return Verdict{
+			ID: ID{row.Namespace, row.Name, row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
+		}
+	},
+	rows: listed(store.ListNetworks),
+	onNode: everything,
+})
+
+// convertNetwork converts a Network. The tenant is left to the row of its namespace.
 // It never fails.
-func Network(in *arktosv1.Network) (*store.Network, error) {
+func convertNetwork(in *arktosv1.Network) (*store.Network, error) {
 	row := &store.Network{
 		Meta:      rowMeta(in),
 		Namespace: in.Namespace,

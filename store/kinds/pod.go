@@ -5,6 +5,7 @@ package kinds
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,11 +16,68 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
-// HostPod converts a pod on the network of its node, or returns nil for any other.
+// Pod is the kind of a pod that is not on its node's network. A node follows its own
+// pods of both sorts.
+var Pod = define(describePod())
+
+func describePod() description[*corev1.Pod, store.Pod] {
+	return description[*corev1.Pod, store.Pod]{
+		name: "Pod", object: &corev1.Pod{}, list: &corev1.PodList{}, convert: convertPod,
+		table: byUID(store.GetPod, store.PutPod, store.DeletePod),
+		verdict: func(row *store.Pod) Verdict {
+			return Verdict{
+				ID:    ID{row.Namespace, row.Name, row.UID},
+				Ready: row.Terminal || row.Reason == v1alpha1.AttachedReason, Reason: row.Reason, Message: row.Message,
+			}
+		},
+		rows:      store.AllPods,
+		ownEvents: true,
+		onNode: func(node string) Scope {
+			scope := withField("spec.nodeName")(node)
+			scope.Kind = podOfAnySort()
+			return scope
+		},
+	}
+}
+
+// podOfAnySort is the kind of a pod which has a row of one of two types. Which one
+// never changes in its life.
+func podOfAnySort() *Kind {
+	kind := untyped(describePod())
+	host := untyped(description[*corev1.Pod, store.HostPod]{
+		name: "Pod", object: &corev1.Pod{}, list: &corev1.PodList{}, convert: convertHostPod,
+		table: byUID(store.GetHostPod, store.PutHostPod, store.DeleteHostPod),
+	})
+	pod := *kind
+	kind.Row = func(object kube.Object) (any, error) {
+		if row, err := pod.Row(object); row != nil || err != nil {
+			return row, err
+		}
+		return host.Row(object)
+	}
+	kind.Has = func(row any) bool { return pod.Has(row) || host.Has(row) }
+	kind.Get = func(tx store.ReadTx, id ID) any {
+		if row := pod.Get(tx, id); row != nil {
+			return row
+		}
+		return host.Get(tx, id)
+	}
+	kind.Put = func(tx store.Tx, row any) error {
+		if host.Has(row) {
+			return host.Put(tx, row)
+		}
+		return pod.Put(tx, row)
+	}
+	kind.Delete = func(tx store.Tx, id ID) error { return errors.Join(pod.Delete(tx, id), host.Delete(tx, id)) }
+	return kind
+}
+
+// convertHostPod converts a pod on the network of its node, or returns nil for any other.
 // It never fails.
-func HostPod(in *corev1.Pod) (*store.HostPod, error) {
+func convertHostPod(in *corev1.Pod) (*store.HostPod, error) {
 	if !in.Spec.HostNetwork {
 		return nil, nil
 	}
@@ -32,9 +90,9 @@ func isTerminal(in *corev1.Pod) bool {
 	return in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed
 }
 
-// Pod converts a pod, or returns nil for one on the network of its node, to which
+// convertPod converts a pod, or returns nil for one on the network of its node, to which
 // Alioth gives none. The tenant is left to the row of its namespace. It never fails.
-func Pod(in *corev1.Pod) (*store.Pod, error) {
+func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	if in.Spec.HostNetwork {
 		return nil, nil
 	}

@@ -8,8 +8,22 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// RollCall converts a RollCall. It never fails.
-func RollCall(in *v1alpha1.RollCall) (*store.RollCall, error) {
+// RollCall is the kind of the operator's question to the nodes, and of each node's reply.
+var RollCall = define(description[*v1alpha1.RollCall, store.RollCall]{
+	name: "RollCall", object: &v1alpha1.RollCall{}, list: &v1alpha1.RollCallList{}, convert: convertRollCall,
+	table: byName(store.GetRollCall, store.PutRollCall, store.DeleteRollCall),
+	onNode: ofOperator,
+})
+
+// ofOperator selects the operator's question. Nothing on a node waits for it.
+func ofOperator(string) Scope {
+	scope := withField("metadata.name")(v1alpha1.OperatorRollCall)
+	scope.Unawaited = true
+	return scope
+}
+
+// convertRollCall converts a RollCall. It never fails.
+func convertRollCall(in *v1alpha1.RollCall) (*store.RollCall, error) {
 	row := &store.RollCall{Meta: rowMeta(in), Name: in.Name, Call: in.Spec.Call}
 	for _, vni := range in.Spec.VNIs {
 		row.VNIs = append(row.VNIs, uint32(vni))

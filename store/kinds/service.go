@@ -22,10 +22,17 @@ import (
 // cluster's own.
 const proxyNameLabel = "service.kubernetes.io/service-proxy-name"
 
-// Service converts a Service. A headless one has no ClusterIPs, and one that another
+// Service is the kind of a Service.
+var Service = define(description[*corev1.Service, store.Service]{
+	name: "Service", object: &corev1.Service{}, list: &corev1.ServiceList{}, convert: convertService,
+	table: inNamespace(store.GetService, store.PutService, store.DeleteService),
+	onNode: everything,
+})
+
+// convertService converts a Service. A headless one has no ClusterIPs, and one that another
 // proxy serves has no addresses of any kind, so that nobody serves it here. It never
 // fails.
-func Service(in *corev1.Service) (*store.Service, error) {
+func convertService(in *corev1.Service) (*store.Service, error) {
 	row := &store.Service{
 		Meta:         rowMeta(in),
 		Namespace:    in.Namespace,
@@ -55,9 +62,16 @@ func Service(in *corev1.Service) (*store.Service, error) {
 	return row, nil
 }
 
-// ServiceCIDR converts a ServiceCIDR. It returns an error where a range can't be
+// ServiceCIDR is the kind of a range of ClusterIPs.
+var ServiceCIDR = define(description[*networkingv1.ServiceCIDR, store.ServiceCIDR]{
+	name: "ServiceCIDR", object: &networkingv1.ServiceCIDR{}, list: &networkingv1.ServiceCIDRList{}, convert: convertServiceCIDR,
+	table: byName(store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR),
+	onNode: everything,
+})
+
+// convertServiceCIDR converts a ServiceCIDR. It returns an error where a range can't be
 // read, which the API server refuses.
-func ServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error) {
+func convertServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error) {
 	prefixes, err := parsePrefixes(in.Spec.CIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("convert ServiceCIDR %s: %w", in.Name, err)

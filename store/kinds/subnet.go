@@ -13,10 +13,21 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Subnet converts a Subnet and fills in the short name and the gateways that
+// Subnet is the kind of a part of a VPC's ranges.
+var Subnet = define(description[*v1alpha1.Subnet, store.Subnet]{
+	name: "Subnet", object: &v1alpha1.Subnet{}, list: &v1alpha1.SubnetList{}, convert: convertSubnet,
+	table: byName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
+	verdict: func(row *store.Subnet) Verdict {
+		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+	},
+	rows: listed(store.ListSubnets),
+	onNode: everything,
+})
+
+// convertSubnet converts a Subnet and fills in the short name and the gateways that
 // the object leaves out. It returns an error where a range or address can't be
 // read, which the schema refuses.
-func Subnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
+func convertSubnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
 	row := &store.Subnet{
 		Meta:      rowMeta(in),
 		Name:      in.Name,

@@ -7,14 +7,27 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
 
-// VPC converts a VPC. It returns an error where a range can't be read, which
+// VPC is the kind of a virtual private cloud.
+var VPC = define(description[*v1alpha1.VPC, store.VPC]{
+	name: "VPC", object: &v1alpha1.VPC{}, list: &v1alpha1.VPCList{}, convert: convertVPC,
+	table: byName(store.GetVPC, store.PutVPC, store.DeleteVPC),
+	verdict: func(row *store.VPC) Verdict {
+		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+	},
+	rows: listed(store.ListVPCs),
+	onNode: everything,
+})
+
+// convertVPC converts a VPC. It returns an error where a range can't be read, which
 // the schema refuses.
-func VPC(in *v1alpha1.VPC) (*store.VPC, error) {
+func convertVPC(in *v1alpha1.VPC) (*store.VPC, error) {
 	prefixes, err := parsePrefixes(in.Spec.CIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("convert VPC %s: %w", in.Name, err)
@@ -44,8 +57,28 @@ func VPC(in *v1alpha1.VPC) (*store.VPC, error) {
 	return row, nil
 }
 
-// VNIClaim converts a VNIClaim. It never fails.
-func VNIClaim(in *v1alpha1.VNIClaim) (*store.VNIClaim, error) {
+// VNIClaim is the kind of a VNI that a VPC holds; nodes go by the VPC's status.
+var VNIClaim = define(description[*v1alpha1.VNIClaim, store.VNIClaim]{
+	name: "VNIClaim", object: &v1alpha1.VNIClaim{}, list: &v1alpha1.VNIClaimList{}, convert: convertVNIClaim,
+	table: byVNI(store.GetVNIClaim, store.PutVNIClaim, store.DeleteVNIClaim),
+})
+
+// byVNI is a table whose rows are found by the VNI in the object's name, to which
+// validation ties it. VNI 0 has no row.
+func byVNI[R any](get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool) table[R] {
+	vni := func(id ID) uint32 {
+		vni, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, "vni-"), 10, 32)
+		return uint32(vni)
+	}
+	return table[R]{
+		get:    func(tx store.ReadTx, id ID) *R { return get(tx, vni(id)) },
+		put:    put,
+		remove: func(tx store.Tx, id ID) { remove(tx, vni(id), id.UID) },
+	}
+}
+
+// convertVNIClaim converts a VNIClaim. It never fails.
+func convertVNIClaim(in *v1alpha1.VNIClaim) (*store.VNIClaim, error) {
 	return &store.VNIClaim{
 		Meta:   rowMeta(in),
 		VNI:    uint32(in.Spec.VNI),

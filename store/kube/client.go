@@ -29,6 +29,12 @@ type Object interface {
 	runtime.Object
 }
 
+// List is a list of API objects.
+type List interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
 // RequestTimeout bounds one request to the API server, where the caller has no bound
 // of its own.
 const RequestTimeout = 10 * time.Second

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -28,9 +29,9 @@ type Set struct {
 	mu sync.Mutex
 	// covered counts the sources that hold an object.
 	covered map[coverKey]int
-	// refused are the writes that met a row in their way which the API no
+	// refused are the rows that met another row in their way which the API no
 	// longer has: of two scopes, the one with the successor may be told first.
-	refused map[coverKey]write
+	refused map[coverKey]any
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
 }
@@ -46,7 +47,7 @@ const (
 
 type coverKey struct {
 	kind string
-	id   objectID
+	id   kinds.ID
 }
 
 // NewSet returns a Set without sources. The client's scheme must know every
@@ -55,7 +56,7 @@ func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 	return &Set{
 		store: s, api: api, log: log, lists: make(chan struct{}, listsAtOnce),
 		covered:    map[coverKey]int{},
-		refused:    map[coverKey]write{},
+		refused:    map[coverKey]any{},
 		complained: map[string]time.Time{},
 	}
 }
@@ -89,7 +90,7 @@ func (s *Set) complain(kind string, err error) {
 // change is what a source was told.
 type change struct {
 	present []entry
-	gone    []objectID
+	gone    []kinds.ID
 	// restored: the objects present count even where the rows are newer.
 	restored bool
 }
@@ -99,36 +100,38 @@ func (s *Set) merge(src *Source, c change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	removals := s.uncover(src, c.gone)
-	writes := s.cover(src, c.present)
-	if len(removals) == 0 && len(writes) == 0 {
+	rows := s.cover(src, c.present)
+	if len(removals) == 0 && len(rows) == 0 {
 		return
 	}
 	if c.restored {
-		for key := range writes {
+		for key := range rows {
 			removals = append(removals, key.id)
 		}
 	}
 	err := s.store.Update(func(tx store.Tx) error {
 		for _, id := range removals {
-			src.kind.remove(tx, id)
+			if err := src.scope.Kind.Delete(tx, id); err != nil {
+				return err
+			}
 		}
-		return s.write(tx, src.kind, writes)
+		return s.write(tx, src.scope.Kind, rows)
 	})
 	if err != nil {
-		s.log.Error("can't write to the store", "kind", src.kind.name, "error", err)
+		s.log.Error("can't write to the store", "kind", src.scope.Kind.Name, "error", err)
 	}
 }
 
 // uncover forgets that the source holds the objects, and returns those that no
 // other source holds.
-func (s *Set) uncover(src *Source, gone []objectID) []objectID {
-	var last []objectID
+func (s *Set) uncover(src *Source, gone []kinds.ID) []kinds.ID {
+	var last []kinds.ID
 	for _, id := range gone {
 		if _, held := src.held[id]; !held {
 			continue
 		}
 		delete(src.held, id)
-		key := coverKey{src.kind.name, id}
+		key := coverKey{src.scope.Kind.Name, id}
 		if s.covered[key]--; s.covered[key] > 0 {
 			continue
 		}
@@ -139,37 +142,36 @@ func (s *Set) uncover(src *Source, gone []objectID) []objectID {
 	return last
 }
 
-// cover notes that the source holds the objects, and returns what writes their
-// rows.
-func (s *Set) cover(src *Source, present []entry) map[coverKey]write {
-	writes := make(map[coverKey]write, len(present))
+// cover notes that the source holds the objects, and returns their rows.
+func (s *Set) cover(src *Source, present []entry) map[coverKey]any {
+	rows := make(map[coverKey]any, len(present))
 	for _, e := range present {
-		if e.put == nil {
+		if e.row == nil {
 			continue
 		}
-		key := coverKey{src.kind.name, e.id}
+		key := coverKey{src.scope.Kind.Name, e.id}
 		if _, held := src.held[e.id]; !held {
 			src.held[e.id] = struct{}{}
 			s.covered[key]++
 		}
-		writes[key] = e.put
+		rows[key] = e.row
 	}
-	return writes
+	return rows
 }
 
-// write runs the writes, and again those that were refused before and may
-// succeed now. What conflicts with a row that is still there waits for the next
-// change of its kind.
-func (s *Set) write(tx store.Tx, k kind, writes map[coverKey]write) error {
-	retry := map[coverKey]write{}
-	for key, put := range s.refused {
-		if key.kind == k.name {
-			retry[key] = put
+// write puts the rows, and again those that were refused before and may be taken
+// now. What conflicts with a row that is still there waits for the next change of
+// its kind.
+func (s *Set) write(tx store.Tx, kind *kinds.Kind, rows map[coverKey]any) error {
+	retry := map[coverKey]any{}
+	for key, row := range s.refused {
+		if key.kind == kind.Name {
+			retry[key] = row
 		}
 	}
-	maps.Copy(retry, writes)
-	for key, put := range retry {
-		err := put(tx)
+	maps.Copy(retry, rows)
+	for key, row := range retry {
+		err := kind.Put(tx, row)
 		if err == nil {
 			delete(s.refused, key)
 			continue
@@ -178,9 +180,9 @@ func (s *Set) write(tx store.Tx, k kind, writes map[coverKey]write) error {
 			return err
 		}
 		if _, again := s.refused[key]; !again {
-			s.log.Warn("object waits for another one to go", "kind", k.name, "name", key.id.name, "error", err)
+			s.log.Warn("object waits for another one to go", "kind", kind.Name, "name", key.id.Name, "error", err)
 		}
-		s.refused[key] = put
+		s.refused[key] = row
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 const (
@@ -40,10 +42,9 @@ func retries() wait.Backoff {
 // while nothing comes.
 type Source struct {
 	set   *Set
-	kind  kind
-	scope Scope
+	scope kinds.Scope
 	// held are the objects of the scope that have rows; guarded by set.mu.
-	held map[objectID]struct{}
+	held map[kinds.ID]struct{}
 	// version is the resource version that the source was told last; listed says
 	// that a watch may go on from there. Only the source's goroutine uses them.
 	version string
@@ -61,22 +62,18 @@ type Source struct {
 // lists and watches that fail are tried again, every ten seconds at least.
 // announce is called when the source has synced, unless it has ended before, and
 // must not block.
-func (s *Set) Start(ctx context.Context, scope Scope, announce func()) (*Source, error) {
-	k, err := kindOf(scope.Object)
-	if err != nil {
-		return nil, fmt.Errorf("follow scope: %w", err)
-	}
+func (s *Set) Start(ctx context.Context, scope kinds.Scope, announce func()) *Source {
 	ctx, cancel := context.WithCancel(ctx)
-	src := newSource(s, k)
-	src.scope, src.announce, src.cancel = scope, announce, cancel
+	src := newSource(s, scope)
+	src.announce, src.cancel = announce, cancel
 	go src.run(ctx)
-	return src, nil
+	return src
 }
 
-func newSource(s *Set, k kind) *Source {
+func newSource(s *Set, scope kinds.Scope) *Source {
 	return &Source{
-		set: s, kind: k,
-		held:     map[objectID]struct{}{},
+		set: s, scope: scope,
+		held:     map[kinds.ID]struct{}{},
 		synced:   make(chan struct{}),
 		announce: func() {},
 		done:     make(chan struct{}),
@@ -125,7 +122,7 @@ func (src *Source) run(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			src.set.complain(src.kind.name, err)
+			src.set.complain(src.scope.Kind.Name, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -241,9 +238,9 @@ func (src *Source) list(ctx context.Context) error {
 
 // listSince asks for a list that is not older than a version; "" is for now.
 func (src *Source) listSince(ctx context.Context, version string) error {
-	parameters := src.scope.parameters()
+	parameters := parametersOf(src.scope)
 	parameters["resourceVersion"] = version
-	body, err := src.set.api.Stream(ctx, src.scope.Object, src.scope.Namespace, parameters)
+	body, err := src.set.api.Stream(ctx, src.scope.Kind.Object, "", parameters)
 	if err != nil {
 		return err
 	}
@@ -271,14 +268,14 @@ func (src *Source) replace(all []entry, version string) {
 }
 
 // missingFrom returns what the source holds and the list has not.
-func (src *Source) missingFrom(list []entry) []objectID {
-	listed := make(map[objectID]struct{}, len(list))
+func (src *Source) missingFrom(list []entry) []kinds.ID {
+	listed := make(map[kinds.ID]struct{}, len(list))
 	for _, e := range list {
 		listed[e.id] = struct{}{}
 	}
 	src.set.mu.Lock()
 	defer src.set.mu.Unlock()
-	var missing []objectID
+	var missing []kinds.ID
 	for id := range src.held {
 		if _, ok := listed[id]; !ok {
 			missing = append(missing, id)
@@ -289,11 +286,11 @@ func (src *Source) missingFrom(list []entry) []objectID {
 
 // watch begins a watch with these parameters.
 func (src *Source) watch(ctx context.Context, more map[string]string) (*eventReader, error) {
-	parameters := src.scope.parameters()
+	parameters := parametersOf(src.scope)
 	maps.Copy(parameters, more)
 	parameters["watch"], parameters["allowWatchBookmarks"] = "true", "true"
 	parameters["timeoutSeconds"] = strconv.Itoa(int((watchFor + rand.N(watchFor)).Seconds()))
-	body, err := src.set.api.Stream(ctx, src.scope.Object, src.scope.Namespace, parameters)
+	body, err := src.set.api.Stream(ctx, src.scope.Kind.Object, "", parameters)
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -331,7 +328,7 @@ func (src *Source) take(event metav1.WatchEvent) error {
 		}
 		src.version = cmp.Or(e.version, src.version)
 		if kind == watch.Deleted {
-			src.set.merge(src, change{gone: []objectID{e.id}})
+			src.set.merge(src, change{gone: []kinds.ID{e.id}})
 		}
 	case watch.Error:
 		return statusError(event.Object.Raw)
@@ -344,9 +341,21 @@ func (src *Source) take(event metav1.WatchEvent) error {
 // entry reads an object. One that can't be read is there all the same, and the
 // row stays as it was.
 func (src *Source) entry(raw []byte) entry {
-	e, err := src.kind.read(raw)
+	e, err := read(src.scope.Kind, raw)
 	if err != nil {
-		src.set.log.Error("object ignored", "kind", src.kind.name, "namespace", e.id.namespace, "name", e.id.name, "error", err)
+		src.set.log.Error("object ignored", "kind", src.scope.Kind.Name, "namespace", e.id.Namespace, "name", e.id.Name, "error", err)
 	}
 	return e
+}
+
+// parametersOf are those of a request for the scope.
+func parametersOf(s kinds.Scope) map[string]string {
+	parameters := map[string]string{}
+	if s.Fields != nil {
+		parameters["fieldSelector"] = s.Fields.String()
+	}
+	if s.Labels != nil {
+		parameters["labelSelector"] = s.Labels.String()
+	}
+	return parameters
 }

@@ -89,12 +89,9 @@ func waitFor(t *testing.T, s *store.Store, want ...*v1alpha1.Address) {
 	}
 }
 
-func start(t *testing.T, set *reflector.Set, scope reflector.Scope) *reflector.Source {
+func start(t *testing.T, set *reflector.Set, scope kinds.Scope) *reflector.Source {
 	t.Helper()
-	source, err := set.Start(t.Context(), scope, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := set.Start(t.Context(), scope, func() {})
 	select {
 	case <-source.Synced():
 	case <-time.After(patience):
@@ -115,9 +112,9 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 	foreign := address("red", "node-2", "10.0.0.1")
 	create(t, c, mine, remote, foreign)
 
-	start(t, set, reflector.AddressesOnNode("node-1"))
+	start(t, set, kinds.Address.OnNode("node-1"))
 	waitFor(t, s, mine)
-	ofVPC := start(t, set, reflector.AddressesOfVPC("blue"))
+	ofVPC := start(t, set, kinds.Address.OfVPC("blue"))
 	waitFor(t, s, mine, remote)
 
 	later := address("blue", "node-1", "fd00::1")
@@ -138,25 +135,17 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := reflector.NewSet(s, c, slog.New(slog.DiscardHandler))
-	for _, scope := range []reflector.Scope{
-		reflector.PodsOnNode("node-1"), reflector.AddressesOnNode("node-1"), reflector.AddressesOfVPC("blue"),
-		reflector.Subnets(), reflector.VPCs(), reflector.Nodes(),
-		reflector.Namespaces(), reflector.Networks(), reflector.Services(), reflector.ServedEndpointSlices(),
-		reflector.SharedServices(), reflector.ExternalPools(), reflector.ExternalAddresses(), reflector.RollCallNamed("operator"),
-		reflector.ServiceCIDRs(), reflector.HostAccesses(),
-	} {
-		start(t, set, scope)
+	for _, kind := range kinds.All() {
+		if kind.OnNode != nil {
+			start(t, set, kind.OnNode("node-1"))
+		}
+		if kind.OfVPC != nil {
+			start(t, set, kind.OfVPC("blue"))
+		}
 	}
 	s.View(func(tx store.ReadTx) {
 		if row := store.GetService(tx, "default", "kubernetes"); row == nil || len(row.ClusterIPs) == 0 {
 			t.Errorf("row of the Service default/kubernetes is %+v, want one with a cluster IP", row)
 		}
 	})
-}
-
-func TestAnObjectWithoutARowCannotBeFollowed(t *testing.T) {
-	set := reflector.NewSet(nil, nil, slog.New(slog.DiscardHandler))
-	if _, err := set.Start(t.Context(), reflector.Scope{Object: nil}, func() {}); err == nil {
-		t.Error("no error")
-	}
 }

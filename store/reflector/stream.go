@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -128,6 +129,30 @@ func (r *eventReader) more() bool {
 	return err != nil || len(bytes.TrimSpace(rest)) > 0
 }
 
+// entry is an object as the API has it.
+type entry struct {
+	id      kinds.ID
+	version string
+	// row is nil for an object that has none, or can't be read.
+	row any
+	// initialEnd marks a bookmark after which come changes only.
+	initialEnd bool
+}
+
+// read reads an object in the API's JSON. Of one that can't be read the entry says
+// which it is, as far as possible.
+func read(kind *kinds.Kind, raw []byte) (entry, error) {
+	object := kind.NewObject()
+	if err := kube.Decode(raw, object); err != nil {
+		known, _ := identify(raw) // nothing, at worst
+		return known, err
+	}
+	e := entry{id: kinds.IDOf(object), version: object.GetResourceVersion()}
+	var err error
+	e.row, err = kind.Row(object)
+	return e, err
+}
+
 // identify reads which object it is, and no more.
 func identify(raw []byte) (entry, error) {
 	var object metav1.PartialObjectMetadata
@@ -135,7 +160,7 @@ func identify(raw []byte) (entry, error) {
 		return entry{}, err
 	}
 	return entry{
-		id: idOf(&object), version: object.ResourceVersion,
+		id: kinds.IDOf(&object), version: object.ResourceVersion,
 		initialEnd: object.Annotations[metav1.InitialEventsAnnotationKey] == "true",
 	}, nil
 }

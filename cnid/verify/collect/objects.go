@@ -7,88 +7,72 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // objects fills the store with everything that a plan for a node is made of.
 func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, error) {
-	var (
-		pods       corev1.PodList
-		nodes      corev1.NodeList
-		namespaces corev1.NamespaceList
-		services   corev1.ServiceList
-		slices     discoveryv1.EndpointSliceList
-		vpcs       v1alpha1.VPCList
-		subnets    v1alpha1.SubnetList
-		networks   arktosv1.NetworkList
-		shared     v1alpha1.SharedServiceList
-		addresses  v1alpha1.AddressList
-		pools      v1alpha1.ExternalPoolList
-		external   v1alpha1.ExternalAddressList
-		grants     v1alpha1.HostAccessList
-		ranges     networkingv1.ServiceCIDRList
-		claims     v1alpha1.VNIClaimList
-		calls      v1alpha1.RollCallList
-	)
-	// Addresses before pods: a pod that is made meanwhile lacks its addresses
-	// rather than the other way round, which would look like a leak.
-	for _, list := range []client.ObjectList{&claims, &calls, &vpcs, &subnets, &addresses, &pools, &external, &grants, &ranges, &nodes, &namespaces, &networks, &shared, &services, &slices, &pods} {
-		if err := c.api.List(ctx, list); err != nil {
+	read := map[*kinds.Kind]kube.List{}
+	for _, kind := range podsLast(kinds.All()) {
+		read[kind] = kind.NewList()
+		if err := c.api.List(ctx, read[kind]); err != nil {
 			return verify.Input{}, fmt.Errorf("list objects: %w", err)
 		}
 	}
-	in := verify.Input{Pods: statuses(pods.Items)}
+	var in verify.Input
+	if pods, ok := read[kinds.Pod.Kind].(*corev1.PodList); ok {
+		in.Pods = statuses(pods.Items)
+	}
 	err := s.Update(func(tx store.Tx) error {
-		put(tx, &in, claims.Items, kinds.VNIClaim, store.PutVNIClaim)
-		put(tx, &in, calls.Items, kinds.RollCall, store.PutRollCall)
-		put(tx, &in, vpcs.Items, kinds.VPC, store.PutVPC)
-		put(tx, &in, subnets.Items, kinds.Subnet, store.PutSubnet)
-		put(tx, &in, addresses.Items, kinds.Address, store.PutAddress)
-		put(tx, &in, pools.Items, kinds.ExternalPool, store.PutExternalPool)
-		put(tx, &in, external.Items, kinds.ExternalAddress, store.PutExternalAddress)
-		put(tx, &in, grants.Items, kinds.HostAccess, store.PutHostAccess)
-		put(tx, &in, ranges.Items, kinds.ServiceCIDR, store.PutServiceCIDR)
-		put(tx, &in, nodes.Items, kinds.Node, store.PutNode)
-		put(tx, &in, namespaces.Items, kinds.Namespace, store.PutNamespace)
-		put(tx, &in, networks.Items, kinds.Network, store.PutNetwork)
-		put(tx, &in, shared.Items, kinds.SharedService, store.PutSharedService)
-		put(tx, &in, services.Items, kinds.Service, store.PutService)
-		put(tx, &in, slices.Items, kinds.EndpointSlice, store.PutEndpointSlice)
-		put(tx, &in, pods.Items, kinds.Pod, store.PutPod)
+		for _, kind := range kinds.All() {
+			refused, err := put(tx, kind, read[kind])
+			if err != nil {
+				return err
+			}
+			in.Refused = append(in.Refused, refused...)
+		}
 		return nil
 	})
 	return in, err
 }
 
-// pointer is the type of the objects in a list of T.
-type pointer[T any] interface {
-	*T
-	client.Object
+// podsLast has a pod that is made meanwhile lack its addresses, rather than the other
+// way round, which would look like a leak.
+func podsLast(list []*kinds.Kind) []*kinds.Kind {
+	list = slices.DeleteFunc(list, func(kind *kinds.Kind) bool { return kind == kinds.Pod.Kind })
+	return append(list, kinds.Pod.Kind)
 }
 
-// put writes the rows of the objects. What can't be a row beside the others is
-// itself a difference.
-func put[T any, P pointer[T], R any](tx store.Tx, in *verify.Input, items []T, convert func(P) (*R, error), put func(store.Tx, *R) error) {
-	for i := range items {
-		object := P(&items[i])
-		row, err := convert(object)
+// put writes the rows of the objects, and returns those that can't be a row beside
+// the others, which is itself a difference.
+func put(tx store.Tx, kind *kinds.Kind, list kube.List) ([]verify.Refused, error) {
+	var refused []verify.Refused
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		object, ok := item.(kube.Object)
+		if !ok {
+			return fmt.Errorf("list objects: unexpected %T", item)
+		}
+		row, err := kind.Row(object)
 		if err == nil && row != nil {
-			err = put(tx, row)
+			err = kind.Put(tx, row)
 		}
 		if err != nil {
-			in.Refused = append(in.Refused, verify.Refused{Object: fmt.Sprintf("%T %s", items[i], client.ObjectKeyFromObject(object)), Why: err.Error()})
+			name := fmt.Sprintf("%s %s", kind.Name, client.ObjectKeyFromObject(object))
+			refused = append(refused, verify.Refused{Object: name, Why: err.Error()})
 		}
-	}
+		return nil
+	})
+	return refused, err
 }
 
 func statuses(pods []corev1.Pod) map[string]verify.Pod {

@@ -1,0 +1,121 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"iter"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// ID names one life of one object: a successor of the same name has another UID.
+type ID struct{ Namespace, Name, UID string }
+
+// IDOf returns the ID of an object.
+func IDOf(object metav1.Object) ID {
+	return ID{object.GetNamespace(), object.GetName(), string(object.GetUID())}
+}
+
+// Kind describes one kind of API object to everything that treats all kinds alike:
+// the operator's feed, events and metrics, a node's sources, and what aliothctl
+// verify collects. The functions take objects and rows of this kind only.
+type Kind struct {
+	// Name is that of the kind in the API.
+	Name string
+	// Object and List are empty. They must not be changed.
+	Object kube.Object
+	List   kube.List
+	// Row converts an object; the row is an untyped nil for an object that has none.
+	Row func(object kube.Object) (row any, err error)
+	// Has reports whether a row is of this kind.
+	Has func(row any) bool
+	// Get returns the row of an object, or an untyped nil.
+	Get func(tx store.ReadTx, id ID) (row any)
+	// Put inserts or replaces a row.
+	Put func(tx store.Tx, row any) error
+	// Delete removes the row of an object if it has the UID.
+	Delete func(tx store.Tx, id ID) error
+
+	// Verdict returns what the conditions say, and of no row the zero value; nil for
+	// a kind without conditions. Verdicts yields those of all rows.
+	Verdict  func(row any) Verdict
+	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
+	// OwnEvents is true where a controller writes events of its own about the
+	// conditions.
+	OwnEvents bool
+
+	// OnNode is what a node follows always, OfVPC what it follows of each VPC that it
+	// has something of; nil for nothing.
+	OnNode func(node string) Scope
+	OfVPC  func(vpc string) Scope
+}
+
+// NewObject returns an empty object of the kind.
+func (k *Kind) NewObject() kube.Object { return k.Object.DeepCopyObject().(kube.Object) }
+
+// NewList returns an empty list of objects of the kind.
+func (k *Kind) NewList() kube.List { return k.List.DeepCopyObject().(kube.List) }
+
+// Verdict is what the conditions of an object say.
+type Verdict struct {
+	ID
+	Ready           bool
+	Reason, Message string
+	// NameConflict is the message of the condition NameConflict, "" without one.
+	NameConflict string
+}
+
+// Scope is a part of the objects of a kind.
+type Scope struct {
+	Kind *Kind
+	// Fields and Labels narrow the scope down; nil selects everything. A field
+	// must be selectable in the API and must not change in an object's life.
+	Fields fields.Selector
+	Labels labels.Selector
+	// Unawaited is true where nothing waits until the scope has been read.
+	Unawaited bool
+}
+
+// all has every kind: each registers itself where it is defined.
+var all []*Kind
+
+// All lists every kind that has rows.
+func All() []*Kind { return slices.Clone(all) }
+
+// OfRow returns the kind of a row, or nil.
+func OfRow(row any) *Kind {
+	for _, kind := range all {
+		if kind.Has(row) {
+			return kind
+		}
+	}
+	return nil
+}
+
+// Of is the kind of objects O with rows R.
+type Of[O kube.Object, R any] struct {
+	*Kind
+	// Convert is Row with types. It returns nil for an object that has no row.
+	Convert func(object O) (*R, error)
+}
+
+// PutBy returns a kind whose rows are put in another way.
+func (o Of[O, R]) PutBy(put func(tx store.Tx, row *R) error) *Kind {
+	kind := *o.Kind
+	kind.Put = putter(kind.Name, put)
+	return &kind
+}
+
+// DeletedBy returns a kind whose rows are removed in another way.
+func (o Of[O, R]) DeletedBy(remove func(tx store.Tx, id ID) error) *Kind {
+	kind := *o.Kind
+	kind.Delete = remove
+	return &kind
+}
