@@ -93,7 +93,7 @@ func (d *decisions) Leaving(pod journal.Pod) (leaving bool) {
 
 // Check implements cniserver.Decisions.
 func (d *decisions) Check(rec journal.Record) error {
-	if synced, _ := d.vpcSynced(rec.VPC); !synced {
+	if synced, _ := d.vpcSynced(rec.VPC); !rec.InVPC() || !synced {
 		return nil
 	}
 	var difference error

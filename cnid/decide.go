@@ -183,7 +183,7 @@ func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Atta
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}
-	asking := journal.Record{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, VPC: vpc.Name, HostPorts: d.HostPorts}
+	asking := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}, Binding: journal.Binding{VPC: vpc.Name}, HostPorts: d.HostPorts}
 	if no := plan.HostPortConflict(tx, q.cfg, q.attached, asking, q.listens); no != nil {
 		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
 	}

@@ -227,7 +227,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 
 func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
 	other := func(port journal.HostPort) []journal.Record {
-		return []journal.Record{{Pod: journal.Pod{Namespace: "ns", Name: "older", UID: "older"}, HostPorts: []journal.HostPort{port}}}
+		return []journal.Record{{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "older", UID: "older"}}, HostPorts: []journal.HostPort{port}}}
 	}
 	node, elsewhere := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	cases := map[string]struct {

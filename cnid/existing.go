@@ -22,7 +22,9 @@ func (e *existing) look(host *netdev.Host, records []journal.Record, thorough bo
 	}
 	names := make([]string, 0, len(records))
 	for _, rec := range records {
-		names = append(names, rec.HostIfName)
+		if rec.HostIfName != "" {
+			names = append(names, rec.HostIfName)
+		}
 	}
 	devices, err := host.Existing(names)
 	if err != nil {

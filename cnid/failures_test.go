@@ -87,7 +87,7 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	s := newTestSyncer(t, alwaysSynced)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Device: journal.Device{HostIfindex: 7}}, Reason: "10.10.1.10 is another's"}}}
+	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Interface: journal.Interface{Device: journal.Device{HostIfindex: 7}}}, Reason: "10.10.1.10 is another's"}}}
 	s.finish(last)
 	if err := s.settle(ended, 5, 7); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "another's") {
 		t.Errorf("its own: %v, want %v and why", err, errLost)

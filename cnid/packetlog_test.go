@@ -213,7 +213,7 @@ func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
 	s, d := newTestSyncer(t, alwaysSynced), newDecided()
 	d.fill(t, s.store)
 	key := journal.Key{ContainerID: "p1", IfName: "eth0"}
-	if _, err := s.journal.Begin(journal.Record{Key: key, Pod: thePod, VPC: "blue", VNI: 20, Addrs: d.said.Addresses}); err != nil {
+	if _, err := s.journal.Begin(journal.Record{Identity: journal.Identity{Key: key, Pod: thePod}, Binding: journal.Binding{VPC: "blue", VNI: 20}, Interface: journal.Interface{Addrs: d.said.Addresses}}); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := s.journal.Complete(key, journal.Device{HostIfindex: 7})

@@ -54,7 +54,7 @@ func (n *node) tellUnknown(left cniserver.Unknown, pod journal.Pod) {
 	}
 	n.unknown[key] = true
 	n.lost(plan.Lost{
-		Record: journal.Record{Key: key, Pod: pod},
+		Record: journal.Record{Identity: journal.Identity{Key: key, Pod: pod}},
 		Reason: fmt.Sprintf("its node's journal has lost it, and it can't be told what it was given: %v", left.Cause),
 	})
 }
@@ -113,8 +113,9 @@ func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, e
 		return journal.Record{}, fmt.Errorf("read Address object %s: %w", first.Name, err)
 	}
 	rec := journal.Record{
-		Pod:        journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID},
-		Attachment: first.Attachment, VPC: vpc.Name, VNI: vpc.VNI, MAC: mac,
+		Identity:  journal.Identity{Pod: journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID}, Attachment: first.Attachment},
+		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
+		Interface: journal.Interface{MAC: mac},
 	}
 	if pod := store.GetPod(tx, found.PodUID); pod != nil {
 		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)

@@ -151,8 +151,8 @@ func queueJournal(t *testing.T, attached bool) *journal.Journal {
 	})
 	begin := func(container string) journal.Key {
 		rec, err := j.Begin(journal.Record{
-			Key: journal.Key{ContainerID: container, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"},
-			Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")},
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: container, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}},
+			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -267,8 +267,9 @@ func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
 
 func testRecordOf(pod, addr string) journal.Record {
 	return journal.Record{
-		Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod},
-		Attachment: "eth0", VPC: "blue", VNI: 20, Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}, Subnets: []string{"blue1"},
-		HostIfName: "alv-none", Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 1 << 20},
+		Identity:  journal.Identity{Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, Attachment: "eth0"},
+		Binding:   journal.Binding{VPC: "blue", VNI: 20, Subnets: []string{"blue1"}},
+		Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}, HostIfName: "alv-none", Device: journal.Device{HostIfindex: 1 << 20}},
+		Phase:     journal.PhaseDone,
 	}
 }

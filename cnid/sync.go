@@ -450,11 +450,11 @@ func (s *syncer) held() []uint32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// missing are the records whose device should be there and is not.
+// missing are the records whose device on the node should be there and is not.
 func missing(records []journal.Record, devices map[string]int) []journal.Record {
 	var list []journal.Record
 	for _, rec := range records {
-		if _, ok := devices[rec.HostIfName]; !ok && rec.Phase == journal.PhaseDone {
+		if _, ok := devices[rec.HostIfName]; !ok && rec.HostIfName != "" && rec.Phase == journal.PhaseDone {
 			list = append(list, rec)
 		}
 	}

@@ -59,8 +59,9 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec, err := s.journal.Begin(journal.Record{
-			Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name},
-			VPC: name, Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")},
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name}},
+			Binding:   journal.Binding{VPC: name},
+			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T
 			port.Protocol = "UDP"
 		}
 		rec, err := s.journal.Begin(journal.Record{
-			Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name},
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name}},
 			HostPorts: []journal.HostPort{port},
 		})
 		if err != nil {
@@ -140,7 +141,8 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	var later journal.Record
 	for _, pod := range []journal.Pod{{Namespace: "ns", Name: "first", UID: "first"}, thePod} {
 		later, err = s.journal.Begin(journal.Record{
-			Key: journal.Key{ContainerID: pod.Name, IfName: "eth0"}, Pod: pod, HostPorts: decision.HostPorts,
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: pod.Name, IfName: "eth0"}, Pod: pod},
+			HostPorts: decision.HostPorts,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -42,11 +42,12 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 		return nodestatus.Status{
 			Node: "node1", Synced: true, Programmed: true, PodMTU: 1450, Problem: "the disk is full",
 			Attachments: []journal.Record{{
-				Key: journal.Key{ContainerID: "c", IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1"}, VPC: "blue", VNI: 20,
-				Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, Shadow4: netip.MustParseAddr("169.254.64.2"),
-				HostIfName: "alv000000000001", Kind: netkit.Kind, Phase: journal.PhaseDone,
+				Identity:  journal.Identity{Key: journal.Key{ContainerID: "c", IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1"}},
+				Binding:   journal.Binding{VPC: "blue", VNI: 20},
+				Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, HostIfName: "alv000000000001", Kind: netkit.Kind},
+				Shadow4:   netip.MustParseAddr("169.254.64.2"), Phase: journal.PhaseDone,
 			}},
-			Releasing: []journal.Record{{Pod: journal.Pod{Namespace: "ns", Name: "p0"}}},
+			Releasing: []journal.Record{{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}},
 		}
 	}))
 	server.Listener.Close()
@@ -76,7 +77,7 @@ func TestStatusWithoutADaemonSaysWhereToRunIt(t *testing.T) {
 }
 
 func TestStatusSurvivesItsJourney(t *testing.T) {
-	in := nodestatus.Status{Node: "n", Attachments: []journal.Record{{MAC: journal.MAC{2, 0, 1, 2, 3, 4}, Shadow4: netip.MustParseAddr("169.254.64.2")}}}
+	in := nodestatus.Status{Node: "n", Attachments: []journal.Record{{Interface: journal.Interface{MAC: journal.MAC{2, 0, 1, 2, 3, 4}}, Shadow4: netip.MustParseAddr("169.254.64.2")}}}
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)

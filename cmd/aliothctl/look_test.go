@@ -271,8 +271,9 @@ func TestMapsAreToldInWords(t *testing.T) {
 		}},
 	}
 	attachments := []journal.Record{{
-		Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
-		HostIfName: "alv1", Device: journal.Device{HostIfindex: 7},
+		Identity:  journal.Identity{Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}},
+		Binding:   journal.Binding{VPC: "blue", VNI: 20},
+		Interface: journal.Interface{HostIfName: "alv1", Device: journal.Device{HostIfindex: 7}},
 	}}
 	var out strings.Builder
 	if err := newWords(held, 8*time.Second, attachments).write(&out); err != nil {
@@ -301,8 +302,9 @@ func TestMapsAreToldInWords(t *testing.T) {
 
 func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
 	attachments := []journal.Record{{
-		Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
-		HostIfName: "alv1", Device: journal.Device{HostIfindex: 7},
+		Identity:  journal.Identity{Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}},
+		Binding:   journal.Binding{VPC: "blue", VNI: 20},
+		Interface: journal.Interface{HostIfName: "alv1", Device: journal.Device{HostIfindex: 7}},
 	}}
 	row := func(ifindex int, vni uint32, packets uint64) datapath.DropCounter {
 		return datapath.DropCounter{Counter: datapath.Counter{Direction: datapath.FromPod, Packets: packets}, Ifindex: ifindex, VNI: vni}

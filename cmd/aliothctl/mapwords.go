@@ -36,7 +36,9 @@ type words struct {
 func newWords(c contents, now time.Duration, attachments []journal.Record) words {
 	w := words{contents: c, now: now, pods: map[int]journal.Record{}, vpcs: map[uint32]string{}}
 	for _, rec := range attachments {
-		w.pods[rec.Device.HostIfindex], w.vpcs[rec.VNI] = rec, rec.VPC
+		if rec.HostIfName != "" && rec.InVPC() {
+			w.pods[rec.Device.HostIfindex], w.vpcs[rec.VNI] = rec, rec.VPC
+		}
 	}
 	return w
 }

@@ -171,10 +171,10 @@ func (s *Server) program(ctx context.Context, rec journal.Record) error {
 
 func recordOf(c command, d Decision, driver attach.Driver) journal.Record {
 	return journal.Record{
-		Key: c.key, Pod: c.pod, CNINetwork: c.conf.Name, NetnsPath: c.netns,
-		Kind: d.Kind, Attachment: d.Attachment, HostIfName: driver.HostName(c.key.ContainerID, c.key.IfName),
-		VPC: d.VPC, VNI: d.VNI, Addrs: d.Addrs, Subnets: d.Subnets, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName,
-		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
+		Identity:  journal.Identity{Key: c.key, Pod: c.pod, CNINetwork: c.conf.Name, NetnsPath: c.netns, Attachment: d.Attachment},
+		Binding:   journal.Binding{VPC: d.VPC, VNI: d.VNI, Subnets: d.Subnets},
+		Interface: journal.Interface{Kind: d.Kind, HostIfName: driver.HostName(c.key.ContainerID, c.key.IfName), Addrs: d.Addrs, Gateways: d.Gateways, MAC: d.MAC, MTU: d.MTU, AltName: d.AltName},
+		Probed:    d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
 	}
 }
 

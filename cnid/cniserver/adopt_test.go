@@ -23,8 +23,9 @@ func recall(pods ...pod) cniserver.Recall {
 			if p.uid == found.PodUID {
 				d := p.decision
 				return journal.Record{
-					Pod: journal.Pod{Namespace: "customer-a", Name: "web", UID: p.uid}, Attachment: d.Attachment, VPC: d.VPC, VNI: d.VNI,
-					Addrs: d.Addrs, Gateways: d.Gateways, MAC: d.MAC,
+					Identity:  journal.Identity{Pod: journal.Pod{Namespace: "customer-a", Name: "web", UID: p.uid}, Attachment: d.Attachment},
+					Binding:   journal.Binding{VPC: d.VPC, VNI: d.VNI},
+					Interface: journal.Interface{Addrs: d.Addrs, Gateways: d.Gateways, MAC: d.MAC},
 				}, nil
 			}
 		}

@@ -50,10 +50,9 @@ func testRecord(i int, addrs ...string) Record {
 		addrs = []string{"10.10.1.7/24", "fd10:10:0:1::7/64"}
 	}
 	rec := Record{
-		Key:        Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"},
-		Pod:        Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)},
-		CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Kind: "veth", Attachment: "eth0", HostIfName: "alv0",
-		VPC: "vpc-1", VNI: 7, MAC: MAC{2, 0, 10, 10, 1, 7}, MTU: 1450,
+		Identity:  Identity{Key: Key{ContainerID: fmt.Sprintf("c%04d", i), IfName: "eth0"}, Pod: Pod{Namespace: "customer-a", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i)}, CNINetwork: "alioth", NetnsPath: "/var/run/netns/x", Attachment: "eth0"},
+		Binding:   Binding{VPC: "vpc-1", VNI: 7},
+		Interface: Interface{Kind: "veth", HostIfName: "alv0", MAC: MAC{2, 0, 10, 10, 1, 7}, MTU: 1450},
 	}
 	for _, a := range addrs {
 		rec.Addrs = append(rec.Addrs, netip.MustParsePrefix(a))

@@ -11,6 +11,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -85,7 +86,7 @@ func ParseMAC(text string) (MAC, error) {
 // Device is what exists once an attachment is done.
 type Device struct {
 	// HostIfindex is the index of the host end in the node's network
-	// namespace.
+	// namespace, 0 without one.
 	HostIfindex int `json:"hostIfindex"`
 	// NetnsInode and NetnsCookie tell the pod's network namespace from a
 	// later one at the same path. A cookie is never used twice between two
@@ -121,26 +122,50 @@ func (p HostPort) Clashes(q HostPort) bool {
 		(!p.HostIP.IsValid() || !q.HostIP.IsValid() || p.HostIP == q.HostIP)
 }
 
-// Record is one attachment.
-type Record struct {
+// Identity tells attachments apart, and whose they are.
+type Identity struct {
 	Key
-	Pod Pod `json:"pod"`
+	// Request is the IfName that was asked for when this attachment came along
+	// with that one, "" for the one that was asked for. A pod's attachments of
+	// one request come and go together.
+	Request string `json:"request,omitempty"`
+	Pod     Pod    `json:"pod"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.
-	NetnsPath string      `json:"netnsPath"`
-	Kind      attach.Kind `json:"kind"`
+	NetnsPath string `json:"netnsPath"`
 	// Attachment is its name in the Address objects.
 	Attachment string `json:"attachment"`
-	// HostIfName is the name of the host end.
+}
+
+// RequestKey names the request that the attachment belongs to.
+func (i Identity) RequestKey() Key {
+	return Key{ContainerID: i.ContainerID, IfName: cmp.Or(i.Request, i.IfName)}
+}
+
+// Binding is the network that an attachment leads to: a VPC, or something outside
+// of every VPC.
+type Binding struct {
+	VPC string `json:"vpc"`
+	VNI uint32 `json:"vni"`
+	// Subnets are the names of the Subnet objects, in the order of Interface.Addrs.
+	Subnets []string `json:"subnets"`
+	// Outside names the network outside of every VPC, and VPC and VNI are zero; ""
+	// in a VPC.
+	Outside string `json:"outside,omitempty"`
+}
+
+// InVPC reports whether the attachment leads to a VPC.
+func (b Binding) InVPC() bool { return b.Outside == "" }
+
+// Interface is what the pod gets.
+type Interface struct {
+	Kind attach.Kind `json:"kind"`
+	// HostIfName is the name of the host end, "" without one.
 	HostIfName string `json:"hostIfName"`
-	VPC        string `json:"vpc"`
-	VNI        uint32 `json:"vni"`
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at
 	// most one per family and at least one.
 	Addrs []netip.Prefix `json:"addrs"`
-	// Subnets are the names of the Subnet objects, in the order of Addrs.
-	Subnets []string `json:"subnets"`
 	// Gateways are those of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
@@ -148,6 +173,16 @@ type Record struct {
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
+	Device  Device `json:"device"`
+}
+
+// Record is one attachment: whose it is, where it leads to, and what the pod has.
+// In JSON all of it is on one level, so that files of releases that knew no parts
+// are read as they are.
+type Record struct {
+	Identity
+	Binding
+	Interface
 
 	// Probed is true when the kubelet probes the pod over the network or runs
 	// network hooks of it, ProbeTimeout the longest that a probe may take.
@@ -159,7 +194,7 @@ type Record struct {
 
 	// Shadow4 and Shadow6 are unique on the node while the record or its
 	// entry in the release queue exists; the zero value for a family without
-	// an address. Begin chooses them.
+	// an address, and outside of every VPC. Begin chooses them.
 	Shadow4 netip.Addr `json:"shadow4"`
 	Shadow6 netip.Addr `json:"shadow6"`
 	// Seq grows with every Begin: of two records the lower is the older.
@@ -167,6 +202,5 @@ type Record struct {
 	// Begun is when Begin was called.
 	Begun time.Time `json:"begun"`
 
-	Phase  Phase  `json:"phase"`
-	Device Device `json:"device"`
+	Phase Phase `json:"phase"`
 }

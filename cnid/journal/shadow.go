@@ -42,6 +42,14 @@ func at(shadows netip.Prefix, index uint64) netip.Addr {
 	return addr
 }
 
+// shadowed are the addresses that need a stand-in on the node: those in a VPC.
+func shadowed(rec Record) []netip.Prefix {
+	if !rec.InVPC() {
+		return nil
+	}
+	return rec.Addrs
+}
+
 // chooseShadows gives rec a shadow address for each family it has an address
 // of, both with one index. Indices are handed out in a ring, so that an
 // address rests as long as possible before another pod gets it and finds the
@@ -50,7 +58,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
 	var ranges []netip.Prefix
 	var fields []*netip.Addr
-	for _, a := range rec.Addrs {
+	for _, a := range shadowed(*rec) {
 		shadows, field := j.cfg.Shadow6, &rec.Shadow6
 		if a.Addr().Is4() {
 			shadows, field = j.cfg.Shadow4, &rec.Shadow4
@@ -77,7 +85,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 // family it has an address of, in the range of that family, and nobody else's.
 func (j *Journal) ownShadows(rec Record) bool {
 	used := j.usedShadows()
-	for _, a := range rec.Addrs {
+	for _, a := range shadowed(rec) {
 		shadows, shadow := j.cfg.Shadow6, rec.Shadow6
 		if a.Addr().Is4() {
 			shadows, shadow = j.cfg.Shadow4, rec.Shadow4

@@ -91,10 +91,10 @@ func (w *world) put(t testing.TB, rows ...func(store.Tx) error) {
 func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	seq := uint64(len(w.records) + 1)
 	rec := journal.Record{
-		Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"},
-		Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, Kind: veth.Kind, HostIfName: "alv-" + pod,
-		VPC: vpc, VNI: vni, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)},
-		Seq: seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq},
+		Identity:  journal.Identity{Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}},
+		Binding:   journal.Binding{VPC: vpc, VNI: vni},
+		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv-" + pod, Addrs: prefixes(addrs...), MAC: journal.MAC{2, 0, 0, 0, 0, byte(seq)}, Device: journal.Device{HostIfindex: 100 + int(seq), NetnsCookie: 4000 + seq}},
+		Seq:       seq, Phase: journal.PhaseDone,
 	}
 	for _, a := range rec.Addrs {
 		if a.Addr().Is4() {
@@ -399,7 +399,7 @@ func TestRecordsThatAreNotToBeProgrammedAreLeftOut(t *testing.T) {
 
 func TestThePlaceOfTheProgramFollowsTheKindOfTheAttachment(t *testing.T) {
 	for kind, want := range map[attach.Kind]bool{veth.Kind: false, netkit.Kind: true} {
-		rec := journal.Record{Kind: kind}
+		rec := journal.Record{Interface: journal.Interface{Kind: kind}}
 		if got := Programmed(rec, testConfig().Kinds[kind].Hook).Interfaces[0].Netkit; got != want {
 			t.Errorf("%s: netkit is %v", kind, got)
 		}

@@ -229,5 +229,5 @@ func (in Input) attached() map[string][]journal.Record {
 
 func (in Input) isAttached(rec journal.Record) bool {
 	index, ok := in.Devices[rec.HostIfName]
-	return ok && in.Kinds[rec.Kind].Datapath() && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
+	return ok && in.Kinds[rec.Kind].Datapath() && rec.InVPC() && rec.Phase == journal.PhaseDone && index == rec.Device.HostIfindex
 }

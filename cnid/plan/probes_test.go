@@ -57,7 +57,7 @@ func TestTheKubeletsOwnBusinessIsNeverLedToAPod(t *testing.T) {
 
 func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
 	refused := []datapath.ProbeTarget{{IP: ip("10.10.1.77")}}
-	old := journal.Record{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}, Addrs: prefixes("10.10.1.77/24"), Probed: true}
+	old := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}}, Interface: journal.Interface{Addrs: prefixes("10.10.1.77/24")}, Probed: true}
 	cases := map[string]struct {
 		change func(*world, *journal.Record)
 		want   []datapath.ProbeTarget
@@ -188,7 +188,9 @@ func TestAProbedPodThatTheAPIForgotIsProbedUntilItsTimeIsUp(t *testing.T) {
 			w := tenants(t)
 			w.put(t, pod("new", true))
 			rec := journal.Record{
-				Pod: journal.Pod{Namespace: "ns", Name: "gone", UID: "gone"}, Addrs: prefixes("10.10.1.50/24"), Phase: journal.PhaseDone, Seq: 1,
+				Identity:  journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "gone", UID: "gone"}},
+				Interface: journal.Interface{Addrs: prefixes("10.10.1.50/24")},
+				Phase:     journal.PhaseDone, Seq: 1,
 			}
 			c.change(&rec)
 			w.store.View(func(tx store.ReadTx) {

@@ -93,10 +93,10 @@ func (r *randomWorld) attachAny() {
 	number := int(200 + r.seq)
 	vpc := r.vpcName()
 	rec := journal.Record{
-		Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))},
-		Kind: veth.Kind, HostIfName: fmt.Sprintf("alv-%d", number), VPC: vpc, VNI: vnis[vpc][r.IntN(2)], Addrs: prefixes(r.ip() + "/24"),
-		MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Shadow4: netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}),
-		Seq: 100 + r.seq, Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))},
+		Identity:  journal.Identity{Key: journal.Key{ContainerID: fmt.Sprint(number)}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: fmt.Sprintf("p%d", r.IntN(4))}},
+		Binding:   journal.Binding{VPC: vpc, VNI: vnis[vpc][r.IntN(2)]},
+		Interface: journal.Interface{Kind: veth.Kind, HostIfName: fmt.Sprintf("alv-%d", number), Addrs: prefixes(r.ip() + "/24"), MAC: journal.MAC{2, 0, 0, 0, 1, byte(number)}, Device: journal.Device{HostIfindex: number, NetnsCookie: uint64(r.IntN(4))}},
+		Shadow4:   netip.AddrFrom4([4]byte{169, 254, 65, byte(number)}), Seq: 100 + r.seq, Phase: journal.PhaseDone,
 	}
 	if r.IntN(3) == 0 {
 		rec.HostPorts = []journal.HostPort{{Protocol: "TCP", HostPort: []uint16{80, 81, 30443, 30444}[r.IntN(4)], Port: 80}}

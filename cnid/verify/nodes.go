@@ -142,6 +142,9 @@ func (c *comparison) attachment(node string, rec journal.Record, all []journal.R
 			c.record(node, AttachmentTwice, rec, unlessNow, "is attached, and so is the pod's newer container %s", abbreviated(other.ContainerID))
 		}
 	}
+	if !rec.InVPC() {
+		return
+	}
 	if !pod.Deleting && !pod.Terminal {
 		c.claimed(node, rec)
 	}
@@ -169,7 +172,7 @@ func (c *comparison) claimed(node string, rec journal.Record) {
 }
 
 func (c *comparison) device(node string, rec journal.Record, devices map[string]nodestatus.Link) {
-	if rec.Phase != journal.PhaseDone {
+	if rec.Phase != journal.PhaseDone || rec.HostIfName == "" {
 		return
 	}
 	link, found := devices[rec.HostIfName]

@@ -203,7 +203,7 @@ func onNode() []difference {
 			w.program(t, "node2")
 		}, []Kind{AttachmentVNI}, "VNI 20"},
 		{"addresses are still to be released", func(_ *testing.T, w *world) {
-			w.dumps["node1"].Releasing = []journal.Record{{Key: journal.Key{ContainerID: "c0"}, Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}
+			w.dumps["node1"].Releasing = []journal.Record{{Identity: journal.Identity{Key: journal.Key{ContainerID: "c0"}, Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}}
 		}, []Kind{ReleasePending}, "ns/p0"},
 		{"an interface is not as it was made", func(_ *testing.T, w *world) {
 			w.dumps["node1"].Broken = []nodestatus.Broken{{ContainerID: record(w).ContainerID, IfName: "eth0", What: "MTU 1400, want 1450"}}

@@ -151,10 +151,10 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	d := w.dumps[node]
 	d.Links = append(d.Links, nodestatus.Link{Name: "alv" + name, Index: 10, Up: true})
 	d.Attachments = append(d.Attachments, journal.Record{
-		Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid},
-		Kind: veth.Kind, Attachment: "eth0", HostIfName: "alv" + name, VPC: "blue", VNI: 20, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450,
-		Shadow4: netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0),
-		Phase: journal.PhaseDone, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711},
+		Identity:  journal.Identity{Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid}, Attachment: "eth0"},
+		Binding:   journal.Binding{VPC: "blue", VNI: 20},
+		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv" + name, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711}},
+		Shadow4:   netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0), Phase: journal.PhaseDone,
 	})
 }
 
