@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,13 +12,13 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 )
 
-// decisions implements cniserver.Decisions on the store.
+// decisions implements attachment.Decisions on the store.
 type decisions struct {
 	cfg plan.Config
 	// reserved are addresses of API servers, beside those that cfg knows.
@@ -43,8 +44,8 @@ type decisions struct {
 	log  *slog.Logger
 }
 
-// Await implements cniserver.Decisions.
-func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decision, error) {
+// Await implements attachment.Decisions.
+func (d *decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision, error) {
 	var last answer
 	var seen, warned bool
 	err := d.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
@@ -74,24 +75,47 @@ func (d *decisions) Await(ctx context.Context, pod journal.Pod) (cniserver.Decis
 	})
 	switch {
 	case last.gone:
-		return cniserver.Decision{}, cniserver.ErrPodGone
+		return nil, attachment.ErrPodGone
 	case err != nil || last.elsewhere:
 		d.log.Debug("gave up waiting for a pod's network", "pod", pod.String(), "podUID", pod.UID, "reason", last.missing)
-		return cniserver.Decision{}, &cniserver.NotReady{Reason: last.missing}
+		return nil, &attachment.NotReady{Reason: last.missing}
 	}
-	return last.decision, nil
+	return last.decisions, nil
 }
 
-// Leaving implements cniserver.Decisions.
-func (d *decisions) Leaving(pod journal.Pod) (leaving bool) {
+// Confirm implements attachment.Decisions. What decide waits for may have come about
+// since by a request at the same time: of two, the later is refused.
+func (d *decisions) Confirm(records []journal.Record) (err error) {
 	d.store.View(func(tx store.ReadTx) {
-		row := findPod(tx, pod)
-		leaving = row == nil || row.Deleting || row.Terminal
+		for _, rec := range records {
+			err = cmp.Or(err, d.confirm(tx, rec))
+		}
 	})
-	return leaving
+	return err
 }
 
-// Check implements cniserver.Decisions.
+func (d *decisions) confirm(tx store.ReadTx, rec journal.Record) error {
+	pod := findPod(tx, rec.Pod)
+	if pod == nil || pod.Deleting || pod.Terminal {
+		return attachment.ErrPodGone
+	}
+	probed, _ := d.probed()
+	conflict := cmp.Or(plan.ProbeConflict(tx, probed, pod, ipsOf(rec.Addrs), rec.Seq), plan.HostPortRace(tx, d.cfg, d.attached(), rec))
+	if conflict != "" {
+		return &attachment.NotReady{Reason: conflict}
+	}
+	return nil
+}
+
+func ipsOf(prefixes []netip.Prefix) []netip.Addr {
+	var ips []netip.Addr
+	for _, prefix := range prefixes {
+		ips = append(ips, prefix.Addr())
+	}
+	return ips
+}
+
+// Check implements attachment.Decisions.
 func (d *decisions) Check(rec journal.Record) error {
 	if synced, _ := d.vpcSynced(rec.VPC); !rec.InVPC() || !synced {
 		return nil

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -99,14 +100,15 @@ func (c *checked) assemble(t *testing.T) error {
 	}
 	t.Cleanup(driver.Close)
 	c.syncer = newSyncer(c.cfg.planConfig(), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
-	c.server = cniserver.New(cniserver.Config{
+	attachments := attachment.New(attachment.Config{
 		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
 		Decisions: &decisions{
 			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: veth.Kind, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			mtu: c.syncer.podMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
 		},
-		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log,
+		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
+	c.server = cniserver.New(cniserver.Config{Manager: attachments, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log})
 	return c.pass()
 }
 

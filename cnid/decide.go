@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -37,10 +37,10 @@ type question struct {
 	listens  plan.Listens
 }
 
-// answer is a decision, or else why there is none yet.
+// answer is what was decided for a pod, or else why there is none yet.
 type answer struct {
-	decision cniserver.Decision
-	// missing says for a person what is waited for; "" with a decision.
+	decisions []attachment.Decision
+	// missing says for a person what is waited for; "" with decisions.
 	missing string
 	// seen: the store has the pod. gone: it is to have no network any more.
 	// elsewhere: what is missing does not come from the store, so waiting for
@@ -73,14 +73,41 @@ func decide(tx store.ReadTx, q question) answer {
 	if err != nil || len(list) == 0 {
 		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
 	}
-	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node)
-	if missing != "" {
-		return wait("%s", missing)
+	return decideAll(tx, q, pod, list)
+}
+
+// decideAll decides the attachments of a pod together: all of them, or none. The
+// first is the one that the runtime asks for. What concerns the pod as a whole is
+// decided with it: its default routes, probes and ports of the node.
+func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.Attachment) answer {
+	var decisions []attachment.Decision
+	for i, said := range list {
+		name := v1alpha1.PodAttachment
+		if i > 0 {
+			name = said.Name
+		}
+		rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		if difference := disagreement(said, rows); difference != "" {
+			return wait("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
+		}
+		d, missing := assemble(tx, q, said, rows)
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		if i > 0 {
+			d.IfName, d.Gateways = name, nil
+		}
+		decisions = append(decisions, d)
 	}
-	if difference := disagreement(list[0], rows); difference != "" {
-		return wait("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
+	first := &decisions[0]
+	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
+	if refused := conflicts(tx, q, pod, *first); refused.missing != "" {
+		return refused
 	}
-	return assemble(tx, q, pod, list[0], rows)
+	return answer{seen: true, decisions: decisions}
 }
 
 // findPod goes by UID. Without one, which no current runtime leaves out, the
@@ -96,13 +123,12 @@ func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	return row
 }
 
-// completeSet returns the Addresses of the first attachment of a pod of this node,
-// IPv4 first, once every one that they name exists. What does not count for the pod is
+// completeSet returns the Addresses of one attachment of a pod of this node, IPv4 first, once every one that they name exists. What does not count for the pod is
 // in nobody's way.
-func completeSet(tx store.ReadTx, pod store.Holder, node string) ([]*store.Address, string) {
+func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]*store.Address, string) {
 	var rows []*store.Address
 	for _, row := range store.AddressesOf(tx, pod, node) {
-		if row.Attachment == v1alpha1.PodAttachment && !row.Deleting {
+		if row.Attachment == attachment && !row.Deleting {
 			rows = append(rows, row)
 		}
 	}
@@ -147,47 +173,55 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 	return ""
 }
 
-// assemble adds what the VPC, its subnets and this node say.
-func assemble(tx store.ReadTx, q question, pod *store.Pod, said annotations.Attachment, rows []*store.Address) answer {
+// assemble adds what the VPC, its subnets and this node say, or tells what is missing.
+func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
 	vpc := store.GetVPC(tx, rows[0].VPC)
 	switch {
 	case !q.synced(rows[0].VPC):
-		return wait("what belongs to VPC %s is still being read from the API server", rows[0].VPC)
+		return d, fmt.Sprintf("what belongs to VPC %s is still being read from the API server", rows[0].VPC)
 	case vpc == nil || vpc.VNI == 0:
-		return wait("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
+		return d, fmt.Sprintf("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
 	case q.mtu == 0:
-		return wait("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
+		return d, fmt.Sprintf("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
 	}
 	mac, err := journal.ParseMAC(rows[0].MAC)
 	if err != nil {
-		return wait("Address object %s: %v", rows[0].Name, err)
+		return d, fmt.Sprintf("Address object %s: %v", rows[0].Name, err)
 	}
-	d := cniserver.Decision{
-		Kind: q.kind, Attachment: rows[0].Attachment, VPC: vpc.Name, VNI: vpc.VNI,
-		MAC: mac, AltName: said.AltName,
-		Probed: pod.NetworkProbes, ProbeTimeout: pod.ProbeTimeout, HostPorts: plan.HostPorts(pod),
+	d = attachment.Decision{
+		Attachment: rows[0].Attachment,
+		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
+		Interface:  journal.Interface{Kind: q.kind, MAC: mac, AltName: said.AltName},
 	}
-	var ips []netip.Addr
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)
 		if missing != "" {
-			return wait("%s", missing)
+			return d, missing
 		}
-		ips = append(ips, row.IP)
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
 	d.MTU = plan.PodMTU(q.mtu, d.Addrs)
+	return d, ""
+}
+
+// conflicts returns what keeps a pod from being attached as decided, the zero value
+// for nothing. What comes about between decision and journal Confirm finds.
+func conflicts(tx store.ReadTx, q question, pod *store.Pod, d attachment.Decision) answer {
+	ips := ipsOf(d.Addrs)
 	if refusal := plan.ProbeRefusal(tx, q.cfg, pod, ips); refusal != "" {
 		return answer{seen: true, elsewhere: true, warning: refusal, reason: v1alpha1.ProbeConflictReason, missing: refusal}
 	}
 	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
 		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
 	}
-	asking := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}, Binding: journal.Binding{VPC: vpc.Name}, HostPorts: d.HostPorts}
+	asking := journal.Record{
+		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
+		Binding:  d.Binding, HostPorts: d.HostPorts,
+	}
 	if no := plan.HostPortConflict(tx, q.cfg, q.attached, asking, q.listens); no != nil {
 		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
 	}
-	return answer{seen: true, decision: d}
+	return answer{}
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

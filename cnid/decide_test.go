@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -106,18 +106,21 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 var thePod = journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}
 
 func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
-	want := cniserver.Decision{
-		Kind: netkit.Kind, Attachment: "eth0", VPC: "blue", VNI: 20,
-		Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
-		Subnets:  []string{"blue1", "blue1"},
-		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
-		MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
-	}
+	want := []attachment.Decision{{
+		Attachment: "eth0",
+		Binding:    journal.Binding{VPC: "blue", VNI: 20, Subnets: []string{"blue1", "blue1"}},
+		Interface: journal.Interface{
+			Kind:     netkit.Kind,
+			Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
+			MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
+		},
+	}}
 	for name, pod := range map[string]journal.Pod{"by UID": thePod, "by name, when the runtime gives no UID": {Namespace: "ns", Name: "p1"}} {
 		t.Run(name, func(t *testing.T) {
 			got := newDecided().decide(t, pod)
 			same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-			if diff := cmp.Diff(want, got.decision, same, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || got.missing != "" {
+			if diff := cmp.Diff(want, got.decisions, same, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || got.missing != "" {
 				t.Errorf("missing %q (-want +got):\n%s", got.missing, diff)
 			}
 		})
@@ -262,8 +265,11 @@ func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
 			d.pod.HostPorts, d.attached, d.listening = []store.HostPort{c.asked}, c.attached, c.listening
 			got := d.decide(t, thePod)
 			if c.want == "" {
-				if len(got.decision.HostPorts) != 1 || got.decision.HostPorts[0] != journal.HostPort(c.asked) || got.missing != "" {
-					t.Errorf("ports %v, missing %q; want %v", got.decision.HostPorts, got.missing, c.asked)
+				if got.missing != "" {
+					t.Fatalf("missing %q; want %v", got.missing, c.asked)
+				}
+				if ports := got.decisions[0].HostPorts; len(ports) != 1 || ports[0] != journal.HostPort(c.asked) {
+					t.Errorf("ports %v, missing %q; want %v", ports, got.missing, c.asked)
 				}
 				return
 			}
@@ -321,8 +327,8 @@ func TestAwaitEndsWhenThePodGoes(t *testing.T) {
 			if err := s.Update(change); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-ended; !errors.Is(err, cniserver.ErrPodGone) {
-				t.Errorf("Await: %v, want %v", err, cniserver.ErrPodGone)
+			if err := <-ended; !errors.Is(err, attachment.ErrPodGone) {
+				t.Errorf("Await: %v, want %v", err, attachment.ErrPodGone)
 			}
 		})
 	}
@@ -346,8 +352,13 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 			d := newDecided()
 			tc.change(&d.pod)
 			d.fill(t, s)
-			if got := (&decisions{store: s}).Leaving(thePod); got != tc.want {
-				t.Errorf("leaving is %t, want %t", got, tc.want)
+			asked := &decisions{
+				store: s, probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
+				attached: func() []journal.Record { return nil },
+			}
+			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
+			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {
+				t.Errorf("leaving is %t, want %t: %v", got, tc.want, err)
 			}
 		})
 	}
@@ -359,7 +370,7 @@ func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, ended := awaiting(ctx, t, d)
 	cancel()
-	var notReady *cniserver.NotReady
+	var notReady *attachment.NotReady
 	if err := <-ended; !errors.As(err, &notReady) || notReady.Reason != "SubnetExhausted: no address is free" {
 		t.Errorf("Await: %v", err)
 	}

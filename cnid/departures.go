@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
@@ -26,7 +26,7 @@ type departures struct {
 	journal *journal.Journal
 
 	mu   sync.Mutex
-	next cniserver.Releaser
+	next attachment.Releaser
 	// ended is called when the time of an element is up.
 	ended func()
 	// over has the elements of the queue, by Seq, whose time is up.
@@ -42,7 +42,7 @@ func newDepartures(j *journal.Journal) *departures {
 
 // begin holds what an earlier process left in the queue, and hands everything
 // on to next from now on.
-func (d *departures) begin(next cniserver.Releaser) {
+func (d *departures) begin(next attachment.Releaser) {
 	d.mu.Lock()
 	d.next = next
 	d.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *departures) begin(next cniserver.Releaser) {
 	}
 }
 
-// Release implements cniserver.Releaser.
+// Release implements attachment.Releaser.
 func (d *departures) Release(rec journal.Record) {
 	d.hold(rec)
 	d.next.Release(rec)

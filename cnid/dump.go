@@ -25,7 +25,7 @@ import (
 func (n *node) dump(ctx context.Context) nodestatus.Dump {
 	d := nodestatus.Dump{Status: n.syncer.status(), Config: n.plan, Departed: n.departures.held()}
 	d.Config.Reserved = slices.Concat(n.plan.Reserved, n.apiHost.Addresses())
-	for key, err := range n.server.Inspect(ctx) {
+	for key, err := range n.attachments.Inspect(ctx) {
 		d.Broken = append(d.Broken, nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()})
 	}
 	slices.SortFunc(d.Broken, func(a, b nodestatus.Broken) int {

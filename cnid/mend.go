@@ -16,7 +16,7 @@ import (
 // the report.
 type mender struct {
 	reporting
-	server interface {
+	attachments interface {
 		Restore(ctx context.Context, key journal.Key) (bool, error)
 	}
 	metrics *syncMetrics
@@ -27,11 +27,11 @@ type mender struct {
 	lost map[uint64]bool
 }
 
-func newMender(server interface {
+func newMender(attachments interface {
 	Restore(ctx context.Context, key journal.Key) (bool, error)
 }, r reporting, metrics *syncMetrics, log *slog.Logger,
 ) *mender {
-	return &mender{reporting: r, server: server, metrics: metrics, log: log, todo: make(chan []journal.Record, 1), lost: map[uint64]bool{}}
+	return &mender{reporting: r, attachments: attachments, metrics: metrics, log: log, todo: make(chan []journal.Record, 1), lost: map[uint64]bool{}}
 }
 
 // missing implements observer. The next pass misses the same again.
@@ -57,7 +57,7 @@ func (m *mender) run(ctx context.Context) {
 }
 
 func (m *mender) mend(ctx context.Context, rec journal.Record) {
-	robbed, err := m.server.Restore(ctx, rec.Key)
+	robbed, err := m.attachments.Restore(ctx, rec.Key)
 	switch {
 	case ctx.Err() != nil || !robbed && err == nil:
 	case err == nil:

@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -27,7 +28,7 @@ func (n *node) adopt(ctx context.Context) (lost int, err error) {
 		// Their flows through the shadow door end, that is all.
 		n.log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	unknown, err := n.server.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
+	unknown, err := n.attachments.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
 		n.store.View(func(tx store.ReadTx) { rec, err = recall(tx, n.cfg.NodeName, found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
@@ -47,7 +48,7 @@ func (n *node) adopt(ctx context.Context) (lost int, err error) {
 }
 
 // tellUnknown says once of an interface that its pod is cut off, and why.
-func (n *node) tellUnknown(left cniserver.Unknown, pod journal.Pod) {
+func (n *node) tellUnknown(left attachment.Unknown, pod journal.Pod) {
 	key := journal.Key{ContainerID: left.ContainerID, IfName: left.IfName}
 	if n.unknown[key] {
 		return
@@ -94,12 +95,16 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 	return store.Holder{Kind: store.HolderPod, UID: uid}
 }
 
-// recall is a cniserver.Recall. It takes everything but the interface itself
+// recall is an attachment.Recall. It takes everything but the interface itself
 // from the Address objects of the pod's UID, and what they refer to: neither
 // what the pod's annotations say nor what its namespace has is the node's to
 // believe.
 func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, error) {
-	rows, missing := completeSet(tx, holderOf(tx, found.PodUID, node), node)
+	name := v1alpha1.PodAttachment
+	if found.Request != "" {
+		name = found.IfName
+	}
+	rows, missing := completeSet(tx, holderOf(tx, found.PodUID, node), node, name)
 	if missing != "" {
 		return journal.Record{}, errors.New(missing)
 	}
@@ -117,7 +122,7 @@ func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, e
 		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
 		Interface: journal.Interface{MAC: mac},
 	}
-	if pod := store.GetPod(tx, found.PodUID); pod != nil {
+	if pod := store.GetPod(tx, found.PodUID); pod != nil && found.Request == "" {
 		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	}
 	for _, row := range rows {
@@ -126,6 +131,9 @@ func recall(tx store.ReadTx, node string, found attach.Found) (journal.Record, e
 			return journal.Record{}, errors.New(missing)
 		}
 		rec.Addrs, rec.Gateways, rec.Subnets = append(rec.Addrs, prefix), append(rec.Gateways, gateway), append(rec.Subnets, row.Subnet)
+	}
+	if found.Request != "" {
+		rec.Gateways = nil // as it was decided
 	}
 	return rec, nil
 }

@@ -58,7 +58,7 @@ func newReleaser(node string, s *store.Store, j *journal.Journal, api addressAPI
 	return &releaser{node: node, store: s, journal: j, api: api, synced: synced, log: log, kicked: make(chan struct{}, 1)}
 }
 
-// Release implements cniserver.Releaser.
+// Release implements attachment.Releaser.
 func (r *releaser) Release(journal.Record) {
 	select {
 	case r.kicked <- struct{}{}:

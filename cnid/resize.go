@@ -14,7 +14,7 @@ import (
 // resizer lets running pods follow the MTU of the node's network, beside the
 // passes of the syncer.
 type resizer struct {
-	server interface {
+	attachments interface {
 		Resize(ctx context.Context, key journal.Key, mtu int) (bool, error)
 	}
 	journal *journal.Journal
@@ -51,7 +51,7 @@ func (r *resizer) resize(ctx context.Context, carried int) bool {
 		if rec.Phase != journal.PhaseDone || rec.MTU == mtu {
 			continue
 		}
-		done, err := r.server.Resize(ctx, rec.Key, mtu)
+		done, err := r.attachments.Resize(ctx, rec.Key, mtu)
 		if done {
 			resized = true
 			r.log.Info("a pod follows the MTU of the node's network", "pod", rec.Pod.String(), "from", rec.MTU, "to", mtu)

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/apihost"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/follow"
@@ -118,7 +119,7 @@ type control struct {
 	warn      func(pod journal.Pod, reason, message string)
 	lost      func(plan.Lost)
 	closed    func(plan.ClosedPort)
-	releaser  cniserver.Releaser
+	releaser  attachment.Releaser
 	report    reporting
 }
 
@@ -149,9 +150,10 @@ type node struct {
 	// apiHost knows what the API server's name stands for.
 	apiHost *apihost.Follower
 
-	syncer *syncer
-	server *cniserver.Server
-	mender *mender
+	syncer      *syncer
+	attachments *attachment.Manager
+	server      *cniserver.Server
+	mender      *mender
 	// proxyHealth tells load balancers outside about the node; nil where it does not.
 	proxyHealth *proxyhealth.Server
 	// resizer lets them follow the network's MTU.
@@ -229,7 +231,7 @@ func (n *node) assemble(c control) error {
 	n.apiHost = apihost.New(n.cfg.APIServerHost, lookup, func() { n.syncer.ask() }, n.log)
 	n.registry.MustRegister(newPacketCollector(n.kernel, n.names(), n.log))
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
-	n.server = cniserver.New(cniserver.Config{
+	n.attachments = attachment.New(attachment.Config{
 		Journal: n.journal,
 		Drivers: opened,
 		Decisions: &decisions{
@@ -237,25 +239,22 @@ func (n *node) assemble(c control) error {
 			attached: n.journal.Records, listens: n.kernel.host.Listens,
 			mtu: n.syncer.podMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
 		},
-		Datapath: n.syncer, Releaser: n.departures, Metrics: cniserver.NewMetrics(n.registry), Log: n.log,
+		Datapath: n.syncer, Releaser: n.departures, Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
+	n.server = cniserver.New(cniserver.Config{Manager: n.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	n.syncer.adopt, n.syncer.follows, n.syncer.closed, n.lost = n.adopt, c.vpcs, c.closed, c.lost
 	n.departures.begin(c.releaser)
-	n.syncer.probed = func() []journal.Record {
-		records, _ := n.departures.records()
-		return records
-	}
 	n.syncer.reserved = n.apiHost.Addresses
 	n.syncer.departed, n.departures.ended = n.departures.held, func() { n.syncer.ask() }
 	n.resizer = &resizer{
-		server: n.server, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
+		attachments: n.attachments, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
 	}
 	if n.cfg.ProxyHealthAddr != "" {
 		n.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.syncer.proxyHealth, Log: n.log}
 		n.syncer.problemBeside = n.proxyHealth.Problem
 	}
-	n.mender = newMender(n.server, c.report, n.kernel.metrics, n.log)
+	n.mender = newMender(n.attachments, c.report, n.kernel.metrics, n.log)
 	n.syncer.every, n.syncer.observe = n.cfg.RecheckEvery, n.mender
 	return nil
 }
@@ -284,7 +283,7 @@ func (n *node) hops() hops {
 // start serves the container runtime, and tells it to come here once the node
 // is programmed.
 func (n *node) start(ctx context.Context, group *errgroup.Group) error {
-	if err := n.server.Reconcile(ctx); err != nil {
+	if err := n.attachments.Reconcile(ctx); err != nil {
 		// What could not be removed now is tried again.
 		n.log.Warn("can't remove every attachment that is left over", "error", err)
 	}
@@ -334,7 +333,7 @@ func (n *node) reconcile(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := n.server.Reconcile(ctx); err != nil && ctx.Err() == nil {
+		if err := n.attachments.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("can't remove every attachment that is left over; trying again", "error", err)
 		}
 	}

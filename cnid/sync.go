@@ -4,7 +4,6 @@
 package cnid
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -58,9 +56,9 @@ type syncer struct {
 	// every is how often a pass looks at devices, and a survey at the rest of the
 	// kernel, whether or not something changed.
 	every time.Duration
-	// probed are the records of all that the kubelet may probe, departed those among
-	// them whose attachment is gone.
-	probed, departed func() []journal.Record
+	// departed are the records of attachments that are gone and that the kubelet may
+	// still probe.
+	departed func() []journal.Record
 	// reserved are addresses of API servers, beside those that cfg knows.
 	reserved func() []netip.Addr
 	// observe is told what passes found; nil tells nobody.
@@ -109,34 +107,18 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 ) *syncer {
 	return &syncer{
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
-		probed: j.Records, departed: func() []journal.Record { return nil }, reserved: func() []netip.Addr { return nil }, closed: func(plan.ClosedPort) {},
+		departed: func() []journal.Record { return nil }, reserved: func() []netip.Addr { return nil }, closed: func(plan.ClosedPort) {},
 		problemBeside: func() string { return "" },
 		vnis:          map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
 	}
 }
 
-// Program implements cniserver.Datapath. A conflict that two ADDs at the same
-// time brought about is found here, where one of them is the later.
+// Program implements attachment.Datapath.
 func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
-	var conflict string
-	s.store.View(func(tx store.ReadTx) {
-		pod := findPod(tx, rec.Pod)
-		if pod == nil {
-			return
-		}
-		var ips []netip.Addr
-		for _, prefix := range rec.Addrs {
-			ips = append(ips, prefix.Addr())
-		}
-		conflict = cmp.Or(plan.ProbeConflict(tx, s.probed(), pod, ips, rec.Seq), plan.HostPortRace(tx, s.cfg, s.journal.Records(), rec))
-	})
-	if conflict != "" {
-		return &cniserver.NotReady{Reason: conflict}
-	}
 	return s.settle(ctx, s.ask(), rec.Device.HostIfindex)
 }
 
-// Unprogram implements cniserver.Datapath. Before the first pass of this
+// Unprogram implements attachment.Datapath. Before the first pass of this
 // process there is nothing to wait for: what an earlier one programmed leads
 // to a device that is about to go, and the first pass removes it.
 func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
@@ -147,12 +129,12 @@ func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
 	return s.settle(ctx, s.ask(), 0)
 }
 
-// Check implements cniserver.Datapath.
+// Check implements attachment.Datapath.
 func (s *syncer) Check(rec journal.Record) error {
 	return s.kernel.check(plan.Programmed(rec, s.cfg.Kinds[rec.Kind].Hook))
 }
 
-// Ready implements cniserver.Datapath.
+// Ready implements attachment.Datapath.
 func (s *syncer) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

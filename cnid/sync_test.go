@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -68,15 +68,19 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 		}
 		records = append(records, rec)
 	}
-	var notReady *cniserver.NotReady
-	if err := s.Program(t.Context(), records[1]); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "ns/first") {
+	var notReady *attachment.NotReady
+	racing := racing(s)
+	if err := racing.Confirm(records[1:]); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "ns/first") {
 		t.Errorf("the later: %v", err)
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Program(ended, records[0]); errors.As(err, &notReady) || !errors.Is(err, context.Canceled) {
-		t.Errorf("the earlier, for which nobody makes a pass here: %v", err)
+	if err := racing.Confirm(records[:1]); err != nil {
+		t.Errorf("the earlier: %v", err)
 	}
+}
+
+// racing decides by what a syncer has, for requests at the same time.
+func racing(s *syncer) *decisions {
+	return &decisions{cfg: s.cfg, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log}
 }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
@@ -104,11 +108,9 @@ func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T
 		}
 		records = append(records, rec)
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
 	for i, refused := range []bool{false, true, false} {
-		var notReady *cniserver.NotReady
-		err := s.Program(ended, records[i])
+		var notReady *attachment.NotReady
+		err := racing(s).Confirm(records[i : i+1])
 		if errors.As(err, &notReady) != refused {
 			t.Errorf("pod %d: %v, want it refused: %v", i+1, err, refused)
 		}
@@ -134,7 +136,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 			told = append(told, pod.String()+" "+reason+" "+message)
 		},
 	}
-	decision, err := asked.Await(t.Context(), thePod)
+	decided, err := asked.Await(t.Context(), thePod)
 	if err != nil || len(told) > 0 {
 		t.Fatalf("while the port is free: %v, told %q", err, told)
 	}
@@ -142,14 +144,14 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	for _, pod := range []journal.Pod{{Namespace: "ns", Name: "first", UID: "first"}, thePod} {
 		later, err = s.journal.Begin(journal.Record{
 			Identity:  journal.Identity{Key: journal.Key{ContainerID: pod.Name, IfName: "eth0"}, Pod: pod},
-			HostPorts: decision.HostPorts,
+			HostPorts: decided[0].HostPorts,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	var notReady *cniserver.NotReady
-	if err := s.Program(t.Context(), later); !errors.As(err, &notReady) {
+	var notReady *attachment.NotReady
+	if err := asked.Confirm([]journal.Record{later}); !errors.As(err, &notReady) {
 		t.Fatalf("the later is not refused: %v", err)
 	}
 	if err := s.journal.Retire(later.Key); err != nil {

@@ -64,6 +64,9 @@ type Spec struct {
 	// ContainerID and IfName identify the attachment; IfName is also the
 	// interface's name in the pod.
 	ContainerID, IfName string
+	// Request is the IfName of the attachment that this one comes along with, "" for
+	// one that was asked for itself; kept beside PodUID.
+	Request string
 	// PodUID and Network, the name in the CNI configuration, are kept on the
 	// node's side of the interface, for Driver.List.
 	PodUID, Network string
@@ -96,7 +99,7 @@ type Link struct {
 
 // Found is an interface that is on the node, as Attach marked it.
 type Found struct {
-	ContainerID, IfName, PodUID, Network, NetnsPath string
+	ContainerID, IfName, Request, PodUID, Network, NetnsPath string
 	// MTU in bytes.
 	MTU int
 	// Link is zero in the pod's part where NetnsPath does not lead to the

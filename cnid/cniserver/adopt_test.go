@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
 // recall knows the pods given, by UID.
-func recall(pods ...pod) cniserver.Recall {
+func recall(pods ...pod) attachment.Recall {
 	return func(found attach.Found) (journal.Record, error) {
 		for _, p := range pods {
 			if p.uid == found.PodUID {
@@ -44,7 +44,7 @@ func (r *rig) loseJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.programmed = map[journal.Key]bool{}
-	r.start(t, cniserver.NewMetrics(newRegistry()))
+	r.start(t, newRegistry())
 }
 
 func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	}
 	r.loseJournal(t)
 	for range 2 { // the second time there is nothing to do
-		left, err := r.server.Adopt(t.Context(), recall(p))
+		left, err := r.manager.Adopt(t.Context(), recall(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestAdoptLeavesACommandAtWorkAlone(t *testing.T) {
 		close(added)
 	}()
 	<-begun
-	if left, err := r.server.Adopt(t.Context(), recall(p)); err != nil || len(left) > 0 {
+	if left, err := r.manager.Adopt(t.Context(), recall(p)); err != nil || len(left) > 0 {
 		t.Errorf("unknown are %+v, error %v", left, err)
 	}
 	close(goOn)

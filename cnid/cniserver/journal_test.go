@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/alioth-net/alioth/cnid/cniserver"
 )
 
 func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
@@ -26,7 +24,7 @@ func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
 	start := func(lasting time.Duration) {
 		t.Helper()
 		r.limits.Lasting = lasting
-		r.start(t, cniserver.NewMetrics(newRegistry()))
+		r.start(t, newRegistry())
 	}
 	start(time.Hour)
 	resp := r.server.Do(t.Context(), next.request("ADD"))
@@ -46,7 +44,7 @@ func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
 	r.del(t, p) // as the runtime may
 	r.expectEmpty(t)
 	writable()
-	if err := r.server.Reconcile(t.Context()); err != nil {
+	if err := r.manager.Reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile: %v", err)
 	}
 	if err := r.server.Ready(); err != nil {

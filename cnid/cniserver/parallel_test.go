@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/cniserver"
 )
 
 // TestContainersAreAttachedAtTheSameTime lets no ADD go on before all have
@@ -50,7 +50,7 @@ func TestContainersAreAttachedAtTheSameTime(t *testing.T) {
 
 func TestCommandsOfOneContainerFollowEachOtherAndWaitOnlySoLong(t *testing.T) {
 	r := newRig(t)
-	r.limits = cniserver.Config{LockWait: 10 * time.Millisecond}
+	r.limits = attachment.Config{LockWait: 10 * time.Millisecond}
 	r.reopen(t)
 	p := r.newPod(t, 1)
 	atWork, goOn := make(chan struct{}), make(chan struct{})
@@ -84,7 +84,7 @@ func TestCommandsOfOneContainerFollowEachOtherAndWaitOnlySoLong(t *testing.T) {
 
 func TestADecisionIsWaitedForOnlySoLong(t *testing.T) {
 	r := newRig(t)
-	r.limits = cniserver.Config{Wait: 10 * time.Millisecond}
+	r.limits = attachment.Config{Wait: 10 * time.Millisecond}
 	r.reopen(t)
 	p := r.newPod(t, 1)
 	p.uid = "uid-nobody-decides-about"

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 )
@@ -316,7 +317,7 @@ func TestNotReadyReachesTheRuntimeWithItsReason(t *testing.T) {
 	r, cni := newRig(t), newPlugin(t, buildPlugin(t))
 	r.at = func(step string) error {
 		if step == beforeAwait {
-			return &cniserver.NotReady{Reason: "IPInUse: 10.10.1.2 is held by pod customer-a/web-0"}
+			return &attachment.NotReady{Reason: "IPInUse: 10.10.1.2 is held by pod customer-a/web-0"}
 		}
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestReconcileRemovesOnlyWhatIsDead(t *testing.T) {
 	}
 	reconcile := func(want ...journal.Key) {
 		t.Helper()
-		if err := r.server.Reconcile(t.Context()); err != nil {
+		if err := r.manager.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, r.released); diff != "" {
@@ -93,7 +93,7 @@ func TestReconcileLeavesACommandAtWorkAlone(t *testing.T) {
 		}
 	})
 	<-begun
-	if err := r.server.Reconcile(t.Context()); err != nil {
+	if err := r.manager.Reconcile(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// Nor does a GC, whose list can't have what is still being made.

@@ -11,38 +11,45 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/attachment"
 )
 
 // result answers an ADD in the version asked for.
-func result(c command, rec journal.Record, host attach.Link) (json.RawMessage, error) {
-	res := &types100.Result{
-		CNIVersion: types100.ImplementedSpecVersion,
-		Interfaces: []*types100.Interface{
-			{Name: host.HostIfName, Mac: host.HostMAC.String()},
-			{Name: rec.IfName, Mac: rec.MAC.String(), Sandbox: rec.NetnsPath},
-		},
+func result(c command, list []attachment.Attached) (json.RawMessage, error) {
+	res := &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
+	for _, one := range list {
+		merge(res, one)
 	}
-	if c.conf.CNIVersion == types100.ImplementedSpecVersion {
+	if c.conf.CNIVersion != types100.ImplementedSpecVersion {
 		// The key came with this version, and the conversion to earlier ones
 		// would keep it.
-		res.Interfaces[0].Mtu, res.Interfaces[1].Mtu = rec.MTU, rec.MTU
-	}
-	inPod := 1
-	for i, addr := range rec.Addrs {
-		ip := &types100.IPConfig{Interface: &inPod, Address: ipNet(addr)}
-		if i < len(rec.Gateways) {
-			ip.Gateway = rec.Gateways[i].AsSlice()
-			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(everywhere(addr.Addr())), GW: ip.Gateway})
+		for _, iface := range res.Interfaces {
+			iface.Mtu = 0
 		}
-		res.IPs = append(res.IPs, ip)
 	}
 	asked, err := res.GetAsVersion(c.conf.CNIVersion)
 	if err != nil {
 		return nil, types.NewError(types.ErrIncompatibleCNIVersion, "convert result", err.Error())
 	}
 	return json.Marshal(asked)
+}
+
+// merge adds an attachment: its ends, the node's first where it has one, and the
+// addresses, each with the index of the pod's end.
+func merge(res *types100.Result, one attachment.Attached) {
+	if one.HostIfName != "" {
+		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.HostIfName, Mac: one.Link.HostMAC.String(), Mtu: one.MTU})
+	}
+	inPod := len(res.Interfaces)
+	res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Mac: one.MAC.String(), Mtu: one.MTU, Sandbox: one.NetnsPath})
+	for i, addr := range one.Addrs {
+		ip := &types100.IPConfig{Interface: &inPod, Address: ipNet(addr)}
+		if i < len(one.Gateways) {
+			ip.Gateway = one.Gateways[i].AsSlice()
+			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(everywhere(addr.Addr())), GW: ip.Gateway})
+		}
+		res.IPs = append(res.IPs, ip)
+	}
 }
 
 func everywhere(family netip.Addr) netip.Prefix {

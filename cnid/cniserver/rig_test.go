@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -31,7 +32,7 @@ import (
 // that is about to begin or has just ended.
 const (
 	beforeAwait     = "before Await"
-	beforeLeaving   = "before Leaving"
+	beforeConfirm   = "before Confirm"
 	beforeAttach    = "before Attach"
 	afterAttach     = "after Attach"
 	beforeProgram   = "before Program"
@@ -49,14 +50,15 @@ const (
 type rig struct {
 	node     *netnstest.Namespace
 	journal  *journal.Journal
+	manager  *attachment.Manager
 	server   *cniserver.Server
 	registry *prometheus.Registry
 	path     string // of the journal
 	// limits are the times that the server is given, in effect from reopen on.
-	limits cniserver.Config
+	limits attachment.Config
 
 	mu         sync.Mutex
-	decisions  map[string]cniserver.Decision // by pod UID
+	decisions  map[string][]attachment.Decision // by pod UID
 	programmed map[journal.Key]bool
 	programs   int
 	released   []journal.Key
@@ -98,17 +100,17 @@ func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{
 		node: netnstest.New(t), path: filepath.Join(t.TempDir(), "journal.log"),
-		decisions: map[string]cniserver.Decision{}, programmed: map[journal.Key]bool{},
+		decisions: map[string][]attachment.Decision{}, programmed: map[journal.Key]bool{},
 		awaiting: make(chan struct{}, 1), registry: prometheus.NewRegistry(),
 	}
 	r.at = func(string) error { return nil }
-	r.start(t, cniserver.NewMetrics(r.registry))
+	r.start(t, r.registry)
 	t.Cleanup(func() { _ = r.journal.Close() })
 	return r
 }
 
 // start is what a daemon does when it begins.
-func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
+func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	var err error
@@ -125,12 +127,13 @@ func (r *rig) start(t testing.TB, metrics *cniserver.Metrics) {
 		return err
 	})
 	t.Cleanup(driver.Close)
-	r.server = cniserver.New(cniserver.Config{
-		Journal: r.journal, Log: log, Metrics: metrics,
+	r.manager = attachment.New(attachment.Config{
+		Journal: r.journal, Log: log, Metrics: attachment.NewMetrics(registry),
 		Drivers:   attach.Drivers{veth.Kind: hooked{driver, r}},
 		Decisions: r, Datapath: r, Releaser: r,
 		Wait: r.limits.Wait, LockWait: r.limits.LockWait, Lasting: r.limits.Lasting,
 	})
+	r.server = cniserver.New(cniserver.Config{Manager: r.manager, Metrics: cniserver.NewMetrics(registry), Log: log})
 }
 
 // restart is a daemon that was killed and comes back: nothing but the disk and
@@ -142,7 +145,7 @@ func (r *rig) restart(t testing.TB) {
 	for _, rec := range r.journal.Records() {
 		r.programmed[rec.Key] = rec.Phase == journal.PhaseDone
 	}
-	if err := r.server.Reconcile(t.Context()); err != nil {
+	if err := r.manager.Reconcile(t.Context()); err != nil {
 		t.Fatalf("reconcile: %v", err)
 	}
 }
@@ -155,18 +158,18 @@ func (r *rig) reopen(t testing.TB) {
 	}
 	r.programmed = map[journal.Key]bool{}
 	r.at = func(string) error { return nil }
-	r.start(t, cniserver.NewMetrics(prometheus.NewRegistry()))
+	r.start(t, prometheus.NewRegistry())
 }
 
-func (r *rig) decide(uid string, d cniserver.Decision) {
+func (r *rig) decide(uid string, d ...attachment.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.decisions[uid] = d
 }
 
-func (r *rig) Await(ctx context.Context, pod journal.Pod) (cniserver.Decision, error) {
+func (r *rig) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision, error) {
 	if err := r.at(beforeAwait); err != nil {
-		return cniserver.Decision{}, err
+		return nil, err
 	}
 	r.mu.Lock()
 	d, ok := r.decisions[pod.UID]
@@ -179,11 +182,16 @@ func (r *rig) Await(ctx context.Context, pod journal.Pod) (cniserver.Decision, e
 	default:
 	}
 	<-ctx.Done()
-	return cniserver.Decision{}, &cniserver.NotReady{Reason: "subnet net1 is full"}
+	return nil, &attachment.NotReady{Reason: "subnet net1 is full"}
 }
 
-// Leaving is true for whom the step fails.
-func (r *rig) Leaving(journal.Pod) bool { return r.at(beforeLeaving) != nil }
+// Confirm finds that a pod leaves for which the step fails.
+func (r *rig) Confirm([]journal.Record) error {
+	if r.at(beforeConfirm) != nil {
+		return attachment.ErrPodGone
+	}
+	return nil
+}
 
 func (r *rig) Program(_ context.Context, rec journal.Record) error {
 	if err := r.at(beforeProgram); err != nil {
@@ -301,21 +309,24 @@ type pod struct {
 	netns       *netnstest.Namespace
 	containerID string
 	uid         string
-	decision    cniserver.Decision
+	decision    attachment.Decision
 }
 
 // newPod makes the i-th pod, i from 1 to 250, and has the rig decide about it.
 func (r *rig) newPod(t testing.TB, i int) pod {
 	t.Helper()
 	p := pod{netns: netnstest.New(t), containerID: fmt.Sprintf("sandbox%d", i), uid: fmt.Sprintf("uid-%d", i)}
-	p.decision = cniserver.Decision{
-		Kind: veth.Kind, Attachment: "eth0", VPC: "vpc-1", VNI: 7,
-		Addrs: []netip.Prefix{
-			netip.MustParsePrefix(fmt.Sprintf("10.10.1.%d/24", i+1)),
-			netip.MustParsePrefix(fmt.Sprintf("fd10:10:0:1::%x/64", i+1)),
+	p.decision = attachment.Decision{
+		Attachment: "eth0", Binding: journal.Binding{VPC: "vpc-1", VNI: 7},
+		Interface: journal.Interface{
+			Kind: veth.Kind,
+			Addrs: []netip.Prefix{
+				netip.MustParsePrefix(fmt.Sprintf("10.10.1.%d/24", i+1)),
+				netip.MustParsePrefix(fmt.Sprintf("fd10:10:0:1::%x/64", i+1)),
+			},
+			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
+			MAC:      journal.MAC{2, 0, 10, 10, 1, byte(i + 1)}, MTU: 1450, AltName: "blue",
 		},
-		Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
-		MAC:      journal.MAC{2, 0, 10, 10, 1, byte(i + 1)}, MTU: 1450, AltName: "blue",
 	}
 	r.decide(p.uid, p.decision)
 	return p

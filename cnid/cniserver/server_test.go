@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
@@ -23,7 +23,7 @@ func TestARepeatedAddGetsTheSameAnswer(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
 	first := r.add(t, p)
-	r.decide(p.uid, cniserver.Decision{}) // must not be needed
+	r.decide(p.uid, attachment.Decision{}) // must not be needed
 	if diff := cmp.Diff(first, r.add(t, p)); diff != "" {
 		t.Errorf("answers (-first +second):\n%s", diff)
 	}
@@ -170,7 +170,7 @@ func TestAReasonOfTheDatapathReachesTheRuntimeAsItIs(t *testing.T) {
 	r := newRig(t)
 	r.at = func(step string) error {
 		if step == beforeProgram {
-			return &cniserver.NotReady{Reason: "another pod with this IP has probes"}
+			return &attachment.NotReady{Reason: "another pod with this IP has probes"}
 		}
 		return nil
 	}
@@ -232,7 +232,7 @@ func TestADaemonThatDiesAnywhereLeavesNothingThatTheNextDoesNotRemove(t *testing
 		attached bool
 	}{
 		{"ADD", beforeAwait, false},
-		{"ADD", beforeLeaving, false},
+		{"ADD", beforeConfirm, false},
 		{"ADD", beforeAttach, false},
 		{"ADD", afterAttach, false},
 		{"ADD", beforeProgram, true},
@@ -302,7 +302,7 @@ func TestDelRemovesTheDeviceThatALostJournalDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.programmed = map[journal.Key]bool{}
-	r.start(t, cniserver.NewMetrics(newRegistry()))
+	r.start(t, newRegistry())
 	r.del(t, p)
 	r.expectEmpty(t)
 }
@@ -370,7 +370,7 @@ func TestErrorsHaveTheCodeThatTellsTheRuntimeWhatToDo(t *testing.T) {
 func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
 	r := newRig(t)
 	p := r.newPod(t, 1)
-	r.at = func(string) error { return cniserver.ErrPodGone }
+	r.at = func(string) error { return attachment.ErrPodGone }
 	resp := r.server.Do(t.Context(), p.request("ADD"))
 	if resp.Error == nil || resp.Error.Code != cniapi.CodeFailed || !strings.Contains(resp.Error.Msg, "gone") {
 		t.Errorf("got %+v", resp.Error)
@@ -384,11 +384,11 @@ func TestAPodThatBeginsToLeaveDuringItsADDIsNotAttached(t *testing.T) {
 	p := r.newPod(t, 1)
 	r.at = func(step string) error {
 		switch step {
-		case beforeLeaving:
+		case beforeConfirm:
 			if len(r.journal.Records()) != 1 {
 				t.Error("the journal has no record that the releaser could see")
 			}
-			return cniserver.ErrPodGone
+			return attachment.ErrPodGone
 		case beforeAttach:
 			t.Error("it is attached all the same")
 		}
@@ -455,7 +455,7 @@ func TestCommandsAreCountedByVerbAndCode(t *testing.T) {
 	r.add(t, p)
 	r.del(t, p)
 	r.server.Do(t.Context(), cniapi.Request{Command: "x{y}", Config: []byte("{}")})
-	r.at = func(string) error { return &cniserver.NotReady{Reason: "no"} }
+	r.at = func(string) error { return &attachment.NotReady{Reason: "no"} }
 	r.server.Do(t.Context(), p.request("ADD"))
 	want := `# HELP alioth_cnid_commands_total CNI commands by verb and by the CNI error code answered, 0 for success.
 # TYPE alioth_cnid_commands_total counter

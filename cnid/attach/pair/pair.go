@@ -188,7 +188,7 @@ func (d *Driver) configure(ctx context.Context, pod ns.NetNS, host netlink.Link,
 // it gets one, and the kernel waits for that under its lock.
 func (d *Driver) configureHost(host netlink.Link, spec attach.Spec) error {
 	return errors.Join(
-		d.host.LinkSetAlias(host, mark(spec)),
+		d.host.LinkSetAlias(host, attach.Mark(spec)),
 		setNoLinkLocal(d.host, host),
 		d.host.LinkSetARPOff(host),
 		d.host.QdiscAdd(clsact(host.Attrs().Index)),

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cniserver
+package attachment
 
 import (
 	"context"
@@ -14,39 +14,29 @@ import (
 )
 
 // Restore makes the interface of an attachment anew when the node has nothing
-// of it any more although its sandbox lives: somebody deleted it. It says
-// whether that was so. Everything else, what a command is at work on included,
+// of it any more although its sandbox lives: somebody deleted it. It reports
+// whether that was so. Everything else, what a call is at work on included,
 // it leaves alone. The pod keeps its addresses and its MAC; what was in flight
 // is lost. An interface that is somewhere else now is an attach.ErrExists.
-func (s *Server) Restore(ctx context.Context, key journal.Key) (bool, error) {
-	unlock, free := s.locks.try(key.ContainerID)
+func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
+	unlock, free := m.locks.try(key.ContainerID)
 	if !free {
 		return false, nil
 	}
 	defer unlock()
-	rec, err := s.cfg.Journal.Get(key)
-	if errors.Is(err, journal.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
+	rec, driver, ok, err := m.finished(key)
+	if err != nil || !ok || !driver.Capabilities().Restorable || !robbed(ctx, driver, rec) {
 		return false, err
 	}
-	driver, err := s.cfg.Drivers.Of(rec.Kind)
-	if err != nil {
-		return false, err
-	}
-	if rec.Phase != journal.PhaseDone || !s.robbed(ctx, driver, rec) {
-		return false, nil
-	}
-	if err := s.reattach(ctx, driver, rec); err != nil {
+	if err := m.reattach(ctx, driver, rec); err != nil {
 		return true, fmt.Errorf("make interface %s of pod %s anew: %w", rec.IfName, rec.Pod, err)
 	}
-	s.cfg.Log.Warn("made a pod's interface anew that somebody deleted", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "ifName", rec.IfName)
+	m.logOf(rec).Warn("made a pod's interface anew that somebody deleted")
 	return true, nil
 }
 
 // robbed reports whether the sandbox that was attached lives, without interface.
-func (s *Server) robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool {
+func robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool {
 	id, err := netns.Identify(rec.NetnsPath)
 	if err != nil || id.Cookie != rec.Device.NetnsCookie || id.Inode != rec.Device.NetnsInode {
 		return false
@@ -55,16 +45,16 @@ func (s *Server) robbed(ctx context.Context, driver attach.Driver, rec journal.R
 	return errors.Is(err, attach.ErrGone)
 }
 
-func (s *Server) reattach(ctx context.Context, driver attach.Driver, rec journal.Record) error {
+func (m *Manager) reattach(ctx context.Context, driver attach.Driver, rec journal.Record) error {
 	link, err := driver.Attach(ctx, specOf(rec))
 	if err != nil {
 		return err
 	}
 	// The record says where the device is. One that says something else would
 	// leave the new device unprogrammed, and for nobody to remove.
-	done, err := s.cfg.Journal.Complete(rec.Key, device(link))
+	done, err := m.cfg.Journal.Complete(rec.Key, device(link))
 	if err != nil {
 		return errors.Join(err, driver.Detach(ctx, rec.ContainerID, rec.IfName))
 	}
-	return s.program(ctx, done)
+	return m.program(ctx, done)
 }

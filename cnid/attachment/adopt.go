@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cniserver
+package attachment
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 )
 
 // Recall returns what the control plane decided for the pod of an interface
-// that is on the node: a record with pod, attachment, VPC, VNI, addresses,
-// subnets, gateways, MAC, and shadow addresses if they are known. The error
-// says for a person why that can't be told.
+// that is on the node: a record with pod, attachment, binding, addresses,
+// gateways, MAC, and shadow addresses if they are known. The error says for a
+// person why that can't be told.
 type Recall func(attach.Found) (journal.Record, error)
 
 // Unknown is an interface on the node of which the journal knows nothing, and
@@ -29,14 +29,14 @@ type Unknown struct {
 // network back with the next pass over the node. Those that it returns stay as
 // they are; they go with their sandboxes. The error says that it could not be
 // found out what is on the node.
-func (s *Server) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
+func (m *Manager) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 	var unknown []Unknown
 	var errs []error
-	for kind, driver := range s.cfg.Drivers {
+	for kind, driver := range m.cfg.Drivers {
 		list, err := driver.List(ctx)
 		errs = append(errs, err)
 		for _, found := range list {
-			if err := s.adopt(kind, found, recall); err != nil {
+			if err := m.adopt(kind, found, recall); err != nil {
 				unknown = append(unknown, Unknown{found, err})
 			}
 		}
@@ -44,28 +44,27 @@ func (s *Server) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 	return unknown, errors.Join(errs...)
 }
 
-// adopt leaves what a command is at work on to it: an ADD makes the interface
-// anew, and a DEL removes it.
-func (s *Server) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
-	unlock, free := s.locks.try(found.ContainerID)
+// adopt leaves what a call is at work on to it: Establish makes the interface
+// anew, and Remove removes it.
+func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
+	unlock, free := m.locks.try(found.ContainerID)
 	if !free {
 		return nil
 	}
 	defer unlock()
 	key := journal.Key{ContainerID: found.ContainerID, IfName: found.IfName}
-	if _, err := s.cfg.Journal.Get(key); err == nil {
+	if _, err := m.cfg.Journal.Get(key); err == nil {
 		return nil
 	}
 	rec, err := recall(found)
 	if err == nil {
-		rec.Key, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, kind, found.Network, found.NetnsPath
+		rec.Key, rec.Request, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, found.Request, kind, found.Network, found.NetnsPath
 		rec.HostIfName, rec.MTU = found.Link.HostIfName, found.MTU
-		rec, err = s.cfg.Journal.Adopt(rec, device(found.Link))
+		rec, err = m.cfg.Journal.Adopt(rec, device(found.Link))
 	}
 	if err != nil {
 		return err
 	}
-	s.cfg.Log.Warn("the journal had lost an attachment; rebuilt it from the node and the API",
-		"pod", rec.Pod.String(), "containerID", key.ContainerID, "ifName", key.IfName)
+	m.logOf(rec).Warn("the journal had lost an attachment; rebuilt it from the node and the API")
 	return nil
 }

@@ -1,0 +1,251 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Establish makes the attachments of a pod, or leaves nothing. The first one of
+// the result is the one that was asked for. A repeated request for attachments
+// that are intact gets the same answer again.
+func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) {
+	unlock, err := m.lock(ctx, r.ContainerID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	list, err := m.known(ctx, r)
+	if err == nil && list == nil {
+		list, err = m.create(ctx, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", r.Pod, err)
+	}
+	for _, one := range list {
+		m.logOf(one.Record).Info("pod attached")
+	}
+	return list, nil
+}
+
+// known returns the attachments as they were made before, nil if none were. What is
+// left of some that are not as they were made, it removes.
+func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
+	records := m.ofRequest(r.Key)
+	if len(records) == 0 {
+		return nil, nil
+	}
+	for _, rec := range records {
+		if err := refuseSecondNamespace(rec, r); err != nil {
+			return nil, err
+		}
+	}
+	if records[0].Pod == r.Pod && records[0].NetnsPath == r.NetnsPath {
+		list, err := m.allIntact(ctx, records)
+		if err == nil {
+			return list, m.programAll(ctx, records)
+		}
+		m.logOf(records[0]).Warn("attachment is not intact; making it anew", "error", err)
+	}
+	if err := m.removeAll(ctx, records); err != nil {
+		return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+	}
+	return nil, nil
+}
+
+// refuseSecondNamespace keeps a request from moving an attachment whose network
+// namespace is alive: a container has one, so the runtime means two containers
+// by one ID. A namespace that ended is no obstacle.
+func refuseSecondNamespace(rec journal.Record, r Request) error {
+	if rec.Phase != journal.PhaseDone || rec.NetnsPath == r.NetnsPath {
+		return nil
+	}
+	first, err := netns.Identify(rec.NetnsPath)
+	if err != nil || first.Cookie != rec.Device.NetnsCookie {
+		return nil //nolint:nilerr // what isn't there, or is another's now, is no obstacle
+	}
+	return fmt.Errorf("%w: %s is in %s; remove it before it is asked for in %s", ErrNamespaceAlive, rec.Key, rec.NetnsPath, r.NetnsPath)
+}
+
+func (m *Manager) allIntact(ctx context.Context, records []journal.Record) ([]Attached, error) {
+	list := make([]Attached, len(records))
+	for i, rec := range records {
+		link, err := m.intact(ctx, rec)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = Attached{rec, link}
+	}
+	return list, nil
+}
+
+// create waits for a decision and carries it out.
+func (m *Manager) create(ctx context.Context, r Request) ([]Attached, error) {
+	decisions, err := m.await(ctx, r.Pod)
+	if err != nil {
+		return nil, err
+	}
+	defer m.cfg.Metrics.since(phaseTotal, time.Now())
+	records, err := m.begin(r, decisions)
+	if err == nil {
+		// Before the records were there, nothing kept the pod's addresses from being
+		// released and given to another one, had it begun to leave meanwhile.
+		err = m.cfg.Decisions.Confirm(records)
+	}
+	var list []Attached
+	if err == nil {
+		list, err = m.establish(ctx, records)
+	}
+	if err != nil {
+		return nil, m.rollback(ctx, records, err)
+	}
+	return list, nil
+}
+
+func (m *Manager) await(ctx context.Context, pod journal.Pod) ([]Decision, error) {
+	defer m.cfg.Metrics.since(phaseWait, time.Now())
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Wait)
+	defer cancel()
+	decisions, err := m.cfg.Decisions.Await(ctx, pod)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, &NotReady{Reason: fmt.Sprintf("no decision about this pod within %s", m.cfg.Wait)}
+	}
+	return decisions, err
+}
+
+// begin journals what is about to be made. With an error it returns what it came to.
+func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, error) {
+	var records []journal.Record
+	for _, d := range decisions {
+		driver, err := m.cfg.Drivers.Of(d.Kind)
+		if err != nil {
+			return records, err
+		}
+		rec, err := m.cfg.Journal.Begin(recordOf(r, d, driver))
+		if err != nil {
+			return records, err
+		}
+		records = append(records, rec)
+	}
+	return records, nil
+}
+
+// rollback removes what a request has done so far. When it can't, the records
+// stay, for Remove or Reconcile to try again.
+func (m *Manager) rollback(ctx context.Context, records []journal.Record, cause error) error {
+	if err := m.removeAll(ctx, records); err != nil {
+		return fmt.Errorf("%w (and undoing it failed, a DEL will try again: %v)", cause, err) //nolint:errorlint // callers match the cause only
+	}
+	return cause
+}
+
+// establish takes records from intended to done and programmed, in parallel and
+// with one deadline.
+func (m *Manager) establish(ctx context.Context, records []journal.Record) ([]Attached, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
+	defer cancel()
+	list := make([]Attached, len(records))
+	var first error
+	var once sync.Once
+	atOnce(len(records), func(i int) {
+		one, err := m.establishOne(ctx, records[i])
+		if err != nil {
+			once.Do(func() { first = err })
+			cancel()
+		}
+		list[i] = one
+	})
+	return list, first
+}
+
+// atOnce calls f for every index below n in parallel, for the first in the caller's
+// goroutine: most requests have one attachment.
+func atOnce(n int, f func(int)) {
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { f(i) })
+	}
+	if n > 0 {
+		f(0)
+	}
+	wg.Wait()
+}
+
+func (m *Manager) establishOne(ctx context.Context, rec journal.Record) (Attached, error) {
+	driver, err := m.cfg.Drivers.Of(rec.Kind)
+	if err != nil {
+		return Attached{}, err
+	}
+	start := time.Now()
+	link, err := driver.Attach(ctx, specOf(rec))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Attached{}, &NotReady{Reason: "attaching the pod: " + err.Error()}
+	}
+	if err != nil {
+		return Attached{}, err
+	}
+	m.cfg.Metrics.since(phaseAttach, start)
+	rec, err = m.cfg.Journal.Complete(rec.Key, device(link))
+	if err != nil {
+		return Attached{}, err
+	}
+	return Attached{rec, link}, m.program(ctx, rec)
+}
+
+func (m *Manager) programAll(ctx context.Context, records []journal.Record) error {
+	errs := make([]error, len(records))
+	atOnce(len(records), func(i int) { errs[i] = m.program(ctx, records[i]) })
+	return errors.Join(errs...)
+}
+
+func (m *Manager) program(ctx context.Context, rec journal.Record) error {
+	if !m.datapath(rec.Kind) {
+		return nil
+	}
+	defer m.cfg.Metrics.since(phaseProgram, time.Now())
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
+	defer cancel()
+	err := m.cfg.Datapath.Program(ctx, rec)
+	var notReady *NotReady
+	if err == nil || errors.As(err, &notReady) {
+		return err
+	}
+	return &NotReady{Reason: "programming the datapath: " + err.Error()}
+}
+
+// recordOf describes what is about to be made. An attachment that comes along with
+// the one asked for keeps that one's name, so that both go together.
+func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
+	rec := journal.Record{
+		Identity: journal.Identity{Key: r.Key, Pod: r.Pod, CNINetwork: r.Network, NetnsPath: r.NetnsPath, Attachment: d.Attachment},
+		Binding:  d.Binding, Interface: d.Interface,
+		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
+	}
+	if rec.IfName = cmp.Or(d.IfName, r.IfName); rec.IfName != r.IfName {
+		rec.Request = r.IfName
+	}
+	rec.HostIfName = driver.HostName(rec.ContainerID, rec.IfName)
+	return rec
+}
+
+func specOf(rec journal.Record) attach.Spec {
+	return attach.Spec{
+		ContainerID: rec.ContainerID, IfName: rec.IfName, Request: rec.Request, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
+		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
+		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
+	}
+}
+
+func device(link attach.Link) journal.Device {
+	return journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
+}

@@ -1,0 +1,88 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Reconcile removes what nobody will ask to remove: attachments that an earlier
+// daemon left halfway, and those whose network namespace has ended. Attachments
+// that a call is at work on are left to it. It also writes the journal anew if
+// that could not be written. The error joins what failed; the rest is done.
+func (m *Manager) Reconcile(ctx context.Context) error {
+	errs := []error{m.cfg.Journal.Repair()}
+	for _, rec := range m.cfg.Journal.Records() {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, ctx.Err())...)
+		}
+		errs = append(errs, m.reconcile(ctx, rec.RequestKey()))
+	}
+	return errors.Join(errs...)
+}
+
+// GC removes the requests of one network that are not among valid, if their network
+// namespace is gone too. The list alone is not trusted: a caller that lost its
+// state, or a second one on the node, would take the network from running pods.
+// What is not listed and alive is logged.
+func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]bool) error {
+	var errs []error
+	for _, rec := range m.cfg.Journal.Records() {
+		if valid[rec.RequestKey()] || rec.CNINetwork != network {
+			continue
+		}
+		errs = append(errs, m.reconcile(ctx, rec.RequestKey()))
+		if _, err := m.cfg.Journal.Get(rec.Key); err == nil {
+			m.logOf(rec).Warn("runtime does not list an attachment that is alive; keeping it")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) reconcile(ctx context.Context, request journal.Key) error {
+	unlock, free := m.locks.try(request.ContainerID)
+	if !free {
+		return nil
+	}
+	defer unlock()
+	records := m.ofRequest(request) // as they are now that nobody changes them
+	dead := slices.IndexFunc(records, func(rec journal.Record) bool { return m.dead(ctx, rec) })
+	if dead < 0 {
+		return nil
+	}
+	return m.removeAll(ctx, records)
+}
+
+// dead reports whether an attachment has to go, and its request with it. When in
+// doubt it stays: a path without a namespace may also mean that this daemon
+// doesn't see the runtime's mounts, which must not cost running pods their
+// network. A namespace that has really ended has taken the device with it.
+func (m *Manager) dead(ctx context.Context, rec journal.Record) bool {
+	log := m.logOf(rec)
+	if rec.Phase != journal.PhaseDone {
+		log.Info("removing an attachment without a DEL", "reason", "it was left in phase "+string(rec.Phase))
+		return true
+	}
+	id, err := netns.Identify(rec.NetnsPath)
+	if err == nil && id.Cookie == rec.Device.NetnsCookie && id.Inode == rec.Device.NetnsInode {
+		return false
+	}
+	driver, unknown := m.cfg.Drivers.Of(rec.Kind)
+	if unknown != nil {
+		return false
+	}
+	if _, gone := driver.Check(ctx, specOf(rec)); errors.Is(gone, attach.ErrGone) {
+		log.Info("removing an attachment without a DEL", "reason", "its network namespace is gone")
+		return true
+	}
+	log.Warn("an attachment's network namespace is not at its path but still has its device; leaving it alone",
+		"path", rec.NetnsPath, "error", err)
+	return false
+}

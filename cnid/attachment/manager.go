@@ -1,0 +1,142 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// Defaults of Config.
+const (
+	DefaultWait          = 60 * time.Second
+	DefaultLockWait      = 30 * time.Second
+	DefaultEstablishWait = 30 * time.Second
+	DefaultUndoWait      = 30 * time.Second
+	DefaultLasting       = time.Minute
+)
+
+// Config is what a Manager works with. All fields without a default are
+// required.
+type Config struct {
+	Journal   *journal.Journal
+	Drivers   attach.Drivers
+	Decisions Decisions
+	Datapath  Datapath
+	Releaser  Releaser
+	Metrics   *Metrics
+	Log       *slog.Logger
+
+	// Wait bounds how long Establish waits for a decision; DefaultWait when 0.
+	Wait time.Duration
+	// LockWait bounds how long a call waits for another one about the same
+	// container; DefaultLockWait when 0.
+	LockWait time.Duration
+	// EstablishWait bounds how long Establish takes to attach and program what was
+	// decided, all attachments of a request together; DefaultEstablishWait when 0.
+	EstablishWait time.Duration
+	// Lasting is for how long the journal must not have been written for Ready to
+	// fail; DefaultLasting when 0.
+	Lasting time.Duration
+	// UndoWait bounds undoing; DefaultUndoWait when 0. Undoing goes on when the
+	// caller's context ends.
+	UndoWait time.Duration
+}
+
+// Manager has the attachments of one node. Its methods may be called at the same
+// time.
+type Manager struct {
+	cfg   Config
+	locks locks
+}
+
+// New returns a Manager. Call Reconcile before anything else.
+func New(cfg Config) *Manager {
+	orDefault(&cfg.Wait, DefaultWait)
+	orDefault(&cfg.LockWait, DefaultLockWait)
+	orDefault(&cfg.EstablishWait, DefaultEstablishWait)
+	orDefault(&cfg.UndoWait, DefaultUndoWait)
+	orDefault(&cfg.Lasting, DefaultLasting)
+	return &Manager{cfg: cfg, locks: locks{held: map[string]*lock{}}}
+}
+
+func orDefault(d *time.Duration, def time.Duration) {
+	if *d == 0 {
+		*d = def
+	}
+}
+
+// Request names what is asked for: an interface in a pod's sandbox.
+type Request struct {
+	journal.Key
+	Pod journal.Pod
+	// Network is the name of the network configuration.
+	Network string
+	// NetnsPath is a file that refers to the pod's network namespace.
+	NetnsPath string
+}
+
+// Attached is an attachment that is there.
+type Attached struct {
+	journal.Record
+	Link attach.Link
+}
+
+// Ready returns nil, or what is local, lasting and stops every attachment.
+func (m *Manager) Ready() error {
+	if since, err := m.cfg.Journal.Failing(); err != nil && time.Since(since) >= m.cfg.Lasting {
+		return err
+	}
+	return m.cfg.Datapath.Ready()
+}
+
+// lock makes calls about one container follow each other. The caller unlocks.
+func (m *Manager) lock(ctx context.Context, containerID string) (func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.LockWait)
+	defer cancel()
+	unlock, err := m.locks.acquire(ctx, containerID)
+	if err != nil {
+		return nil, &NotReady{Reason: "another command for this container is still at work"}
+	}
+	return unlock, nil
+}
+
+// ofRequest returns the records of a request, the oldest first.
+func (m *Manager) ofRequest(key journal.Key) []journal.Record {
+	var list []journal.Record
+	for _, rec := range m.cfg.Journal.Records() {
+		if rec.RequestKey() == key {
+			list = append(list, rec)
+		}
+	}
+	return list
+}
+
+// finished returns the record of a finished attachment with its driver. It is false
+// for an attachment that has left, and for one that is on its way in or out.
+func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool, error) {
+	rec, err := m.cfg.Journal.Get(key)
+	if errors.Is(err, journal.ErrNotFound) {
+		return rec, nil, false, nil
+	}
+	if err != nil {
+		return rec, nil, false, err
+	}
+	driver, err := m.cfg.Drivers.Of(rec.Kind)
+	return rec, driver, err == nil && rec.Phase == journal.PhaseDone, err
+}
+
+func (m *Manager) datapath(kind attach.Kind) bool {
+	driver, err := m.cfg.Drivers.Of(kind)
+	return err == nil && driver.Capabilities().Datapath()
+}
+
+func (m *Manager) logOf(rec journal.Record) *slog.Logger {
+	return m.cfg.Log.With("pod", rec.Pod.String(), "containerID", rec.ContainerID, "ifName", rec.IfName)
+}

@@ -1,0 +1,92 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// Remove removes the attachments of a request. It needs neither the pod nor its
+// namespace nor the API server, and what isn't there is removed already.
+func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
+	unlock, err := m.lock(ctx, key.ContainerID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	records := m.ofRequest(key)
+	if len(records) == 0 {
+		return m.removeUnknown(ctx, key)
+	}
+	return m.removeAll(ctx, records)
+}
+
+// removeUnknown removes the devices of an attachment that the journal doesn't
+// know, which may be from before the journal was lost.
+func (m *Manager) removeUnknown(ctx context.Context, key journal.Key) error {
+	var errs []error
+	for _, driver := range m.cfg.Drivers {
+		errs = append(errs, driver.Detach(ctx, key.ContainerID, key.IfName))
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll removes attachments in parallel. The caller holds their lock.
+func (m *Manager) removeAll(ctx context.Context, records []journal.Record) error {
+	errs := make([]error, len(records))
+	atOnce(len(records), func(i int) { errs[i] = m.remove(ctx, records[i]) })
+	return errors.Join(errs...)
+}
+
+// remove undoes an attachment from whatever phase it is in. The caller holds
+// its lock. It goes on when ctx ends: half a removal helps nobody.
+//
+// Only a device that can't be removed fails it. The datapath repairs itself
+// from the journal's records, and a journal that can't be written knows more
+// than there is, which the next start finds out.
+func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.UndoWait)
+	defer cancel()
+	log := m.logOf(rec)
+	driver, err := m.cfg.Drivers.Of(rec.Kind)
+	if err != nil {
+		return err
+	}
+	rec, err = m.cfg.Journal.Get(rec.Key) // as far as it came since
+	if err != nil {
+		return err
+	}
+	leaving, err := m.cfg.Journal.Leave(rec.Key)
+	if err != nil {
+		log.Error("cannot write the journal; going on", "error", err)
+	}
+	// An attachment that was never done was never programmed either.
+	if rec.Phase != journal.PhaseIntended {
+		if err := m.unprogram(ctx, leaving); err != nil {
+			log.Error("cannot unprogram the datapath; going on", "error", err)
+		}
+	}
+	if err := driver.Detach(ctx, rec.ContainerID, rec.IfName); err != nil {
+		return fmt.Errorf("detach %s of pod %s: %w", rec.IfName, rec.Pod, err)
+	}
+	if err := m.cfg.Journal.Retire(rec.Key); err != nil {
+		log.Error("cannot write the journal; going on", "error", err)
+	}
+	m.cfg.Releaser.Release(leaving)
+	return nil
+}
+
+// unprogram leaves half of what time there is to the detaching.
+func (m *Manager) unprogram(ctx context.Context, rec journal.Record) error {
+	if !m.datapath(rec.Kind) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.UndoWait/2)
+	defer cancel()
+	return m.cfg.Datapath.Unprogram(ctx, rec)
+}

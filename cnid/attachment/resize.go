@@ -1,0 +1,36 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// Resize gives a finished attachment another MTU, in bytes: the pod's end first,
+// then the record, after which the datapath's pass gives it to the host end. It
+// reports whether it did: an attachment that a call is at work on, one that has
+// left, and one of a driver that follows no MTU, it leaves alone.
+func (m *Manager) Resize(ctx context.Context, key journal.Key, mtu int) (bool, error) {
+	unlock, free := m.locks.try(key.ContainerID)
+	if !free {
+		return false, nil
+	}
+	defer unlock()
+	rec, driver, ok, err := m.finished(key)
+	if err != nil || !ok || rec.MTU == mtu || !driver.Capabilities().FollowsMTU {
+		return false, err
+	}
+	spec := specOf(rec)
+	spec.MTU = mtu
+	if err := driver.Resize(ctx, spec); err != nil {
+		return false, fmt.Errorf("give pod %s the MTU of the node's network: %w", rec.Pod, err)
+	}
+	if rec, err = m.cfg.Journal.Resize(key, mtu); err != nil {
+		return false, err
+	}
+	return true, m.program(ctx, rec)
+}
