@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 )
@@ -72,7 +72,7 @@ func (s *syncer) tell(o outcome, thorough bool) {
 type doubt struct {
 	// failure is why the node can't be programmed, or nil.
 	failure error
-	traffic netfilter.Traffic
+	traffic foreign.Traffic
 	// mtu is what the node's network carries of pods.
 	mtu int
 }
@@ -85,15 +85,15 @@ func (s *syncer) lookout(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case d := <-s.doubts:
-			s.observe.Problems(s.problems(d))
+			s.observe.Problems(s.problems(ctx, d))
 		}
 	}
 }
 
 // problems looks for everything that waits for a person.
-func (s *syncer) problems(d doubt) []report.Problem {
+func (s *syncer) problems(ctx context.Context, d doubt) []report.Problem {
 	var list []report.Problem
-	blocks, err := netfilter.Blocks(d.traffic)
+	blocks, err := foreign.Blocks(ctx, d.traffic)
 	if err != nil {
 		s.log.Warn("can't read other programs' packet filters", "error", err)
 	}
@@ -126,8 +126,8 @@ func (s *syncer) problems(d doubt) []report.Problem {
 }
 
 // traffic is what the host must let through.
-func (k *kernel) traffic() netfilter.Traffic {
-	t := netfilter.Traffic{
+func (k *kernel) traffic() foreign.Traffic {
+	t := foreign.Traffic{
 		PodDevices: netdev.PodDevices, NodeDevice: netdev.NodeDevice, TunnelPort: k.cfg.TunnelPort,
 		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,
 	}

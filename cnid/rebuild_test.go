@@ -37,7 +37,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 		}
 	}
 	b.serve(t)
-	foreign(t, n.machine)
+	foreignDevice(t, n.machine)
 	conn, _, err := dialFrom(t, a.NetNS, b.ip(true))
 	if err != nil {
 		t.Fatal(err)
@@ -95,8 +95,8 @@ func halve(path string) error {
 	return os.Truncate(path, info.Size()/2)
 }
 
-// foreign makes a device that looks a little like a pod's.
-func foreign(t *testing.T, m *machine) {
+// foreignDevice makes a device that looks a little like a pod's.
+func foreignDevice(t *testing.T, m *machine) {
 	t.Helper()
 	testnet.In(t, m.NetNS, func() error {
 		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "alvforeign", TxQLen: -1}, PeerName: "foreign"}

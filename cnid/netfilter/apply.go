@@ -212,7 +212,7 @@ func holdsChain(conn *nftables.Conn, c chain) bool {
 // none of which drops what no rule decides.
 func intact(conn *nftables.Conn, list []chain) bool {
 	have, err := conn.ListTableOfFamily(TableName, nftables.TableFamilyINet)
-	if err != nil || asleep(have) {
+	if err != nil || Asleep(have) {
 		return false
 	}
 	found, err := conn.ListChainsOfTableFamily(nftables.TableFamilyINet)
@@ -286,4 +286,11 @@ func addRules(conn *nftables.Conn, at *nftables.Chain, c chain) {
 			Table: at.Table, Chain: at, Exprs: r, UserData: userdata.AppendString(nil, userdata.TypeComment, c.mark),
 		})
 	}
+}
+
+// Asleep reports whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
+// library leaves the flags in the order in which the kernel sends them.
+func Asleep(table *nftables.Table) bool {
+	const dormant, swapped = 1, 1 << 24
+	return table.Flags&(dormant|swapped) != 0
 }

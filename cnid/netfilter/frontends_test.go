@@ -358,7 +358,7 @@ func TestFrontendsThatSomebodyChangedAreRepaired(t *testing.T) {
 				s := testState()
 				s.Frontends = inOrder(nodePort("0.0.0.0", places("169.254.64.5:9000"), nil))
 				apply(t, s)
-				if err := nft(command); err != nil {
+				if err := testnet.NFT(command); err != nil {
 					return err
 				}
 				for _, want := range []bool{true, false} {

@@ -140,7 +140,7 @@ func TestSomebodyElsesTranslationReachesOnlyPortsThatPodsServeOnTheNode(t *testi
 	r := newRig(t, 0)
 	r.open(t, udpPort("", 7000, pod4))
 	testnet.In(t, r.node, func() error {
-		return nft(`table ip other { chain nat { type nat hook prerouting priority -150; ip daddr 192.0.2.1 udp dport 7777 dnat to 169.254.64.5:9001; }; }`)
+		return testnet.NFT(`table ip other { chain nat { type nat hook prerouting priority -150; ip daddr 192.0.2.1 udp dport 7777 dnat to 169.254.64.5:9001; }; }`)
 	})
 	q := fromOutside(r)
 	q.to, q.target, q.port, q.dialled, q.dialledPort, q.shy = r.pod, pod4, 9001, "192.0.2.1", 7777, true
@@ -204,7 +204,7 @@ func TestAPortThatSomebodyClosedIsOpenedAgain(t *testing.T) {
 		s := testState()
 		s.HostPorts = []HostPort{udpPort("", 7000, pod4)}
 		apply(t, s)
-		if err := nft("flush chain inet alioth " + hostPortsChain); err != nil {
+		if err := testnet.NFT("flush chain inet alioth " + hostPortsChain); err != nil {
 			return err
 		}
 		for _, want := range []bool{true, false} {

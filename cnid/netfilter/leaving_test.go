@@ -212,7 +212,7 @@ func (r rig) lossy(t *testing.T, percent int) {
 	t.Helper()
 	testnet.In(t, r.outside, func() error {
 		const chain = "chain %s { type filter hook %s priority 0; meta l4proto tcp numgen random mod 100 < %d drop; };"
-		return nft(fmt.Sprintf("table inet lossy { "+chain+" "+chain+" };", "in", "input", percent, "out", "output", percent))
+		return testnet.NFT(fmt.Sprintf("table inet lossy { "+chain+" "+chain+" };", "in", "input", percent, "out", "output", percent))
 	})
 	testnet.In(t, r.pod, func() error {
 		link, err := netlink.LinkByName("eth0")

@@ -130,7 +130,7 @@ func TestApplyRepairsWhatSomebodyChanged(t *testing.T) {
 func TestATableThatWasPutToSleepIsWoken(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		apply(t, testState())
-		if err := nft("table inet alioth { flags dormant; }"); err != nil {
+		if err := testnet.NFT("table inet alioth { flags dormant; }"); err != nil {
 			return err
 		}
 		for _, want := range []bool{true, false} {

@@ -6,8 +6,12 @@
 package testnet
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +118,15 @@ func configure(name string, addrs []string) error {
 		}
 	}
 	return netlink.LinkSetUp(link)
+}
+
+// NFT runs an nft script in the calling thread's network namespace, as another
+// program would.
+func NFT(script string) error {
+	cmd := exec.CommandContext(context.Background(), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(script)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, out)
+	}
+	return nil
 }

@@ -1,9 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netfilter
+// Package foreign reads what other programs filter and warns of what drops
+// Alioth's packets for certain: tables of nf_tables, and those of legacy
+// iptables where iptables-legacy-save is installed.
+package foreign
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +15,8 @@ import (
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter"
 )
 
 // Traffic is what the host must let through, whoever else filters there.
@@ -47,21 +53,21 @@ func (b Block) String() string {
 }
 
 // Blocks reads the other tables of the current network namespace and returns
-// the chains that drop our packets for certain, those of legacy iptables
-// included. Of a rule that asks for more than devices, addresses, protocol and
-// state it is not known whether it matches.
-func Blocks(t Traffic) ([]Block, error) {
-	tables, err := foreignTables(&nftables.Conn{})
+// the chains that drop our packets for certain. Of a rule that asks for more
+// than devices, addresses, protocol and state it is not known whether it
+// matches.
+func Blocks(ctx context.Context, t Traffic) ([]Block, error) {
+	tables, err := nftTables(&nftables.Conn{})
 	if err != nil {
 		return nil, err
 	}
-	legacy, err := legacyTables()
+	legacy, err := legacyTables(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var list []Block
 	for _, table := range append(tables, legacy...) {
-		for _, base := range table.bases() {
+		for _, base := range table {
 			list = append(list, table.blocks(base, t)...)
 		}
 	}
@@ -83,7 +89,7 @@ func (t Traffic) crossings() []crossing {
 	pod := t.PodDevices + strings.Repeat("0", 12)
 	var forwarded []sample
 	for _, shadow := range t.Shadows {
-		family, address := familyOf(shadow), shadow.Addr().Next()
+		family, address := familyOf(shadow.Addr()), shadow.Addr().Next()
 		for _, peer := range []string{t.Underlay, t.NodeDevice} {
 			forwarded = append(forwarded,
 				sample{family: family, in: pod, out: peer, source: address, state: ctNew},
@@ -93,7 +99,7 @@ func (t Traffic) crossings() []crossing {
 	if t.HostPorts {
 		for _, shadow := range t.Shadows {
 			forwarded = append(forwarded, sample{
-				family: familyOf(shadow), in: t.Underlay, out: pod, destination: shadow.Addr().Next(), state: ctNew,
+				family: familyOf(shadow.Addr()), in: t.Underlay, out: pod, destination: shadow.Addr().Next(), state: ctNew,
 			})
 		}
 	}
@@ -107,7 +113,7 @@ func (t Traffic) crossings() []crossing {
 	}
 	const untracked = 1 << 6 // NF_CT_STATE_UNTRACKED_BIT
 	tunnel := sample{
-		family: familyOf(netip.PrefixFrom(t.Tunnel, 0)), in: t.Underlay, destination: t.Tunnel,
+		family: familyOf(t.Tunnel), in: t.Underlay, destination: t.Tunnel,
 		protocol: unix.IPPROTO_UDP, port: t.TunnelPort, state: untracked,
 	}
 	return append(list, crossing{
@@ -118,37 +124,35 @@ func (t Traffic) crossings() []crossing {
 	})
 }
 
-// blocks returns what of the traffic a base chain drops.
-func (t foreignTable) blocks(base foreignChain, traffic Traffic) []Block {
+// blocks returns what of the traffic a chain drops, if it is one that filters at
+// a hook.
+func (t table) blocks(base chain, traffic Traffic) []Block {
 	var list []Block
 	for _, c := range traffic.crossings() {
-		if *base.Hooknum != *c.hook {
+		if base.hook == nil || *base.hook != *c.hook {
 			continue
 		}
 		for _, p := range c.samples {
-			if !sees(base.Table.Family, p.family) || !t.drops(base, p) {
-				continue
+			if sees(base.family, p.family) && t.drops(base, p) {
+				list = append(list, base.block(c))
+				break
 			}
-			list = append(list, base.block(c))
-			break
 		}
 	}
 	return list
 }
 
 // block says how to let something through a chain that drops it.
-func (base foreignChain) block(c crossing) Block {
+func (base chain) block(c crossing) Block {
+	b := Block{Chain: base.title, Drops: c.what}
 	if base.command != "" {
-		b := Block{Chain: fmt.Sprintf("%s %s %s", base.command, base.Table.Name, base.Name), Drops: c.what}
 		for _, condition := range c.legacy {
-			b.Rules = append(b.Rules, fmt.Sprintf("%s -t %s -I %s %s -j ACCEPT", base.command, base.Table.Name, base.Name, condition))
+			b.Rules = append(b.Rules, fmt.Sprintf("%s -t %s -I %s %s -j ACCEPT", base.command, base.table, base.name, condition))
 		}
 		return b
 	}
-	name := fmt.Sprintf("%s %s %s", familyName(base.Table.Family), base.Table.Name, base.Name)
-	b := Block{Chain: name, Drops: c.what}
 	for _, condition := range c.conditions {
-		b.Rules = append(b.Rules, fmt.Sprintf("nft insert rule %s %s accept", name, condition))
+		b.Rules = append(b.Rules, fmt.Sprintf("nft insert rule %s %s accept", base.title, condition))
 	}
 	return b
 }
@@ -168,19 +172,8 @@ func familyName(family nftables.TableFamily) string {
 	return "inet"
 }
 
-// bases are the chains that filter at a hook.
-func (t foreignTable) bases() []foreignChain {
-	var list []foreignChain
-	for _, c := range t {
-		if c.Hooknum != nil && c.Type == nftables.ChainTypeFilter {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// foreignTables reads every table but ours that filters IP packets.
-func foreignTables(conn *nftables.Conn) ([]foreignTable, error) {
+// nftTables reads every table but ours that filters IP packets.
+func nftTables(conn *nftables.Conn) ([]table, error) {
 	found, err := conn.ListTables()
 	if err != nil {
 		return nil, fmt.Errorf("list packet filter tables: %w", err)
@@ -189,35 +182,49 @@ func foreignTables(conn *nftables.Conn) ([]foreignTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list packet filter chains: %w", err)
 	}
-	var list []foreignTable
-	for _, table := range found {
-		ours := table.Family == nftables.TableFamilyINet && table.Name == TableName
-		filtersIP := sees(table.Family, unix.NFPROTO_IPV4) || sees(table.Family, unix.NFPROTO_IPV6)
-		if ours || !filtersIP || asleep(table) {
+	var list []table
+	for _, one := range found {
+		ours := one.Family == nftables.TableFamilyINet && one.Name == netfilter.TableName
+		filtersIP := sees(one.Family, unix.NFPROTO_IPV4) || sees(one.Family, unix.NFPROTO_IPV6)
+		if ours || !filtersIP || netfilter.Asleep(one) {
 			continue
 		}
-		list = append(list, readTable(conn, table, chains))
+		list = append(list, readTable(conn, one, chains))
 	}
 	return list, nil
 }
 
-// asleep reports whether the table's chains see nothing (NFT_TABLE_F_DORMANT). The
-// library leaves the flags in the order in which the kernel sends them.
-func asleep(table *nftables.Table) bool {
-	const dormant, swapped = 1, 1 << 24
-	return table.Flags&(dormant|swapped) != 0
-}
-
 // readTable leaves out chains that went meanwhile: they drop nothing.
-func readTable(conn *nftables.Conn, table *nftables.Table, chains []*nftables.Chain) foreignTable {
-	t := foreignTable{}
+func readTable(conn *nftables.Conn, from *nftables.Table, chains []*nftables.Chain) table {
+	t := table{}
 	for _, c := range chains {
-		if c.Table.Name != table.Name || c.Table.Family != table.Family {
+		if c.Table.Name != from.Name || c.Table.Family != from.Family {
 			continue
 		}
-		if rules, err := conn.GetRules(table, c); err == nil {
-			t[c.Name] = foreignChain{Chain: c, rules: rules}
+		found, err := conn.GetRules(from, c)
+		if err != nil {
+			continue
 		}
+		one := chain{
+			title:  fmt.Sprintf("%s %s %s", familyName(from.Family), from.Name, c.Name),
+			name:   c.Name,
+			family: from.Family,
+			drops:  c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop,
+		}
+		if c.Type == nftables.ChainTypeFilter {
+			one.hook = c.Hooknum
+		}
+		for _, r := range found {
+			one.rules = append(one.rules, nftRule(r.Exprs))
+		}
+		t[c.Name] = one
 	}
 	return t
+}
+
+func familyOf(a netip.Addr) byte {
+	if a.Is4() {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netfilter
+package foreign
 
 import (
 	"errors"
@@ -13,23 +13,32 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter"
 )
 
 func testTraffic() Traffic {
 	return Traffic{
-		Shadows: testState().Shadows, PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
+		Shadows:    []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
+		PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
 		Underlay: "eth0", Tunnel: netip.MustParseAddr("192.0.2.1"),
 	}
 }
 
-// nft runs a script as somebody else would.
-func nft(script string) error {
-	cmd := exec.Command("nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(script)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("nft: %w: %s", err, out)
+// applyOurs makes Alioth's own table, which drops much and is no block.
+func applyOurs(t *testing.T) {
+	t.Helper()
+	traffic := testTraffic()
+	s := netfilter.State{
+		Shadows: traffic.Shadows, TunnelPort: traffic.TunnelPort, PodDevices: traffic.PodDevices, NodeDevice: traffic.NodeDevice,
+		MarkMask: 0x30000000, SharedMark: 0x10000000, EgressMark: 0x20000000, NodeMark: 0x30000000,
+		OpeningMark: 0x10000000, TunneledMark: 0x30000000, FlowsPerShadow: 4,
 	}
-	return nil
+	for _, shadows := range s.Shadows {
+		s.NodeShadows = append(s.NodeShadows, shadows.Addr().Next())
+	}
+	if _, err := netfilter.Apply(s); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
 }
 
 const (
@@ -110,25 +119,25 @@ func TestChainsOfOthersThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			testnet.In(t, testnet.New(t), func() error {
-				apply(t, testState())
-				if err := nft(c.script); err != nil {
+				applyOurs(t)
+				if err := testnet.NFT(c.script); err != nil {
 					return err
 				}
-				found, err := Blocks(testTraffic())
+				found, err := Blocks(t.Context(), testTraffic())
 				if err != nil {
 					return err
 				}
 				var names []string
 				for _, b := range found {
 					names = append(names, b.Chain)
-					if err := nft(strings.ReplaceAll(strings.Join(b.Rules, "\n"), "nft ", "")); err != nil {
+					if err := testnet.NFT(strings.ReplaceAll(strings.Join(b.Rules, "\n"), "nft ", "")); err != nil {
 						return err
 					}
 				}
 				if strings.Join(names, ", ") != strings.Join(c.want, ", ") {
 					t.Errorf("blocking chains are %q, want %q", names, c.want)
 				}
-				if found, err = Blocks(testTraffic()); err != nil || len(found) != 0 {
+				if found, err = Blocks(t.Context(), testTraffic()); err != nil || len(found) != 0 {
 					t.Errorf("after the remedy: %v, %v", found, err)
 				}
 				return nil
@@ -149,13 +158,13 @@ func TestIptablesRulesOfTheNewKindAreUnderstood(t *testing.T) {
 				return fmt.Errorf("iptables %s: %w: %s", args, err, out)
 			}
 		}
-		if found, err := Blocks(testTraffic()); err != nil || len(found) != 1 || found[0].Chain != "ip filter FORWARD" {
+		if found, err := Blocks(t.Context(), testTraffic()); err != nil || len(found) != 1 || found[0].Chain != "ip filter FORWARD" {
 			t.Errorf("blocks: %v, %v", found, err)
 		}
 		if out, err := exec.Command("iptables-nft", strings.Fields("-I FORWARD -i alv+ -j ACCEPT")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("iptables: %w: %s", err, out)
 		}
-		if found, err := Blocks(testTraffic()); err != nil || len(found) != 0 {
+		if found, err := Blocks(t.Context(), testTraffic()); err != nil || len(found) != 0 {
 			t.Errorf("after the remedy: %v, %v", found, err)
 		}
 		return nil
@@ -202,11 +211,11 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			testnet.In(t, testnet.New(t), func() error {
-				apply(t, testState())
+				applyOurs(t)
 				if err := commands(c.commands...); err != nil {
 					return err
 				}
-				found, err := Blocks(testTraffic())
+				found, err := Blocks(t.Context(), testTraffic())
 				if err != nil {
 					return err
 				}
@@ -220,12 +229,29 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 				if strings.Join(names, ", ") != c.want {
 					t.Errorf("blocking chains are %q, want %q", names, c.want)
 				}
-				if found, err = Blocks(testTraffic()); err != nil || len(found) != 0 {
+				if found, err = Blocks(t.Context(), testTraffic()); err != nil || len(found) != 0 {
 					t.Errorf("after the remedy: %v, %v", found, err)
 				}
 				return nil
 			})
 		})
+	}
+}
+
+func TestACommentOfLegacyIptablesIsNoConditionAndNoTarget(t *testing.T) {
+	tables := legacyFamilies[0].parse(`# Generated
+*filter
+:FORWARD DROP [0:0]
+-A FORWARD -i alv+ -m comment --comment "say \"no\" -j DROP" -j ACCEPT
+-A FORWARD -o alv+ -j LOG --log-prefix "-j DROP "
+-A FORWARD -o alv+ -j ACCEPT
+COMMIT
+`)
+	if len(tables) != 1 {
+		t.Fatalf("tables: %+v", tables)
+	}
+	if found := tables[0].blocks(tables[0]["FORWARD"], testTraffic()); len(found) != 0 {
+		t.Errorf("blocks: %v", found)
 	}
 }
 
@@ -242,7 +268,7 @@ func commands(lines ...string) error {
 
 func TestLookingForBlocksMakesNoLegacyTable(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
-		if _, err := Blocks(testTraffic()); err != nil {
+		if _, err := Blocks(t.Context(), testTraffic()); err != nil {
 			return err
 		}
 		for _, f := range legacyFamilies {
@@ -257,14 +283,14 @@ func TestLookingForBlocksMakesNoLegacyTable(t *testing.T) {
 
 func TestAChainThatKeepsOthersFromOpeningIsFoundWhenPodsHavePortsOfTheNode(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
-		apply(t, testState())
-		if err := nft("table inet fw { chain through { " + forwardDrop + "iifname \"alv*\" accept\nct state established,related accept\n}\n}"); err != nil {
+		applyOurs(t)
+		if err := testnet.NFT("table inet fw { chain through { " + forwardDrop + "iifname \"alv*\" accept\nct state established,related accept\n}\n}"); err != nil {
 			return err
 		}
 		for _, ports := range []bool{false, true} {
 			traffic := testTraffic()
 			traffic.HostPorts = ports
-			if found, err := Blocks(traffic); err != nil || (len(found) > 0) != ports {
+			if found, err := Blocks(t.Context(), traffic); err != nil || (len(found) > 0) != ports {
 				t.Errorf("with ports %v: %v, %v", ports, found, err)
 			}
 		}

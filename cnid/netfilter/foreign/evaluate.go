@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netfilter
+package foreign
 
 import (
 	"bytes"
@@ -28,17 +28,36 @@ type sample struct {
 	state uint32
 }
 
-// foreignChain is a chain of somebody else with its rules.
-type foreignChain struct {
-	*nftables.Chain
-	rules []*nftables.Rule
-	// command is how people change a base chain of legacy iptables; "" for one
-	// of nf_tables.
-	command string
+// Bits of a packet's state, from linux/netfilter/nf_conntrack_common.h.
+const (
+	ctEstablished = 1 << 1
+	ctNew         = 1 << 3
+)
+
+// rule is a rule of somebody else: how a packet fits its conditions, and what it
+// does with one that fits, and where to.
+type rule interface {
+	match(p sample) match
+	verdict() (expr.VerdictKind, string)
 }
 
-// foreignTable are the chains of one table, by name.
-type foreignTable map[string]foreignChain
+// chain is a chain of somebody else.
+type chain struct {
+	// title names it for people, name within its table.
+	title, name string
+	family      nftables.TableFamily
+	// hook is where it filters; nil for a chain that others jump to.
+	hook *nftables.ChainHook
+	// drops reports whether it drops what no rule decides.
+	drops bool
+	rules []rule
+	// command is how people change a chain of legacy iptables, in table; "" for
+	// one of nf_tables.
+	command, table string
+}
+
+// table are the chains of one table, by name.
+type table map[string]chain
 
 // ending is what a packet meets in a chain.
 type ending int
@@ -55,14 +74,14 @@ const maxJumps = 16
 
 // walk says what a packet meets in a chain. certain is false below a jump that
 // may not be taken.
-func (t foreignTable) walk(chain string, p sample, certain bool, depth int) ending {
+func (t table) walk(chain string, p sample, certain bool, depth int) ending {
 	for _, r := range t[chain].rules {
-		match := p.match(r.Exprs)
+		match := r.match(p)
 		if match.never {
 			continue
 		}
 		match.uncertain = match.uncertain || !certain
-		kind, target := verdictOf(r.Exprs)
+		kind, target := r.verdict()
 		switch kind {
 		case expr.VerdictReturn:
 			if !match.uncertain {
@@ -100,20 +119,17 @@ func (m match) ends(kind expr.VerdictKind, p sample) ending {
 }
 
 // drops reports whether a base chain drops the packet for certain.
-func (t foreignTable) drops(base foreignChain, p sample) bool {
-	switch t.walk(base.Name, p, true, 0) {
-	case dropped:
-		return true
-	case accepted:
-		return false
-	}
-	return base.Policy != nil && *base.Policy == nftables.ChainPolicyDrop
+func (t table) drops(base chain, p sample) bool {
+	end := t.walk(base.name, p, true, 0)
+	return end == dropped || end == passesOn && base.drops
 }
 
-// verdictOf returns what a rule does with a packet that it matches, and where
-// to. A rule that does nothing final continues.
-func verdictOf(exprs []expr.Any) (expr.VerdictKind, string) {
-	for _, e := range exprs {
+// nftRule is a rule of nf_tables.
+type nftRule []expr.Any
+
+// verdict is to continue for a rule that does nothing final.
+func (r nftRule) verdict() (expr.VerdictKind, string) {
+	for _, e := range r {
 		switch e := e.(type) {
 		case *expr.Verdict:
 			return e.Kind, e.Chain
@@ -135,10 +151,10 @@ type match struct {
 	never, uncertain, named bool
 }
 
-func (p sample) match(exprs []expr.Any) match {
+func (r nftRule) match(p sample) match {
 	var m match
 	registers := map[uint32][]byte{} // what is known of their values
-	for _, e := range exprs {
+	for _, e := range r {
 		if p.load(e, registers) || harmless(e) {
 			continue
 		}
@@ -243,9 +259,9 @@ func (p sample) payload(e *expr.Payload) []byte {
 			found = binaryutil.BigEndian.PutUint16(p.port)
 		}
 	case e.Base != expr.PayloadBaseNetworkHeader:
-	case sameField(e, source, p.family):
+	case inField(e, 12, 8, p.family):
 		found = p.source.AsSlice()
-	case sameField(e, destination, p.family):
+	case inField(e, 16, 24, p.family):
 		found = p.destination.AsSlice()
 	case p.family == unix.NFPROTO_IPV4 && e.Offset == 9 && e.Len == 1 && p.protocol != 0:
 		found = []byte{p.protocol}
@@ -256,10 +272,13 @@ func (p sample) payload(e *expr.Payload) []byte {
 	return found[:e.Len]
 }
 
-// sameField reports whether the whole of an address, or its beginning, is loaded.
-func sameField(e *expr.Payload, of side, family byte) bool {
-	field := load(of, family).(*expr.Payload)
-	return e.Offset == field.Offset && e.Len <= field.Len
+// inField reports whether the whole of an address, or its beginning, is loaded.
+// The address begins at one of the two offsets, by its family.
+func inField(e *expr.Payload, ip4, ip6 uint32, family byte) bool {
+	if family == unix.NFPROTO_IPV4 {
+		return e.Offset == ip4 && e.Len <= 4
+	}
+	return e.Offset == ip6 && e.Len <= 16
 }
 
 func masked(value []byte, e *expr.Bitwise) []byte {
@@ -271,4 +290,11 @@ func masked(value []byte, e *expr.Bitwise) []byte {
 		result[i] = value[i]&e.Mask[i] ^ e.Xor[i]
 	}
 	return result
+}
+
+// wholeName is a device's name with its padding.
+func wholeName(name string) []byte {
+	padded := make([]byte, unix.IFNAMSIZ)
+	copy(padded, name)
+	return padded
 }
