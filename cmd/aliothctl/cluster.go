@@ -128,12 +128,12 @@ func (c *cluster) runOn(ctx context.Context, node string, out io.Writer, argumen
 	return c.exec.Run(ctx, pods[node], out, append([]string{"aliothctl"}, arguments...)...)
 }
 
-// onNode lets a command that speaks of the node on which it runs speak of another
-// one: there, the same command runs in the daemon's pod.
+// onNode adds --node to a command that shows the node on which it runs: for another
+// node, the same command runs in the daemon's pod there.
 func onNode(cmd *cobra.Command) {
 	var node string
 	reach, here := defaultAccess(), cmd.RunE
-	cmd.Flags().StringVar(&node, "node", node, "speak of this node, through the API server, instead of the one on which this runs")
+	cmd.Flags().StringVar(&node, "node", node, "show this node, through the API server, instead of the node on which the command runs")
 	reach.addFlags(cmd)
 	complete(cmd, &reach.kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -183,12 +183,12 @@ func complete(cmd *cobra.Command, kubeconfig *string) {
 			continue
 		}
 		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // it has been registered twice
+			panic(err) // the flag was registered twice
 		}
 	}
 }
 
-// addFormat adds the flag that says how to print.
+// addFormat adds the flag for the output format.
 func addFormat(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVarP(format, "output", "o", *format, "text or json")
 	check := cmd.PreRunE

@@ -16,7 +16,7 @@ func dumpCommand() *cobra.Command {
 	socket := cniapi.DefaultSocket
 	cmd := &cobra.Command{
 		Use:   "dump",
-		Short: "Print all that this node holds, as JSON: what verify asks of each node",
+		Short: "Print the state of this node as JSON, which verify reads from each node",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dump, err := nodestatus.FetchDump(cmd.Context(), socket)

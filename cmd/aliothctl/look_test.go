@@ -70,7 +70,7 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 			}
 		}
 	}))
-	missed := "(7 drops of node node1 came too fast and are not shown)\n"
+	missed := "(7 drops of node node1 were lost: they came too fast)\n"
 	line := func(vpc, pod, to string) string { return drop(vpc, pod, to).String() + "\n" }
 	for _, c := range []struct{ arguments, want string }{
 		{"", line("blue", "shop/a", "") + line("blue", "shop/b", "shop/a") + missed + line("red", "shop/c", "")},
@@ -145,7 +145,7 @@ func TestFlowsAreListenedForAndPrinted(t *testing.T) {
 	}))
 	line := "12:03:04.000 node1 VPC blue from pod shop/a: TCP 10.10.1.10:1000 (shop/a) > 10.10.1.99:80 (shop/b) " +
 		"in the tunnel 192.0.2.1 (node1) > 192.0.2.2 (node2) passed: sent to another node [forwarded_remote]\n"
-	missed := "(7 flows of node node1 came too fast and are not shown)\n"
+	missed := "(7 flows of node node1 were lost: they came too fast)\n"
 	for arguments, listens := range map[string]nodestatus.Watch{
 		"--vpc=blue":                 {For: 5 * time.Second},
 		"--pod=shop/b --for=0":       {},

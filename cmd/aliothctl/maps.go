@@ -16,14 +16,14 @@ import (
 )
 
 func mapCommand() *cobra.Command {
-	maps := &cobra.Command{Use: "map", Short: "Look at what a node's maps hold"}
+	maps := &cobra.Command{Use: "map", Short: "Inspect a node's BPF maps"}
 	pins, socket, format := datapath.DefaultPinDir, cniapi.DefaultSocket, asText
 	dump := &cobra.Command{
 		Use:   "dump",
-		Short: "Print all that is programmed, in words or as JSON; it needs no daemon",
-		Long: `Print all that is programmed on a node: VPCs, interfaces, addresses, nodes,
-services, connections and closed ranges. It needs no daemon; but the names of pods
-and VPCs are the daemon's.`,
+		Short: "Print the contents of a node's BPF maps as text or JSON; works without the daemon",
+		Long: `Print the contents of a node's BPF maps: VPCs, interfaces, addresses, nodes,
+services, connections and closed ranges. The command works without the daemon, but
+then prints no names of pods and VPCs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			held, err := readContents(pins)
@@ -41,7 +41,7 @@ and VPCs are the daemon's.`,
 			}
 			status, err := nodestatus.Fetch(cmd.Context(), socket)
 			if err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "without names: %v\n", err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "names of pods and VPCs are not available: %v\n", err)
 			}
 			return newWords(held, now, status.Attachments).write(cmd.OutOrStdout())
 		},

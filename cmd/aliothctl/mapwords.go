@@ -103,7 +103,7 @@ func (w words) writeInterfaces(out io.Writer) {
 }
 
 func (w words) writeAddresses(out io.Writer) {
-	fmt.Fprintf(out, "\nWhere addresses are\nVPC\tADDRESS\tIS\n")
+	fmt.Fprintf(out, "\nLocations of addresses\nVPC\tADDRESS\tIS\n")
 	for _, address := range w.Addresses {
 		where := "a gateway, answered here"
 		switch address.Kind {
@@ -117,14 +117,14 @@ func (w words) writeAddresses(out io.Writer) {
 }
 
 func (w words) writeNodes(out io.Writer) {
-	fmt.Fprintf(out, "\nNodes from which tunnel packets are taken\n%s\n", join(w.Nodes))
+	fmt.Fprintf(out, "\nNodes whose tunnel packets are accepted\n%s\n", join(w.Nodes))
 	if len(w.Announced) > 0 {
 		fmt.Fprintf(out, "\nExternal addresses that this node announces\n%s\n", join(w.Announced))
 	}
 }
 
 func (w words) writeServices(out io.Writer) {
-	fmt.Fprintf(out, "\nServices\nIN\tSERVICE\tBACKENDS\tKEEPS CLIENTS FOR\n")
+	fmt.Fprintf(out, "\nServices\nIN\tSERVICE\tBACKENDS\tAFFINITY\n")
 	for _, service := range w.Services {
 		var backends []string
 		for _, backend := range service.Backends {
@@ -159,7 +159,7 @@ func (w words) writeNamespaces(out io.Writer) {
 }
 
 func (w words) writeConnections(out io.Writer) {
-	fmt.Fprintf(out, "\nConnections to them\nOF\tFROM\tTO\tBACKEND\tSTATE\tSILENT FOR\n")
+	fmt.Fprintf(out, "\nConnections to Services\nOF\tFROM\tTO\tBACKEND\tSTATE\tIDLE FOR\n")
 	for _, c := range w.Connections {
 		state := "open"
 		switch {
@@ -174,7 +174,7 @@ func (w words) writeConnections(out io.Writer) {
 }
 
 func (w words) writeClosed(out io.Writer) {
-	fmt.Fprintf(out, "\nWhere egress may not go, and exceptions\nFOR\tRANGE\tIS\n")
+	fmt.Fprintf(out, "\nRanges closed to egress, and exceptions\nFOR\tRANGE\tIS\n")
 	for _, closed := range w.Closed {
 		whom := "every VPC"
 		if closed.VNI != 0 {
@@ -185,7 +185,7 @@ func (w words) writeClosed(out io.Writer) {
 }
 
 func (w words) writeProbes(out io.Writer) {
-	fmt.Fprintf(out, "\nConnects of the kubelet that go to a shadow\nTO\tGO TO\n")
+	fmt.Fprintf(out, "\nConnections of the kubelet that are redirected to shadow addresses\nTO\tREDIRECTED TO\n")
 	for _, probe := range w.Probes {
 		fmt.Fprintf(out, "%s, probes\t%s\n", probe.IP, nobodyOr(probe.Shadow))
 	}
@@ -196,7 +196,7 @@ func (w words) writeProbes(out io.Writer) {
 
 func nobodyOr(shadow netip.Addr) string {
 	if !shadow.IsValid() {
-		return "nobody: refused"
+		return "refused"
 	}
 	return shadow.String()
 }

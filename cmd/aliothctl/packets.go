@@ -42,29 +42,29 @@ func (f packetFilter) wants(p nodestatus.Packet) bool {
 	return f.pod == "" || slices.Contains(named, f.pod)
 }
 
-// sample is one of the samples of packets that daemons keep: a command of its own.
+// sample is one of the samples of packets that daemons keep; each has a command.
 type sample struct {
 	name, path           string
 	short, long, example string
 	// hasRoutine: some of its packets are routine, and shown on demand.
 	hasRoutine bool
-	// listens: its packets are told only while somebody listens, by default for
-	// so long.
+	// listens is the default time to listen, for a sample that daemons take only
+	// while a client listens.
 	listens time.Duration
 }
 
 const reachedByAPI = `
 
-The nodes are asked through the API server. It takes the right to list pods, and
-to create pods/exec, in Alioth's namespace.`
+The command reaches the nodes through the API server. It needs the rights to list
+pods and to create pods/exec in Alioth's namespace.`
 
 func dropsCommand() *cobra.Command {
 	return packetsCommand(sample{
 		name: "drops", path: nodestatus.DropsPath, hasRoutine: true,
-		short: "Show dropped packets: when, where, whose, why, and what to do",
-		long: `Show the latest dropped packets of all nodes: when, where, of which VPC and pod,
-from where to where, why, and what to do about it. With --follow, the command
-also shows the drops to come.
+		short: "Show dropped packets: time, node, pod, reason, and what to do",
+		long: `Show the latest dropped packets of all nodes: time, node, VPC, pod, source,
+destination, reason and remedy. With --follow, the command also shows the
+following drops.
 
 The drops are a sample: one packet per interface, reason and second. Metrics and
 'aliothctl status' count all drops.
@@ -80,15 +80,15 @@ attention, and are shown with --all only.` + reachedByAPI,
 func flowsCommand() *cobra.Command {
 	return packetsCommand(sample{
 		name: "flows", path: nodestatus.FlowsPath, listens: 5 * time.Second,
-		short: "Show which flows pass: of which VPC and pods, from where to where, by which nodes",
-		long: `Show which flows pass, of all nodes: when, of which VPC and pods, from where to
-where, what a service or the shadow door made of them, between which nodes, and
-where to. It listens for a few seconds (--for), or with --follow until it is
-stopped; flows that were told to somebody before are shown first.
+		short: "Show forwarded flows: VPC, pods, source, destination and nodes",
+		long: `Show the forwarded flows of all nodes: time, VPC, pods, source and destination
+before and after translation, and the nodes of the tunnel. The command listens for
+a few seconds (--for), or with --follow until it is stopped. Flows that were
+reported to an earlier client come first.
 
-It is a sample: one packet of each flow in ten seconds, as each node on the way
-sees it, and of one interface 20 flows in a second, 100 at once. Packets are looked
-at in this way only while somebody listens.` + reachedByAPI,
+The flows are a sample: one packet per flow in ten seconds on each node of its
+path; and per interface 20 flows per second, with bursts of 100. Nodes take the
+sample only while a client listens.` + reachedByAPI,
 		example: `  aliothctl flows --vpc blue --follow
   aliothctl flows --pod shop/cart-7d9f --for 30s -o json`,
 	})
@@ -125,15 +125,15 @@ func packetsCommand(s sample) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&out.filter.vpc, "vpc", "", "only those of this VPC")
 	flags.StringVar(&out.filter.pod, "pod", "", "only those from, to or at this pod, as NAMESPACE/NAME")
-	flags.StringVar(&node, "node", "", "ask this node alone")
-	flags.BoolVarP(&watch.Follow, "follow", "f", false, "go on with the "+s.name+" to come")
+	flags.StringVar(&node, "node", "", "query this node only")
+	flags.BoolVarP(&watch.Follow, "follow", "f", false, "continue with the following "+s.name)
 	if s.hasRoutine {
 		flags.BoolVar(&out.filter.routine, "all", false, "also routine packets, which every host sends by itself: MLD reports, router solicitations, duplicate address detection")
 	}
 	if s.listens > 0 {
-		flags.DurationVar(&watch.For, "for", s.listens, "without --follow, listen for this time; with 0, show only what was told before")
+		flags.DurationVar(&watch.For, "for", s.listens, "without --follow, listen for this time; with 0, show only what was reported before")
 	}
-	flags.BoolVar(&local, "local", false, "ask the daemon of the node on which this runs, without the API server")
+	flags.BoolVar(&local, "local", false, "query the daemon of the node on which the command runs, without the API server")
 	flags.StringVar(&socket, "socket", socket, "socket of that daemon")
 	reach.addFlags(cmd)
 	addFormat(cmd, &out.format)
@@ -166,7 +166,7 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if packet.Missed > 0 && p.format == asText {
-		fmt.Fprintf(p.out, "(%d %s of node %s came too fast and are not shown)\n", packet.Missed, p.of.name, packet.Node)
+		fmt.Fprintf(p.out, "(%d %s of node %s were lost: they came too fast)\n", packet.Missed, p.of.name, packet.Node)
 	}
 	switch {
 	case !p.filter.wants(packet):
@@ -182,8 +182,8 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 	return err
 }
 
-// packets asks daemons at the same time. A node that does not answer keeps no other
-// from it. Where they end, the packets of all nodes come in the order of time.
+// packets queries all daemons in parallel. A node that does not answer delays no
+// other one. Without Follow, the packets of all nodes are sorted by time.
 func (c *cluster) packets(ctx context.Context, daemons map[string]*corev1.Pod, watch nodestatus.Watch, out *packetPrinter) error {
 	var (
 		mu     sync.Mutex
@@ -219,7 +219,7 @@ func (c *cluster) packets(ctx context.Context, daemons map[string]*corev1.Pod, w
 	return errors.Join(errs...)
 }
 
-// packetsOf reads what one daemon tells.
+// packetsOf reads the packets of one daemon.
 func (c *cluster) packetsOf(ctx context.Context, pod *corev1.Pod, of sample, watch nodestatus.Watch, each func(nodestatus.Packet) error) error {
 	read, write := io.Pipe()
 	done := make(chan error, 1)

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
-// releaser deletes one Address on a person's word.
+// releaser deletes one Address on request of a user.
 type releaser struct {
 	api client.Client
 	out io.Writer
@@ -35,14 +35,14 @@ func releaseCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "release VPC IP",
-		Short: "Release an address whose holder will never do it (break-glass)",
-		Long: `Release an address: delete the Address object, so that the IP can be handed out
-again. Alioth does this by itself once it knows that the holder is gone. Use this
-for an address that is left behind, for example by a node that is lost for good.
+		Short: "Release an address whose holder is gone for good (break-glass)",
+		Long: `Release an address: delete the Address object, so that the IP can be assigned
+again. Alioth does this itself once the holder is certainly gone. Use this command
+for an address that remains, for example after a node is lost for good.
 
-If the holder still runs somewhere, two pods may then have one IP. So a holder
-that the API server still knows is refused without --force. An event on the
-Address's holder tells that the address was released by hand.`,
+If the holder still runs somewhere, two pods may then have one IP. The command
+therefore refuses a holder that the API server still knows, unless --force is set.
+An event on the Address's holder records the release.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ip, err := netip.ParseAddr(args[1])
@@ -61,7 +61,7 @@ Address's holder tells that the address was released by hand.`,
 		},
 	}
 	addKubeconfig(cmd, &kubeconfig)
-	cmd.Flags().BoolVar(&r.force, "force", false, "release it although its holder is known to the API server")
+	cmd.Flags().BoolVar(&r.force, "force", false, "release the address even if its holder is known to the API server")
 	return cmd
 }
 
@@ -77,10 +77,10 @@ func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error
 		return err
 	}
 	if alive && !r.force {
-		return fmt.Errorf("address %s is held by %s, which exists; delete that, or give --force if it is certain to run nowhere", name, describe(holder))
+		return fmt.Errorf("address %s is held by %s, which exists: delete the holder, or set --force if it certainly runs nowhere", name, describe(holder))
 	}
-	// Told first: a deed that fails is told of once too often, never one that
-	// nobody can explain later.
+	// The event comes first: an event without a release does no harm, a release
+	// without an event could not be explained later.
 	if err := r.api.Create(ctx, event(&address)); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}
@@ -119,7 +119,7 @@ func describe(holder v1alpha1.AddressHolder) string {
 	return fmt.Sprintf("%s %s/%s", holder.Kind, holder.Namespace, holder.Name)
 }
 
-// placeOf says where an address is in use; a Service's is on no node.
+// placeOf returns the node of an address as text; a Service's address has none.
 func placeOf(address *v1alpha1.Address) string {
 	if address.Spec.Node == "" {
 		return ""
@@ -127,8 +127,8 @@ func placeOf(address *v1alpha1.Address) string {
 	return " on node " + address.Spec.Node
 }
 
-// event speaks of the holder. One without a namespace has its events in the
-// namespace default, as Kubernetes does it.
+// event is about the holder. As in Kubernetes, a holder without a namespace has its
+// events in the namespace default.
 func event(address *v1alpha1.Address) *eventsv1.Event {
 	holder := address.Spec.Holder
 	namespace := holder.Namespace

@@ -24,11 +24,11 @@ func statusCommand() *cobra.Command {
 	socket, pins := cniapi.DefaultSocket, datapath.DefaultPinDir
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show this node's attachments, and what became of its packets",
+		Short: "Show this node's attachments and packet counters",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Each part may fail for itself: the counters are there while
-			// the daemon is not.
+			// The parts fail independently: counters are readable without
+			// the daemon.
 			status, err := nodestatus.Fetch(cmd.Context(), socket)
 			if err == nil {
 				err = writeStatus(cmd.OutOrStdout(), status)
@@ -66,11 +66,11 @@ func writeStatus(out io.Writer, s nodestatus.Status) error {
 func inWords(s nodestatus.Status) string {
 	switch {
 	case !s.Synced:
-		return "still reading from the API server"
+		return "reading from the API server"
 	case !s.Programmed:
 		return "not programmed yet"
 	case s.Problem != "":
-		return "can't be programmed at present"
+		return "programming fails at present"
 	}
 	return "programmed"
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/trace"
 )
 
-// hopWithin bounds how long a node is waited for.
+// hopWithin is the timeout for the answer of a node.
 const hopWithin = 30 * time.Second
 
-// errStopped says that the packet would not get through.
-var errStopped = errors.New("the packet would not get through")
+// errStopped reports that the packet would be dropped.
+var errStopped = errors.New("the packet would be dropped")
 
-// traceOptions are what a trace is asked about.
+// traceOptions describe the packet of a trace.
 type traceOptions struct {
 	proto, inter string
 	size         int
@@ -40,22 +40,20 @@ func traceCommand() *cobra.Command {
 	reach, format := defaultAccess(), asText
 	cmd := &cobra.Command{
 		Use:   "trace NAMESPACE/POD IP[:PORT]",
-		Short: "Say how far a pod's packet to an address would get, and why",
-		Long: `Say how far the first packet of a flow from a pod to an address would get: hop by
-hop, what each node's maps know of it, what its programs would do, and where and
-why it would stop.
+		Short: "Trace the first packet of a flow from a pod to an address, node by node",
+		Long: `Trace the first packet of a flow from a pod to an address. For each node on the
+path, print the matching entries of its maps, the action of its programs, and where
+and why the packet is dropped.
 
-No packet is sent. On each node, the programs that are in use there are run upon
-the maps that are in use, by the kernel, with a packet made for it: so the answer is
-theirs. It leaves nothing behind: no counter, no flow, no drop. It ends where
-Alioth's decisions end: at a pod's interface, or in the node's own stack, whose
-routes and foreign packet filters are not asked. For the way back, trace from the
-other side.
+The command sends no packet. On each node, the kernel runs the attached programs
+with the current maps and a test packet. The run changes no counter, flow or sample
+of drops. The trace ends where Alioth's decisions end: at a pod's interface, or in
+the node's own stack, whose routes and other packet filters it does not evaluate.
+For the replies, run a trace from the other side.
 
-With a port it asks about TCP, without one about an echo request (ping).
+With a port the packet is TCP, without one an echo request (ping).
 
-Exit status: 0 when the packet gets through, 1 when it is dropped, 2 when that
-can't be told.`,
+Exit status: 0 if the packet arrives, 1 if it is dropped, 2 if the trace fails.`,
 		Example: `  aliothctl trace shop/cart-7d9f 10.10.1.20:80
   aliothctl trace shop/cart-7d9f 10.96.0.10:53 --proto udp`,
 		Args: cobra.ExactArgs(2),
@@ -82,16 +80,16 @@ can't be told.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.proto, "proto", "", "tcp, udp or icmp; tcp with a port and icmp without one, unless given")
-	flags.StringVar(&o.inter, "interface", "", "interface of the pod; its first, unless given")
-	flags.IntVar(&o.size, "size", 0, "size of the IP packet in bytes; that of its headers, unless given")
+	flags.StringVar(&o.proto, "proto", "", "tcp, udp or icmp; default: tcp with a port, icmp without")
+	flags.StringVar(&o.inter, "interface", "", "interface of the pod; default: its first one")
+	flags.IntVar(&o.size, "size", 0, "size of the IP packet in bytes; default: that of its headers")
 	reach.addFlags(cmd)
 	addFormat(cmd, &format)
 	complete(cmd, &reach.kubeconfig)
 	return cmd
 }
 
-// question reads what is asked.
+// question parses the arguments.
 func (o traceOptions) question(pod, target string) (q nodestatus.Question, err error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -117,7 +115,7 @@ func (o traceOptions) protocol(to netip.AddrPort) (uint8, error) {
 		proto = map[bool]string{true: "tcp", false: "icmp"}[to.Port() != 0]
 	}
 	if (proto == "icmp") != (to.Port() == 0) {
-		return 0, fmt.Errorf("tcp and udp want a port, icmp none: %s to %s", proto, to)
+		return 0, fmt.Errorf("%s to %s: tcp and udp want a port, icmp has none", proto, to)
 	}
 	switch proto {
 	case "tcp":
@@ -133,7 +131,7 @@ func (o traceOptions) protocol(to netip.AddrPort) (uint8, error) {
 	return 0, fmt.Errorf("--proto %q: want tcp, udp or icmp", o.proto)
 }
 
-// trace asks the pod's node, and those after it.
+// trace queries the pod's node, and the following nodes of the path.
 func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatus.Hop, error) {
 	namespace, name, _ := strings.Cut(q.Pod, "/")
 	var pod corev1.Pod
@@ -146,7 +144,7 @@ func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatu
 	return trace.Walk(ctx, c.hop, pod.Spec.NodeName, q)
 }
 
-// hop asks the daemon of a node.
+// hop queries the daemon of a node.
 func (c *cluster) hop(ctx context.Context, node string, q nodestatus.Question) (hop nodestatus.Hop, err error) {
 	ctx, cancel := context.WithTimeout(ctx, hopWithin)
 	defer cancel()
@@ -169,7 +167,7 @@ func hopCommand() *cobra.Command {
 	socket := cniapi.DefaultSocket
 	cmd := &cobra.Command{
 		Use:    "hop QUESTION",
-		Short:  "Say as JSON what this node would do with a packet: what trace asks of each node",
+		Short:  "Print as JSON what this node would do with a packet; trace runs it on each node",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/verify/collect"
 )
 
-// errDifferent says that the cluster was read and that differences were found.
+// errDifferent reports that the cluster was read and that differences were found.
 var errDifferent = errors.New("differences were found")
 
 // Formats of what verify prints.
@@ -32,19 +32,20 @@ func verifyCommand() *cobra.Command {
 	format, settle := asText, 15*time.Second
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Compare claims, pods, journals, devices and BPF maps, and print what differs",
-		Long: `Compare everything that is known of one fact in several places: Address and
-VNIClaim objects, pods and nodes in the API, and of every node its journal, its
-devices, its BPF maps and programs. Each difference is one line: where, what, and
-what to do. Nothing is changed.
+		Short: "Compare API objects, journals, devices and BPF maps, and print the differences",
+		Long: `Compare facts that are recorded in several places: Address and VNIClaim objects,
+pods and nodes in the API, and each node's journal, devices, BPF maps and programs.
+Each difference is one line: where, what, and what to do. The command changes
+nothing.
 
-What is being made or ended right now differs for a moment, so that a difference
-counts only when it is still there after --settle.
+Objects in creation or deletion differ for a moment. A difference therefore counts
+only if it is still there after --settle.
 
-The nodes are asked through the API server. It takes the right to list the
-objects, and to create pods/exec in Alioth's namespace.
+The command reaches the nodes through the API server. It needs the rights to list
+the objects, and to create pods/exec in Alioth's namespace.
 
-Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
+Exit status: 0 without differences, 1 with differences, 2 if the cluster can't be
+read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := restConfig(reach.kubeconfig, cniapi.DefaultSocket)
@@ -63,7 +64,7 @@ Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&node, "node", node, "ask this node alone, and print what is about it")
+	flags.StringVar(&node, "node", node, "check this node only")
 	flags.DurationVar(&settle, "settle", settle, "how long a difference must last; 0 reads once")
 	reach.addFlags(cmd)
 	addFormat(cmd, &format)
@@ -71,8 +72,7 @@ Exit status: 0 without differences, 1 with, 2 when the cluster can't be read.`,
 	return cmd
 }
 
-// report prints the differences. They are what was asked for, so that they are
-// no error message.
+// report prints the differences. They are the requested output, and no error message.
 func report(cmd *cobra.Command, found []verify.Difference, format string) error {
 	if err := printDifferences(cmd.OutOrStdout(), found, format); err != nil {
 		return err

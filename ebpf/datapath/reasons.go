@@ -58,11 +58,11 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_BROADCAST:           "broadcast",
 
 	// Inside the VPC.
-	aliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers echo requests only
+	aliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers only echo requests
 	aliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // nobody has this address of a subnet
 	aliothReasonDROP_NO_SUBNET:           "no_subnet",           // no subnet has this address of the VPC
 	aliothReasonDROP_NO_INTERFACE:        "no_interface",        // the address leads to an interface without a row
-	aliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address leads to an interface of another VPC
+	aliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address belongs to an interface of another VPC
 	aliothReasonDROP_WRONG_NODE:          "wrong_node",          // from the tunnel, for an address of another node
 	aliothReasonDROP_OUTSIDE_DEFAULT_VPC: "outside_default_vpc", // from the node's interface, to outside its VPC
 	aliothReasonDROP_TOO_BIG:             "too_big",             // does not fit the way, and the sender is not told, or not again
@@ -73,7 +73,7 @@ var reasonNames = [aliothReasonREASON_LEN]string{
 	aliothReasonDROP_NODE_CLOSED:     "node_closed",     // a pod opens a connection to the node
 	aliothReasonDROP_EGRESS_PROTOCOL: "egress_protocol", // neither TCP, UDP, SCTP nor ICMP
 	aliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
-	aliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, to outside the VPC
+	aliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, in a packet to outside the VPC
 
 	aliothReasonDROP_ICMP_UNRELATED: "icmp_unrelated", // an ICMP error about a packet that was not sent to the pod
 

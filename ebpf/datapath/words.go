@@ -11,81 +11,81 @@ type explanation struct{ means, remedy string }
 
 // Remedies that several reasons share.
 const (
-	tellUs    = "this should not happen: run aliothctl verify, and report it"
-	ownSource = "nothing, if the pod runs virtual machines or containers of its own: they need addresses from Alioth; otherwise find out what the pod does"
-	useName   = "send to the pods or services themselves: nothing is flooded in a VPC"
+	tellUs    = "an internal error: run aliothctl verify, and report it"
+	ownSource = "virtual machines or containers inside a pod need addresses from Alioth; in other cases inspect the pod"
+	useName   = "send to the pods or services directly: a VPC has no flooding"
 	plainTCP  = "use TCP, UDP, SCTP or ICMP outside the VPC"
 )
 
 // explanations has one for every drop. docs/reasons.md repeats them, and a test
 // compares the two.
 var explanations = [aliothReasonREASON_LEN]explanation{
-	aliothReasonDROP_UNKNOWN_INTERFACE: {"the device belongs to no pod any more, or not yet", "nothing, if it passes; otherwise run aliothctl verify"},
-	aliothReasonDROP_VLAN:              {"the frame has a VLAN tag", "send without a tag: a pod's interface is in one VPC only"},
+	aliothReasonDROP_UNKNOWN_INTERFACE: {"the device does not belong to a pod yet, or any more", "nothing if it stops; otherwise run aliothctl verify"},
+	aliothReasonDROP_VLAN:              {"the frame has a VLAN tag", "send untagged frames: a pod's interface is in one VPC only"},
 	aliothReasonDROP_ETHERTYPE:         {"the frame is neither IPv4, IPv6 nor ARP", "use IP"},
 	aliothReasonDROP_BAD_HEADER:        {"a header is cut off or contradicts itself", "look for a broken sender with tcpdump in the pod"},
 	aliothReasonDROP_EXTENSION_HEADERS: {"more than six IPv6 extension headers", "send fewer"},
 
 	aliothReasonDROP_SPOOFED_MAC:   {"the sender's Ethernet address is not the interface's own", ownSource},
 	aliothReasonDROP_SPOOFED_IP:    {"the sender's IP address is not the interface's own", ownSource},
-	aliothReasonDROP_SPOOFED_LOCAL: {"another node sent it under an address of a pod of this node", "look for two pods with one address: run aliothctl verify"},
+	aliothReasonDROP_SPOOFED_LOCAL: {"another node sent it with the source address of a pod of this node", "look for two pods with one address: run aliothctl verify"},
 
-	aliothReasonDROP_ARP_OWN:             {"the pod asks who has its own address; nobody else can have it", ""},
-	aliothReasonDROP_ARP_OTHER:           {"ARP, but no request", ""},
-	aliothReasonDROP_ND_OWN:              {"the pod asks who has its own address; nobody else can have it", ""},
-	aliothReasonDROP_ND_OTHER:            {"neighbour discovery, but no solicitation", ""},
-	aliothReasonDROP_ROUTER_SOLICITATION: {"the pod looks for a router; its routes are set already", ""},
-	aliothReasonDROP_MLD:                 {"the pod announces its multicast groups; there are none", ""},
+	aliothReasonDROP_ARP_OWN:             {"the pod asks for the holder of its own address, which is unique", ""},
+	aliothReasonDROP_ARP_OTHER:           {"an ARP packet other than a request", ""},
+	aliothReasonDROP_ND_OWN:              {"the pod asks for the holder of its own address, which is unique", ""},
+	aliothReasonDROP_ND_OTHER:            {"neighbour discovery other than a solicitation", ""},
+	aliothReasonDROP_ROUTER_SOLICITATION: {"the pod solicits a router; its routes are set already", ""},
+	aliothReasonDROP_MLD:                 {"the pod reports its multicast groups, which a VPC does not have", ""},
 	aliothReasonDROP_MULTICAST:           {"sent to a multicast group", useName},
-	aliothReasonDROP_BROADCAST:           {"sent to everybody", useName},
+	aliothReasonDROP_BROADCAST:           {"sent to a broadcast address", useName},
 
-	aliothReasonDROP_GATEWAY_CLOSED:      {"a gateway answers echo requests only", "send to a pod or a service instead"},
-	aliothReasonDROP_NO_ENDPOINT:         {"nobody in the VPC has this address", "check that the pod runs: kubectl get pods -A -o wide, kubectl get addresses"},
+	aliothReasonDROP_GATEWAY_CLOSED:      {"a gateway answers only echo requests", "send to a pod or a service instead"},
+	aliothReasonDROP_NO_ENDPOINT:         {"no pod or Service of the VPC has this address", "check that the pod runs: kubectl get pods -A -o wide, kubectl get addresses"},
 	aliothReasonDROP_NO_SUBNET:           {"no subnet of the VPC has this address", "check the address; another VPC can't be reached by design"},
-	aliothReasonDROP_NO_INTERFACE:        {"the pod's interface is gone", "nothing, if the pod is ending; otherwise run aliothctl verify"},
-	aliothReasonDROP_VNI_MISMATCH:        {"the address leads to an interface of another VPC", tellUs},
-	aliothReasonDROP_WRONG_NODE:          {"the sending node takes this node for the receiver's, which it is not", "nothing, if the pod has just moved; otherwise run aliothctl verify"},
-	aliothReasonDROP_OUTSIDE_DEFAULT_VPC: {"the node sent it into the default VPC, which does not have the address", "check the node's routes"},
+	aliothReasonDROP_NO_INTERFACE:        {"the pod's interface is gone", "nothing if the pod is ending; otherwise run aliothctl verify"},
+	aliothReasonDROP_VNI_MISMATCH:        {"the address belongs to an interface of another VPC", tellUs},
+	aliothReasonDROP_WRONG_NODE:          {"the sending node assumes the receiver on this node, but it is not here", "nothing if the pod has just moved; otherwise run aliothctl verify"},
+	aliothReasonDROP_OUTSIDE_DEFAULT_VPC: {"the node sent it into the default VPC, whose ranges do not contain the address", "check the node's routes"},
 
-	aliothReasonDROP_TOO_BIG: {"it does not fit the way, and the sender is not told, or was told a moment ago", "give the pods' interfaces the MTU that aliothctl status names: recreate them"},
+	aliothReasonDROP_TOO_BIG: {"larger than the path's MTU; no ICMP error is sent, or one was sent a moment ago", "recreate the pods, so that their interfaces get the MTU that aliothctl status shows"},
 
-	aliothReasonDROP_NO_SHADOW:       {"the interface has no way out of its VPC in this family", "give the VPC a range of the family, or set the chart's shadowCIDRs for it"},
-	aliothReasonDROP_NOT_SHADOW:      {"the node sent to something else than the pod's shadow; a pod's own address means nothing outside its VPC", "reach the pod from inside its VPC, by a probe, or by kubectl exec or port-forward"},
+	aliothReasonDROP_NO_SHADOW:       {"the interface has no shadow address of this family, so nothing leaves its VPC", "give the VPC a range of the family, or set the chart's shadowCIDRs for it"},
+	aliothReasonDROP_NOT_SHADOW:      {"the node sent to another address than the pod's shadow; a pod's own address is valid only inside its VPC", "reach the pod from inside its VPC, by a probe, or by kubectl exec or port-forward"},
 	aliothReasonDROP_NODE_CLOSED:     {"a pod may not open connections to its node", "use a Service, or a pod in the default VPC"},
 	aliothReasonDROP_EGRESS_PROTOCOL: {"neither TCP, UDP, SCTP nor ICMP", plainTCP},
-	aliothReasonDROP_EGRESS_FRAGMENT: {"a fragment that comes before the first of its datagram or without it, or one of TCP to the node or a service", "send packets that fit the pod's MTU"},
-	aliothReasonDROP_EGRESS_OPTIONS:  {"IPv4 options or an IPv6 routing header, to outside the VPC", "send without them"},
-	aliothReasonDROP_ICMP_UNRELATED:  {"an ICMP error that does not quote a packet of its receiver to the pod up to its ports, or comes in fragments", "find out what in the pod makes up ICMP errors: its kernel does not send such"},
+	aliothReasonDROP_EGRESS_FRAGMENT: {"a fragment without the first one of its datagram before it, or a fragment of TCP to the node or a service", "send packets that fit the pod's MTU"},
+	aliothReasonDROP_EGRESS_OPTIONS:  {"IPv4 options or an IPv6 routing header, in a packet to outside the VPC", "send without them"},
+	aliothReasonDROP_ICMP_UNRELATED:  {"an ICMP error that does not quote a packet from its receiver to the pod, ports included, or is fragmented", "find the program in the pod that forges ICMP errors: its kernel does not send such packets"},
 
 	aliothReasonDROP_SERVICE_PORT:  {"the service does not have this port", "kubectl get service shows its ports"},
-	aliothReasonDROP_SERVICE_ICMP:  {"ping, to the address of a shared service, or other ICMP than ping and errors, to that of any", "connect to one of its ports"},
-	aliothReasonDROP_NO_BACKEND:    {"the service has no ready backend, and the sender is not told, or was told a moment ago", "kubectl get endpointslices shows them; events of the Service name those that are left out"},
-	aliothReasonDROP_NO_CONNECTION: {"TCP to a service, but of no connection that is known", "open the connection anew; it was silent for hours, or its backend is gone"},
-	aliothReasonDROP_CONN_LIMIT:    {"the pod holds as many flows to services as it may", "let it reuse connections; --service-flows-per-pod of alioth-cnid is the limit"},
+	aliothReasonDROP_SERVICE_ICMP:  {"an echo request to a shared service, or ICMP other than echo requests and errors to any service", "connect to one of its ports"},
+	aliothReasonDROP_NO_BACKEND:    {"the service has no ready backend; no error is sent, or one was sent a moment ago", "check kubectl get endpointslices; events of the Service name ignored endpoints"},
+	aliothReasonDROP_NO_CONNECTION: {"TCP to a service, of an unknown connection", "open a new connection; this one was idle for hours, or its backend is gone"},
+	aliothReasonDROP_CONN_LIMIT:    {"the pod has reached its limit of flows to services", "let it reuse connections; --service-flows-per-pod of alioth-cnid is the limit"},
 	aliothReasonDROP_CONN_FULL:     {"the node's table of flows to services is full", "spread the pods over more nodes"},
-	aliothReasonDROP_CONN_CONFLICT: {"the same port already talks to this backend by way of another service", "nothing: the next attempt takes another port"},
+	aliothReasonDROP_CONN_CONFLICT: {"the same source port already has a flow to this backend through another service", "nothing: the next attempt takes another port"},
 
-	aliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no way to the outside", "set spec.egress of the VPC to Masquerade, if its pods may leave it"},
-	aliothReasonDROP_EGRESS_SHADOW:      {"a shadow address; those mean something to the node only", "use the pod's own address, inside its VPC"},
+	aliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no egress", "set spec.egress of the VPC to Masquerade, if its pods may leave it"},
+	aliothReasonDROP_EGRESS_SHADOW:      {"a shadow address, which only the node may use", "use the pod's own address, inside its VPC"},
 	aliothReasonDROP_EGRESS_NODE:        {"an address of a node, which is closed to tenants", "use a Service, or a pod in the default VPC"},
-	aliothReasonDROP_EGRESS_DEFAULT_VPC: {"an address of the default VPC, which is closed to other VPCs", "make what is wanted a shared service"},
+	aliothReasonDROP_EGRESS_DEFAULT_VPC: {"an address of the default VPC, which is closed to other VPCs", "share the destination with a SharedService object"},
 	aliothReasonDROP_EGRESS_SERVICE:     {"a service's address that this VPC does not have", "check the address; only shared services are reached from every VPC"},
-	aliothReasonDROP_EGRESS_LINK_LOCAL:  {"a link-local address, which means nothing outside its link", ""},
+	aliothReasonDROP_EGRESS_LINK_LOCAL:  {"a link-local address, which is valid only on its link", ""},
 	aliothReasonDROP_EGRESS_MULTICAST:   {"a multicast or reserved address", ""},
-	aliothReasonDROP_EGRESS_DENIED:      {"on the VPC's list of denied destinations", "take it off spec.egressDeny of the VPC, if its pods may go there"},
+	aliothReasonDROP_EGRESS_DENIED:      {"on the VPC's list of denied destinations", "remove it from spec.egressDeny of the VPC, if its pods may reach it"},
 	aliothReasonDROP_EGRESS_UNLISTED:    {"not on the VPC's list of allowed destinations", "add it to spec.egressAllow of the VPC"},
-	aliothReasonDROP_EGRESS_METADATA:    {"the cloud's metadata address, which is closed to this VPC", "add it to spec.egressAllow of the VPC, if its pods may know the node's credentials"},
+	aliothReasonDROP_EGRESS_METADATA:    {"the cloud's metadata address, which is closed to this VPC", "add it to spec.egressAllow of the VPC, if its pods may get the node's credentials"},
 	aliothReasonDROP_EGRESS_TUNNEL_PORT: {"UDP to the tunnel's port", "use another port"},
 
-	aliothReasonDROP_NO_TUNNEL_KEY: {"it came by the tunnel's device, but through no tunnel", "find out what sends into alioth_vxlan on the node"},
-	aliothReasonDROP_UNKNOWN_NODE:  {"tunnel traffic from an address that is no node's", "if it is a node: its Node object must list the address as InternalIP"},
-	aliothReasonDROP_UNKNOWN_VNI:   {"tunnel traffic for a VPC that has no pod on this node", "nothing, if its last pod has just gone; otherwise run aliothctl verify"},
-	aliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or group traffic came through the tunnel; no node sends that", "find out who sends it: the event names the node"},
+	aliothReasonDROP_NO_TUNNEL_KEY: {"it came through the tunnel's device without tunnel metadata", "find the program that sends into alioth_vxlan on the node"},
+	aliothReasonDROP_UNKNOWN_NODE:  {"tunnel traffic from an address that no node has", "if it is a node: its Node object must list the address as InternalIP"},
+	aliothReasonDROP_UNKNOWN_VNI:   {"tunnel traffic for a VPC that has no pod on this node", "nothing if its last pod has just been deleted; otherwise run aliothctl verify"},
+	aliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or multicast through the tunnel, which nodes never send", "find the sender: the event names the node"},
 
-	aliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod that is not there yet, or not any more", "nothing, while a pod starts or ends; otherwise look for events of the pods of this node"},
+	aliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod whose interface does not exist yet, or any more", "nothing while a pod starts or ends; otherwise check the events of this node's pods"},
 
-	aliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find out which pod of the node's network or program does so; reach pods by Services, hostPorts or kubectl port-forward"},
-	aliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find out which pod of the node's network or program does so: it sends into VPCs"},
+	aliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find the program or hostNetwork pod (docs/troubleshooting.md); use Services, hostPorts or kubectl port-forward"},
+	aliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find the program or hostNetwork pod (docs/troubleshooting.md): it sends into VPCs"},
 
 	aliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
@@ -105,15 +105,15 @@ func (e Event) Means() string {
 var wentOn = map[Reason]string{
 	ForwardedLocal:  "delivered on this node",
 	ForwardedRemote: "sent to another node",
-	FromStack:       "let into the VPC from the node",
+	FromStack:       "sent into the VPC from the node",
 }
 
 // leftFor has words for where a packet goes that left its VPC, by its mark.
 var leftFor = map[uint32]string{
-	MarkShared: "let out to a shared service",
-	MarkEgress: "let out to the outside",
-	MarkNode:   "let out to the outside or a node",
-	0:          "handed to the node, as an answer to it or to somebody outside",
+	MarkShared: "sent to a shared service",
+	MarkEgress: "sent to the outside",
+	MarkNode:   "sent to the outside or a node",
+	0:          "passed to the node, as a reply to it or to a client outside",
 }
 
 // Means says in words what has happened to a dropped packet; "" for a reason
@@ -138,5 +138,5 @@ func (r Reason) explanation() explanation {
 	if uint64(r) < uint64(len(explanations)) {
 		return explanations[r]
 	}
-	return explanation{means: "a reason that this version of aliothctl does not know", remedy: "use the aliothctl of the daemon's release"}
+	return explanation{means: "a reason unknown to this version of aliothctl", remedy: "use the aliothctl of the daemon's release"}
 }

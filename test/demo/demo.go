@@ -28,8 +28,8 @@ var (
 	podsManifest []byte
 )
 
-// errWrong ends a demo whose matrix is not as it must be.
-var errWrong = errors.New("the matrix above is not as it must be")
+// errWrong ends a demo whose matrix is not correct.
+var errWrong = errors.New("the matrix above is not correct")
 
 // readyTime is how long the pods may take to be Ready.
 const readyTime = 2 * time.Minute

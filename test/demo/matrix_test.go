@@ -85,7 +85,7 @@ func TestTheMatrixIsPlainWithoutATerminal(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		trimmed = append(trimmed, strings.TrimRight(line, " \n"))
 	}
-	if got := strings.Join(trimmed, "\n"); !strings.Contains(got, want) || !strings.Contains(got, "As it must be: 2 pairs") {
+	if got := strings.Join(trimmed, "\n"); !strings.Contains(got, want) || !strings.Contains(got, "Correct: 2 pairs") {
 		t.Errorf("printed\n%s\nwant it to contain\n%s", got, want)
 	}
 }

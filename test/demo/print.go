@@ -78,7 +78,7 @@ const (
 )
 
 func (p *printer) matrix(m matrix) {
-	p.printf("\nWho reaches whom (rows ask columns)\n\n")
+	p.printf("\nReachability (rows connect to columns)\n\n")
 	p.head(m.pods)
 	for _, from := range m.pods {
 		p.printf("  %-*s", rowWidth, from.Namespace+"/"+from.Name)
@@ -95,8 +95,8 @@ func (p *printer) matrix(m matrix) {
 		}
 		p.printf("\n")
 	}
-	p.printf("\n  ok  every question answered by that pod: ping, TCP, UDP, HTTP, over IPv4 and IPv6\n")
-	p.printf("  --  never got there, although both tenants use the same addresses\n\n")
+	p.printf("\n  ok  that pod answered every request: ping, TCP, UDP, HTTP, over IPv4 and IPv6\n")
+	p.printf("  --  no request arrived, although both tenants use the same addresses\n\n")
 	p.verdict(m)
 }
 
@@ -123,10 +123,10 @@ func (p *printer) verdict(m matrix) {
 	}
 	if m.asItMustBe() {
 		p.printf("%s %d pairs within the tenants reach each other, %d pairs across the tenants do not.\n",
-			p.paint("32;1", "As it must be:"), m.count(reached), m.count(apart))
+			p.paint("32;1", "Correct:"), m.count(reached), m.count(apart))
 		return
 	}
-	p.printf("%s\n", p.paint("31;1", "NOT as it must be."))
+	p.printf("%s\n", p.paint("31;1", "NOT correct."))
 }
 
 func (p *printer) hints() {
