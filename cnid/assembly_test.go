@@ -33,6 +33,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -410,22 +411,22 @@ func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := reader.Snapshot()
+	found, err := reader.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range state.Addresses {
+	for _, row := range found.Addresses {
 		if row.VNI != 1 {
 			t.Errorf("address left after DEL: %+v", row)
 		}
 	}
 	// Addresses that the kubelet may still probe lead nowhere.
-	probed := slices.ContainsFunc(state.Probes, func(p datapath.ProbeTarget) bool { return p.Shadow.IsValid() })
-	if len(state.Interfaces) != 1 || probed {
-		t.Errorf("left after DEL: interfaces %+v, probes %+v", state.Interfaces, state.Probes)
+	probed := slices.ContainsFunc(found.Probes, func(p state.ProbeTarget) bool { return p.Shadow.IsValid() })
+	if len(found.Interfaces) != 1 || probed {
+		t.Errorf("left after DEL: interfaces %+v, probes %+v", found.Interfaces, found.Probes)
 	}
 	m.stop(unix.SIGTERM)
 	m.uninstall(t)

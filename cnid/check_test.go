@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -94,7 +94,7 @@ func (c *checked) assemble(t *testing.T) error {
 	metrics := newSyncMetrics(prometheus.NewRegistry())
 	k := newKernel(c.cfg, host, metrics, log)
 	t.Cleanup(k.close)
-	driver, err := pair.New(veth.Devices, datapath.VirtualMAC[:])
+	driver, err := pair.New(veth.Devices, state.VirtualMAC[:])
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // dump reads what this node holds. What can't be read does not keep the rest
@@ -50,10 +51,10 @@ func (n *node) dump(ctx context.Context) nodestatus.Dump {
 
 // pinnedState opens the pins anew: a map whose pin was deleted goes on working
 // for this process, and for no later one.
-func pinnedState(pinDir string) (state datapath.State, err error) {
+func pinnedState(pinDir string) (s state.State, err error) {
 	reader, err := datapath.OpenReader(pinDir)
 	if err != nil {
-		return state, err
+		return s, err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
 	return reader.Snapshot()

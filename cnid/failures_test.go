@@ -18,13 +18,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func TestFailuresOfSingleDevicesAreToldFromThoseOfTheNode(t *testing.T) {
 	route := &netdev.DeviceError{Ifindex: 5, Err: unix.EINVAL}
 	program := &datapath.AttachError{Ifindex: 5, Program: "from_pod", Err: unix.EBUSY}
 	other := &datapath.AttachError{Ifindex: 6, Program: "to_pod", Err: unix.EPERM}
-	invalid := fmt.Errorf("%w: %w", datapath.ErrInvalidState, errors.New("given twice"))
+	invalid := fmt.Errorf("%w: %w", state.ErrInvalid, errors.New("given twice"))
 	cases := []struct {
 		name    string
 		err     error
@@ -36,7 +37,7 @@ func TestFailuresOfSingleDevicesAreToldFromThoseOfTheNode(t *testing.T) {
 		{"joined, and joined again", errors.Join(errors.Join(route, other), errors.Join(program)), []int{5, 6}, nil},
 		{"the node as a whole", errNoUnderlay, nil, errNoUnderlay},
 		{"both", errors.Join(errNoUnderlay, program), []int{5}, errNoUnderlay},
-		{"a contradiction in the state", invalid, nil, datapath.ErrInvalidState},
+		{"a contradiction in the state", invalid, nil, state.ErrInvalid},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

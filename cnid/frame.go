@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // trialPort is the source port of packets that are made to be asked about.
@@ -19,7 +20,7 @@ const trialPort = 50000
 // trialPacket is a packet that is made to be asked about: the first of a TCP or
 // UDP flow, or an echo request.
 type trialPacket struct {
-	mac   datapath.MAC
+	mac   state.MAC
 	from  netip.Addr
 	to    netip.AddrPort
 	proto uint8
@@ -36,7 +37,7 @@ func (p trialPacket) frame() []byte {
 	if p.from.Is6() {
 		etherType = unix.ETH_P_IPV6
 	}
-	ethernet := binary.BigEndian.AppendUint16(slices.Concat(datapath.VirtualMAC[:], p.mac[:]), etherType)
+	ethernet := binary.BigEndian.AppendUint16(slices.Concat(state.VirtualMAC[:], p.mac[:]), etherType)
 	return slices.Concat(ethernet, ip, transport)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // hops answers what this node would do with a packet. The verdict is always that
@@ -34,7 +35,7 @@ type arrival struct {
 	// before is the packet as it came, after as it left.
 	before, after datapath.Tuple
 	proto         uint8
-	state         datapath.State
+	state         state.State
 }
 
 func (h hops) answer(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
@@ -110,7 +111,7 @@ func (h hops) send(a *arrival, q nodestatus.Question) (frame []byte, err error) 
 }
 
 // sender finds the interface that is to send the packet.
-func (h hops) sender(q nodestatus.Question, state datapath.State) (from datapath.Interface, at string, err error) {
+func (h hops) sender(q nodestatus.Question, s state.State) (from state.Interface, at string, err error) {
 	index, at := 0, "the node's interface in the default VPC"
 	if !q.Outgoing {
 		rec, err := h.attachment(q.Pod, q.Interface)
@@ -120,11 +121,11 @@ func (h hops) sender(q nodestatus.Question, state datapath.State) (from datapath
 		index = rec.Device.HostIfindex
 		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)
 	}
-	found := slices.IndexFunc(state.Interfaces, func(i datapath.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node })
+	found := slices.IndexFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node })
 	if found < 0 {
 		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, h.node)
 	}
-	return state.Interfaces[found], at, nil
+	return s.Interfaces[found], at, nil
 }
 
 // attachment finds a pod's interface; without a name, the one made first.
@@ -140,7 +141,7 @@ func (h hops) attachment(pod, name string) (journal.Record, error) {
 	return journal.Record{}, fmt.Errorf("node %s has no pod %s: is it on the host's network, or still being made?", h.node, pod)
 }
 
-func ownAddress(from datapath.Interface, to netip.Addr) (netip.Addr, error) {
+func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 	for _, ip := range from.Addrs {
 		if ip.Is4() == to.Is4() {
 			return ip, nil
@@ -184,7 +185,7 @@ func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 	}
 	to := netip.AddrPortFrom(a.after.Dst, a.after.Dport)
 	switch a.outcome.Mark {
-	case datapath.MarkShared:
+	case state.MarkShared:
 		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: h.names.holder(h.defaultVPC(a.state), to.Addr())}
 		hop.Does = fmt.Sprintf("let out to a backend of the shared service: %s", backend)
 		if h.inDefaultVPC(a.state, to.Addr()) {
@@ -192,7 +193,7 @@ func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 		} else {
 			hop.Does += "; the node's own routes lead there"
 		}
-	case datapath.MarkEgress, datapath.MarkNode:
+	case state.MarkEgress, state.MarkNode:
 		hop.Does = "let out of the VPC, masqueraded to the node's address; the node's own routes lead on"
 	default:
 		hop.Does = "handed to the node itself, which takes only answers to what it has asked"
@@ -203,8 +204,8 @@ func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 	return hop
 }
 
-func (h hops) defaultVPC(state datapath.State) string {
-	for _, vpc := range state.VPCs {
+func (h hops) defaultVPC(s state.State) string {
+	for _, vpc := range s.VPCs {
 		if vpc.Default {
 			return h.names.vpc(vpc.VNI)
 		}
@@ -212,8 +213,8 @@ func (h hops) defaultVPC(state datapath.State) string {
 	return ""
 }
 
-func (h hops) inDefaultVPC(state datapath.State, ip netip.Addr) bool {
-	return slices.ContainsFunc(state.VPCs, func(vpc datapath.VPC) bool { return vpc.Default && within(vpc.Prefixes, ip) })
+func (h hops) inDefaultVPC(s state.State, ip netip.Addr) bool {
+	return slices.ContainsFunc(s.VPCs, func(vpc state.VPC) bool { return vpc.Default && within(vpc.Prefixes, ip) })
 }
 
 func within(prefixes []netip.Prefix, ip netip.Addr) bool {
@@ -221,12 +222,12 @@ func within(prefixes []netip.Prefix, ip netip.Addr) bool {
 }
 
 // rowOf looks up an address of a VPC; the zero value when there is none.
-func rowOf(state datapath.State, vni uint32, ip netip.Addr) datapath.Address {
-	at := slices.IndexFunc(state.Addresses, func(a datapath.Address) bool { return a.VNI == vni && a.IP == ip })
+func rowOf(s state.State, vni uint32, ip netip.Addr) state.Address {
+	at := slices.IndexFunc(s.Addresses, func(a state.Address) bool { return a.VNI == vni && a.IP == ip })
 	if at < 0 {
-		return datapath.Address{}
+		return state.Address{}
 	}
-	return state.Addresses[at]
+	return s.Addresses[at]
 }
 
 func (h hops) vpcName(vni uint32) string {
@@ -255,11 +256,11 @@ func (h hops) deviceName(ifindex int) string {
 func (h hops) facts(a arrival) []string {
 	dst := a.before.Dst
 	switch row := rowOf(a.state, a.vni, dst); row.Kind {
-	case datapath.Local:
+	case state.Local:
 		return []string{fmt.Sprintf("address table: %s is on this node, at %s", dst, h.deviceName(row.Ifindex))}
-	case datapath.Remote:
+	case state.Remote:
 		return []string{fmt.Sprintf("address table: %s is on %s", dst, h.nodeName(row.Node))}
-	case datapath.Gateway:
+	case state.Gateway:
 		return []string{fmt.Sprintf("address table: %s is a gateway", dst)}
 	}
 	facts := []string{fmt.Sprintf("address table: VPC %s has no %s", h.vpcName(a.vni), dst)}
@@ -308,7 +309,7 @@ func (h hops) outsideFacts(a arrival) (facts []string) {
 
 // longestEntry finds what the egress list of a VPC, or with VNI 0 that of every
 // VPC, says of a destination.
-func longestEntry(list []datapath.ClosedPrefix, vni uint32, dst netip.Addr) (found datapath.ClosedPrefix, ok bool) {
+func longestEntry(list []state.ClosedPrefix, vni uint32, dst netip.Addr) (found state.ClosedPrefix, ok bool) {
 	for _, entry := range list {
 		if entry.VNI == vni && entry.Prefix.Contains(dst) && (!ok || entry.Prefix.Bits() > found.Prefix.Bits()) {
 			found, ok = entry, true

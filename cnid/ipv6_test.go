@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -78,7 +78,7 @@ func neighbours(link netlink.Link) error {
 			continue
 		}
 		known++
-		if !bytes.Equal(n.HardwareAddr, datapath.VirtualMAC[:]) {
+		if !bytes.Equal(n.HardwareAddr, state.VirtualMAC[:]) {
 			err = errors.Join(err, fmt.Errorf("%s is at %s", n.IP, n.HardwareAddr))
 		}
 	}

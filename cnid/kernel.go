@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // kernel carries out what is planned. Its methods other than counters and
@@ -264,7 +265,7 @@ func (k *kernel) close() {
 }
 
 // check looks for a part of the datapath.
-func (k *kernel) check(part datapath.State) error {
+func (k *kernel) check(part state.State) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -307,11 +308,11 @@ func (k *kernel) strandedSockets() ([]datapath.StrandedSocket, error) {
 var errNotOpen = errors.New("the node's datapath is not open yet")
 
 // snapshot reads what the maps hold.
-func (k *kernel) snapshot() (datapath.State, error) {
+func (k *kernel) snapshot() (state.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
-		return datapath.State{}, errNotOpen
+		return state.State{}, errNotOpen
 	}
 	return k.path.Snapshot()
 }

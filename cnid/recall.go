@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -61,7 +62,7 @@ func (n *node) tellUnknown(left attachment.Unknown, pod journal.Pod) {
 }
 
 // programmedInterfaces returns what the pinned maps have, by index.
-func programmedInterfaces(pinDir string) (map[int]datapath.Interface, error) {
+func programmedInterfaces(pinDir string) (map[int]state.Interface, error) {
 	reader, err := datapath.OpenReader(pinDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -70,12 +71,12 @@ func programmedInterfaces(pinDir string) (map[int]datapath.Interface, error) {
 		return nil, err
 	}
 	defer reader.Close()
-	state, err := reader.Snapshot()
+	found, err := reader.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	byIndex := map[int]datapath.Interface{}
-	for _, iface := range state.Interfaces {
+	byIndex := map[int]state.Interface{}
+	for _, iface := range found.Interfaces {
 		byIndex[iface.Ifindex] = iface
 	}
 	return byIndex, nil

@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/cnid/report"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -224,7 +224,7 @@ func ownNetns() (netns.ID, error) {
 
 // assemble connects the node's parts with each other and with the API's side.
 func (n *node) assemble(c control) error {
-	opened, err := drivers.Open(datapath.VirtualMAC[:])
+	opened, err := drivers.Open(state.VirtualMAC[:])
 	if err != nil {
 		return err
 	}

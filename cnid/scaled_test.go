@@ -18,7 +18,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // TestAServiceOfAVPCIsServedByItsPods goes from the API to the maps: a tenant makes a
@@ -50,10 +50,10 @@ func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.10.1.10", "10.10.1.66"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", UID: types.UID(p.uid)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	})
 	vip := netip.MustParseAddr(service.Spec.ClusterIP)
-	served := func(backends ...datapath.Backend) func() error {
+	served := func(backends ...state.Backend) func() error {
 		return func() error {
 			list, err := n.services()
-			at := slices.IndexFunc(list, func(s datapath.Service) bool {
+			at := slices.IndexFunc(list, func(s state.Service) bool {
 				return s.VNI == vni && s.VIP == vip && s.Port == 80 && s.Proto == unix.IPPROTO_TCP
 			})
 			if err != nil || (at < 0) != (backends == nil) || at >= 0 && !slices.Equal(list[at].Backends, backends) {
@@ -66,7 +66,7 @@ func TestAServiceOfAVPCIsServedByItsPods(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: "scaled"},
 	}
 	n.create(t, network)
-	mine := datapath.Backend{IP: netip.MustParseAddr("10.10.1.10"), Port: 8080}
+	mine := state.Backend{IP: netip.MustParseAddr("10.10.1.10"), Port: 8080}
 	eventually(t, "the Service is served by the pod alone", served(mine))
 	n.stop(unix.SIGKILL)
 	n.start(t)

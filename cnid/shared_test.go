@@ -17,17 +17,18 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // services are those that the datapath of a node has.
-func (m *machine) services() ([]datapath.Service, error) {
+func (m *machine) services() ([]state.Service, error) {
 	reader, err := datapath.OpenReader(m.cfg.BPFDir)
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	state, err := reader.Snapshot()
-	return state.Services, err
+	found, err := reader.Snapshot()
+	return found.Services, err
 }
 
 func TestAServiceIsSharedForAsLongAsAnObjectNamesIt(t *testing.T) {
@@ -50,11 +51,11 @@ func TestAServiceIsSharedForAsLongAsAnObjectNamesIt(t *testing.T) {
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.20"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	})
 	vip := netip.MustParseAddr(service.Spec.ClusterIP)
-	want := datapath.Backend{IP: netip.MustParseAddr("10.244.0.20"), Port: 1091}
+	want := state.Backend{IP: netip.MustParseAddr("10.244.0.20"), Port: 1091}
 	serves := func() error {
 		list, err := n.services()
-		at := slices.IndexFunc(list, func(s datapath.Service) bool { return s.VIP == vip && s.Port == 9091 && s.Proto == unix.IPPROTO_TCP })
-		if err != nil || at < 0 || !slices.Equal(list[at].Backends, []datapath.Backend{want}) {
+		at := slices.IndexFunc(list, func(s state.Service) bool { return s.VIP == vip && s.Port == 9091 && s.Proto == unix.IPPROTO_TCP })
+		if err != nil || at < 0 || !slices.Equal(list[at].Backends, []state.Backend{want}) {
 			return fmt.Errorf("no service %s with backend %v in %+v, %w", vip, want, list, err)
 		}
 		return nil

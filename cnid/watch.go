@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // hintEvery is how long at least lies between two rechecks that changes in the
@@ -188,7 +188,7 @@ func linkConcerns(m syscall.NetlinkMessage, o ours) bool {
 	name := bytes.TrimRight(attribute(m.Data, unix.SizeofIfInfomsg, unix.IFLA_IFNAME), "\x00")
 	mac := attribute(m.Data, unix.SizeofIfInfomsg, unix.IFLA_ADDRESS)
 	return m.Header.Type == unix.RTM_DELLINK || flags&unix.IFF_UP == 0 || string(name) != rec.HostIfName ||
-		len(mtu) == 4 && int(binary.NativeEndian.Uint32(mtu)) != rec.MTU || !bytes.Equal(mac, datapath.VirtualMAC[:])
+		len(mtu) == 4 && int(binary.NativeEndian.Uint32(mtu)) != rec.MTU || !bytes.Equal(mac, state.VirtualMAC[:])
 }
 
 // deletedRouteConcerns leaves out the routes of pods that leave.

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // daemon serves what a node's daemon would, and returns its socket.
@@ -241,29 +242,29 @@ func TestAHopIsAskedOfTheDaemon(t *testing.T) {
 
 func TestMapsAreToldInWords(t *testing.T) {
 	held := contents{
-		State: datapath.State{
-			VPCs: []datapath.VPC{
+		State: state.State{
+			VPCs: []state.VPC{
 				{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.10.0.0/16")}},
 				{VNI: 1, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, EgressMasquerade: true, Default: true},
 			},
-			Subnets: []datapath.Subnet{{VNI: 20, Prefix: netip.MustParsePrefix("10.10.1.0/24")}},
-			Interfaces: []datapath.Interface{
+			Subnets: []state.Subnet{{VNI: 20, Prefix: netip.MustParsePrefix("10.10.1.0/24")}},
+			Interfaces: []state.Interface{
 				{Ifindex: 7, VNI: 20, Addrs: []netip.Addr{netip.MustParseAddr("10.10.1.10")}, Shadow4: netip.MustParseAddr("169.254.64.2")},
 				{Ifindex: 8, VNI: 1, Node: true},
 			},
-			Addresses: []datapath.Address{
-				{VNI: 20, IP: netip.MustParseAddr("10.10.1.10"), Kind: datapath.Local, Ifindex: 7},
-				{VNI: 20, IP: netip.MustParseAddr("10.10.1.11"), Kind: datapath.Remote, Node: netip.MustParseAddr("192.0.2.2")},
-				{VNI: 1, IP: netip.MustParseAddr("10.244.0.7"), Kind: datapath.Local, Ifindex: 8},
-				{VNI: 20, IP: netip.MustParseAddr("10.10.1.1"), Kind: datapath.Gateway},
+			Addresses: []state.Address{
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.10"), Kind: state.Local, Ifindex: 7},
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.11"), Kind: state.Remote, Node: netip.MustParseAddr("192.0.2.2")},
+				{VNI: 1, IP: netip.MustParseAddr("10.244.0.7"), Kind: state.Local, Ifindex: 8},
+				{VNI: 20, IP: netip.MustParseAddr("10.10.1.1"), Kind: state.Gateway},
 			},
 			Nodes:  []netip.Addr{netip.MustParseAddr("192.0.2.2")},
-			Closed: []datapath.ClosedPrefix{{Prefix: netip.MustParsePrefix("10.96.0.0/16"), Class: datapath.ClosedService}},
-			Services: []datapath.Service{
-				{VIP: netip.MustParseAddr("10.96.0.10"), Port: 53, Proto: 17, Backends: []datapath.Backend{{IP: netip.MustParseAddr("10.244.0.9"), Port: 53}}},
+			Closed: []state.ClosedPrefix{{Prefix: netip.MustParsePrefix("10.96.0.0/16"), Class: state.ClosedService}},
+			Services: []state.Service{
+				{VIP: netip.MustParseAddr("10.96.0.10"), Port: 53, Proto: 17, Backends: []state.Backend{{IP: netip.MustParseAddr("10.244.0.9"), Port: 53}}},
 				{VIP: netip.MustParseAddr("10.96.0.1"), Port: 443, Proto: 6},
 			},
-			Probes: []datapath.ProbeTarget{{IP: netip.MustParseAddr("10.10.1.10"), Shadow: netip.MustParseAddr("169.254.64.2")}},
+			Probes: []state.ProbeTarget{{IP: netip.MustParseAddr("10.10.1.10"), Shadow: netip.MustParseAddr("169.254.64.2")}},
 		},
 		Connections: []datapath.Connection{{
 			VNI: 20, Ifindex: 7, Proto: 17, Pod: netip.MustParseAddrPort("10.10.1.10:4000"), Service: netip.MustParseAddrPort("10.96.0.10:53"),

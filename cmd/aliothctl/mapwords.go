@@ -14,11 +14,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // contents is what a node's maps hold.
 type contents struct {
-	datapath.State
+	state.State
 	Connections []datapath.Connection
 }
 
@@ -107,9 +108,9 @@ func (w words) writeAddresses(out io.Writer) {
 	for _, address := range w.Addresses {
 		where := "a gateway, answered here"
 		switch address.Kind {
-		case datapath.Local:
+		case state.Local:
 			where = "here: " + w.device(address.Ifindex)
-		case datapath.Remote:
+		case state.Remote:
 			where = "on node " + address.Node.String()
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\n", w.vpc(address.VNI), address.IP, where)

@@ -52,7 +52,7 @@ const (
 	PhaseLeaving Phase = "leaving"
 )
 
-// MAC is an Ethernet address; datapath.MAC converts from it.
+// MAC is an Ethernet address; state.MAC converts from it.
 type MAC [6]byte
 
 // String returns the address in lower case with colons.

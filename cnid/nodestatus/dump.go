@@ -7,6 +7,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // DumpPath is where the daemon's socket answers a GET with a Dump.
@@ -29,7 +30,7 @@ type Dump struct {
 	// that is intact is not in it.
 	Broken []Broken `json:"broken,omitempty"`
 	// Datapath is what the pinned maps hold.
-	Datapath datapath.State `json:"datapath"`
+	Datapath state.State `json:"datapath"`
 	// Hooks are where the datapath's programs are attached.
 	Hooks datapath.Hooks `json:"hooks"`
 	// Unreadable says what could not be read; what depends on it is not known

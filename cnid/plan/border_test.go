@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -35,7 +35,7 @@ func respecify(name string, change func(*store.VPC)) func(store.Tx) error {
 
 // outsideOf returns where the service of a VPC leads outside of it. Nothing of that may
 // be closed to the VPC.
-func outsideOf(t *testing.T, s datapath.State, vni uint32) (list []string) {
+func outsideOf(t *testing.T, s state.State, vni uint32) (list []string) {
 	t.Helper()
 	for _, service := range s.Services {
 		for _, b := range service.Backends {
@@ -43,7 +43,7 @@ func outsideOf(t *testing.T, s datapath.State, vni uint32) (list []string) {
 				continue
 			}
 			list = append(list, b.IP.String())
-			if class := closedTo(s, vni, b.IP); class != 0 && (vni != 1 || class != datapath.ClosedNode) {
+			if class := closedTo(s, vni, b.IP); class != 0 && (vni != 1 || class != state.ClosedNode) {
 				t.Errorf("%s is a backend and closed to VNI %d, class %d", b.IP, vni, class)
 			}
 		}
@@ -54,15 +54,15 @@ func outsideOf(t *testing.T, s datapath.State, vni uint32) (list []string) {
 
 // closedTo returns the class by which an address is closed to a VPC, 0 if it is not: the
 // longest prefix decides, among those for all and among its own.
-func closedTo(s datapath.State, vni uint32, ip netip.Addr) datapath.ClosedClass {
+func closedTo(s state.State, vni uint32, ip netip.Addr) state.ClosedClass {
 	for _, of := range []uint32{0, vni} {
-		var found datapath.ClosedPrefix
+		var found state.ClosedPrefix
 		for _, p := range s.Closed {
 			if p.VNI == of && p.Prefix.Contains(ip) && (found.Class == 0 || p.Prefix.Bits() > found.Prefix.Bits()) {
 				found = p
 			}
 		}
-		if found.Class != 0 && found.Class < datapath.OpenListed {
+		if found.Class != 0 && found.Class < state.OpenListed {
 			return found.Class
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -37,7 +37,7 @@ func TestARangeOfTheDefaultVPCThatCoversWhatTheNodeMustReachIsNeitherRoutedNorGu
 					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
 			}
-			closed := datapath.ClosedPrefix{Prefix: prefix(c.covering), Class: datapath.ClosedDefaultVPC}
+			closed := state.ClosedPrefix{Prefix: prefix(c.covering), Class: state.ClosedDefaultVPC}
 			if !slices.Contains(got.Datapath.Closed, closed) {
 				t.Errorf("tenants' egress may reach %s: %v", c.covering, got.Datapath.Closed)
 			}
@@ -54,7 +54,7 @@ func TestServiceRangesThatAreAddedAreClosedToEgress(t *testing.T) {
 	})
 	closed := together(w.plan(p)).Datapath.Closed
 	for _, prefix := range added {
-		if !slices.Contains(closed, datapath.ClosedPrefix{Prefix: prefix, Class: datapath.ClosedService}) {
+		if !slices.Contains(closed, state.ClosedPrefix{Prefix: prefix, Class: state.ClosedService}) {
 			t.Errorf("%s is not closed: %v", prefix, closed)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -17,44 +17,44 @@ import (
 func (b *nodeBuilder) closed() {
 	b.part.Closed = nil
 	seen := map[netip.Prefix]bool{}
-	add := func(class datapath.ClosedClass, prefixes ...netip.Prefix) {
+	add := func(class state.ClosedClass, prefixes ...netip.Prefix) {
 		for _, prefix := range prefixes {
 			if !seen[prefix] {
 				seen[prefix] = true
-				b.part.Closed = append(b.part.Closed, datapath.ClosedPrefix{Prefix: prefix, Class: class})
+				b.part.Closed = append(b.part.Closed, state.ClosedPrefix{Prefix: prefix, Class: class})
 			}
 		}
 	}
-	add(datapath.ClosedShadow, b.in.Shadows...)
+	add(state.ClosedShadow, b.in.Shadows...)
 	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
-		add(datapath.ClosedDefaultVPC, vpc.Prefixes...)
+		add(state.ClosedDefaultVPC, vpc.Prefixes...)
 	}
-	add(datapath.ClosedService, b.in.ServiceRanges...)
+	add(state.ClosedService, b.in.ServiceRanges...)
 	for _, row := range store.ListServiceCIDRs(b.tx) { // some may have been added
-		add(datapath.ClosedService, row.Prefixes...)
+		add(state.ClosedService, row.Prefixes...)
 	}
-	add(datapath.ClosedLinkLocal, linkLocal...)
-	add(datapath.ClosedLinkLocal,
+	add(state.ClosedLinkLocal, linkLocal...)
+	add(state.ClosedLinkLocal,
 		// What means the node itself reaches even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
 		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))
 	// 224.0.0.0/3 has the multicast, the reserved and the broadcast space.
-	add(datapath.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
+	add(state.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
 	for _, row := range store.ListNodes(b.tx) {
 		for _, ip := range slices.Concat(row.Addresses, row.AllAddresses) {
-			add(datapath.ClosedNode, single(ip))
+			add(state.ClosedNode, single(ip))
 		}
 	}
 	if b.in.NodePorts {
 		for _, row := range store.ListExternalAddresses(b.tx) { // they lead to nodes
-			add(datapath.ClosedBalancer, single(row.IP))
+			add(state.ClosedBalancer, single(row.IP))
 		}
 	}
 	for _, ip := range b.in.Metadata {
-		add(datapath.ClosedMetadata, single(ip))
+		add(state.ClosedMetadata, single(ip))
 	}
-	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(b.part.Closed, func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }
 
 var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
@@ -63,30 +63,30 @@ var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.Mu
 // prefix, and a denied range wins however short it is: so what is allowed inside
 // of one is left out. There is an entry for all of IPv4 beside one for all of
 // IPv6, because to the datapath IPv4 is a part of it.
-func closedLists(vpc *store.VPC, metadata []netip.Addr) []datapath.ClosedPrefix {
+func closedLists(vpc *store.VPC, metadata []netip.Addr) []state.ClosedPrefix {
 	if !vpc.EgressMasquerade || len(vpc.EgressDeny)+len(vpc.EgressAllow) == 0 {
 		return nil
 	}
-	classes := map[netip.Prefix]datapath.ClosedClass{}
+	classes := map[netip.Prefix]state.ClosedClass{}
 	for _, prefix := range []netip.Prefix{all4, all6} {
-		classes[prefix] = datapath.ClosedUnlisted
+		classes[prefix] = state.ClosedUnlisted
 		if len(vpc.EgressAllow) == 0 {
-			classes[prefix] = datapath.OpenListed
+			classes[prefix] = state.OpenListed
 		}
 	}
 	for _, prefix := range vpc.EgressAllow {
-		classes[prefix] = datapath.OpenListed
+		classes[prefix] = state.OpenListed
 		if prefix.IsSingleIP() && slices.Contains(metadata, prefix.Addr()) {
-			classes[prefix] = datapath.OpenMetadata
+			classes[prefix] = state.OpenMetadata
 		}
 	}
-	maps.DeleteFunc(classes, func(prefix netip.Prefix, _ datapath.ClosedClass) bool { return covered(prefix, vpc.EgressDeny) })
+	maps.DeleteFunc(classes, func(prefix netip.Prefix, _ state.ClosedClass) bool { return covered(prefix, vpc.EgressDeny) })
 	for _, prefix := range vpc.EgressDeny {
-		classes[prefix] = datapath.ClosedDenied
+		classes[prefix] = state.ClosedDenied
 	}
-	var list []datapath.ClosedPrefix
+	var list []state.ClosedPrefix
 	for prefix, class := range classes {
-		list = append(list, datapath.ClosedPrefix{VNI: vpc.VNI, Prefix: prefix, Class: class})
+		list = append(list, state.ClosedPrefix{VNI: vpc.VNI, Prefix: prefix, Class: class})
 	}
 	return list
 }

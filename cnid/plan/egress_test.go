@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -25,62 +25,62 @@ func openVPC(name string, vni uint32, allow, deny []string) func(store.Tx) error
 
 func TestWhatAVPCDeniesWinsOverWhatItAllows(t *testing.T) {
 	const vni = 20
-	entry := func(class datapath.ClosedClass, text string) datapath.ClosedPrefix {
-		return datapath.ClosedPrefix{VNI: vni, Prefix: prefix(text), Class: class}
+	entry := func(class state.ClosedClass, text string) state.ClosedPrefix {
+		return state.ClosedPrefix{VNI: vni, Prefix: prefix(text), Class: class}
 	}
-	unlisted := []datapath.ClosedPrefix{entry(datapath.ClosedUnlisted, "0.0.0.0/0"), entry(datapath.ClosedUnlisted, "::/0")}
-	listed := []datapath.ClosedPrefix{entry(datapath.OpenListed, "0.0.0.0/0"), entry(datapath.OpenListed, "::/0")}
+	unlisted := []state.ClosedPrefix{entry(state.ClosedUnlisted, "0.0.0.0/0"), entry(state.ClosedUnlisted, "::/0")}
+	listed := []state.ClosedPrefix{entry(state.OpenListed, "0.0.0.0/0"), entry(state.OpenListed, "::/0")}
 	cases := map[string]struct {
 		allow, deny []string
-		want        []datapath.ClosedPrefix
+		want        []state.ClosedPrefix
 	}{
 		"no list": {},
 		"denied alone": {
 			deny: []string{"2001:db8::/32", "203.0.113.0/24"},
-			want: append(slices.Clone(listed), entry(datapath.ClosedDenied, "203.0.113.0/24"), entry(datapath.ClosedDenied, "2001:db8::/32")),
+			want: append(slices.Clone(listed), entry(state.ClosedDenied, "203.0.113.0/24"), entry(state.ClosedDenied, "2001:db8::/32")),
 		},
 		"allowed alone": {
 			allow: []string{"203.0.113.0/24"},
-			want:  append(slices.Clone(unlisted), entry(datapath.OpenListed, "203.0.113.0/24")),
+			want:  append(slices.Clone(unlisted), entry(state.OpenListed, "203.0.113.0/24")),
 		},
 		"a part of the allowed is denied": {
 			allow: []string{"203.0.113.0/24"}, deny: []string{"203.0.113.9/32"},
-			want: append(slices.Clone(unlisted), entry(datapath.OpenListed, "203.0.113.0/24"), entry(datapath.ClosedDenied, "203.0.113.9/32")),
+			want: append(slices.Clone(unlisted), entry(state.OpenListed, "203.0.113.0/24"), entry(state.ClosedDenied, "203.0.113.9/32")),
 		},
 		"the allowed is a part of the denied": {
 			allow: []string{"203.0.113.9/32"}, deny: []string{"203.0.113.0/24"},
-			want: append(slices.Clone(unlisted), entry(datapath.ClosedDenied, "203.0.113.0/24")),
+			want: append(slices.Clone(unlisted), entry(state.ClosedDenied, "203.0.113.0/24")),
 		},
 		"the same is allowed and denied": {
 			allow: []string{"203.0.113.0/24"}, deny: []string{"203.0.113.0/24"},
-			want: append(slices.Clone(unlisted), entry(datapath.ClosedDenied, "203.0.113.0/24")),
+			want: append(slices.Clone(unlisted), entry(state.ClosedDenied, "203.0.113.0/24")),
 		},
 		"everything of one family is allowed": {
 			allow: []string{"0.0.0.0/0"},
-			want:  []datapath.ClosedPrefix{entry(datapath.OpenListed, "0.0.0.0/0"), entry(datapath.ClosedUnlisted, "::/0")},
+			want:  []state.ClosedPrefix{entry(state.OpenListed, "0.0.0.0/0"), entry(state.ClosedUnlisted, "::/0")},
 		},
 		"everything of one family is denied": {
 			allow: []string{"0.0.0.0/0", "2001:db8::/32"}, deny: []string{"0.0.0.0/0"},
-			want: []datapath.ClosedPrefix{
-				entry(datapath.ClosedDenied, "0.0.0.0/0"), entry(datapath.ClosedUnlisted, "::/0"), entry(datapath.OpenListed, "2001:db8::/32"),
+			want: []state.ClosedPrefix{
+				entry(state.ClosedDenied, "0.0.0.0/0"), entry(state.ClosedUnlisted, "::/0"), entry(state.OpenListed, "2001:db8::/32"),
 			},
 		},
 		"all of IPv6 is denied": {
 			deny: []string{"::/0"},
-			want: []datapath.ClosedPrefix{entry(datapath.OpenListed, "0.0.0.0/0"), entry(datapath.ClosedDenied, "::/0")},
+			want: []state.ClosedPrefix{entry(state.OpenListed, "0.0.0.0/0"), entry(state.ClosedDenied, "::/0")},
 		},
 		"a metadata address by itself": {
 			allow: []string{"169.254.169.254/32", "fd00:ec2::254/128"},
 			want: append(slices.Clone(unlisted),
-				entry(datapath.OpenMetadata, "169.254.169.254/32"), entry(datapath.OpenMetadata, "fd00:ec2::254/128")),
+				entry(state.OpenMetadata, "169.254.169.254/32"), entry(state.OpenMetadata, "fd00:ec2::254/128")),
 		},
 		"a metadata address in a range": {
 			allow: []string{"169.254.169.254/31"},
-			want:  append(slices.Clone(unlisted), entry(datapath.OpenListed, "169.254.169.254/31")),
+			want:  append(slices.Clone(unlisted), entry(state.OpenListed, "169.254.169.254/31")),
 		},
 		"a metadata address, denied as well": {
 			allow: []string{"169.254.169.254/32"}, deny: []string{"169.254.0.0/16"},
-			want: append(slices.Clone(unlisted), entry(datapath.ClosedDenied, "169.254.0.0/16")),
+			want: append(slices.Clone(unlisted), entry(state.ClosedDenied, "169.254.0.0/16")),
 		},
 	}
 	for name, c := range cases {
@@ -89,12 +89,12 @@ func TestWhatAVPCDeniesWinsOverWhatItAllows(t *testing.T) {
 			w.attach("blue", vni, "b1", "10.10.1.10/24")
 			got := w.build(func(cfg *Config) { cfg.Metadata = ips("169.254.169.254", "fd00:ec2::254") }).Datapath.Closed
 			for _, metadata := range []string{"169.254.169.254/32", "fd00:ec2::254/128"} {
-				if closed := (datapath.ClosedPrefix{Prefix: prefix(metadata), Class: datapath.ClosedMetadata}); !slices.Contains(got, closed) {
+				if closed := (state.ClosedPrefix{Prefix: prefix(metadata), Class: state.ClosedMetadata}); !slices.Contains(got, closed) {
 					t.Errorf("%s is not closed to all VPCs: %v", metadata, got)
 				}
 			}
-			own := slices.DeleteFunc(slices.Clone(got), func(p datapath.ClosedPrefix) bool { return p.VNI == 0 })
-			byPrefix := func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) }
+			own := slices.DeleteFunc(slices.Clone(got), func(p state.ClosedPrefix) bool { return p.VNI == 0 })
+			byPrefix := func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) }
 			slices.SortFunc(c.want, byPrefix)
 			if diff := cmp.Diff(c.want, own, byValue); diff != "" {
 				t.Errorf("the VPC's own (-want +got):\n%s", diff)

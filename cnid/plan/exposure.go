@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // frontends are those of all Services.
@@ -138,13 +138,13 @@ type exposure struct {
 	preserving int
 	// ports counts those of nodes that lead to its Services, where its egress may lead to
 	// nodes.
-	ports map[datapath.NodePort]int
+	ports map[state.NodePort]int
 	// stale says that counts have changed.
 	stale bool
 	// preserves and list are what they come to. list is never changed: another one takes
 	// its place.
 	preserves bool
-	list      []datapath.NodePort
+	list      []state.NodePort
 }
 
 func (e *exposure) put(s *servicePlan, n int) {
@@ -169,7 +169,7 @@ func (e *exposure) settle() (changed bool) {
 	}
 	e.stale = false
 	preserves := e.preserving > 0
-	same := len(e.ports) == len(e.list) && !slices.ContainsFunc(e.list, func(p datapath.NodePort) bool { return e.ports[p] == 0 })
+	same := len(e.ports) == len(e.list) && !slices.ContainsFunc(e.list, func(p state.NodePort) bool { return e.ports[p] == 0 })
 	if same && preserves == e.preserves {
 		return false
 	}
@@ -180,7 +180,7 @@ func (e *exposure) settle() (changed bool) {
 	return true
 }
 
-func compareNodePorts(a, b datapath.NodePort) int {
+func compareNodePorts(a, b state.NodePort) int {
 	family := 0
 	if a.Is4 != b.Is4 {
 		if family = 1; a.Is4 {

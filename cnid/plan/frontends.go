@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/scaled"
 )
@@ -120,7 +120,7 @@ func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, row *store.Servic
 		node := frontend
 		s.frontends = append(s.frontends, &node)
 		if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC { // pods of the default VPC reach nodes anyhow
-			s.ports = append(s.ports, datapath.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
+			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
 		}
 	}
 	frontend.Port = port.Port
@@ -221,7 +221,7 @@ func (b *frontendBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
 }
 
 func atMost(list []netip.AddrPort) []netip.AddrPort {
-	return list[:min(len(list), datapath.MaxBackends)]
+	return list[:min(len(list), state.MaxBackends)]
 }
 
 // reached are where backends of this node are reached: pods by their shadows, those on

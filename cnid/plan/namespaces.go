@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // namespaces adds the network namespaces of the attachments here, whatever kind
 // they are of, and the node's own.
 func (b *nodeBuilder) namespaces() {
 	b.part.Namespaces = nil
-	found := map[uint64]*datapath.Namespace{}
+	found := map[uint64]*state.Namespace{}
 	for _, rec := range b.live {
 		cookie := rec.Device.NetnsCookie
 		if cookie == 0 {
@@ -24,10 +24,10 @@ func (b *nodeBuilder) namespaces() {
 		shared := b.vpcs[rec.VPC].here.opensAll
 		n, known := found[cookie]
 		if !known {
-			n = &datapath.Namespace{Cookie: cookie, Shared: shared}
+			n = &state.Namespace{Cookie: cookie, Shared: shared}
 			found[cookie] = n
 		}
-		if len(n.Memberships) == datapath.MaxMemberships {
+		if len(n.Memberships) == state.MaxMemberships {
 			continue // its packets are known by their interface all the same
 		}
 		n.Shared = n.Shared && shared
@@ -37,11 +37,11 @@ func (b *nodeBuilder) namespaces() {
 		b.part.Namespaces = append(b.part.Namespaces, *n)
 	}
 	b.nodeNamespace()
-	slices.SortFunc(b.part.Namespaces, func(a, b datapath.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
+	slices.SortFunc(b.part.Namespaces, func(a, b state.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 }
 
-func membershipOf(rec journal.Record) datapath.Membership {
-	m := datapath.Membership{VNI: rec.VNI, Ifindex: rec.Device.HostIfindex}
+func membershipOf(rec journal.Record) state.Membership {
+	m := state.Membership{VNI: rec.VNI, Ifindex: rec.Device.HostIfindex}
 	for _, prefix := range rec.Addrs {
 		m.Addrs = append(m.Addrs, prefix.Addr())
 	}
@@ -57,9 +57,9 @@ func (b *nodeBuilder) nodeNamespace() {
 	}
 	for _, i := range home.part.Interfaces {
 		if i.Node {
-			b.part.Namespaces = append(b.part.Namespaces, datapath.Namespace{
+			b.part.Namespaces = append(b.part.Namespaces, state.Namespace{
 				Cookie: b.in.NetnsCookie, Shared: true,
-				Memberships: []datapath.Membership{{VNI: i.VNI, Addrs: i.Addrs, Ifindex: i.Ifindex}},
+				Memberships: []state.Membership{{VNI: i.VNI, Addrs: i.Addrs, Ifindex: i.Ifindex}},
 			})
 		}
 	}

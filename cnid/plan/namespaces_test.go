@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -24,11 +24,11 @@ func TestNamespacesHaveTheVPCsOfTheirAttachmentsInOrder(t *testing.T) {
 	w.records[2].Device.NetnsCookie = w.records[0].Device.NetnsCookie
 	w.attach("blue", 20, "unfinished", "10.10.1.12/24")
 	w.records[3].Phase = journal.PhaseIntended
-	want := []datapath.Namespace{
-		{Cookie: 4001, Memberships: []datapath.Membership{
+	want := []state.Namespace{
+		{Cookie: 4001, Memberships: []state.Membership{
 			{VNI: 30, Addrs: ips("10.20.1.10"), Ifindex: 101}, {VNI: 20, Addrs: ips("10.10.1.11"), Ifindex: 103},
 		}},
-		{Cookie: 4002, Memberships: []datapath.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 102}}},
+		{Cookie: 4002, Memberships: []state.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 102}}},
 	}
 	if diff := cmp.Diff(want, w.build(withNode).Datapath.Namespaces, byValue); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
@@ -37,11 +37,11 @@ func TestNamespacesHaveTheVPCsOfTheirAttachmentsInOrder(t *testing.T) {
 
 func TestANamespaceTakesNoMoreInterfacesThanItHasRoomFor(t *testing.T) {
 	w := newWorld(t, vpc("blue", 20, "10.10.0.0/16"))
-	for i := range datapath.MaxMemberships + 1 {
+	for i := range state.MaxMemberships + 1 {
 		w.attach("blue", 20, string(rune('a'+i)), fmt.Sprintf("10.10.1.%d/24", 10+i))
 		w.records[i].Device.NetnsCookie = 4001
 	}
-	if got := w.build().Datapath.Namespaces; len(got) != 1 || len(got[0].Memberships) != datapath.MaxMemberships {
+	if got := w.build().Datapath.Namespaces; len(got) != 1 || len(got[0].Memberships) != state.MaxMemberships {
 		t.Errorf("namespaces are %+v", got)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
 // nodePlan is what a node has to hold beside its VPCs and Services. It is never changed:
 // another one takes its place.
 type nodePlan struct {
-	part    *datapath.State
+	part    *state.State
 	devices netdev.State
 	// filter has no Frontends.
 	filter netfilter.State
@@ -36,7 +36,7 @@ type nodeBuilder struct {
 	vpcs map[string]*vpcPlan
 	// live are the records to be programmed, the oldest first.
 	live []journal.Record
-	part datapath.State
+	part state.State
 	plan nodePlan
 }
 
@@ -113,7 +113,7 @@ func (b *nodeBuilder) devices() {
 	for _, rec := range b.live {
 		s.Pods = append(s.Pods, netdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
-			MTU: rec.MTU, MAC: datapath.VirtualMAC, Loopback: b.onLoopback(rec),
+			MTU: rec.MTU, MAC: state.VirtualMAC, Loopback: b.onLoopback(rec),
 		})
 	}
 	slices.SortFunc(s.Pods, func(a, b netdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
@@ -128,8 +128,8 @@ func (b *nodeBuilder) filter() {
 		PodDevices:    netdev.PodDevices,
 		NodeDevice:    netdev.NodeDevice,
 		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
-		MarkMask:      datapath.MarkMask, SharedMark: datapath.MarkShared, EgressMark: datapath.MarkEgress, NodeMark: datapath.MarkNode,
-		OpeningMark: datapath.MarkOpening, TunneledMark: datapath.MarkTunneled,
+		MarkMask:      state.MarkMask, SharedMark: state.MarkShared, EgressMark: state.MarkEgress, NodeMark: state.MarkNode,
+		OpeningMark: state.MarkOpening, TunneledMark: state.MarkTunneled,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.plan.filter.HostPorts,
 	}
 	if self := store.GetNode(b.tx, b.in.Node); self != nil {

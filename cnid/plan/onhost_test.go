@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -125,9 +125,9 @@ func TestAVPCWithEgressHasTheNodePortsOfItsServices(t *testing.T) {
 	var p Planner
 	for _, open := range []bool{false, true, false} {
 		w.put(t, egress(open))
-		var want []datapath.NodePort
+		var want []state.NodePort
 		if open {
-			want = []datapath.NodePort{{VNI: 20, Proto: 6, Port: 30080, Is4: true}, {VNI: 20, Proto: 17, Port: 30053, Is4: true}}
+			want = []state.NodePort{{VNI: 20, Proto: 6, Port: 30080, Is4: true}, {VNI: 20, Proto: 17, Port: 30053, Is4: true}}
 		}
 		if diff := cmp.Diff(want, w.plan(&p, serveNodePorts).Datapath.State().NodePorts); diff != "" {
 			t.Errorf("with egress %v (-want +got):\n%s", open, diff)

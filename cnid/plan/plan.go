@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -101,7 +101,7 @@ type Input struct {
 
 // Wanted is what the node has to hold.
 type Wanted struct {
-	Datapath datapath.Parts
+	Datapath state.Parts
 	Devices  netdev.State
 	Filter   netfilter.State
 	Health   []HealthCheck
@@ -143,19 +143,19 @@ func Build(tx store.ReadTx, in Input) Wanted {
 
 // Programmed is what the datapath has of an attachment whose packets its programs
 // meet at hook: its interface, and its addresses.
-func Programmed(rec journal.Record, hook attach.Hook) datapath.State {
-	iface := datapath.Interface{
-		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: datapath.MAC(rec.MAC),
+func Programmed(rec journal.Record, hook attach.Hook) state.State {
+	iface := state.Interface{
+		Ifindex: rec.Device.HostIfindex, VNI: rec.VNI, MAC: state.MAC(rec.MAC),
 		Shadow4: rec.Shadow4, Shadow6: rec.Shadow6, Netkit: hook == attach.HookPodEnd,
 	}
 	iface.Gateway4, iface.Gateway6 = onePerFamily(rec.Gateways)
-	var state datapath.State
+	var s state.State
 	for _, prefix := range rec.Addrs {
 		iface.Addrs = append(iface.Addrs, prefix.Addr())
-		state.Addresses = append(state.Addresses, localAddress(prefix.Addr(), iface))
+		s.Addresses = append(s.Addresses, localAddress(prefix.Addr(), iface))
 	}
-	state.Interfaces = []datapath.Interface{iface}
-	return state
+	s.Interfaces = []state.Interface{iface}
+	return s
 }
 
 // onePerFamily returns the first address of each family.
@@ -171,8 +171,8 @@ func onePerFamily(ips []netip.Addr) (v4, v6 netip.Addr) {
 	return v4, v6
 }
 
-func localAddress(ip netip.Addr, iface datapath.Interface) datapath.Address {
-	return datapath.Address{VNI: iface.VNI, IP: ip, Kind: datapath.Local, Ifindex: iface.Ifindex, MAC: iface.MAC}
+func localAddress(ip netip.Addr, iface state.Interface) state.Address {
+	return state.Address{VNI: iface.VNI, IP: ip, Kind: state.Local, Ifindex: iface.Ifindex, MAC: iface.MAC}
 }
 
 func shadowsOf(rec journal.Record) []netip.Addr {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -142,7 +142,7 @@ func tell(name, vpc, addr string) func(store.Tx) error {
 
 // whole is a Wanted whose parts are together.
 type whole struct {
-	Datapath datapath.State
+	Datapath state.State
 	Devices  netdev.State
 	Filter   netfilter.State
 	Closed   []ClosedPort
@@ -289,50 +289,50 @@ func tenants(t testing.TB) *world {
 
 func TestAWholeNode(t *testing.T) {
 	got := tenants(t).build()
-	want := datapath.State{
-		Interfaces: []datapath.Interface{
-			{Ifindex: 7, VNI: 1, Addrs: ips("10.244.0.7"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}, Node: true},
-			{Ifindex: 101, VNI: 20, Addrs: ips("10.10.1.10"), MAC: datapath.MAC{2, 0, 0, 0, 0, 1}, Shadow4: ip("169.254.64.2")},
-			{Ifindex: 102, VNI: 30, Addrs: ips("10.10.1.10"), MAC: datapath.MAC{2, 0, 0, 0, 0, 2}, Shadow4: ip("169.254.64.3")},
+	want := state.State{
+		Interfaces: []state.Interface{
+			{Ifindex: 7, VNI: 1, Addrs: ips("10.244.0.7"), MAC: state.MAC{2, 0, 0, 0, 1, 1}, Node: true},
+			{Ifindex: 101, VNI: 20, Addrs: ips("10.10.1.10"), MAC: state.MAC{2, 0, 0, 0, 0, 1}, Shadow4: ip("169.254.64.2")},
+			{Ifindex: 102, VNI: 30, Addrs: ips("10.10.1.10"), MAC: state.MAC{2, 0, 0, 0, 0, 2}, Shadow4: ip("169.254.64.3")},
 		},
-		Addresses: []datapath.Address{
-			{VNI: 1, IP: ip("10.244.0.1"), Kind: datapath.Gateway},
-			{VNI: 1, IP: ip("10.244.0.7"), Kind: datapath.Local, Ifindex: 7, MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
-			{VNI: 1, IP: ip("10.244.0.8"), Kind: datapath.Remote, Node: ip("192.0.2.2"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
-			{VNI: 20, IP: ip("10.10.1.1"), Kind: datapath.Gateway},
-			{VNI: 20, IP: ip("10.10.1.10"), Kind: datapath.Local, Ifindex: 101, MAC: datapath.MAC{2, 0, 0, 0, 0, 1}},
-			{VNI: 20, IP: ip("10.10.1.11"), Kind: datapath.Remote, Node: ip("192.0.2.2"), MAC: datapath.MAC{2, 0, 0, 0, 1, 1}},
-			{VNI: 30, IP: ip("10.10.1.1"), Kind: datapath.Gateway},
-			{VNI: 30, IP: ip("10.10.1.10"), Kind: datapath.Local, Ifindex: 102, MAC: datapath.MAC{2, 0, 0, 0, 0, 2}},
+		Addresses: []state.Address{
+			{VNI: 1, IP: ip("10.244.0.1"), Kind: state.Gateway},
+			{VNI: 1, IP: ip("10.244.0.7"), Kind: state.Local, Ifindex: 7, MAC: state.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 1, IP: ip("10.244.0.8"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 20, IP: ip("10.10.1.1"), Kind: state.Gateway},
+			{VNI: 20, IP: ip("10.10.1.10"), Kind: state.Local, Ifindex: 101, MAC: state.MAC{2, 0, 0, 0, 0, 1}},
+			{VNI: 20, IP: ip("10.10.1.11"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 1, 1}},
+			{VNI: 30, IP: ip("10.10.1.1"), Kind: state.Gateway},
+			{VNI: 30, IP: ip("10.10.1.10"), Kind: state.Local, Ifindex: 102, MAC: state.MAC{2, 0, 0, 0, 0, 2}},
 		},
-		Subnets: []datapath.Subnet{{VNI: 1, Prefix: prefix("10.244.0.0/16")}, {VNI: 20, Prefix: prefix("10.10.1.0/24")}, {VNI: 30, Prefix: prefix("10.10.1.0/24")}},
-		VPCs: []datapath.VPC{
+		Subnets: []state.Subnet{{VNI: 1, Prefix: prefix("10.244.0.0/16")}, {VNI: 20, Prefix: prefix("10.10.1.0/24")}, {VNI: 30, Prefix: prefix("10.10.1.0/24")}},
+		VPCs: []state.VPC{
 			{VNI: 1, Prefixes: prefixes("10.244.0.0/16"), EgressMasquerade: true, Default: true},
 			{VNI: 20, Prefixes: prefixes("10.10.0.0/16")},
 			{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
 		},
 		Nodes: ips("192.0.2.2", "2001:db8::2"),
-		Namespaces: []datapath.Namespace{
-			{Cookie: 4001, Memberships: []datapath.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 101}}},
-			{Cookie: 4002, Memberships: []datapath.Membership{{VNI: 30, Addrs: ips("10.10.1.10"), Ifindex: 102}}},
+		Namespaces: []state.Namespace{
+			{Cookie: 4001, Memberships: []state.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 101}}},
+			{Cookie: 4002, Memberships: []state.Membership{{VNI: 30, Addrs: ips("10.10.1.10"), Ifindex: 102}}},
 		},
-		Closed: []datapath.ClosedPrefix{
-			{Prefix: prefix("0.0.0.0/8"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("10.96.0.0/16"), Class: datapath.ClosedService},
-			{Prefix: prefix("10.244.0.0/16"), Class: datapath.ClosedDefaultVPC},
-			{Prefix: prefix("127.0.0.0/8"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("169.254.0.0/16"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("169.254.64.0/18"), Class: datapath.ClosedShadow},
-			{Prefix: prefix("192.0.2.1/32"), Class: datapath.ClosedNode},
-			{Prefix: prefix("192.0.2.2/32"), Class: datapath.ClosedNode},
-			{Prefix: prefix("224.0.0.0/3"), Class: datapath.ClosedMulticast},
-			{Prefix: prefix("::/128"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("::1/128"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("2001:db8::1/128"), Class: datapath.ClosedNode},
-			{Prefix: prefix("2001:db8::2/128"), Class: datapath.ClosedNode},
-			{Prefix: prefix("fd41:6c69:6f74:6801::/64"), Class: datapath.ClosedShadow},
-			{Prefix: prefix("fe80::/10"), Class: datapath.ClosedLinkLocal},
-			{Prefix: prefix("ff00::/8"), Class: datapath.ClosedMulticast},
+		Closed: []state.ClosedPrefix{
+			{Prefix: prefix("0.0.0.0/8"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("10.96.0.0/16"), Class: state.ClosedService},
+			{Prefix: prefix("10.244.0.0/16"), Class: state.ClosedDefaultVPC},
+			{Prefix: prefix("127.0.0.0/8"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("169.254.0.0/16"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("169.254.64.0/18"), Class: state.ClosedShadow},
+			{Prefix: prefix("192.0.2.1/32"), Class: state.ClosedNode},
+			{Prefix: prefix("192.0.2.2/32"), Class: state.ClosedNode},
+			{Prefix: prefix("224.0.0.0/3"), Class: state.ClosedMulticast},
+			{Prefix: prefix("::/128"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("::1/128"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("2001:db8::1/128"), Class: state.ClosedNode},
+			{Prefix: prefix("2001:db8::2/128"), Class: state.ClosedNode},
+			{Prefix: prefix("fd41:6c69:6f74:6801::/64"), Class: state.ClosedShadow},
+			{Prefix: prefix("fe80::/10"), Class: state.ClosedLinkLocal},
+			{Prefix: prefix("ff00::/8"), Class: state.ClosedMulticast},
 		},
 	}
 	if diff := cmp.Diff(want, got.Datapath, byValue); diff != "" {
@@ -342,8 +342,8 @@ func TestAWholeNode(t *testing.T) {
 		Shadows: ips("169.254.64.1", "fd41:6c69:6f74:6801::1"),
 		Node:    netdev.NodeInterface{Addrs: ips("10.244.0.7"), MAC: [6]byte{2, 0, 0, 0, 1, 1}, Prefixes: prefixes("10.244.0.0/16")},
 		Pods: []netdev.Pod{
-			{Device: "alv-b1", Ifindex: 101, MAC: datapath.VirtualMAC, Shadows: ips("169.254.64.2")},
-			{Device: "alv-r1", Ifindex: 102, MAC: datapath.VirtualMAC, Shadows: ips("169.254.64.3")},
+			{Device: "alv-b1", Ifindex: 101, MAC: state.VirtualMAC, Shadows: ips("169.254.64.2")},
+			{Device: "alv-r1", Ifindex: 102, MAC: state.VirtualMAC, Shadows: ips("169.254.64.3")},
 		},
 	}
 	if diff := cmp.Diff(devices, got.Devices, byValue); diff != "" {
@@ -457,11 +457,11 @@ func TestSharedServicesHaveReadyBackendsOfTheirFamilyAndPort(t *testing.T) {
 		slice("kube-system", "kube-dns", "d", []store.ServicePort{{Name: "dns", Protocol: "UDP"}}, ready("10.244.0.29")),
 		slice("kube-system", "other", "e", ends, ready("10.244.0.30")),
 	)
-	four := func(port uint16) []datapath.Backend {
-		return []datapath.Backend{{IP: ip("10.244.0.20"), Port: port}, {IP: ip("10.244.0.21"), Port: port}}
+	four := func(port uint16) []state.Backend {
+		return []state.Backend{{IP: ip("10.244.0.20"), Port: port}, {IP: ip("10.244.0.21"), Port: port}}
 	}
-	six := func(port uint16) []datapath.Backend { return []datapath.Backend{{IP: ip("fd10:244::20"), Port: port}} }
-	want := []datapath.Service{
+	six := func(port uint16) []state.Backend { return []state.Backend{{IP: ip("fd10:244::20"), Port: port}} }
+	want := []state.Service{
 		{VIP: ip("10.96.0.10"), Port: 53, Proto: 6, Backends: four(1054)},
 		{VIP: ip("10.96.0.10"), Port: 53, Proto: 17, Backends: four(1053)},
 		{VIP: ip("fd96::a"), Port: 53, Proto: 6, Backends: six(1054)},
@@ -493,7 +493,7 @@ func TestServicesThatObjectsNameAreSharedToo(t *testing.T) {
 		tenants, slice("blue", "tenants", "c", ends, ready("10.244.0.20")),
 		shared("monitoring", "push"), shared("blue", "tenants"), shared("nowhere", "missing"),
 	)
-	want := []datapath.Service{{VIP: ip("10.96.0.20"), Port: 9091, Proto: 6, Backends: []datapath.Backend{{IP: ip("10.244.0.20"), Port: 1091}}}}
+	want := []state.Service{{VIP: ip("10.96.0.20"), Port: 9091, Proto: 6, Backends: []state.Backend{{IP: ip("10.244.0.20"), Port: 1091}}}}
 	if diff := cmp.Diff(want, w.build().Datapath.Services, byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -104,12 +104,12 @@ func (p *Planner) join() Wanted {
 	}
 	want.Filter.Frontends = p.services.frontends.list
 	want.Datapath.Services = p.services.byVNI()
-	want.Datapath.VPCs = map[uint32]*datapath.State{0: p.joined(0, p.node.part, func(part *datapath.State) {
+	want.Datapath.VPCs = map[uint32]*state.State{0: p.joined(0, p.node.part, func(part *state.State) {
 		part.Services = p.services.shared.together()
 	})}
 	for name, v := range p.vpcs {
 		if v.part != nil {
-			want.Datapath.VPCs[v.here.vni] = p.joined(v.here.vni, v.part, func(part *datapath.State) {
+			want.Datapath.VPCs[v.here.vni] = p.joined(v.here.vni, v.part, func(part *state.State) {
 				if e := p.services.exposures[name]; e != nil {
 					part.VPCs = slices.Clone(part.VPCs)
 					part.VPCs[0].Fronted, part.NodePorts = e.preserves, e.list
@@ -121,7 +121,7 @@ func (p *Planner) join() Wanted {
 }
 
 // joined is a part with what Services add to it.
-func (p *Planner) joined(vni uint32, part *datapath.State, add func(*datapath.State)) *datapath.State {
+func (p *Planner) joined(vni uint32, part *state.State, add func(*state.State)) *state.State {
 	now := *part
 	add(&now)
 	if last := p.want.Datapath.VPCs[vni]; last != nil && reflect.DeepEqual(last, &now) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -30,12 +30,12 @@ func (b *nodeBuilder) probes() {
 		}
 		if !probed[ip] {
 			probed[ip] = true
-			b.part.Probes = append(b.part.Probes, datapath.ProbeTarget{IP: ip, Shadow: shadow})
+			b.part.Probes = append(b.part.Probes, state.ProbeTarget{IP: ip, Shadow: shadow})
 		}
 		pod := store.GetPod(b.tx, rec.Pod.UID)
 		if pod != nil && pod.NetworkHooks && !hooked[ip] && !slices.Contains(servers, ip) {
 			hooked[ip] = true
-			b.part.Hooks = append(b.part.Hooks, datapath.HookTarget{IP: ip, Shadow: shadow})
+			b.part.Hooks = append(b.part.Hooks, state.HookTarget{IP: ip, Shadow: shadow})
 		}
 	}
 	for _, rec := range b.live {
@@ -52,8 +52,8 @@ func (b *nodeBuilder) probes() {
 			}
 		}
 	}
-	slices.SortFunc(b.part.Probes, func(a, b datapath.ProbeTarget) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(b.part.Hooks, func(a, b datapath.HookTarget) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Probes, func(a, b state.ProbeTarget) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Hooks, func(a, b state.HookTarget) int { return a.IP.Compare(b.IP) })
 }
 
 // isProbed reports whether the kubelet may probe the pod of a record, or call its hooks.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -18,10 +18,10 @@ func TestAnAddressStandsForTheOldestProbedPodOnly(t *testing.T) {
 	w := tenants(t)
 	w.put(t, podWithHooks("b1"), pod("r1", true))
 	got := w.build().Datapath
-	if diff := cmp.Diff([]datapath.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}, got.Probes, byValue); diff != "" {
+	if diff := cmp.Diff([]state.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}, got.Probes, byValue); diff != "" {
 		t.Errorf("probes (-want +got):\n%s", diff)
 	}
-	hooks := []datapath.HookTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}
+	hooks := []state.HookTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}
 	if diff := cmp.Diff(hooks, got.Hooks, byValue); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
@@ -56,11 +56,11 @@ func TestTheKubeletsOwnBusinessIsNeverLedToAPod(t *testing.T) {
 }
 
 func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
-	refused := []datapath.ProbeTarget{{IP: ip("10.10.1.77")}}
+	refused := []state.ProbeTarget{{IP: ip("10.10.1.77")}}
 	old := journal.Record{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "old", UID: "old"}}, Interface: journal.Interface{Addrs: prefixes("10.10.1.77/24")}, Probed: true}
 	cases := map[string]struct {
 		change func(*world, *journal.Record)
-		want   []datapath.ProbeTarget
+		want   []state.ProbeTarget
 	}{
 		"it leaves":                {func(w *world, r *journal.Record) { r.Phase = journal.PhaseLeaving; w.records = append(w.records, *r) }, refused},
 		"it has left a moment ago": {func(w *world, r *journal.Record) { w.departed = append(w.departed, *r) }, refused},
@@ -73,7 +73,7 @@ func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
 		"somebody else has it by now": {func(w *world, r *journal.Record) {
 			r.Addrs = prefixes("10.10.1.10/24")
 			w.departed = append(w.departed, *r)
-		}, []datapath.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}},
+		}, []state.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/scaled"
 )
@@ -65,12 +65,12 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 			return store.PutService(tx, &row)
 		},
 	)
-	want := []datapath.Service{
-		{VIP: ip("10.96.0.1"), Port: 80, Proto: 6, Backends: []datapath.Backend{{IP: ip("192.0.2.1"), Port: 8080}}},
+	want := []state.Service{
+		{VIP: ip("10.96.0.1"), Port: 80, Proto: 6, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 8080}}},
 		{VNI: 1, VIP: ip("10.96.1.3"), Port: 80, Proto: 6},
-		{VNI: 20, VIP: ip("10.96.1.1"), Port: 53, Proto: 17, Backends: []datapath.Backend{{IP: ip("10.10.1.10"), Port: 5353}, {IP: ip("10.10.1.11"), Port: 5353}}},
-		{VNI: 20, VIP: ip("10.96.1.1"), Port: 80, Proto: 6, Backends: []datapath.Backend{{IP: ip("10.10.1.10"), Port: 8080}, {IP: ip("10.10.1.11"), Port: 8080}}},
-		{VNI: 30, VIP: ip("10.96.1.2"), Port: 80, Proto: 6, Affinity: time.Hour, Backends: []datapath.Backend{{IP: ip("10.10.1.10"), Port: 8080}}},
+		{VNI: 20, VIP: ip("10.96.1.1"), Port: 53, Proto: 17, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 5353}, {IP: ip("10.10.1.11"), Port: 5353}}},
+		{VNI: 20, VIP: ip("10.96.1.1"), Port: 80, Proto: 6, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 8080}, {IP: ip("10.10.1.11"), Port: 8080}}},
+		{VNI: 30, VIP: ip("10.96.1.2"), Port: 80, Proto: 6, Affinity: time.Hour, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 8080}}},
 	}
 	if d := cmp.Diff(want, w.build().Datapath.Services, byValue); d != "" {
 		t.Errorf("services (-want +got):\n%s", d)
@@ -78,7 +78,7 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 }
 
 func TestEightVPCsHaveRoomInTheMaps(t *testing.T) {
-	if scaled.MaxBackends > datapath.MaxBackends || 8*scaled.RoomOfVPC.Rows > datapath.MaxServices || 8*scaled.RoomOfVPC.Backends > datapath.MaxAllBackends {
+	if scaled.MaxBackends > state.MaxBackends || 8*scaled.RoomOfVPC.Rows > state.MaxServices || 8*scaled.RoomOfVPC.Backends > state.MaxAllBackends {
 		t.Errorf("a VPC may take %+v, and a port %d backends", scaled.RoomOfVPC, scaled.MaxBackends)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/scaled"
 )
@@ -71,15 +71,15 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 }
 
 // endpoints are the virtual addresses and ports of a Service, with their backends.
-func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.Addr) []datapath.Service {
-	var list []datapath.Service
+func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.Addr) []state.Service {
+	var list []state.Service
 	for _, vip := range vips {
 		for _, port := range row.Ports {
 			proto := protocol(port.Protocol)
 			if proto == 0 {
 				continue
 			}
-			service := datapath.Service{VNI: vni, VIP: vip, Port: port.Port, Proto: proto}
+			service := state.Service{VNI: vni, VIP: vip, Port: port.Port, Proto: proto}
 			if vni == 0 {
 				service.Backends = readyEndpoints(b.tx, row, port, vip.Is4())
 			} else {
@@ -92,10 +92,10 @@ func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.
 }
 
 // backends are those of a Service in its own VPC.
-func (b *serviceBuilder) backends(row *store.Service, port store.ServicePort, is4 bool) (list []datapath.Backend) {
+func (b *serviceBuilder) backends(row *store.Service, port store.ServicePort, is4 bool) (list []state.Backend) {
 	at := b.site(scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
 	for _, backend := range scaled.Backends(b.tx, at, row, port, is4) {
-		list = append(list, datapath.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
+		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list
 }
@@ -113,8 +113,8 @@ func protocol(name string) uint8 {
 
 // readyEndpoints are the backends of a shared Service: its ready endpoints, sorted and
 // each once, so that all nodes list them alike.
-func readyEndpoints(tx store.ReadTx, row *store.Service, port store.ServicePort, is4 bool) []datapath.Backend {
-	var list []datapath.Backend
+func readyEndpoints(tx store.ReadTx, row *store.Service, port store.ServicePort, is4 bool) []state.Backend {
+	var list []state.Backend
 	for _, slice := range store.EndpointSlicesByService(tx, row.Namespace, row.Name) {
 		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
 			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
@@ -128,25 +128,25 @@ func readyEndpoints(tx store.ReadTx, row *store.Service, port store.ServicePort,
 			}
 			for _, ip := range endpoint.Addresses {
 				if ip.Is4() == is4 {
-					list = append(list, datapath.Backend{IP: ip, Port: slice.Ports[at].Port})
+					list = append(list, state.Backend{IP: ip, Port: slice.Ports[at].Port})
 				}
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b datapath.Backend) int {
+	slices.SortFunc(list, func(a, b state.Backend) int {
 		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
 	})
 	list = slices.Compact(list)
-	return list[:min(len(list), datapath.MaxBackends)]
+	return list[:min(len(list), state.MaxBackends)]
 }
 
 // sortServices orders services by their keys. Two of one key can't be, but while one
 // takes the address of another that is gone.
-func sortServices(list []datapath.Service) []datapath.Service {
+func sortServices(list []state.Service) []state.Service {
 	slices.SortStableFunc(list, compareServices)
-	return slices.CompactFunc(list, func(a, b datapath.Service) bool { return compareServices(a, b) == 0 })
+	return slices.CompactFunc(list, func(a, b state.Service) bool { return compareServices(a, b) == 0 })
 }
 
-func compareServices(a, b datapath.Service) int {
+func compareServices(a, b state.Service) int {
 	return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port))
 }

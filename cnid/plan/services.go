@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/scaled"
 )
@@ -56,7 +56,7 @@ type servicePlan struct {
 	// shared says that services are for every VPC, inside that they are for the
 	// Service's own.
 	shared, inside bool
-	services       []datapath.Service
+	services       []state.Service
 	usage          scaled.Room
 	// named are the addresses that its slices name.
 	named []netip.Addr
@@ -68,7 +68,7 @@ type servicePlan struct {
 	// preserves says that its pods see the addresses of clients outside.
 	preserves bool
 	// ports of nodes that pods of its VPC may ask for.
-	ports  []datapath.NodePort
+	ports  []state.NodePort
 	health *HealthCheck
 }
 
@@ -213,7 +213,7 @@ func (p *servicesPlan) index(s *servicePlan, n int) {
 		p.frontends.put(s, n)
 		p.health.put(s, n)
 		if p.exposures[s.vpc] == nil {
-			p.exposures[s.vpc] = &exposure{ports: map[datapath.NodePort]int{}}
+			p.exposures[s.vpc] = &exposure{ports: map[state.NodePort]int{}}
 		}
 		p.exposures[s.vpc].put(s, n)
 	}
@@ -249,8 +249,8 @@ func (p *servicesPlan) settle() (changed bool) {
 }
 
 // byVNI are the virtual addresses of VPCs.
-func (p *servicesPlan) byVNI() map[uint32][]*datapath.VirtualAddress {
-	all := map[uint32][]*datapath.VirtualAddress{}
+func (p *servicesPlan) byVNI() map[uint32][]*state.VirtualAddress {
+	all := map[uint32][]*state.VirtualAddress{}
 	for name, v := range p.vpcs {
 		if len(v.list) > 0 {
 			all[p.present[name]] = v.list

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store/scaled"
 )
 
@@ -29,7 +29,7 @@ type virtualAddresses struct {
 	stale   bool
 	changed map[netip.Addr]bool
 	// list is never changed: another one takes its place.
-	list []*datapath.VirtualAddress
+	list []*state.VirtualAddress
 }
 
 func newVirtualAddresses() *virtualAddresses {
@@ -71,7 +71,7 @@ func (v *virtualAddresses) settle(vni uint32) (changed bool) {
 	v.fit()
 	list := slices.Clone(v.list)
 	for _, vip := range slices.SortedFunc(maps.Keys(v.changed), netip.Addr.Compare) {
-		at, found := slices.BinarySearchFunc(list, vip, func(a *datapath.VirtualAddress, ip netip.Addr) int { return a.IP.Compare(ip) })
+		at, found := slices.BinarySearchFunc(list, vip, func(a *state.VirtualAddress, ip netip.Addr) int { return a.IP.Compare(ip) })
 		now := v.assemble(vni, vip)
 		switch {
 		case now == nil && !found, now != nil && found && reflect.DeepEqual(list[at], now):
@@ -121,8 +121,8 @@ func (v *virtualAddresses) fit() {
 
 // assemble puts a virtual address together; nil: nobody has it. Where two Services
 // have one and the same port of it, it is the older one's.
-func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *datapath.VirtualAddress {
-	a := &datapath.VirtualAddress{VNI: vni, IP: vip}
+func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAddress {
+	a := &state.VirtualAddress{VNI: vni, IP: vip}
 	for _, s := range slices.SortedFunc(slices.Values(v.having[vip]), byAge) {
 		if v.beyond[s] {
 			continue
@@ -141,7 +141,7 @@ func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *datapath.Virtua
 }
 
 // together are the services of all virtual addresses.
-func (v *virtualAddresses) together() (list []datapath.Service) {
+func (v *virtualAddresses) together() (list []state.Service) {
 	for _, a := range v.list {
 		list = append(list, a.Services...)
 	}

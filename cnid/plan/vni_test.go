@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
 // ofVNI says who is on the node in a VNI, and with which ranges.
-func ofVNI(s datapath.State, vni uint32) (ifindexes []int, ranges []datapath.VPC) {
+func ofVNI(s state.State, vni uint32) (ifindexes []int, ranges []state.VPC) {
 	for _, row := range s.Interfaces {
 		if row.VNI == vni {
 			ifindexes = append(ifindexes, row.Ifindex)

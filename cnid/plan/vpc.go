@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/told"
 )
@@ -22,7 +22,7 @@ import (
 // one takes its place.
 type vpcPlan struct {
 	// part of the datapath; nil: the VPC is not present on this node.
-	part *datapath.State
+	part *state.State
 	here here
 }
 
@@ -46,19 +46,19 @@ type vpcBuilder struct {
 	in   Input
 	self *store.Node
 	row  *store.VPC
-	part datapath.State
+	part state.State
 	here here
 	// ranges are the subnets of the attachments here.
 	ranges []netip.Prefix
 	// addresses by IP, so that an address is programmed once.
-	addresses map[netip.Addr]datapath.Address
+	addresses map[netip.Addr]state.Address
 }
 
 // planVPC plans the VPC of a name from the records that are attached in it, the
 // oldest first. It reads the VPC's own rows and those of the nodes; for the default
 // VPC those of the API server's Service as well.
 func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) *vpcPlan {
-	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]datapath.Address{}}
+	b := &vpcBuilder{tx: tx, in: in, self: store.GetNode(tx, in.Node), row: store.GetVPC(tx, name), addresses: map[netip.Addr]state.Address{}}
 	b.chooseLive(attached)
 	if b.row == nil || b.row.VNI == 0 {
 		return &vpcPlan{here: b.here}
@@ -71,7 +71,7 @@ func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) 
 	if len(b.part.Interfaces) == 0 {
 		return &vpcPlan{here: b.here}
 	}
-	b.part.VPCs = []datapath.VPC{{
+	b.part.VPCs = []state.VPC{{
 		VNI: b.row.VNI, Prefixes: b.row.Prefixes,
 		EgressMasquerade: b.row.EgressMasquerade, Default: name == in.DefaultVPC,
 	}}
@@ -150,7 +150,7 @@ func (b *vpcBuilder) attachments() {
 // nodeInterface adds the node's own interface, if the VPC has given it an
 // address.
 func (b *vpcBuilder) nodeInterface() {
-	iface := datapath.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
+	iface := state.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
 	reserved := ReservedAddresses(b.tx, b.in.Config)
 	var gateways []netip.Addr
 	for _, row := range OwnAddresses(b.tx, b.in.Node, b.row.Name) {
@@ -158,7 +158,7 @@ func (b *vpcBuilder) nodeInterface() {
 		if err != nil || slices.Contains(reserved, row.IP) {
 			continue // the schema allows no other MAC; the IP is in use
 		}
-		iface.MAC, iface.Addrs = datapath.MAC(mac), append(iface.Addrs, row.IP)
+		iface.MAC, iface.Addrs = state.MAC(mac), append(iface.Addrs, row.IP)
 		if subnet := store.GetSubnet(b.tx, row.Subnet); subnet != nil && subnet.VPC == b.row.Name {
 			gateways = append(gateways, gatewayFor(subnet, row.IP))
 		}
@@ -226,12 +226,12 @@ func (b *vpcBuilder) subnets() {
 		for _, prefix := range row.Prefixes {
 			if !seen[prefix] {
 				seen[prefix] = true
-				b.part.Subnets = append(b.part.Subnets, datapath.Subnet{VNI: b.row.VNI, Prefix: prefix})
+				b.part.Subnets = append(b.part.Subnets, state.Subnet{VNI: b.row.VNI, Prefix: prefix})
 			}
 		}
 		for _, gateway := range row.Gateways {
 			if _, taken := b.addresses[gateway]; !taken {
-				b.addresses[gateway] = datapath.Address{VNI: b.row.VNI, IP: gateway, Kind: datapath.Gateway}
+				b.addresses[gateway] = state.Address{VNI: b.row.VNI, IP: gateway, Kind: state.Gateway}
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func (b *vpcBuilder) remotes() {
 		if !ok {
 			continue // its Node row will come, and with it another plan
 		}
-		b.addresses[row.IP] = datapath.Address{VNI: b.row.VNI, IP: row.IP, Kind: datapath.Remote, Node: node, MAC: datapath.MAC(mac)}
+		b.addresses[row.IP] = state.Address{VNI: b.row.VNI, IP: row.IP, Kind: state.Remote, Node: node, MAC: state.MAC(mac)}
 	}
 }
 
@@ -293,9 +293,9 @@ func (b *vpcBuilder) opensAll() bool {
 
 // sort brings every list into the order of its keys.
 func (b *vpcBuilder) sort() {
-	b.part.Addresses = slices.AppendSeq(make([]datapath.Address, 0, len(b.addresses)), maps.Values(b.addresses))
-	slices.SortFunc(b.part.Addresses, func(a, b datapath.Address) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(b.part.Interfaces, func(a, b datapath.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
-	slices.SortFunc(b.part.Subnets, func(a, b datapath.Subnet) int { return a.Prefix.Compare(b.Prefix) })
-	slices.SortFunc(b.part.Closed, func(a, b datapath.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
+	b.part.Addresses = slices.AppendSeq(make([]state.Address, 0, len(b.addresses)), maps.Values(b.addresses))
+	slices.SortFunc(b.part.Addresses, func(a, b state.Address) int { return a.IP.Compare(b.IP) })
+	slices.SortFunc(b.part.Interfaces, func(a, b state.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	slices.SortFunc(b.part.Subnets, func(a, b state.Subnet) int { return a.Prefix.Compare(b.Prefix) })
+	slices.SortFunc(b.part.Closed, func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }

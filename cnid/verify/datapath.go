@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Kinds of differences between what a node has to hold and its datapath.
@@ -68,7 +69,7 @@ func (c *comparison) rows(node string, want, have map[string]string) {
 
 // rowsOf returns a state as the text of its rows by the text of their keys, in
 // a form that does not depend on the order of anything.
-func rowsOf(s datapath.State) map[string]string {
+func rowsOf(s state.State) map[string]string {
 	rows := map[string]string{}
 	put := func(row any, key string, values ...any) {
 		text, err := json.Marshal(row)
@@ -106,8 +107,8 @@ func rowsOf(s datapath.State) map[string]string {
 	}
 	for _, service := range s.Services {
 		// A copy that is not nil, so that none at all has one text.
-		backends := append([]datapath.Backend{}, service.Backends...)
-		slices.SortFunc(backends, func(a, b datapath.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		backends := append([]state.Backend{}, service.Backends...)
+		slices.SortFunc(backends, func(a, b state.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		put([]any{backends, service.Affinity}, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
 	}
 	for _, n := range s.Namespaces {

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -167,7 +168,7 @@ func onNode() []difference {
 		{"a daemon has programmed nothing", func(_ *testing.T, w *world) { w.dumps["node1"].Programmed = false }, []Kind{NodeUnprogrammed}, "not programmed"},
 		{"a daemon can't program", func(_ *testing.T, w *world) { w.dumps["node1"].Problem = "the disk is full" }, []Kind{NodeUnprogrammed}, "the disk is full"},
 		{"a map is not pinned", func(_ *testing.T, w *world) {
-			w.dumps["node1"].Unreadable, w.dumps["node1"].Datapath = []string{"open pinned map alioth_nodes"}, datapath.State{}
+			w.dumps["node1"].Unreadable, w.dumps["node1"].Datapath = []string{"open pinned map alioth_nodes"}, state.State{}
 		}, []Kind{NodeUnreadable}, "alioth_nodes"},
 		{"a running pod is not attached", func(t *testing.T, w *world) { w.detach(t, "node1") }, []Kind{NotAttached}, "ns/p1"},
 		{"an attachment's pod is gone", func(t *testing.T, w *world) {
@@ -235,7 +236,7 @@ func inKernel() []difference {
 		{"a map lacks a row", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Nodes = nil }, []Kind{MapRowMissing}, "node 192.0.2.2"},
 		{"a map has a stray row", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]
-			d.Datapath.Addresses = append(d.Datapath.Addresses, datapath.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: datapath.Gateway})
+			d.Datapath.Addresses = append(d.Datapath.Addresses, state.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: state.Gateway})
 		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
 		{"a network namespace is not known", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Namespaces = nil }, []Kind{MapRowMissing}, "network namespace 4711"},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},

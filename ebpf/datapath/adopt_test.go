@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
@@ -53,9 +54,9 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 }
 
 // canonical is a state as Snapshot returns it.
-func canonical(s State) State { return compile(s, newTables()).state() }
+func canonical(s state.State) state.State { return compile(s, newTables()).state() }
 
-func wantState(t *testing.T, d *Datapath, want State) {
+func wantState(t *testing.T, d *Datapath, want state.State) {
 	t.Helper()
 	got, err := d.Snapshot()
 	if err != nil {
@@ -66,7 +67,7 @@ func wantState(t *testing.T, d *Datapath, want State) {
 	}
 }
 
-func wantSettled(t *testing.T, d *Datapath, s State) {
+func wantSettled(t *testing.T, d *Datapath, s state.State) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,9 +97,9 @@ func wantReplaced(t *testing.T, before, after map[string]ebpf.ProgramID) {
 func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
-	s.Probes = []ProbeTarget{{ip("10.0.1.10"), ip(shadowA)}, {ip("fd10:0:0:1::10"), ip(shadowA6)}}
-	s.Hooks = []HookTarget{{ip("10.0.1.11"), ip("169.254.64.11")}}
-	s.Namespaces = []Namespace{{Cookie: 4711, Shared: true, Memberships: []Membership{
+	s.Probes = []state.ProbeTarget{{IP: ip("10.0.1.10"), Shadow: ip(shadowA)}, {IP: ip("fd10:0:0:1::10"), Shadow: ip(shadowA6)}}
+	s.Hooks = []state.HookTarget{{IP: ip("10.0.1.11"), Shadow: ip("169.254.64.11")}}
+	s.Namespaces = []state.Namespace{{Cookie: 4711, Shared: true, Memberships: []state.Membership{
 		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{ip("fd10:0:0:1::10")}},
 		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: w.podA},
 	}}}
@@ -242,8 +243,8 @@ func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
 		t.Errorf("applying a vanished device gives %v", err)
 	}
 	wantState(t, w.Datapath, s)
-	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i Interface) bool { return i.Ifindex == gone })
-	s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.Ifindex == gone })
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == gone })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == gone })
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func testADeviceThatStaysBehindIsShut(t *testing.T, device podDevice) {
 	n := l.nodes[0]
 	s := n.state
 	s.Interfaces = s.Interfaces[1:]
-	s.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(a Address) bool { return a.Ifindex == red[10].ifindex })
+	s.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(a state.Address) bool { return a.Ifindex == red[10].ifindex })
 	in(t, n.ns, func() {
 		if err := n.d.Apply(s); err != nil {
 			t.Fatal(err)

@@ -7,18 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/cilium/ebpf"
 )
-
-// isSticky reports whether any port of a list of virtual addresses gives its clients
-// affinity. A VPC has a table for that as long as one does.
-func isSticky(list []*VirtualAddress) bool {
-	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {
-		return slices.ContainsFunc(a.Services, func(s Service) bool { return s.Affinity > 0 })
-	})
-}
 
 // stepAffinities opens or closes the table of the affinities of a VPC's clients. The
 // programs fill it. One that is there stays as it is.

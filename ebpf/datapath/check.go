@@ -6,6 +6,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // ErrDiffers says that the kernel does not have what it should.
@@ -14,7 +15,7 @@ var ErrDiffers = errors.New("the datapath differs from what was programmed")
 // Check looks into the kernel for what s has, which may be a part of a State,
 // whatever else there is, and returns the first thing that is missing or
 // different as an ErrDiffers. It changes nothing.
-func (d *Datapath) Check(s State) error {
+func (d *Datapath) Check(s state.State) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	have, err := d.reader.tables()

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"errors"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
 )
 
@@ -12,11 +13,11 @@ import (
 // knows one attachment, and nothing of the VPC.
 func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
 	w := newWorld(t)
-	one := State{Interfaces: w.state().Interfaces[:1], Addresses: w.state().Addresses[:2]}
+	one := state.State{Interfaces: w.state().Interfaces[:1], Addresses: w.state().Addresses[:2]}
 	must(t, w.Check(one))
 	s := w.state()
-	s.Services = append(s.Services, Service{
-		VNI: one.Interfaces[0].VNI, VIP: ip("10.0.200.1"), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.11"), Port: 8080}},
+	s.Services = append(s.Services, state.Service{
+		VNI: one.Interfaces[0].VNI, VIP: ip("10.0.200.1"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.11"), Port: 8080}},
 	})
 	must(t, w.Apply(s))
 	must(t, w.Check(one))

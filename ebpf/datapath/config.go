@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,20 +24,6 @@ const (
 	DefaultConnectionsPerInterface = 2048
 	DefaultKubeletPort             = 10250
 	DefaultConnections             = 1 << 19
-)
-
-// The marks on packets that the programs hand to the host's stack; an answer to
-// the node has none. Rules of the host compare with them under MarkMask.
-const (
-	MarkMask   = uint32(aliothMarkMARK_MASK)
-	MarkShared = uint32(aliothMarkMARK_SHARED) // to a backend of a shared service
-	MarkEgress = uint32(aliothMarkMARK_EGRESS) // to the outside, to be masqueraded, never to this node
-	MarkNode   = uint32(aliothMarkMARK_NODE)   // of the default VPC: to the outside or to a node
-	// MarkOpening is set by the host on what opens a flow to a shadow, of which the
-	// programs let through only the kubelet's.
-	MarkOpening = uint32(aliothMarkMARK_OPENING)
-	// MarkTunneled is on what the node sends by the tunnel's device.
-	MarkTunneled = uint32(aliothMarkMARK_TUNNELED)
 )
 
 // ShareOfConnections is how many flows to shared services each of so many pods
@@ -68,7 +55,7 @@ type Config struct {
 	UnderlayIfindex6 int
 	// UnderlayMAC is that of the uplink, which is UnderlayIfindex or, without one,
 	// UnderlayIfindex6. Announced addresses are there.
-	UnderlayMAC MAC
+	UnderlayMAC state.MAC
 	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices that
 	// does nothing else, the first without offloads for what it sends, with the
 	// largest MTU that there is. By it the programs fragment tunnel packets over

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
@@ -23,11 +24,7 @@ const (
 	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
 )
 
-const (
-	protoTCP = 6
-	protoUDP = 17
-	portDNS  = 53
-)
+const portDNS = 53
 
 // MonotonicNow returns the time of the clock by which flows are dated.
 func MonotonicNow() (time.Duration, error) {
@@ -60,9 +57,9 @@ func (f *flow) answered() bool { return f.reverseFlags&aliothConnFlagCONN_SEEN !
 // idle returns for how long the flow may be silent.
 func (f *flow) idle() time.Duration {
 	switch {
-	case f.forward.Proto == protoUDP && networkOrder(f.forward.PeerPort) == portDNS:
+	case f.forward.Proto == state.ProtoUDP && networkOrder(f.forward.PeerPort) == portDNS:
 		return idleDNS
-	case f.forward.Proto == protoUDP:
+	case f.forward.Proto == state.ProtoUDP:
 		return idleDatagram
 	case f.closed():
 		return idleClosing
@@ -182,7 +179,7 @@ func (d *Datapath) forget(f *flow) error {
 func (t *tables) endsFlows(now *tables) bool {
 	for key, row := range t.services {
 		next, stays := now.services[key]
-		if !stays || key.Proto == protoUDP && next != row {
+		if !stays || key.Proto == state.ProtoUDP && next != row {
 			return true
 		}
 	}
@@ -253,7 +250,7 @@ func (t *tables) serves(f *flow) bool {
 	if f.forward.Inside != f.reverse.Inside {
 		backend.Outside = 1
 	}
-	return f.forward.Proto == protoTCP || slices.Contains(t.backendsOf(service), backend)
+	return f.forward.Proto == state.ProtoTCP || slices.Contains(t.backendsOf(service), backend)
 }
 
 // stepFlows opens or closes an interface's account of flows. Closing it also

@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
 	"time"
 )
@@ -18,14 +19,14 @@ func TestFlowsAreForgottenInTheirTime(t *testing.T) {
 		forward, reverse aliothConnFlag
 		idle             time.Duration
 	}{
-		{"TCP that nobody answered", protoTCP, 443, seen, 0, idleOpening},
-		{"TCP", protoTCP, 443, seen, seen, idleEstablished},
-		{"TCP closed by one side", protoTCP, 443, seen | fin, seen, idleEstablished},
-		{"TCP closed by both sides", protoTCP, 443, seen | fin, seen | fin, idleClosing},
-		{"TCP that was reset", protoTCP, 443, seen, seen | rst, idleClosing},
-		{"UDP", protoUDP, 123, 0, 0, idleDatagram},
-		{"DNS", protoUDP, portDNS, seen, seen, idleDNS},
-		{"DNS over TCP", protoTCP, portDNS, seen, seen, idleEstablished},
+		{"TCP that nobody answered", state.ProtoTCP, 443, seen, 0, idleOpening},
+		{"TCP", state.ProtoTCP, 443, seen, seen, idleEstablished},
+		{"TCP closed by one side", state.ProtoTCP, 443, seen | fin, seen, idleEstablished},
+		{"TCP closed by both sides", state.ProtoTCP, 443, seen | fin, seen | fin, idleClosing},
+		{"TCP that was reset", state.ProtoTCP, 443, seen, seen | rst, idleClosing},
+		{"UDP", state.ProtoUDP, 123, 0, 0, idleDatagram},
+		{"DNS", state.ProtoUDP, portDNS, seen, seen, idleDNS},
+		{"DNS over TCP", state.ProtoTCP, portDNS, seen, seen, idleEstablished},
 	} {
 		key := aliothConnKey{
 			Vni: 5, Pod: rawAddr(ip("10.0.1.10")), Peer: rawAddr(ip("10.96.0.1")), PodPort: networkOrder(1000),
@@ -54,7 +55,7 @@ func TestFlowsAreForgottenInTheirTime(t *testing.T) {
 }
 
 func TestHalfAFlowIsForgottenSoon(t *testing.T) {
-	key := aliothConnKey{Vni: 5, Proto: protoTCP, Direction: aliothConnDirectionCONN_REVERSE}
+	key := aliothConnKey{Vni: 5, Proto: state.ProtoTCP, Direction: aliothConnDirectionCONN_REVERSE}
 	for _, f := range pairFlows(map[aliothConnKey]aliothConn{key: {LastSeen: uint64(time.Hour)}}) {
 		if f.expired(time.Hour + time.Second) {
 			t.Error("forgotten while its other half may just be written")
@@ -66,22 +67,22 @@ func TestHalfAFlowIsForgottenSoon(t *testing.T) {
 }
 
 func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
-	state := func(proto uint8, backends ...string) State {
-		s := Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
+	serving := func(proto uint8, backends ...string) state.State {
+		s := state.Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
 		for _, b := range backends {
-			s.Backends = append(s.Backends, Backend{IP: ip(b), Port: 53})
+			s.Backends = append(s.Backends, state.Backend{IP: ip(b), Port: 53})
 		}
-		return State{VPCs: []VPC{{VNI: 5}}, Services: []Service{s}}
+		return state.State{VPCs: []state.VPC{{VNI: 5}}, Services: []state.Service{s}}
 	}
 	for name, c := range map[string]struct {
-		was, is State
+		was, is state.State
 		want    bool
 	}{
-		"a service comes":             {State{}, state(protoUDP, "10.0.1.1"), false},
-		"a service goes":              {state(protoTCP, "10.0.1.1"), State{}, true},
-		"a backend of TCP goes":       {state(protoTCP, "10.0.1.1", "10.0.1.2"), state(protoTCP, "10.0.1.1"), false},
-		"a backend of UDP goes":       {state(protoUDP, "10.0.1.1", "10.0.1.2"), state(protoUDP, "10.0.1.1"), true},
-		"nothing becomes another one": {state(protoUDP, "10.0.1.1"), state(protoUDP, "10.0.1.1"), false},
+		"a service comes":             {state.State{}, serving(state.ProtoUDP, "10.0.1.1"), false},
+		"a service goes":              {serving(state.ProtoTCP, "10.0.1.1"), state.State{}, true},
+		"a backend of TCP goes":       {serving(state.ProtoTCP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoTCP, "10.0.1.1"), false},
+		"a backend of UDP goes":       {serving(state.ProtoUDP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoUDP, "10.0.1.1"), true},
+		"nothing becomes another one": {serving(state.ProtoUDP, "10.0.1.1"), serving(state.ProtoUDP, "10.0.1.1"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := compile(c.was, newTables())

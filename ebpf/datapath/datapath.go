@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
@@ -35,7 +36,7 @@ type Datapath struct {
 	// have is what the maps hold, or nil when they have to be read first.
 	have *tables
 	// applied is what have was compiled from, nothing along with it.
-	applied Parts
+	applied state.Parts
 	// recheck says that neither have nor the pins are to be relied on.
 	recheck bool
 	// repin says that the pins are not.
@@ -163,18 +164,18 @@ func (d *Datapath) Close() error {
 }
 
 // Apply is ApplyParts of a State that is not kept in parts.
-func (d *Datapath) Apply(s State) error { return d.ApplyParts(s.Parts()) }
+func (d *Datapath) Apply(s state.State) error { return d.ApplyParts(s.Parts()) }
 
 // ApplyParts makes the datapath equal to what the parts are together. It is
 // idempotent, and safe to repeat after an error. A contradiction in them is
 // reported as ErrInvalidState before anything is changed; interfaces that cannot
 // be given their programs are reported as AttachErrors after everything else is
 // done.
-func (d *Datapath) ApplyParts(p Parts) error {
+func (d *Datapath) ApplyParts(p state.Parts) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fresh := p.since(d.applied)
-	if err := p.validate(fresh, d.applied); err != nil {
+	fresh := p.Since(d.applied)
+	if err := p.Validate(fresh, d.applied); err != nil {
 		return err
 	}
 	believed := d.have
@@ -186,7 +187,7 @@ func (d *Datapath) ApplyParts(p Parts) error {
 		return err
 	}
 	if have == believed {
-		fresh.vnis = unique(append(fresh.vnis, gone...))
+		fresh.Add(gone...)
 		return d.applySome(p, fresh)
 	}
 	return d.applyAll(p, have, believed)
@@ -194,12 +195,12 @@ func (d *Datapath) ApplyParts(p Parts) error {
 
 // applySome applies what is new. All else is known to be applied, and no row
 // belongs to two parts.
-func (d *Datapath) applySome(p Parts, n news) error {
-	if len(n.vnis)+len(n.listed) == 0 && !d.unpruned {
+func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
+	if len(n.VNIs)+len(n.Listed) == 0 && !d.unpruned {
 		return nil
 	}
-	all, want := d.have, p.compile(n.vnis, n.is, d.have)
-	have := all.only(d.applied.compile(n.vnis, n.was, all), want)
+	all, want := d.have, compileParts(p, n.VNIs, n.Is, d.have)
+	have := all.only(compileParts(d.applied, n.VNIs, n.Was, all), want)
 	failed, err := d.change(makePlan(have, want), have.endsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
@@ -210,12 +211,12 @@ func (d *Datapath) applySome(p Parts, n news) error {
 
 // applyAll makes what the kernel has equal to all parts. believed is what it was
 // thought to have, or nil; what differs from that is a repair.
-func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
+func (d *Datapath) applyAll(p state.Parts, have, believed *tables) error {
 	if believed == nil {
 		believed = have
 	}
-	all := p.everything()
-	want := p.compile(all.vnis, all.is, believed)
+	all := p.Everything()
+	want := compileParts(p, all.VNIs, all.Is, believed)
 	plan := makePlan(have, want)
 	harm := unexpected(plan, makePlan(believed, want))
 	failed, err := d.change(plan, believed.endsFlows(want))
@@ -229,7 +230,7 @@ func (d *Datapath) applyAll(p Parts, have, believed *tables) error {
 // change takes steps; ends says that flows may lead to nobody then. What the maps hold
 // is unknown from then on, until settle says it.
 func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
-	d.have, d.applied = nil, Parts{}
+	d.have, d.applied = nil, state.Parts{}
 	d.unpruned, d.stranding = d.unpruned || ends, d.stranding || ends
 	if err := d.promoteAfter(&plan); err != nil {
 		return nil, err
@@ -239,7 +240,7 @@ func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
 
 // settle notes what the maps hold now, unless a device has failed, and forgets
 // the flows that this has ended.
-func (d *Datapath) settle(p Parts, have *tables, failed error) error {
+func (d *Datapath) settle(p state.Parts, have *tables, failed error) error {
 	if err := d.pruneFlows(have); err != nil {
 		return errors.Join(err, failed)
 	}
@@ -372,7 +373,7 @@ func (d *Datapath) step(op operation) error {
 }
 
 // Snapshot reads the whole state back from the maps.
-func (d *Datapath) Snapshot() (State, error) { return d.reader.Snapshot() }
+func (d *Datapath) Snapshot() (state.State, error) { return d.reader.Snapshot() }
 
 // Counters reads all counters that are not zero.
 func (d *Datapath) Counters() ([]Counter, error) { return d.reader.Counters() }

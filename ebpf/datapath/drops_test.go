@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -135,8 +136,8 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 
 	s := w.state()
 	without := func(ifindex int) {
-		s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i Interface) bool { return i.Ifindex == ifindex })
-		s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.Ifindex == ifindex })
+		s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == ifindex })
+		s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == ifindex })
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
 		}
@@ -150,10 +151,10 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 	without(w.podB)
 	expect("when another one has gone", map[string]uint64{own(0): 3})
 
-	s.VPCs = slices.DeleteFunc(s.VPCs, func(v VPC) bool { return v.VNI == vniRed })
-	s.Subnets = slices.DeleteFunc(s.Subnets, func(n Subnet) bool { return n.VNI == vniRed })
-	s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.VNI == vniRed })
-	s.NodePorts = slices.DeleteFunc(s.NodePorts, func(p NodePort) bool { return p.VNI == vniRed })
+	s.VPCs = slices.DeleteFunc(s.VPCs, func(v state.VPC) bool { return v.VNI == vniRed })
+	s.Subnets = slices.DeleteFunc(s.Subnets, func(n state.Subnet) bool { return n.VNI == vniRed })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.VNI == vniRed })
+	s.NodePorts = slices.DeleteFunc(s.NodePorts, func(p state.NodePort) bool { return p.VNI == vniRed })
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 		}.bytes()
 	}
 	later := fromA(func(f *frame) {
-		f.Dst, f.Fragment, f.L4 = ip("10.0.1.98"), &fragment{185, false}, raw{protoUDP, []byte("the rest")}
+		f.Dst, f.Fragment, f.L4 = ip("10.0.1.98"), &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}
 	})
 	for name, c := range map[string]struct {
 		program *ebpf.Program
@@ -202,25 +203,25 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 		want    Event
 	}{
 		"from a pod, TCP": {w.objects.AliothFromPod, w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: protoTCP,
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: state.ProtoTCP,
 			Came: Tuple{ip("10.0.1.10"), ip("10.0.1.99"), 1000, 80},
 		}},
 		"from a pod, a later fragment": {w.objects.AliothFromPod, w.podB, later.with(func(f *frame) {
 			f.EthSrc, f.Src = macB, ip("10.0.1.11")
 		}).bytes(), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: protoUDP,
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: state.ProtoUDP,
 			Came: Tuple{Src: ip("10.0.1.11"), Dst: ip("10.0.1.98")},
 		}},
 		"from the stack to a shadow that is another's": {w.objects.AliothToPod, w.twin, answer("169.254.64.99", udp{Sport: 53, Dport: 9}).bytes(), Event{
-			VNI: vniBlue, Reason: reason("not_shadow"), Direction: ToPod, Proto: protoUDP,
+			VNI: vniBlue, Reason: reason("not_shadow"), Direction: ToPod, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.8.1.10"), ip("169.254.64.99"), 53, 9},
 		}},
 		"popped on the underlay": {w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, popped(vniRed, inner("10.0.1.20", "10.0.1.99")), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromTunnel, Proto: protoUDP,
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromTunnel, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.0.1.20"), ip("10.0.1.99"), 7, 8}, OuterSrc: ip("192.0.2.2"), OuterDst: ip("192.0.2.1"),
 		}},
 		"by the tunnel's device, over IPv6": {tunnelled(t, w, vniRed, ip("2001:db8::2")), w.podA, inner("10.0.1.11", "10.0.1.10").bytes(), Event{
-			VNI: vniRed, Reason: reason("spoofed_local"), Direction: FromTunnel, Proto: protoUDP,
+			VNI: vniRed, Reason: reason("spoofed_local"), Direction: FromTunnel, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.0.1.11"), ip("10.0.1.10"), 7, 8}, OuterSrc: ip("2001:db8::2"),
 		}},
 		"of a VPC that is not here": {tunnelled(t, w, 999, ip("192.0.2.2")), w.podA, inner("10.0.1.20", "10.0.1.10").bytes(), Event{
@@ -240,7 +241,7 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 }
 
 func TestATranslatedPacketHasBothItsEnds(t *testing.T) {
-	event := aliothPacketEvent{Proto: protoTCP, Reason: aliothReasonDROP_REWRITE_FAILED}
+	event := aliothPacketEvent{Proto: state.ProtoTCP, Reason: aliothReasonDROP_REWRITE_FAILED}
 	event.Came = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.96.0.10")), Sport: networkOrder(1000), Dport: networkOrder(53)}
 	event.Went = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.8.1.10")), Sport: networkOrder(1000), Dport: networkOrder(5353)}
 	var sample bytes.Buffer
@@ -279,7 +280,7 @@ func TestFlowsToServicesAreRead(t *testing.T) {
 			Service: netip.MustParseAddrPort("10.96.0.10:53"), Backend: netip.MustParseAddrPort("10.8.1.10:5353"), Answered: answered,
 		}
 	}
-	want := []Connection{flow(vniRed, w.podA, protoUDP, true), flow(vniBlue, w.twin, protoTCP, false)}
+	want := []Connection{flow(vniRed, w.podA, state.ProtoUDP, true), flow(vniBlue, w.twin, state.ProtoTCP, false)}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -3,14 +3,7 @@
 
 package datapath
 
-import (
-	"errors"
-	"fmt"
-)
-
-// ErrInvalidState is wrapped by Apply's error for a State that contradicts
-// itself; nothing has been changed then.
-var ErrInvalidState = errors.New("invalid datapath state")
+import "fmt"
 
 // AttachError says that an interface could not be given a program, for the
 // most part because its device is gone. Everything else of the State has been

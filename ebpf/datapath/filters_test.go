@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
@@ -181,7 +182,7 @@ func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
 		}
 	}
 	s := w.state()
-	s.Interfaces = append(s.Interfaces, Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
 	must(t, w.Apply(s))
 	must(t, w.Close())
 	again := open(t, w.cfg)
@@ -237,7 +238,7 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 			defer deleteDevice(t, device)
 			must(t, c.put(device))
 			s := w.state()
-			s.Interfaces = append(s.Interfaces, Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+			s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
 			var failed *AttachError
 			if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != device || !strings.Contains(err.Error(), c.complain) {
 				t.Errorf("error is %v, want one of device %d with %q", err, device, c.complain)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 )
@@ -62,7 +63,7 @@ func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
 	wrapped := wrapped{
 		eth: macUplink, from: ip("192.0.2.2"), to: ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vniRed, inner: inner.bytes(),
 	}
-	later := fromA(func(f *frame) { f.Fragment, f.L4 = &fragment{185, false}, raw{protoUDP, []byte("the rest")} })
+	later := fromA(func(f *frame) { f.Fragment, f.L4 = &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")} })
 	fromA := fromA(unchanged)
 	for _, c := range []struct {
 		name    string
@@ -72,40 +73,40 @@ func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
 		want    Event
 	}{
 		{"to a pod of this node", w.objects.AliothFromPod, w.podA, fromA.bytes(), Event{
-			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: protoTCP,
+			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: state.ProtoTCP,
 			Came: Tuple{ip("10.0.1.10"), ip("10.0.1.11"), 1000, 80},
 		}},
 		{"the same by IPv6", w.objects.AliothFromPod, w.podA, fromA6(unchanged).bytes(), Event{
-			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: protoTCP,
+			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: state.ProtoTCP,
 			Came: Tuple{ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11"), 1000, 80},
 		}},
 		{"a later fragment", w.objects.AliothFromPod, w.podA, later.bytes(), Event{
-			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: protoUDP,
+			VNI: vniRed, Reason: ForwardedLocal, Direction: FromPod, Proto: state.ProtoUDP,
 			Came: Tuple{Src: ip("10.0.1.10"), Dst: ip("10.0.1.11")},
 		}},
 		{"to another node, with outer headers", w.objects.AliothFromPod, w.podA, toRemote("10.0.1.20").bytes(), Event{
-			VNI: vniRed, Reason: ForwardedRemote, Direction: FromPod, Proto: protoTCP,
+			VNI: vniRed, Reason: ForwardedRemote, Direction: FromPod, Proto: state.ProtoTCP,
 			Came: Tuple{ip("10.0.1.10"), ip("10.0.1.20"), 1000, 80}, OuterSrc: ip("192.0.2.1"), OuterDst: ip("192.0.2.2"),
 		}},
 		{"to another node, by the tunnel's device", w.objects.AliothFromPod, w.podA, toRemote("fd10:0:0:1::20").bytes(), Event{
-			VNI: vniRed, Reason: ForwardedRemote, Direction: FromPod, Proto: protoTCP,
+			VNI: vniRed, Reason: ForwardedRemote, Direction: FromPod, Proto: state.ProtoTCP,
 			Came:     Tuple{ip("fd10:0:0:1::10"), ip("fd10:0:0:1::20"), 1000, 80},
 			OuterSrc: ip("2001:db8::1"), OuterDst: ip("2001:db8::2"),
 		}},
 		{"to a shared service", w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes(), Event{
-			VNI: vniRed, Reason: ToStack, Direction: FromPod, Proto: protoUDP, PacketMark: MarkShared,
+			VNI: vniRed, Reason: ToStack, Direction: FromPod, Proto: state.ProtoUDP, PacketMark: state.MarkShared,
 			Came: Tuple{ip("10.0.1.10"), ip("10.96.0.10"), 1000, 53}, Went: Tuple{ip(shadowA), ip("10.8.1.10"), 1000, 5353},
 		}},
 		{"its answer", w.objects.AliothToPod, w.podA, answer(shadowA, udp{Sport: 5353, Dport: 1000}).bytes(), Event{
-			VNI: vniRed, Reason: FromStack, Direction: ToPod, Proto: protoUDP,
+			VNI: vniRed, Reason: FromStack, Direction: ToPod, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.8.1.10"), ip(shadowA), 5353, 1000}, Went: Tuple{ip("10.96.0.10"), ip("10.0.1.10"), 53, 1000},
 		}},
 		{"from another node", w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, wrapped.bytes(), Event{
-			VNI: vniRed, Reason: ForwardedLocal, Direction: FromTunnel, Proto: protoUDP,
+			VNI: vniRed, Reason: ForwardedLocal, Direction: FromTunnel, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.0.1.20"), ip("10.0.1.10"), 7, 8}, OuterSrc: ip("192.0.2.2"), OuterDst: ip("192.0.2.1"),
 		}},
 		{"from another node, by the tunnel's device", tunnelled(t, w, vniRed, ip("2001:db8::2")), w.podA, inner.bytes(), Event{
-			VNI: vniRed, Reason: ForwardedLocal, Direction: FromTunnel, Proto: protoUDP,
+			VNI: vniRed, Reason: ForwardedLocal, Direction: FromTunnel, Proto: state.ProtoUDP,
 			Came: Tuple{ip("10.0.1.20"), ip("10.0.1.10"), 7, 8}, OuterSrc: ip("2001:db8::2"),
 		}},
 	} {
@@ -132,11 +133,11 @@ func TestAFlowToAServiceOfItsVPCIsToldAsItCameAndAsItWent(t *testing.T) {
 	a, b, vip := ip("10.0.1.10"), ip("10.0.1.11"), ip(vipB)
 	want := []Event{
 		{
-			VNI: vniRed, Ifindex: w.podA, Reason: ForwardedRemote, Proto: protoUDP, Came: Tuple{a, vip, 1000, 53}, Went: Tuple{a, ip("10.0.1.20"), 1000, 5353},
+			VNI: vniRed, Ifindex: w.podA, Reason: ForwardedRemote, Proto: state.ProtoUDP, Came: Tuple{a, vip, 1000, 53}, Went: Tuple{a, ip("10.0.1.20"), 1000, 5353},
 			OuterSrc: ip("192.0.2.1"), OuterDst: ip("192.0.2.2"),
 		},
-		{VNI: vniRed, Ifindex: w.podA, Reason: ForwardedLocal, Proto: protoTCP, Came: Tuple{a, vip, 1000, 80}, Went: Tuple{a, b, 1000, 8080}},
-		{VNI: vniRed, Ifindex: w.podB, Reason: ForwardedLocal, Proto: protoTCP, Came: Tuple{b, a, 8080, 1000}, Went: Tuple{vip, a, 80, 1000}},
+		{VNI: vniRed, Ifindex: w.podA, Reason: ForwardedLocal, Proto: state.ProtoTCP, Came: Tuple{a, vip, 1000, 80}, Went: Tuple{a, b, 1000, 8080}},
+		{VNI: vniRed, Ifindex: w.podB, Reason: ForwardedLocal, Proto: state.ProtoTCP, Came: Tuple{b, a, 8080, 1000}, Went: Tuple{vip, a, 80, 1000}},
 	}
 	if d := cmp.Diff(want, flows.told(t), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Errorf("told (-want +got):\n%s", d)
@@ -204,8 +205,8 @@ func TestAFlowIsToldOnceInAWhile(t *testing.T) {
 
 	// The pod that it goes to moves to another node, so that it ends elsewhere.
 	s := w.state()
-	at := slices.IndexFunc(s.Addresses, func(a Address) bool { return a.VNI == vniRed && a.IP == ip("10.0.1.11") })
-	s.Addresses[at] = Address{VNI: vniRed, IP: ip("10.0.1.11"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR}
+	at := slices.IndexFunc(s.Addresses, func(a state.Address) bool { return a.VNI == vniRed && a.IP == ip("10.0.1.11") })
+	s.Addresses[at] = state.Address{VNI: vniRed, IP: ip("10.0.1.11"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR}
 	must(t, w.Apply(s))
 	run(t, w.objects.AliothFromPod, w.podA, packet(1000, flagACK))
 	one("on another way", 1)

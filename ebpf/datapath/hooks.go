@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -32,9 +33,9 @@ type Filter struct {
 }
 
 // FiltersOf returns the filters that an interface has to have.
-func FiltersOf(i Interface) []Filter {
+func FiltersOf(i state.Interface) []Filter {
 	var filters []Filter
-	for _, p := range i.programs() {
+	for _, p := range programsOf(i) {
 		filters = append(filters, Filter{i.Ifindex, filterName(p)})
 	}
 	return filters

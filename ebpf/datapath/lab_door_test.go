@@ -12,17 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // closedRanges closes what the lab has, besides the outside.
-func (l *lab) closedRanges() []ClosedPrefix {
-	return []ClosedPrefix{
-		{0, px("169.254.64.0/18"), ClosedShadow},
-		{0, px("fd00:a110::/64"), ClosedShadow},
-		{0, px("10.96.0.0/16"), ClosedService},
+func (l *lab) closedRanges() []state.ClosedPrefix {
+	return []state.ClosedPrefix{
+		{VNI: 0, Prefix: px("169.254.64.0/18"), Class: state.ClosedShadow},
+		{VNI: 0, Prefix: px("fd00:a110::/64"), Class: state.ClosedShadow},
+		{VNI: 0, Prefix: px("10.96.0.0/16"), Class: state.ClosedService},
 	}
 }
 
@@ -40,8 +41,8 @@ func testProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T, device pod
 	n := l.nodes[0]
 	shadows := []netip.Addr{n.state.Interfaces[2].Shadow4, n.state.Interfaces[2].Shadow6} // of blue .10
 	for family := range 2 {
-		n.state.Probes = append(n.state.Probes, ProbeTarget{IP: blue[10].addrs[family], Shadow: shadows[family]})
-		n.state.Hooks = append(n.state.Hooks, HookTarget{IP: red[11].addrs[family], Shadow: shadows[family]})
+		n.state.Probes = append(n.state.Probes, state.ProbeTarget{IP: blue[10].addrs[family], Shadow: shadows[family]})
+		n.state.Hooks = append(n.state.Hooks, state.HookTarget{IP: red[11].addrs[family], Shadow: shadows[family]})
 	}
 	l.apply()
 	beKubelet(t, n)
@@ -87,7 +88,7 @@ func testProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T, device pod
 func TestAProbeToAMappedAddressIsRewritten(t *testing.T) {
 	l, red, _ := twoTenants(t, vethPair)
 	n := l.nodes[0]
-	n.state.Probes = []ProbeTarget{{IP: red[10].addrs[0], Shadow: n.state.Interfaces[0].Shadow4}}
+	n.state.Probes = []state.ProbeTarget{{IP: red[10].addrs[0], Shadow: n.state.Interfaces[0].Shadow4}}
 	l.apply()
 	beKubelet(t, n)
 	listener := listen(t, red[10].ns, netip.AddrPortFrom(red[10].addrs[0], 8080))
@@ -110,7 +111,7 @@ func TestAProbeToAMappedAddressIsRewritten(t *testing.T) {
 func TestConnectsOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	l, red, _ := twoTenants(t, vethPair)
 	n := l.nodes[0]
-	n.state.Probes = []ProbeTarget{{IP: red[11].addrs[0], Shadow: n.state.Interfaces[0].Shadow4}}
+	n.state.Probes = []state.ProbeTarget{{IP: red[11].addrs[0], Shadow: n.state.Interfaces[0].Shadow4}}
 	l.apply()
 	beKubelet(t, n)
 	dst := netip.AddrPortFrom(red[11].addrs[0], 8080)
@@ -234,7 +235,7 @@ func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device podDevice) {
 	l, red, blue := twoTenants(t, device)
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
-	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoTCP, Backends: []Backend{{IP: outsideAddrs[0], Port: 6443}}}}
+	n.state.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 6443}}}}
 	l.apply()
 	listener := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 6443))
 	for i, p := range map[int]*labPod{0: red[10], 2: blue[10]} {
@@ -269,7 +270,7 @@ func testForgedTunnelPacketsReachNothing(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	inner := frame{
-		EthDst: MAC{2, 0, 10, 0, 1, 10}, EthSrc: macR, Src: ip("10.0.1.20"), Dst: red[10].addrs[0],
+		EthDst: state.MAC{2, 0, 10, 0, 1, 10}, EthSrc: macR, Src: ip("10.0.1.20"), Dst: red[10].addrs[0],
 		L4: udp{Sport: 1, Dport: 9000, Payload: []byte("forged")},
 	}.bytes()
 	vxlan := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, labVNI1<<8)
@@ -307,7 +308,7 @@ func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	ordinary := frame{
-		EthDst: VirtualMAC, EthSrc: MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: red[11].addrs[0],
+		EthDst: state.VirtualMAC, EthSrc: state.MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: red[11].addrs[0],
 		L4: udp{Sport: 1, Dport: 9000, Payload: []byte("spoofed")},
 	}
 	in(t, red[11].ns, func() {
@@ -346,7 +347,7 @@ func testDropsAreReported(t *testing.T, device podDevice) {
 	defer drops.Close()
 	in(t, red[10].ns, func() {
 		f := frame{
-			EthDst: VirtualMAC, EthSrc: MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: ip(nodeShadowV4),
+			EthDst: state.VirtualMAC, EthSrc: state.MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: ip(nodeShadowV4),
 			L4: tcp{Sport: 1000, Dport: 22, Flags: flagSYN},
 		}
 		sendRaw(t, red[10].peer, f.bytes())
@@ -363,7 +364,7 @@ func testDropsAreReported(t *testing.T, device podDevice) {
 		want := Event{
 			Ifindex: red[10].ifindex, VNI: labVNI1, Reason: drop.Reason, Direction: FromPod,
 			Came:  Tuple{Src: red[10].addrs[0], Dst: ip(nodeShadowV4), Sport: 1000, Dport: 22},
-			Proto: protoTCP,
+			Proto: state.ProtoTCP,
 		}
 		if d := cmp.Diff(want, drop, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 			t.Errorf("drop (-want +got):\n%s", d)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 )
 
@@ -50,7 +51,7 @@ func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device podDevice) {
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.10"), 53)
 	n.state.Closed = l.closedRanges()
-	n.state.Services = []Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: protoUDP, Backends: []Backend{{IP: outsideAddrs[0], Port: 5353}}}}
+	n.state.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 5353}}}}
 	l.apply()
 	// So that no answer over IPv6 has to be told that the pod takes less.
 	in(t, l.outside, func() {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
@@ -101,8 +102,8 @@ func probedPod(t *testing.T, port uint16) (l *lab, inPod, inNode [2]net.Listener
 	n := l.nodes[0]
 	for family, shadow := range []netip.Addr{n.state.Interfaces[0].Shadow4, n.state.Interfaces[0].Shadow6} {
 		ip := red[10].addrs[family]
-		n.state.Probes = append(n.state.Probes, ProbeTarget{IP: ip, Shadow: shadow})
-		n.state.Hooks = append(n.state.Hooks, HookTarget{IP: ip, Shadow: shadow})
+		n.state.Probes = append(n.state.Probes, state.ProbeTarget{IP: ip, Shadow: shadow})
+		n.state.Hooks = append(n.state.Hooks, state.HookTarget{IP: ip, Shadow: shadow})
 		in(t, n.ns, func() { addAddr(t, 1, host(ip)) })
 		dst := netip.AddrPortFrom(ip, port)
 		inPod[family], inNode[family] = listen(t, red[10].ns, dst), listen(t, n.ns, dst)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,7 +117,7 @@ func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 func testIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	for i := range l.nodes[0].state.Addresses {
-		if row := &l.nodes[0].state.Addresses[i]; row.Kind == Remote {
+		if row := &l.nodes[0].state.Addresses[i]; row.Kind == state.Remote {
 			row.Node = l.nodes[1].underlay[1]
 		}
 	}
@@ -159,7 +160,7 @@ func TestIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T) {
 func testIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	for i := range l.nodes[0].state.Addresses {
-		if row := &l.nodes[0].state.Addresses[i]; row.Kind == Remote {
+		if row := &l.nodes[0].state.Addresses[i]; row.Kind == state.Remote {
 			row.Node = l.nodes[1].underlay[1]
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -34,13 +35,13 @@ func (d podDevice) join(t *testing.T, slot int, pod netns.NsHandle) (here, there
 	t.Helper()
 	name := "pod" + strconv.Itoa(slot)
 	if !d.isNetkit(slot) {
-		return linkTo(t, name, VirtualMAC, pod, "eth0", labMTU)
+		return linkTo(t, name, state.VirtualMAC, pod, "eth0", labMTU)
 	}
-	here = addLink(t, netkit(name, VirtualMAC, pod))
+	here = addLink(t, netkit(name, state.VirtualMAC, pod))
 	return here, bringUp(t, pod, "eth0")
 }
 
-func netkit(name string, mac MAC, pod netns.NsHandle) *netlink.Netkit {
+func netkit(name string, mac state.MAC, pod netns.NsHandle) *netlink.Netkit {
 	host, end := netlink.NewLinkAttrs(), netlink.NewLinkAttrs()
 	host.Name, host.MTU, host.HardwareAddr = name, labMTU, mac[:]
 	end.Name, end.MTU, end.Namespace = "eth0", labMTU, netlink.NsFd(pod)
@@ -57,7 +58,7 @@ func netkit(name string, mac MAC, pod netns.NsHandle) *netlink.Netkit {
 func needNetkit(t *testing.T) {
 	t.Helper()
 	inNetns(t)
-	err := netlink.LinkAdd(netkit("probe", VirtualMAC, newNs(t)))
+	err := netlink.LinkAdd(netkit("probe", state.VirtualMAC, newNs(t)))
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}
@@ -87,7 +88,7 @@ func TestAFrameIsWhatTheKernelTakesItFor(t *testing.T) {
 		l, red, _ := twoTenants(t, device)
 		from, to := red[10], red[20]
 		frame := frame{
-			EthDst: VirtualMAC, EthSrc: MAC{2, 0, 10, 0, 1, 10}, Src: from.addrs[0], Dst: to.addrs[0],
+			EthDst: state.VirtualMAC, EthSrc: state.MAC{2, 0, 10, 0, 1, 10}, Src: from.addrs[0], Dst: to.addrs[0],
 			L4: udp{Sport: 1, Dport: 9000, Payload: []byte("framed")},
 		}.bytes()
 		var inject func(frame []byte)

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"errors"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net"
 	"net/netip"
 	"os"
@@ -19,9 +20,9 @@ func leadOutside(l *lab) {
 		for i, s := range n.state.Services {
 			switch s.VIP {
 			case ip(vipB):
-				n.state.Services[i].Backends = []Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}
+				n.state.Services[i].Backends = []state.Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}
 			case ip(vipB6):
-				n.state.Services[i].Backends = []Backend{{IP: outsideAddrs[1], Port: 8080, Outside: true}}
+				n.state.Services[i].Backends = []state.Backend{{IP: outsideAddrs[1], Port: 8080, Outside: true}}
 			}
 		}
 	}

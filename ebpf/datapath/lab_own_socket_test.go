@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,7 +86,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	if !ping(t, red[10].ns, red[20].addrs[1], 56, patience) {
 		t.Error("no answer to a pod's ping")
 	}
-	l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
+	l.joinVPC(0, labVNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
 	l.apply()
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	conn, err := dial(t, n.ns, netip.AddrPortFrom(red[20].addrs[0], 8080), 0)
@@ -107,7 +108,7 @@ func TestOnlyLedSocketsOpenFlowsToShadows(t *testing.T) {
 		open := func(to netip.Addr, linger int) (int, error) {
 			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 			must(t, err)
-			must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(MarkOpening)))
+			must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(state.MarkOpening)))
 			must(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(linger)}))
 			return fd, unix.Connect(fd, sockaddr(netip.AddrPortFrom(to, 8080)))
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,12 +25,12 @@ func scaledTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*l
 	for _, n := range l.nodes {
 		for _, vni := range []uint32{labVNI1, labVNI2} {
 			for family, vips := range [][3]string{{vipB, vipSelf, vipNone}, {vipB6, vipSelf6, vipNone6}} {
-				for proto, port := range map[uint8]uint16{protoTCP: 80, protoUDP: 53} {
-					to := func(vip string, backends ...Backend) {
-						n.state.Services = append(n.state.Services, Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends})
+				for proto, port := range map[uint8]uint16{state.ProtoTCP: 80, state.ProtoUDP: 53} {
+					to := func(vip string, backends ...state.Backend) {
+						n.state.Services = append(n.state.Services, state.Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends})
 					}
-					to(vips[0], Backend{IP: red[20].addrs[family], Port: 8080})
-					to(vips[1], Backend{IP: red[10].addrs[family], Port: 8080})
+					to(vips[0], state.Backend{IP: red[20].addrs[family], Port: 8080})
+					to(vips[1], state.Backend{IP: red[10].addrs[family], Port: 8080})
 					to(vips[2])
 				}
 			}
@@ -216,7 +217,7 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 	for _, n := range l.nodes {
 		for i, s := range n.state.Services {
 			if s.VNI == labVNI1 && s.VIP == dst.Addr() {
-				n.state.Services[i].Backends = []Backend{{IP: red[11].addrs[0], Port: 8080}}
+				n.state.Services[i].Backends = []state.Backend{{IP: red[11].addrs[0], Port: 8080}}
 			}
 		}
 	}

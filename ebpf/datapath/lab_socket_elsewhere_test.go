@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -19,17 +20,17 @@ import (
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
 	n := l.nodes[0]
-	addrs := l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
-	n.state.Namespaces = []Namespace{{
+	addrs := l.joinVPC(0, labVNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	n.state.Namespaces = []state.Namespace{{
 		Cookie: cookieOf(t, n.ns), Shared: true,
-		Memberships: []Membership{{VNI: labVNI1, Addrs: addrs, Ifindex: n.state.Interfaces[len(n.state.Interfaces)-1].Ifindex}},
+		Memberships: []state.Membership{{VNI: labVNI1, Addrs: addrs, Ifindex: n.state.Interfaces[len(n.state.Interfaces)-1].Ifindex}},
 	}}
 	inside, outside, own := netip.AddrPortFrom(ip("10.96.0.10"), 80), netip.AddrPortFrom(ip("10.96.0.1"), 80), netip.AddrPortFrom(ip("10.96.1.9"), 80)
 	n.state.Services = append(n.state.Services,
-		Service{VIP: inside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: red[20].addrs[0], Port: 8080}}},
-		Service{VIP: outside.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: outsideAddrs[0], Port: 8080}}},
-		Service{VIP: ip("10.96.0.2"), Port: 80, Proto: protoUDP},
-		Service{VNI: labVNI1, VIP: own.Addr(), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}})
+		state.Service{VIP: inside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: red[20].addrs[0], Port: 8080}}},
+		state.Service{VIP: outside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 8080}}},
+		state.Service{VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoUDP},
+		state.Service{VNI: labVNI1, VIP: own.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}})
 	l.apply()
 	beyond := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 8080))
 	for _, dst := range []netip.AddrPort{own, outside} {
@@ -97,13 +98,13 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 			pods[i] = p
 		}
 	})
-	n.state.Namespaces = []Namespace{{
-		Cookie: cookieOf(t, pods[0].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: pods[0].addrs}},
+	n.state.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, pods[0].ns), Memberships: []state.Membership{{VNI: labVNI1, Addrs: pods[0].addrs}},
 	}}
 	for family, vip := range []string{vipB, vipB6} {
-		backend := Backend{IP: pods[1].addrs[family], Port: 8080}
-		l.replaceBackends(ip(vip), protoTCP, backend)
-		l.replaceBackends(ip(vip), protoUDP, backend)
+		backend := state.Backend{IP: pods[1].addrs[family], Port: 8080}
+		l.replaceBackends(ip(vip), state.ProtoTCP, backend)
+		l.replaceBackends(ip(vip), state.ProtoUDP, backend)
 		listener := listen(t, pods[1].ns, netip.AddrPortFrom(backend.IP, backend.Port))
 		conn, err := dial(t, pods[0].ns, netip.AddrPortFrom(ip(vip), 80), 0)
 		if err != nil {

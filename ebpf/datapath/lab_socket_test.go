@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
@@ -35,8 +36,8 @@ func socketTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
 	l, red, blue = scaledTenants(t, vethPair)
 	n := l.nodes[0]
 	for vni, p := range map[uint32]*labPod{labVNI1: red[10], labVNI2: blue[10]} {
-		n.state.Namespaces = append(n.state.Namespaces, Namespace{
-			Cookie: cookieOf(t, p.ns), Memberships: []Membership{{VNI: vni, Addrs: p.addrs, Ifindex: p.ifindex}},
+		n.state.Namespaces = append(n.state.Namespaces, state.Namespace{
+			Cookie: cookieOf(t, p.ns), Memberships: []state.Membership{{VNI: vni, Addrs: p.addrs, Ifindex: p.ifindex}},
 		})
 	}
 	l.apply()
@@ -53,7 +54,7 @@ func nothingByPackets(t *testing.T, l *lab) {
 }
 
 // replaceBackends gives a service of the first tenant other backends.
-func (l *lab) replaceBackends(vip netip.Addr, proto uint8, backends ...Backend) {
+func (l *lab) replaceBackends(vip netip.Addr, proto uint8, backends ...state.Backend) {
 	for _, n := range l.nodes {
 		for i, s := range n.state.Services {
 			if s.VNI == labVNI1 && s.VIP == vip && s.Proto == proto {
@@ -239,7 +240,7 @@ func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 	client := connected(t, red[10], vip)
 	for i, server := range []*net.UDPConn{old, fresh} {
 		if i == 1 {
-			l.replaceBackends(vip.Addr(), protoUDP, Backend{IP: red[11].addrs[0], Port: 8080})
+			l.replaceBackends(vip.Addr(), state.ProtoUDP, state.Backend{IP: red[11].addrs[0], Port: 8080})
 		}
 		_, err := client.Write([]byte("hello"))
 		must(t, err)
@@ -252,12 +253,12 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	vip := netip.AddrPortFrom(ip(vipB), 53)
 	var servers []*net.UDPConn
-	var backends []Backend
+	var backends []state.Backend
 	for port := uint16(9000); port < 9008; port++ {
-		backends = append(backends, Backend{IP: red[11].addrs[0], Port: port})
+		backends = append(backends, state.Backend{IP: red[11].addrs[0], Port: port})
 		servers = append(servers, serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], port)))
 	}
-	l.replaceBackends(vip.Addr(), protoUDP, backends...)
+	l.replaceBackends(vip.Addr(), state.ProtoUDP, backends...)
 	client := unconnected(t, red[10], "udp4")
 	// asked returns the index of the server that one datagram has reached.
 	asked := func() int {
@@ -281,12 +282,12 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 			t.Fatalf("one datagram went to backend %d, another to %d", first, next)
 		}
 	}
-	l.replaceBackends(vip.Addr(), protoUDP, slices.Delete(slices.Clone(backends), first, first+1)...)
+	l.replaceBackends(vip.Addr(), state.ProtoUDP, slices.Delete(slices.Clone(backends), first, first+1)...)
 	second := asked()
 	if second == first {
 		t.Errorf("a datagram went to the backend that is gone")
 	}
-	l.replaceBackends(vip.Addr(), protoUDP, backends...)
+	l.replaceBackends(vip.Addr(), state.ProtoUDP, backends...)
 	if next := asked(); next != second {
 		t.Errorf("the socket went on from backend %d to %d", second, next)
 	}
@@ -300,7 +301,7 @@ func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
 	conn, err := dial(t, red[10].ns, dst, 0)
 	must(t, err)
 	peer, _ := accept(t, old)
-	l.replaceBackends(dst.Addr(), protoTCP, Backend{IP: red[11].addrs[0], Port: 8080})
+	l.replaceBackends(dst.Addr(), state.ProtoTCP, state.Backend{IP: red[11].addrs[0], Port: 8080})
 	for range 8 {
 		next, err := dial(t, red[10].ns, dst, 0)
 		must(t, err)
@@ -329,9 +330,9 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.nodes[0]
 	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
-	for _, proto := range []uint8{protoTCP, protoUDP} {
-		n.state.Services = append(n.state.Services, Service{
-			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []Backend{{IP: red[11].addrs[0], Port: 8080}},
+	for _, proto := range []uint8{state.ProtoTCP, state.ProtoUDP} {
+		n.state.Services = append(n.state.Services, state.Service{
+			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []state.Backend{{IP: red[11].addrs[0], Port: 8080}},
 		})
 	}
 	for i := range n.state.Namespaces {
@@ -386,19 +387,19 @@ func TestSocketsSurviveTheDaemon(t *testing.T) {
 func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
 	n := l.nodes[0]
-	var backends []Backend
+	var backends []state.Backend
 	var listeners []net.Listener
 	for port := uint16(9000); port < 9008; port++ {
-		backends = append(backends, Backend{IP: red[11].addrs[0], Port: port})
+		backends = append(backends, state.Backend{IP: red[11].addrs[0], Port: port})
 		listeners = append(listeners, listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], port)))
 	}
 	vip := ip(vipB)
 	for i, s := range n.state.Services {
-		if s.VIP == vip && s.Proto == protoTCP {
+		if s.VIP == vip && s.Proto == state.ProtoTCP {
 			n.state.Services[i].Affinity = time.Hour
 		}
 	}
-	l.replaceBackends(vip, protoTCP, backends...)
+	l.replaceBackends(vip, state.ProtoTCP, backends...)
 	served := make(chan int)
 	for i, listener := range listeners {
 		go func() {
@@ -420,8 +421,8 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 		return <-served
 	}
 	byPackets := connect()
-	n.state.Namespaces = []Namespace{{
-		Cookie: cookieOf(t, red[10].ns), Memberships: []Membership{{VNI: labVNI1, Addrs: red[10].addrs, Ifindex: red[10].ifindex}},
+	n.state.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, red[10].ns), Memberships: []state.Membership{{VNI: labVNI1, Addrs: red[10].addrs, Ifindex: red[10].ifindex}},
 	}}
 	l.apply()
 	crowd(t, n.d, labVNI2) // which takes nothing from the other VPC

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
@@ -88,15 +89,15 @@ func TestSocketsAreStrandedByTheBackendThatTheyAskedFor(t *testing.T) {
 	nothingByPackets(t, l)
 	expectStranded(t, n.d)
 	n.d.ServicesChanged()
-	l.replaceBackends(v4.Addr(), protoTCP)
-	l.replaceBackends(v4.Addr(), protoUDP, Backend{IP: red[11].addrs[0], Port: 8080})
-	l.replaceBackends(v6.Addr(), protoUDP)
+	l.replaceBackends(v4.Addr(), state.ProtoTCP)
+	l.replaceBackends(v4.Addr(), state.ProtoUDP, state.Backend{IP: red[11].addrs[0], Port: 8080})
+	l.replaceBackends(v6.Addr(), state.ProtoUDP)
 	if !n.d.ServicesChanged() || n.d.ServicesChanged() {
 		t.Error("that services have changed is not told once")
 	}
 	expectStranded(t, n.d, lost...)
 	n.restart(t, func() {})
 	expectStranded(t, n.d, lost...)
-	l.replaceBackends(v4.Addr(), protoUDP, Backend{IP: old4.Addr(), Port: 8080}, Backend{IP: red[11].addrs[0], Port: 8080})
+	l.replaceBackends(v4.Addr(), state.ProtoUDP, state.Backend{IP: old4.Addr(), Port: 8080}, state.Backend{IP: red[11].addrs[0], Port: 8080})
 	expectStranded(t, n.d, lost[1])
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/cgrouptest"
 )
 
@@ -39,7 +40,7 @@ type labNode struct {
 	ns       netns.NsHandle
 	d        *Datapath
 	cfg      Config
-	state    State
+	state    state.State
 	underlay [2]netip.Addr
 	ifindex  int // of the underlay
 	uplink   int // towards outside
@@ -116,7 +117,7 @@ func enable(t *testing.T, path string) {
 
 // linkTo makes a veth pair between the current namespace and another, and
 // returns the indexes of both ends.
-func linkTo(t *testing.T, name string, mac MAC, other netns.NsHandle, peer string, mtu int) (here, there int) {
+func linkTo(t *testing.T, name string, mac state.MAC, other netns.NsHandle, peer string, mtu int) (here, there int) {
 	t.Helper()
 	here = addLink(t, &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, HardwareAddr: mac[:]}, PeerName: peer, PeerNamespace: netlink.NsFd(other),
@@ -191,7 +192,7 @@ func addRoute(t *testing.T, r *netlink.Route) {
 	}
 }
 
-func addNeighbour(t *testing.T, ifindex int, ip netip.Addr, mac MAC) {
+func addNeighbour(t *testing.T, ifindex int, ip netip.Addr, mac state.MAC) {
 	t.Helper()
 	err := netlink.NeighAdd(&netlink.Neigh{
 		LinkIndex: ifindex, IP: ip.AsSlice(), HardwareAddr: mac[:], State: netlink.NUD_PERMANENT,
@@ -214,7 +215,7 @@ func newLab(t *testing.T) *lab {
 		}}
 	}
 	in(t, l.nodes[0].ns, func() {
-		here, there := linkTo(t, "underlay", MAC{2, 0, 0, 0, 1, 1}, l.nodes[1].ns, "underlay", 1500)
+		here, there := linkTo(t, "underlay", state.MAC{2, 0, 0, 0, 1, 1}, l.nodes[1].ns, "underlay", 1500)
 		l.nodes[0].addUnderlay(t, here)
 		in(t, l.nodes[1].ns, func() { l.nodes[1].addUnderlay(t, there) })
 		l.connectOutside()
@@ -235,7 +236,7 @@ func (n *labNode) addUnderlay(t *testing.T, ifindex int) {
 // the other side.
 func (l *lab) connectOutside() {
 	t := l.t
-	here, there := linkTo(t, "uplink", MAC{2, 0, 0, 0, 2, 1}, l.outside, "uplink", 1500)
+	here, there := linkTo(t, "uplink", state.MAC{2, 0, 0, 0, 2, 1}, l.outside, "uplink", 1500)
 	l.nodes[0].uplink = here
 	addAddr(t, here, px("198.51.100.254/24"))
 	addAddr(t, here, px("2001:db8:1::254/64"))
@@ -280,7 +281,7 @@ func (n *labNode) restart(t *testing.T, meanwhile func()) {
 }
 
 // addPod makes a pod of both families on a node.
-func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
+func (l *lab) addPod(node int, vni uint32, number int, mac state.MAC) *labPod {
 	t, n := l.t, l.nodes[node]
 	p := &labPod{ns: newNs(t), addrs: []netip.Addr{
 		ip(fmt.Sprintf("10.0.1.%d", number)), ip(fmt.Sprintf("fd10:0:0:1::%x", number)),
@@ -296,15 +297,15 @@ func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
 		}
 	})
 	in(t, p.ns, func() { p.configure(t, mac) })
-	n.state.Interfaces = append(n.state.Interfaces, Interface{
+	n.state.Interfaces = append(n.state.Interfaces, state.Interface{
 		Ifindex: p.ifindex, VNI: vni, Addrs: p.addrs, MAC: mac, Shadow4: shadow4, Shadow6: shadow6,
 		Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"), Netkit: l.device.isNetkit(slot),
 	})
 	for i := range l.nodes {
 		for _, a := range p.addrs {
-			row := Address{VNI: vni, IP: a, Kind: Remote, Node: n.underlay[i], MAC: mac}
+			row := state.Address{VNI: vni, IP: a, Kind: state.Remote, Node: n.underlay[i], MAC: mac}
 			if i == node {
-				row = Address{VNI: vni, IP: a, Kind: Local, Ifindex: p.ifindex, MAC: mac}
+				row = state.Address{VNI: vni, IP: a, Kind: state.Local, Ifindex: p.ifindex, MAC: mac}
 			}
 			l.nodes[i].state.Addresses = append(l.nodes[i].state.Addresses, row)
 		}
@@ -313,7 +314,7 @@ func (l *lab) addPod(node int, vni uint32, number int, mac MAC) *labPod {
 }
 
 // configure sets up the pod's end, from inside.
-func (p *labPod) configure(t *testing.T, mac MAC) {
+func (p *labPod) configure(t *testing.T, mac state.MAC) {
 	l, err := netlink.LinkByIndex(p.peer)
 	if err != nil {
 		t.Fatal(err)
@@ -342,13 +343,13 @@ func (p *labPod) configure(t *testing.T, mac MAC) {
 func (l *lab) apply() {
 	l.t.Helper()
 	for i, n := range l.nodes {
-		n.state.VPCs = []VPC{
+		n.state.VPCs = []state.VPC{
 			{VNI: labVNI1, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0},
 			{VNI: labVNI2, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0 && l.bothOpen},
 		}
 		n.state.Subnets = nil
 		for _, vni := range []uint32{labVNI1, labVNI2} {
-			n.state.Subnets = append(n.state.Subnets, Subnet{vni, px("10.0.1.0/24")}, Subnet{vni, px("fd10:0:0:1::/64")})
+			n.state.Subnets = append(n.state.Subnets, state.Subnet{VNI: vni, Prefix: px("10.0.1.0/24")}, state.Subnet{VNI: vni, Prefix: px("fd10:0:0:1::/64")})
 		}
 		n.state.Nodes = nil
 		for _, other := range l.nodes {

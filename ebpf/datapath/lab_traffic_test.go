@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -19,18 +20,18 @@ func twoTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*labP
 	l = newLab(t)
 	l.device = device
 	red = map[int]*labPod{
-		10: l.addPod(0, labVNI1, 10, MAC{2, 0, 10, 0, 1, 10}),
-		11: l.addPod(0, labVNI1, 11, MAC{2, 0, 10, 0, 1, 11}),
-		20: l.addPod(1, labVNI1, 20, MAC{2, 0, 10, 0, 1, 20}),
+		10: l.addPod(0, labVNI1, 10, state.MAC{2, 0, 10, 0, 1, 10}),
+		11: l.addPod(0, labVNI1, 11, state.MAC{2, 0, 10, 0, 1, 11}),
+		20: l.addPod(1, labVNI1, 20, state.MAC{2, 0, 10, 0, 1, 20}),
 	}
 	blue = map[int]*labPod{
-		10: l.addPod(0, labVNI2, 10, MAC{2, 0, 10, 0, 1, 10}),
-		20: l.addPod(1, labVNI2, 20, MAC{2, 0, 10, 0, 1, 20}),
+		10: l.addPod(0, labVNI2, 10, state.MAC{2, 0, 10, 0, 1, 10}),
+		20: l.addPod(1, labVNI2, 20, state.MAC{2, 0, 10, 0, 1, 20}),
 	}
 	for _, n := range l.nodes {
 		for _, vni := range []uint32{labVNI1, labVNI2} {
 			n.state.Addresses = append(n.state.Addresses,
-				Address{VNI: vni, IP: ip("10.0.1.1"), Kind: Gateway}, Address{VNI: vni, IP: ip("fd10:0:0:1::1"), Kind: Gateway})
+				state.Address{VNI: vni, IP: ip("10.0.1.1"), Kind: state.Gateway}, state.Address{VNI: vni, IP: ip("fd10:0:0:1::1"), Kind: state.Gateway})
 		}
 	}
 	l.apply()
@@ -218,7 +219,7 @@ func testOverIPv4TheTunnelsDeviceIsSpared(t *testing.T, device podDevice) {
 
 // joinVPC gives a node an interface of its own in a VPC, as the node's own in
 // the default VPC.
-func (l *lab) joinVPC(node int, vni uint32, number int, mac MAC) (addrs []netip.Addr) {
+func (l *lab) joinVPC(node int, vni uint32, number int, mac state.MAC) (addrs []netip.Addr) {
 	t, n := l.t, l.nodes[node]
 	in(t, n.ns, func() {
 		own := addLink(t, &netlink.Veth{
@@ -236,13 +237,13 @@ func (l *lab) joinVPC(node int, vni uint32, number int, mac MAC) (addrs []netip.
 			addAddr(t, own, host(addrs[i]))
 			addRoute(t, &netlink.Route{LinkIndex: own, Dst: ipNet([]netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}[i])})
 		}
-		n.state.Interfaces = append(n.state.Interfaces, Interface{
+		n.state.Interfaces = append(n.state.Interfaces, state.Interface{
 			Ifindex: peer.Attrs().Index, VNI: vni, Addrs: addrs, MAC: mac, Node: true,
 		})
 		for _, a := range addrs {
-			n.state.Addresses = append(n.state.Addresses, Address{VNI: vni, IP: a, Kind: Local, Ifindex: peer.Attrs().Index, MAC: mac})
+			n.state.Addresses = append(n.state.Addresses, state.Address{VNI: vni, IP: a, Kind: state.Local, Ifindex: peer.Attrs().Index, MAC: mac})
 			other := l.nodes[1-node]
-			other.state.Addresses = append(other.state.Addresses, Address{VNI: vni, IP: a, Kind: Remote, Node: n.underlay[0], MAC: mac})
+			other.state.Addresses = append(other.state.Addresses, state.Address{VNI: vni, IP: a, Kind: state.Remote, Node: n.underlay[0], MAC: mac})
 		}
 	})
 	return addrs
@@ -254,7 +255,7 @@ func TestANodeAndThePodsOfItsVPCReachEachOther(t *testing.T) {
 
 func testANodeAndThePodsOfItsVPCReachEachOther(t *testing.T, device podDevice) {
 	l, red, blue := twoTenants(t, device)
-	addrs := l.joinVPC(0, labVNI1, 2, MAC{2, 0, 10, 0, 1, 2})
+	addrs := l.joinVPC(0, labVNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
 	l.apply()
 	n := l.nodes[0]
 	for family := range 2 {

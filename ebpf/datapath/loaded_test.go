@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -281,7 +282,7 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 	})
 	t.Run("the next", func(t *testing.T) {
 		w := newWorld(t)
-		must(t, w.Apply(State{}))
+		must(t, w.Apply(state.State{}))
 		if left := unlikeNew(t, w.Datapath); len(left) > 0 {
 			t.Errorf("there is something of the test before in %v", left)
 		}

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -14,15 +15,15 @@ import (
 
 // hostsOf returns so many backends, as a service's rows are.
 func hostsOf(n int) []aliothBackend {
-	var list []Backend
+	var list []state.Backend
 	for host := range n {
-		list = append(list, Backend{IP: netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), Port: 8080})
+		list = append(list, state.Backend{IP: netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), Port: 8080})
 	}
 	return rawBackends(list)
 }
 
 func TestALookupTableServesAllBackendsAlike(t *testing.T) {
-	for _, n := range []int{2, 3, 4, 7, 8, 15, 64, 250, 255, MaxBackends} {
+	for _, n := range []int{2, 3, 4, 7, 8, 15, 64, 250, 255, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			entries := LookupEntries(n)
 			if !big.NewInt(int64(entries)).ProbablyPrime(0) {
@@ -43,7 +44,7 @@ func TestALookupTableServesAllBackendsAlike(t *testing.T) {
 }
 
 func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
-	for _, n := range []int{3, 4, 20, 100, 500, MaxBackends} {
+	for _, n := range []int{3, 4, 20, 100, 500, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			hosts, entries := hostsOf(n), LookupEntries(n)
 			before := lookupTable(hosts, entries)
@@ -75,15 +76,15 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	spec, err := loadAlioth()
 	must(t, err)
 	for name, want := range map[string]uint32{
-		"alioth_services": MaxServices, "alioth_choices": MaxServices, "alioth_backends": MaxAllBackends, "alioth_maglev": maxMaglevParts,
+		"alioth_services": state.MaxServices, "alioth_choices": state.MaxServices, "alioth_backends": state.MaxAllBackends, "alioth_maglev": maxMaglevParts,
 	} {
 		if got := spec.Maps[name].MaxEntries; got != want {
 			t.Errorf("%s takes %d rows, not %d", name, got, want)
 		}
 	}
 	// So that whoever keeps to the number of backends keeps to this as well.
-	for n := range MaxBackends + 1 {
-		if parts, share := lookupParts(LookupEntries(n)), n*maxMaglevParts/MaxAllBackends; parts > share {
+	for n := range state.MaxBackends + 1 {
+		if parts, share := lookupParts(LookupEntries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
 			t.Errorf("the lookup table of %d backends takes %d rows, more than %d", n, parts, share)
 		}
 	}
@@ -91,13 +92,13 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 
 func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 	s := smallState()
-	s.Services[0].Backends = append(s.Services[0].Backends, Backend{IP: ip("192.0.2.3"), Port: 6443})
+	s.Services[0].Backends = append(s.Services[0].Backends, state.Backend{IP: ip("192.0.2.3"), Port: 6443})
 	first := compile(s, newTables())
-	s.Services = append(s.Services, Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.10"), Port: 80}}})
+	s.Services = append(s.Services, state.Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.10"), Port: 80}}})
 	plan := makePlan(first, compile(s, first))
 	for _, op := range plan {
 		switch op.Key {
-		case aliothServiceKey{Vip: rawAddr(ip("10.96.0.1")), Port: networkOrder(443), Proto: protoTCP}, uint32(1),
+		case aliothServiceKey{Vip: rawAddr(ip("10.96.0.1")), Port: networkOrder(443), Proto: state.ProtoTCP}, uint32(1),
 			aliothBackendKey{Service: 1}, aliothMaglevKey{Service: 1}:
 			t.Errorf("adding a service changes another: %v", op)
 		}

@@ -10,19 +10,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 )
 
 // netkitWorld is a world with one more pod, which has a netkit pair.
-func netkitWorld(t *testing.T) (w *world, device int, s State) {
+func netkitWorld(t *testing.T) (w *world, device int, s state.State) {
 	t.Helper()
 	needNetkit(t)
 	w = newWorld(t)
-	device = addLink(t, netkit("netkit", VirtualMAC, newNs(t)))
+	device = addLink(t, netkit("netkit", state.VirtualMAC, newNs(t)))
 	s = w.state()
-	s.Interfaces = append(s.Interfaces, Interface{
+	s.Interfaces = append(s.Interfaces, state.Interface{
 		Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}, Netkit: true,
 	})
 	must(t, w.Apply(s))
@@ -100,7 +101,7 @@ func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 	}
 	// A device that takes its index has to get its own.
 	deleteDevice(t, device)
-	fresh := netkit("netkit", VirtualMAC, newNs(t))
+	fresh := netkit("netkit", state.VirtualMAC, newNs(t))
 	fresh.Index = device
 	if got := addLink(t, fresh); got != device {
 		t.Fatalf("the device has index %d, not %d", got, device)

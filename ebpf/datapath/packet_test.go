@@ -5,13 +5,14 @@ package datapath
 
 import (
 	"encoding/binary"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
 )
 
 // frame describes an Ethernet frame. Its zero fields give an ordinary packet.
 type frame struct {
-	EthDst, EthSrc MAC
+	EthDst, EthSrc state.MAC
 	EtherType      uint16 // default: that of Src's family
 	Src, Dst       netip.Addr
 	Hops           uint8 // default 64
@@ -56,7 +57,7 @@ const (
 	flagACK = 0x10
 )
 
-func (tcp) proto() uint8 { return protoTCP }
+func (tcp) proto() uint8 { return state.ProtoTCP }
 
 func (s tcp) bytes(pseudo uint32) []byte {
 	b := make([]byte, 20, 20+len(s.Payload))
@@ -76,7 +77,7 @@ type udp struct {
 	NoChecksum   bool
 }
 
-func (udp) proto() uint8 { return protoUDP }
+func (udp) proto() uint8 { return state.ProtoUDP }
 
 func (d udp) bytes(pseudo uint32) []byte {
 	b := make([]byte, 8, 8+len(d.Payload))
@@ -225,7 +226,7 @@ func (f frame) ipv6() []byte {
 }
 
 // arpFrame builds an ARP packet.
-func arpFrame(ethDst, ethSrc MAC, op uint16, senderMAC MAC, sender netip.Addr, targetMAC MAC, target netip.Addr) []byte {
+func arpFrame(ethDst, ethSrc state.MAC, op uint16, senderMAC state.MAC, sender netip.Addr, targetMAC state.MAC, target netip.Addr) []byte {
 	b := slices.Concat(ethDst[:], ethSrc[:], []byte{8, 6, 0, 1, 8, 0, 6, 4})
 	b = binary.BigEndian.AppendUint16(b, op)
 	return slices.Concat(b, senderMAC[:], sender.AsSlice(), targetMAC[:], target.AsSlice())

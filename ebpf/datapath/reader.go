@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"path/filepath"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
@@ -58,10 +59,10 @@ func (r *Reader) Close() error {
 
 // Snapshot reads the state back from the maps, in canonical order: addresses
 // unmapped, prefixes masked, every list sorted by its keys.
-func (r *Reader) Snapshot() (State, error) {
+func (r *Reader) Snapshot() (state.State, error) {
 	t, err := r.tables()
 	if err != nil {
-		return State{}, err
+		return state.State{}, err
 	}
 	return t.state(), nil
 }
@@ -81,15 +82,15 @@ func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 
 // Backends returns those of a port of a virtual address, in the order of their
 // slots; none where there is no such port, and not all while they change.
-func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]Backend, error) {
+func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]state.Backend, error) {
 	var row aliothService
-	key := Service{VNI: vni, VIP: vip, Port: port, Proto: proto}.key()
+	key := serviceKey(state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
 	err := r.maps[mapPrefix+string(tableServices)].Lookup(key, &row)
-	var list []Backend
+	var list []state.Backend
 	for slot := uint32(0); err == nil && slot < row.Backends; slot++ {
 		var b aliothBackend
 		if err = r.maps[mapPrefix+string(tableBackends)].Lookup(aliothBackendKey{Service: row.Id, Slot: slot}, &b); err == nil {
-			list = append(list, b.cooked())
+			list = append(list, cookedBackend(b))
 		}
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

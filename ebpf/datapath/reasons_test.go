@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"os"
 	"slices"
 	"strings"
@@ -92,16 +93,16 @@ func TestDropsAreToldFromWhatWentOn(t *testing.T) {
 // The programs and Go each name the fixed Ethernet address and the classes;
 // this ties what the compiler of C saw to what Go exports.
 func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
-	if int(aliothClosedClassCLOSED_CLASS_LEN) != int(ClosedBalancer)+1 {
-		t.Errorf("%d classes of closed prefixes, the last in Go is %d", aliothClosedClassCLOSED_CLASS_LEN, ClosedBalancer)
+	if int(aliothClosedClassCLOSED_CLASS_LEN) != int(state.ClosedBalancer)+1 {
+		t.Errorf("%d classes of closed prefixes, the last in Go is %d", aliothClosedClassCLOSED_CLASS_LEN, state.ClosedBalancer)
 	}
-	if int(aliothAddressKindADDRESS_KIND_LEN) != int(Gateway)+1 {
-		t.Errorf("%d kinds of addresses, the last in Go is %d", aliothAddressKindADDRESS_KIND_LEN, Gateway)
+	if int(aliothAddressKindADDRESS_KIND_LEN) != int(state.Gateway)+1 {
+		t.Errorf("%d kinds of addresses, the last in Go is %d", aliothAddressKindADDRESS_KIND_LEN, state.Gateway)
 	}
-	marks := []uint32{0, MarkShared, MarkEgress, MarkNode}
+	marks := []uint32{0, state.MarkShared, state.MarkEgress, state.MarkNode}
 	for i, mark := range marks {
-		if mark&^MarkMask != 0 || slices.Contains(marks[:i], mark) {
-			t.Errorf("mark %#x of %#x is used twice or lies outside of %#x", mark, marks, MarkMask)
+		if mark&^state.MarkMask != 0 || slices.Contains(marks[:i], mark) {
+			t.Errorf("mark %#x of %#x is used twice or lies outside of %#x", mark, marks, state.MarkMask)
 		}
 	}
 	spec, err := loadAlioth()

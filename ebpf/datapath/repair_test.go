@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
@@ -122,7 +123,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			return w.objects.AliothConnOpened.Delete(uint32(w.podA))
 		}, []string{RepairMap}},
 		{"a service is deleted", func() error {
-			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: rawAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: protoUDP})
+			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: rawAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: state.ProtoUDP})
 		}, []string{RepairMap}},
 		{"a program is removed", func() error {
 			return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.podA), programFromPod}))
@@ -199,8 +200,8 @@ func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 		s := w.state()
 		for n := range 20 {
 			vip := netip.AddrFrom4([4]byte{10, 97, byte(turn), byte(n)})
-			s.Services = append(s.Services, Service{
-				VNI: vniRed, VIP: vip, Port: 80, Proto: protoTCP, Backends: []Backend{{IP: ip("10.0.1.11"), Port: uint16(8000 + turn)}},
+			s.Services = append(s.Services, state.Service{
+				VNI: vniRed, VIP: vip, Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.11"), Port: uint16(8000 + turn)}},
 			})
 		}
 		must(t, w.Apply(s))
@@ -241,8 +242,8 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 	w.Recheck()
 	must(t, w.Apply(s))
 	deleteDevice(t, w.podB)
-	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i Interface) bool { return i.Ifindex == w.podB })
-	s.Addresses = slices.DeleteFunc(s.Addresses, func(a Address) bool { return a.Ifindex == w.podB })
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.podB })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == w.podB })
 	w.Recheck()
 	must(t, w.Apply(s))
 	if list := w.Repaired(); len(list) != 0 {
@@ -257,9 +258,9 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	s := w.state()
-	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
 	const nowhere = 1 << 30
-	s.Interfaces = append(s.Interfaces, Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
 	var attach *AttachError
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
 )
 
@@ -23,35 +24,35 @@ func (r *rules) leaving(at place, in, out seen, mark uint32) error {
 	case in.sound && !out.sound:
 		return fmt.Errorf("the header's checksum is broken")
 	}
-	switch mark & MarkMask {
+	switch mark & state.MarkMask {
 	case 0:
 		if out.dst != node {
 			return r.answering(from, out)
 		}
-	case MarkShared:
+	case state.MarkShared:
 		for _, s := range r.state.Services {
-			if s.VNI == sharedVNI && s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == out.dst }) {
+			if s.VNI == sharedVNI && s.VIP == in.dst && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == out.dst }) {
 				return nil
 			}
 		}
 		return fmt.Errorf("%s is no backend of %s", out.dst, in.dst)
-	case MarkEgress, MarkNode:
+	case state.MarkEgress, state.MarkNode:
 		if out.dst != in.dst && !r.leadsOutside(from.VNI, in.dst, out.dst) {
 			return fmt.Errorf("%s does not lead to %s", in.dst, out.dst)
 		}
-		return r.outside(from, out, mark&MarkMask)
+		return r.outside(from, out, mark&state.MarkMask)
 	}
 	return nil
 }
 
 // answering: to whoever may have reached the pod from outside, and no opening.
-func (r *rules) answering(from Interface, out seen) error {
-	at := slices.IndexFunc(r.state.VPCs, func(v VPC) bool { return v.VNI == from.VNI })
+func (r *rules) answering(from state.Interface, out seen) error {
+	at := slices.IndexFunc(r.state.VPCs, func(v state.VPC) bool { return v.VNI == from.VNI })
 	if !r.state.VPCs[at].Fronted {
 		return fmt.Errorf("it answers %s", out.dst)
 	}
 	for _, c := range r.state.Closed {
-		if c.VNI == 0 && c.Prefix.Contains(out.dst) && c.Class != ClosedNode && c.Class != ClosedDenied {
+		if c.VNI == 0 && c.Prefix.Contains(out.dst) && c.Class != state.ClosedNode && c.Class != state.ClosedDenied {
 			return fmt.Errorf("it answers %s, which is closed by %s", out.dst, c.Prefix)
 		}
 	}
@@ -61,17 +62,17 @@ func (r *rules) answering(from Interface, out seen) error {
 	return nil
 }
 
-func (r *rules) outside(from Interface, out seen, mark uint32) error {
-	at := slices.IndexFunc(r.state.VPCs, func(v VPC) bool { return v.VNI == from.VNI })
+func (r *rules) outside(from state.Interface, out seen, mark uint32) error {
+	at := slices.IndexFunc(r.state.VPCs, func(v state.VPC) bool { return v.VNI == from.VNI })
 	vpc := r.state.VPCs[at]
-	if !vpc.EgressMasquerade || (mark == MarkNode) != vpc.Default {
+	if !vpc.EgressMasquerade || (mark == state.MarkNode) != vpc.Default {
 		return fmt.Errorf("this VPC has no such egress")
 	}
-	nodes := vpc.Default || slices.ContainsFunc(r.state.NodePorts, func(p NodePort) bool {
+	nodes := vpc.Default || slices.ContainsFunc(r.state.NodePorts, func(p state.NodePort) bool {
 		return p.VNI == from.VNI && p.Is4 == out.dst.Is4() && (!out.ports || p.Proto == out.proto && p.Port == out.dport)
 	})
 	for _, c := range r.state.Closed {
-		ofNode := c.Class == ClosedNode && nodes || c.Class == ClosedBalancer && vpc.Default
+		ofNode := c.Class == state.ClosedNode && nodes || c.Class == state.ClosedBalancer && vpc.Default
 		if (c.VNI == 0 || c.VNI == from.VNI) && c.Prefix.Contains(out.dst) && !ofNode {
 			return fmt.Errorf("%s is closed by %s", out.dst, c.Prefix)
 		}
@@ -79,7 +80,7 @@ func (r *rules) outside(from Interface, out seen, mark uint32) error {
 	if !nodes && slices.Contains(r.state.Nodes, out.dst) {
 		return fmt.Errorf("%s is a node", out.dst)
 	}
-	if out.proto == protoUDP && out.dport == DefaultTunnelPort {
+	if out.proto == state.ProtoUDP && out.dport == DefaultTunnelPort {
 		return fmt.Errorf("to the tunnel's port")
 	}
 	return nil
@@ -91,7 +92,7 @@ func (r *rules) entering(at place, in, out seen) error {
 	if in.dst != to.Shadow4 && in.dst != to.Shadow6 {
 		return fmt.Errorf("it was for %s", in.dst)
 	}
-	if !has(to, out.dst) || out.ethDst != to.MAC || out.ethSrc != VirtualMAC {
+	if !has(to, out.dst) || out.ethDst != to.MAC || out.ethSrc != state.VirtualMAC {
 		return fmt.Errorf("it is now for %s", out.dst)
 	}
 	if in.sound && !out.sound {

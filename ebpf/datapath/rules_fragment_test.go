@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // markSecond and fragmentHeaders are of outer_fragment.h: the mark of a clone, and
@@ -33,7 +34,7 @@ func (r *rules) fragment(at place, in, out []byte, before, mark uint32) error {
 	}
 	payload := out[14+fragmentHeaders:]
 	switch {
-	case int(binary.BigEndian.Uint16(out[18:])) != len(payload)+8 || len(payload)%8 != 0 || binary.BigEndian.Uint16(out[56:]) != 1 || out[54] != protoUDP:
+	case int(binary.BigEndian.Uint16(out[18:])) != len(payload)+8 || len(payload)%8 != 0 || binary.BigEndian.Uint16(out[56:]) != 1 || out[54] != state.ProtoUDP:
 		return fmt.Errorf("a first fragment with other lengths or headers than its own")
 	case fragmentHeaders+len(payload) > 1350:
 		return fmt.Errorf("%d bytes do not fit the underlay", len(out)-14)
@@ -43,7 +44,7 @@ func (r *rules) fragment(at place, in, out []byte, before, mark uint32) error {
 		return fmt.Errorf("the inner frame is changed")
 	}
 	for _, a := range r.state.Addresses {
-		if a.VNI == at.vni && a.Kind == Remote && a.IP == view(in).dst && a.Node == outer.dst {
+		if a.VNI == at.vni && a.Kind == state.Remote && a.IP == view(in).dst && a.Node == outer.dst {
 			return nil
 		}
 	}

@@ -6,6 +6,7 @@ package datapath
 import (
 	"bytes"
 	"fmt"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
 )
@@ -20,7 +21,7 @@ const (
 	quotedBytes     = 2*translatedBytes + 2
 )
 
-func gatewayOf(i Interface, like netip.Addr) netip.Addr {
+func gatewayOf(i state.Interface, like netip.Addr) netip.Addr {
 	if like.Is6() {
 		return i.Gateway6
 	}
@@ -29,23 +30,23 @@ func gatewayOf(i Interface, like netip.Addr) netip.Addr {
 
 // serves tells whether a VPC has a service with that address and backend.
 func (r *rules) serves(vni uint32, vip, backend netip.Addr) bool {
-	return slices.ContainsFunc(r.state.Services, func(s Service) bool {
-		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == backend })
+	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
+		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend })
 	})
 }
 
 // leadsOutside tells whether a service of a VPC leads from the one address to the other.
 func (r *rules) leadsOutside(vni uint32, vip, backend netip.Addr) bool {
-	return slices.ContainsFunc(r.state.Services, func(s Service) bool {
-		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.IP == backend && b.Outside })
+	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
+		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend && b.Outside })
 	})
 }
 
 // leads tells whether one of those services leads from the one port to the other.
 func (r *rules) leads(vni uint32, in, out seen) bool {
-	return slices.ContainsFunc(r.state.Services, func(s Service) bool {
+	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == vni && s.VIP == in.dst && s.Proto == in.proto && s.Port == in.dport &&
-			slices.Contains(s.Backends, Backend{IP: out.dst, Port: out.dport})
+			slices.Contains(s.Backends, state.Backend{IP: out.dst, Port: out.dport})
 	})
 }
 
@@ -78,7 +79,7 @@ func (r *rules) kept(vni uint32, in, out seen) error {
 		return fmt.Errorf("%s is no backend of %s in VNI %d", out.dst, in.dst, vni)
 	case out.src != in.src && !answered && (!toSelf || !slices.Contains(gateways, out.src)):
 		return fmt.Errorf("%s does not answer for %s in VNI %d", in.src, out.src, vni)
-	case asked && (in.proto == protoTCP || in.proto == protoUDP) && in.dport != 0 && !r.leads(vni, in, out):
+	case asked && (in.proto == state.ProtoTCP || in.proto == state.ProtoUDP) && in.dport != 0 && !r.leads(vni, in, out):
 		return fmt.Errorf("port %d of %s does not lead to port %d of %s", in.dport, in.dst, out.dport, out.dst)
 	}
 	r.seen["translated"]++

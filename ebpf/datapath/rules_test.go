@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
@@ -28,9 +29,9 @@ type place struct {
 // of how the programs decide.
 type rules struct {
 	w      *world
-	state  State
+	state  state.State
 	places [kinds][]place
-	owner  map[int]Interface // by device
+	owner  map[int]state.Interface // by device
 	flows  *EventReader
 	last   []uint64
 	tried  uint64
@@ -54,19 +55,19 @@ func newRules(t *testing.T) *rules {
 	}
 	for i, a := range s.Addresses {
 		for _, owner := range s.Interfaces {
-			if a.Kind == Local && a.Ifindex == owner.Ifindex {
+			if a.Kind == state.Local && a.Ifindex == owner.Ifindex {
 				s.Addresses[i].MAC = owner.MAC
 			}
 		}
 	}
 	s.Addresses = append(s.Addresses,
-		Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
-		Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+		state.Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
+		state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
 	setMTU(t, w.cfg.UnderlayIfindex, 1350)
-	r := &rules{w: w, state: s, owner: map[int]Interface{}, flows: w.watchFlows(t), seen: map[string]int{}}
+	r := &rules{w: w, state: s, owner: map[int]state.Interface{}, flows: w.watchFlows(t), seen: map[string]int{}}
 	r.places[kindPod] = []place{{kind: kindPod, program: w.objects.AliothFromPod, device: 1}}
 	for _, i := range s.Interfaces {
 		r.owner[i.Ifindex] = i
@@ -121,8 +122,8 @@ func (r *rules) addrs() []netip.Addr {
 	return append(list, r.state.Nodes...)
 }
 
-func (r *rules) macs() []MAC {
-	list := []MAC{VirtualMAC, bcast, macR, macUplink}
+func (r *rules) macs() []state.MAC {
+	list := []state.MAC{state.VirtualMAC, bcast, macR, macUplink}
 	for _, i := range r.state.Interfaces {
 		list = append(list, i.MAC)
 	}
@@ -292,12 +293,12 @@ func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint3
 // looked for, which it may not find.
 func (r *rules) translatedFirst(at place, in seen) bool {
 	from := r.owner[at.device]
-	return at.kind == kindPod && (in.dst == gatewayOf(from, in.dst) || slices.ContainsFunc(r.state.Services, func(s Service) bool {
+	return at.kind == kindPod && (in.dst == gatewayOf(from, in.dst) || slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == from.VNI && s.VIP == in.dst
 	}))
 }
 
-func has(i Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
+func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
 
 // local: the frame goes to the interface of the same VPC that has the address,
 // and nothing is changed but its Ethernet addresses and what services translate.
@@ -320,7 +321,7 @@ func (r *rules) local(at place, in, out seen, mark uint32) error {
 		return err
 	}
 	for _, i := range r.state.Interfaces {
-		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == VirtualMAC && at.delivers(mark, i.Node) {
+		if i.MAC == out.ethDst && i.VNI == vni && has(i, out.dst) && out.ethSrc == state.VirtualMAC && at.delivers(mark, i.Node) {
 			return nil
 		}
 	}
@@ -332,7 +333,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	if !has(from, in.src) || in.ethSrc != from.MAC {
 		return fmt.Errorf("the source is not the pod's own")
 	}
-	if mark&MarkMask != 0 || mark == uint32(aliothMarkMARK_DELIVERED) {
+	if mark&state.MarkMask != 0 || mark == uint32(aliothMarkMARK_DELIVERED) {
 		return fmt.Errorf("the frame keeps its mark")
 	}
 	inner := out
@@ -350,7 +351,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 		return fmt.Errorf("the inner frame is sent by %s: %w", inner.ethSrc, err)
 	}
 	for _, a := range r.state.Addresses {
-		if a.VNI == from.VNI && a.Kind == Remote && a.IP == inner.dst && a.MAC == inner.ethDst {
+		if a.VNI == from.VNI && a.Kind == state.Remote && a.IP == inner.dst && a.MAC == inner.ethDst {
 			return nil
 		}
 	}
@@ -363,7 +364,7 @@ func (at place) delivers(mark uint32, toNode bool) bool {
 	if at.sent && !toNode {
 		return mark == uint32(aliothMarkMARK_DELIVERED)
 	}
-	return mark&MarkMask == 0 && mark != uint32(aliothMarkMARK_DELIVERED)
+	return mark&state.MarkMask == 0 && mark != uint32(aliothMarkMARK_DELIVERED)
 }
 
 // reply: back to the pod alone, and sound.
@@ -372,7 +373,7 @@ func (r *rules) reply(at place, in, out seen, mark uint32) error {
 	if at.sent && !at.delivers(mark, from.Node) {
 		return fmt.Errorf("the answer would not pass alioth_to_pod")
 	}
-	if in.ethSrc != from.MAC || out.ethDst != from.MAC || out.ethSrc != VirtualMAC {
+	if in.ethSrc != from.MAC || out.ethDst != from.MAC || out.ethSrc != state.VirtualMAC {
 		return fmt.Errorf("the answer is not for the pod")
 	}
 	if out.ethertype == 0x0806 {
@@ -387,7 +388,7 @@ func (r *rules) reply(at place, in, out seen, mark uint32) error {
 // seen is what a frame says of itself at first sight.
 type seen struct {
 	all            []byte
-	ethDst, ethSrc MAC
+	ethDst, ethSrc state.MAC
 	ethertype      uint16
 	src, dst       netip.Addr
 	proto          uint8
@@ -402,7 +403,7 @@ func view(b []byte) seen {
 	if len(b) < 14 {
 		return s
 	}
-	s.ethDst, s.ethSrc, s.ethertype = MAC(b[0:6]), MAC(b[6:12]), binary.BigEndian.Uint16(b[12:])
+	s.ethDst, s.ethSrc, s.ethertype = state.MAC(b[0:6]), state.MAC(b[6:12]), binary.BigEndian.Uint16(b[12:])
 	l4 := 54
 	switch {
 	case s.ethertype == 0x0800 && len(b) >= 34:
@@ -418,10 +419,10 @@ func view(b []byte) seen {
 		return s
 	}
 	if len(b) >= l4+4 {
-		s.ports = s.proto == protoTCP || s.proto == protoUDP
+		s.ports = s.proto == state.ProtoTCP || s.proto == state.ProtoUDP
 		s.dport = binary.BigEndian.Uint16(b[l4+2:])
 	}
-	if s.proto == protoTCP && len(b) > l4+13 {
+	if s.proto == state.ProtoTCP && len(b) > l4+13 {
 		s.opens = b[l4+13]&(flagSYN|flagACK) == flagSYN
 	}
 	return s

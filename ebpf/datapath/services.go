@@ -4,33 +4,22 @@
 package datapath
 
 import (
-	"cmp"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
 	"time"
 )
 
-// MaxBackends is how many backends one Service has at most.
-const MaxBackends = 1000
-
-// Sizes of the maps, MAX_SERVICES and so on in types.h.
-const (
-	// MaxServices is how many virtual addresses, and ports of them, a node has at
-	// most.
-	MaxServices = 131072
-	// MaxAllBackends is how many backends all of them have at most. A lookup table
-	// takes two rows per backend at most, so there is room for all.
-	MaxAllBackends = 262144
-	maxMaglevParts = 2 * MaxAllBackends
-)
+// maxMaglevParts is MAX_MAGLEV_PARTS in types.h.
+const maxMaglevParts = 2 * state.MaxAllBackends
 
 // addServices writes the services and, for each virtual address, the row that
 // marks it as one.
-func (t *tables) addServices(services []Service, have *tables) {
+func (t *tables) addServices(services []state.Service, have *tables) {
 	if len(services) > 0 && t.nextID == 0 {
 		t.nextID = have.nextServiceID()
 	}
 	for _, s := range services {
-		key := s.key()
+		key := serviceKey(s)
 		backends := rawBackends(s.Backends)
 		row, ok := have.services[key]
 		if !ok || !slices.Equal(backends, have.backendsOf(row)) {
@@ -46,7 +35,7 @@ func (t *tables) addServices(services []Service, have *tables) {
 	}
 }
 
-func (s Service) key() aliothServiceKey {
+func serviceKey(s state.Service) aliothServiceKey {
 	return aliothServiceKey{Vni: s.VNI, Vip: rawAddr(s.VIP), Port: networkOrder(s.Port), Proto: s.Proto}
 }
 
@@ -78,16 +67,16 @@ func (t *tables) addChoice(id uint32, backends []aliothBackend, affinity time.Du
 
 // rawBackends returns the rows of a service in an order that does not depend
 // on the order in which they were listed. The programs search them by it.
-func rawBackends(backends []Backend) []aliothBackend {
-	sorted := slices.SortedFunc(slices.Values(backends), compareBackends)
+func rawBackends(backends []state.Backend) []aliothBackend {
+	sorted := slices.SortedFunc(slices.Values(backends), state.Backend.Compare)
 	rows := make([]aliothBackend, 0, len(sorted))
 	for _, b := range sorted {
-		rows = append(rows, b.raw())
+		rows = append(rows, rawBackend(b))
 	}
 	return rows
 }
 
-func (b Backend) raw() aliothBackend {
+func rawBackend(b state.Backend) aliothBackend {
 	row := aliothBackend{Ip: rawAddr(b.IP), Port: networkOrder(b.Port)}
 	if b.Outside {
 		row.Outside = 1
@@ -95,12 +84,8 @@ func (b Backend) raw() aliothBackend {
 	return row
 }
 
-func (row aliothBackend) cooked() Backend {
-	return Backend{IP: cookedAddr(row.Ip), Port: networkOrder(row.Port), Outside: row.Outside != 0}
-}
-
-func compareBackends(a, b Backend) int {
-	return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
+func cookedBackend(row aliothBackend) state.Backend {
+	return state.Backend{IP: cookedAddr(row.Ip), Port: networkOrder(row.Port), Outside: row.Outside != 0}
 }
 
 // nextServiceID returns an id above all in use. Ids run through 2^32 values
@@ -133,13 +118,13 @@ func (t *tables) backendsOf(s aliothService) []aliothBackend {
 	return rows
 }
 
-func (t *tables) cookedService(key aliothServiceKey, row aliothService) Service {
-	s := Service{
+func (t *tables) cookedService(key aliothServiceKey, row aliothService) state.Service {
+	s := state.Service{
 		VNI: key.Vni, VIP: cookedAddr(key.Vip), Port: networkOrder(key.Port), Proto: key.Proto,
 		Affinity: time.Duration(t.choices[row.Id].Affinity) * time.Second,
 	}
 	for _, b := range t.backendsOf(row) {
-		s.Backends = append(s.Backends, b.cooked())
+		s.Backends = append(s.Backends, cookedBackend(b))
 	}
 	return s
 }

@@ -4,9 +4,8 @@
 package datapath
 
 import (
-	"cmp"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"maps"
-	"net/netip"
 	"slices"
 )
 
@@ -86,12 +85,12 @@ func newTables() *tables {
 
 // add adds the rows of a valid part of a State, see Parts.compile; list are the virtual
 // addresses of the VPC that it is of, which are added apart from it.
-func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
+func (t *tables) add(s *state.State, list []*state.VirtualAddress, have *tables) {
 	for _, i := range s.Interfaces {
 		t.addInterface(i, len(list) > 0)
 	}
 	for _, a := range s.Addresses {
-		key, row := a.row()
+		key, row := rawAddress(a)
 		t.addresses[key] = row
 	}
 	for _, n := range s.Subnets {
@@ -99,7 +98,7 @@ func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
 	}
 	for _, v := range s.VPCs {
 		t.addVPC(v)
-		if isSticky(list) {
+		if state.HasAffinity(list) {
 			t.affinities[v.VNI] = none{}
 		}
 	}
@@ -107,7 +106,7 @@ func (t *tables) add(s *State, list []*VirtualAddress, have *tables) {
 		t.nodes[rawAddr(n)] = 0
 	}
 	for _, p := range s.NodePorts {
-		t.nodePorts[p.row()] = 0
+		t.nodePorts[rawNodePort(p)] = 0
 	}
 	for _, ip := range s.Announced {
 		t.announced[rawAddr(ip)] = 0
@@ -193,18 +192,8 @@ func exchange[K comparable, V any](in, old, now map[K]V) {
 	maps.Copy(in, now)
 }
 
-// row is an address as the maps hold it.
-func (a Address) row() (aliothAddressKey, aliothAddress) {
-	return aliothAddressKey{Vni: a.VNI, Ip: rawAddr(a.IP)}, aliothAddress{
-		Kind:    aliothAddressKind(a.Kind),
-		Ifindex: uint32(a.Ifindex),
-		Node:    rawAddr(a.Node),
-		Mac:     a.MAC,
-	}
-}
-
 // addInterface adds an interface; served reports whether its VPC has services.
-func (t *tables) addInterface(i Interface, served bool) {
+func (t *tables) addInterface(i state.Interface, served bool) {
 	row := aliothInterface{Vni: i.VNI, Mac: i.MAC}
 	if served {
 		row.Flags |= aliothInterfaceFlagINTERFACE_SERVICES
@@ -217,7 +206,7 @@ func (t *tables) addInterface(i Interface, served bool) {
 	row.Gateway[aliothFamilyFAMILY_V4] = rawAddr(i.Gateway4)
 	row.Gateway[aliothFamilyFAMILY_V6] = rawAddr(i.Gateway6)
 	ifindex := uint32(i.Ifindex)
-	for _, p := range i.programs() {
+	for _, p := range programsOf(i) {
 		t.attachments[attachment{ifindex, p}] = none{}
 	}
 	switch {
@@ -230,8 +219,8 @@ func (t *tables) addInterface(i Interface, served bool) {
 	t.flows[ifindex] = none{}
 }
 
-// programs are those that the interface's device has.
-func (i Interface) programs() []program {
+// programsOf are those that the interface's device has.
+func programsOf(i state.Interface) []program {
 	switch {
 	case i.Node:
 		return []program{programFromPod}
@@ -241,7 +230,7 @@ func (i Interface) programs() []program {
 	return []program{programFromPod, programToPod}
 }
 
-func (t *tables) addVPC(v VPC) {
+func (t *tables) addVPC(v state.VPC) {
 	var flags aliothVpcFlag
 	if v.EgressMasquerade {
 		flags |= aliothVpcFlagVPC_EGRESS
@@ -260,19 +249,19 @@ func (t *tables) addVPC(v VPC) {
 
 // state turns rows back into the State that they come from, in one canonical
 // order.
-func (t *tables) state() State {
-	var s State
+func (t *tables) state() state.State {
+	var s state.State
 	for ifindex, row := range t.interfaces {
 		s.Interfaces = append(s.Interfaces, cookedInterface(ifindex, row))
 	}
 	for key, row := range t.addresses {
-		s.Addresses = append(s.Addresses, Address{
-			VNI: key.Vni, IP: cookedAddr(key.Ip), Kind: AddressKind(row.Kind),
+		s.Addresses = append(s.Addresses, state.Address{
+			VNI: key.Vni, IP: cookedAddr(key.Ip), Kind: state.AddressKind(row.Kind),
 			Ifindex: int(row.Ifindex), Node: cookedAddr(row.Node), MAC: row.Mac,
 		})
 	}
 	for key := range t.subnets {
-		s.Subnets = append(s.Subnets, Subnet{VNI: key.Vni, Prefix: cookedPrefix(key)})
+		s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: cookedPrefix(key)})
 	}
 	for vni, row := range t.vpcs {
 		s.VPCs = append(s.VPCs, t.cookedVPC(vni, row))
@@ -287,7 +276,7 @@ func (t *tables) state() State {
 		s.Announced = append(s.Announced, cookedAddr(ip))
 	}
 	for key, row := range t.closed {
-		s.Closed = append(s.Closed, ClosedPrefix{VNI: key.Vni, Prefix: cookedPrefix(key), Class: ClosedClass(row.Class)})
+		s.Closed = append(s.Closed, state.ClosedPrefix{VNI: key.Vni, Prefix: cookedPrefix(key), Class: state.ClosedClass(row.Class)})
 	}
 	for key, row := range t.services {
 		if key.Port != 0 {
@@ -299,17 +288,17 @@ func (t *tables) state() State {
 	}
 	for key, shadow := range t.targets {
 		if key.Scope == aliothTargetScopeTARGET_PROBE {
-			s.Probes = append(s.Probes, ProbeTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
+			s.Probes = append(s.Probes, state.ProbeTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
 		} else {
-			s.Hooks = append(s.Hooks, HookTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
+			s.Hooks = append(s.Hooks, state.HookTarget{IP: cookedAddr(key.Ip), Shadow: cookedAddr(shadow)})
 		}
 	}
-	s.sort()
+	s.Sort()
 	return s
 }
 
-func cookedInterface(ifindex uint32, row aliothInterface) Interface {
-	i := Interface{
+func cookedInterface(ifindex uint32, row aliothInterface) state.Interface {
+	i := state.Interface{
 		Ifindex:  int(ifindex),
 		VNI:      row.Vni,
 		MAC:      row.Mac,
@@ -328,8 +317,8 @@ func cookedInterface(ifindex uint32, row aliothInterface) Interface {
 	return i
 }
 
-func (t *tables) cookedVPC(vni uint32, row aliothVpc) VPC {
-	v := VPC{
+func (t *tables) cookedVPC(vni uint32, row aliothVpc) state.VPC {
+	v := state.VPC{
 		VNI:              vni,
 		EgressMasquerade: row.Flags&aliothVpcFlagVPC_EGRESS != 0,
 		Default:          row.Flags&aliothVpcFlagVPC_DEFAULT != 0,
@@ -340,32 +329,6 @@ func (t *tables) cookedVPC(vni uint32, row aliothVpc) VPC {
 			v.Prefixes = append(v.Prefixes, cookedPrefix(key))
 		}
 	}
-	slices.SortFunc(v.Prefixes, comparePrefixes)
+	slices.SortFunc(v.Prefixes, state.ComparePrefixes)
 	return v
-}
-
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-}
-
-// sort brings every list into the order of its keys.
-func (s *State) sort() {
-	slices.SortFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
-	slices.SortFunc(s.Addresses, func(a, b Address) int { return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.IP.Compare(b.IP)) })
-	slices.SortFunc(s.Subnets, func(a, b Subnet) int {
-		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
-	})
-	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
-	slices.SortFunc(s.Nodes, netip.Addr.Compare)
-	slices.SortFunc(s.NodePorts, NodePort.compare)
-	slices.SortFunc(s.Announced, netip.Addr.Compare)
-	slices.SortFunc(s.Closed, func(a, b ClosedPrefix) int {
-		return cmp.Or(cmp.Compare(a.VNI, b.VNI), comparePrefixes(a.Prefix, b.Prefix))
-	})
-	slices.SortFunc(s.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.VIP.Compare(b.VIP), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Proto, b.Proto))
-	})
-	slices.SortFunc(s.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
-	slices.SortFunc(s.Probes, func(a, b ProbeTarget) int { return a.IP.Compare(b.IP) })
-	slices.SortFunc(s.Hooks, func(a, b HookTarget) int { return a.IP.Compare(b.IP) })
 }

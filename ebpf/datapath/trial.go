@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
@@ -200,7 +201,7 @@ func (t *trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 	if counted < 0 {
 		return Outcome{}, fmt.Errorf("run %s: it counted nothing", program)
 	}
-	outcome := Outcome{Reason: after[counted].Reason, Frame: options.DataOut, Mark: end.Mark & MarkMask}
+	outcome := Outcome{Reason: after[counted].Reason, Frame: options.DataOut, Mark: end.Mark & state.MarkMask}
 	if outer := len(outcome.Frame) - len(frame); outcome.Reason == ForwardedRemote && outer > 0 {
 		outcome.Frame = outcome.Frame[outer:]
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
@@ -33,7 +34,7 @@ func affinitiesOf(t *testing.T, d *Datapath, vni uint32) *ebpf.Map {
 func crowd(t *testing.T, d *Datapath, vni uint32) {
 	t.Helper()
 	table := affinitiesOf(t, d, vni)
-	key := aliothAffinityKey{Service: aliothServiceKey{Vni: vni, Vip: rawAddr(ip(vipB)), Port: networkOrder(1), Proto: protoTCP}, Vni: vni}
+	key := aliothAffinityKey{Service: aliothServiceKey{Vni: vni, Vip: rawAddr(ip(vipB)), Port: networkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
 	for i := range 2 * table.MaxEntries() {
 		key.Client = rawAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
 		must(t, table.Put(key, aliothAffinity{LastOpened: uint64(i)}))
@@ -42,17 +43,17 @@ func crowd(t *testing.T, d *Datapath, vni uint32) {
 
 // sticky gives the services of TCP port 80 at vipB, red's and blue's, affinity and
 // several backends.
-func sticky(w *world) State {
+func sticky(w *world) state.State {
 	s := w.scaledState()
 	for i, service := range s.Services {
-		if service.VNI == 0 || service.VIP != ip(vipB) || service.Proto != protoTCP || service.Port != 80 {
+		if service.VNI == 0 || service.VIP != ip(vipB) || service.Proto != state.ProtoTCP || service.Port != 80 {
 			continue
 		}
 		s.Services[i].Backends, s.Services[i].Affinity = nil, time.Hour
 		for host := range byte(8) {
 			at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
-			s.Services[i].Backends = append(s.Services[i].Backends, Backend{IP: at, Port: 8080})
-			s.Addresses = append(s.Addresses, Address{VNI: service.VNI, IP: at, Kind: Remote, Node: ip("192.0.2.2"), MAC: macR})
+			s.Services[i].Backends = append(s.Services[i].Backends, state.Backend{IP: at, Port: 8080})
+			s.Addresses = append(s.Addresses, state.Address{VNI: service.VNI, IP: at, Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
 		}
 	}
 	return s
@@ -106,7 +107,7 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what string
-		now  State
+		now  state.State
 		want []uint32
 	}{
 		{"no service gives any", without, nil},
@@ -137,7 +138,7 @@ func TestAffinityOutlivesTheDaemon(t *testing.T) {
 	l, _, _ := scaledTenants(t, vethPair)
 	n := l.nodes[0]
 	for i, s := range n.state.Services {
-		if s.VNI == labVNI1 && s.VIP == ip(vipB) && s.Proto == protoTCP {
+		if s.VNI == labVNI1 && s.VIP == ip(vipB) && s.Proto == state.ProtoTCP {
 			n.state.Services[i].Affinity = time.Hour
 		}
 	}

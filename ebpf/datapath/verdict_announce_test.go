@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"testing"
 )
@@ -24,7 +25,7 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 	router, mine, none := ip("192.0.2.254"), ip("192.0.2.80"), ip("0.0.0.0")
 	solicit := func(target, src string, change func(*frame)) []byte {
 		f := frame{
-			EthDst: MAC{0x33, 0x33, 0xff, 0, 0, 0x80}, EthSrc: macR, Src: ip(src), Dst: ip("ff02::1:ff00:80"), Hops: 255,
+			EthDst: state.MAC{0x33, 0x33, 0xff, 0, 0, 0x80}, EthSrc: macR, Src: ip(src), Dst: ip("ff02::1:ff00:80"), Hops: 255,
 			L4: solicitation(target, append([]byte{1, 1}, macR[:]...)...),
 		}
 		change(&f)
@@ -39,13 +40,13 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 		return verdictCase{name: name, device: uplink, in: in, verdict: actNext, counts: map[string]uint64{}}
 	}
 	w.check(t, w.objects.AliothFromUnderlay, []verdictCase{
-		answered("a request", arpFrame(bcast, macR, 1, macR, router, MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, router)),
+		answered("a request", arpFrame(bcast, macR, 1, macR, router, state.MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, router)),
 		answered("a request to the node alone", arpFrame(macUplink, macR, 1, macR, router, macUplink, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, router)),
-		answered("a probe", arpFrame(bcast, macR, 1, macR, none, MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, none)),
-		left("a request for the node's own address", arpFrame(bcast, macR, 1, macR, router, MAC{}, ip("192.0.2.1"))),
-		left("an announcement", arpFrame(bcast, macR, 1, macR, mine, MAC{}, mine)),
+		answered("a probe", arpFrame(bcast, macR, 1, macR, none, state.MAC{}, mine), arpFrame(macR, macUplink, 2, macUplink, mine, macR, none)),
+		left("a request for the node's own address", arpFrame(bcast, macR, 1, macR, router, state.MAC{}, ip("192.0.2.1"))),
+		left("an announcement", arpFrame(bcast, macR, 1, macR, mine, state.MAC{}, mine)),
 		left("an answer", arpFrame(macUplink, macR, 2, macR, router, macUplink, mine)),
-		left("a cut request", arpFrame(bcast, macR, 1, macR, router, MAC{}, mine)[:40]),
+		left("a cut request", arpFrame(bcast, macR, 1, macR, router, state.MAC{}, mine)[:40]),
 		answered("a solicitation", solicit("2001:db8::80", "2001:db8::254", unchanged), frame{
 			EthDst: macR, EthSrc: macUplink, Src: ip("2001:db8::80"), Dst: ip("2001:db8::254"), Hops: 255, L4: advertised,
 		}.bytes()),
@@ -55,9 +56,9 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 		left("an advertisement", solicit("2001:db8::80", "2001:db8::254", func(f *frame) { f.L4 = advertised })),
 		left("anything else over IPv6", solicit("2001:db8::80", "2001:db8::254", func(f *frame) { f.L4 = udp{Sport: 1, Dport: 2} })),
 	})
-	state, err := w.Snapshot()
-	if err != nil || len(state.Announced) != 2 {
-		t.Errorf("announced %v, %v", state.Announced, err)
+	s, err := w.Snapshot()
+	if err != nil || len(s.Announced) != 2 {
+		t.Errorf("announced %v, %v", s.Announced, err)
 	}
 }
 

@@ -3,7 +3,10 @@
 
 package datapath
 
-import "testing"
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"testing"
+)
 
 // A load balancer's address is out of the VPC's own ranges, in a subnet without pods,
 // and two VPCs may have the same one.
@@ -13,11 +16,11 @@ func TestAVirtualAddressMayBeOfTheVPCsOwnRange(t *testing.T) {
 	s := w.scaledState()
 	b, b6 := ip("10.0.1.11"), ip("fd10:0:0:1::11")
 	s.Services = append(s.Services,
-		Service{VNI: vniRed, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b, Port: 8080}}},
-		Service{VNI: vniRed, VIP: ip(vip6), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b6, Port: 8080}}},
-		Service{VNI: vniBlue, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: b, Port: 9090}}},
+		state.Service{VNI: vniRed, VIP: ip(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: b, Port: 8080}}},
+		state.Service{VNI: vniRed, VIP: ip(vip6), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: b6, Port: 8080}}},
+		state.Service{VNI: vniBlue, VIP: ip(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: b, Port: 9090}}},
 	)
-	s.Subnets = append(s.Subnets, Subnet{vniRed, px("10.0.9.0/24")}, Subnet{vniBlue, px("10.0.9.0/24")})
+	s.Subnets = append(s.Subnets, state.Subnet{VNI: vniRed, Prefix: px("10.0.9.0/24")}, state.Subnet{VNI: vniBlue, Prefix: px("10.0.9.0/24")})
 	must(t, w.Apply(s))
 	syn, data := tcp{Sport: 1000, Dport: 80, Flags: flagSYN}, tcp{Sport: 1000, Dport: 80, Flags: flagACK, Payload: []byte("x")}
 	to := func(dst string, port uint16, l4 tcp) func(*frame) {

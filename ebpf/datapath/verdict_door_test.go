@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
 	"testing"
 )
@@ -66,13 +67,13 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 			f.Fragment, f.L4 = &fragment{0, true}, udp{Sport: 53, Dport: 40000, Payload: make([]byte, 16)}
 		}), shadow, 0),
 		toStack("the fragment behind it", w.podA, reply(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{3, false}, raw{protoUDP, []byte("the rest")}
+			f.Fragment, f.L4 = &fragment{3, false}, raw{state.ProtoUDP, []byte("the rest")}
 		}), shadow, 0),
 		dropped("IPv4 options", w.podA, reply(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }).bytes(), "egress_options"),
 		dropped("an IPv6 routing header", w.podA, reply6(func(f *frame) {
 			f.Extensions = []extension{{43, make([]byte, 6)}}
 		}).bytes(), "egress_options"),
-		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{protoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
+		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{state.ProtoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
 		dropped("a truncated SCTP header", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 11)} }).bytes(), "bad_header"),
 		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
 		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "egress_closed"),
@@ -129,15 +130,15 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 		}
 		return dropped(name, w.open, f.bytes(), reason)
 	}
-	egress := MarkEgress
+	egress := state.MarkEgress
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("TCP over IPv4", w.open, out(unchanged), shadow, egress),
 		toStack("TCP over IPv6", w.open, out6(unchanged), shadow6, egress),
 		toStack("SCTP", w.open, out(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow, egress),
 		toStack("UDP", w.open, out(func(f *frame) { f.L4 = udp{Sport: 1000, Dport: 4788} }), shadow, egress),
 		toStack("an echo request", w.open, out(func(f *frame) { f.L4 = icmp{Type: 8, Body: make([]byte, 12)} }), shadow, egress),
-		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
-		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
+		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
+		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
 		dropped("a VPC without egress", w.podA, out(unchanged).bytes(), "egress_closed"),
 		dropped("a VPC without egress, IPv6", w.podA, out6(unchanged).bytes(), "egress_closed"),
 		to("a shadow", "169.254.64.11", "egress_shadow"),
@@ -201,8 +202,8 @@ func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
 		toStack("UDP over IPv6", w.twin, out(outside6, udp{Sport: 53, Dport: 40000}), twin, 0),
 		toStack("to a node", w.twin, out("192.0.2.2", answer), twin, 0),
 		toStack("to a denied range", w.open, out("203.0.113.5", answer), open, 0),
-		toStack("where egress leads, UDP", w.open, out(outside, udp{Sport: 53, Dport: 40000}), open, MarkEgress),
-		toStack("where egress leads, a bare SYN", w.open, out(outside, tcp{Flags: flagSYN}), open, MarkEgress),
+		toStack("where egress leads, UDP", w.open, out(outside, udp{Sport: 53, Dport: 40000}), open, state.MarkEgress),
+		toStack("where egress leads, a bare SYN", w.open, out(outside, tcp{Flags: flagSYN}), open, state.MarkEgress),
 		dropped("a bare SYN to a denied range", w.open, out("203.0.113.5", tcp{Flags: flagSYN}).bytes(), "egress_denied"),
 		closed("a bare SYN", outside, tcp{Flags: flagSYN}),
 		closed("a bare SYN over IPv6", outside6, tcp{Flags: flagSYN}),
@@ -220,13 +221,13 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
 	s.Closed = append(s.Closed,
-		ClosedPrefix{0, px("169.254.169.254/32"), ClosedMetadata}, ClosedPrefix{0, px("fd00:ec2::254/128"), ClosedMetadata},
-		ClosedPrefix{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, ClosedPrefix{vniOpen, px("::/0"), ClosedUnlisted},
-		ClosedPrefix{vniOpen, px("198.51.100.0/24"), OpenListed}, ClosedPrefix{vniOpen, px("2606:4700::/32"), OpenListed},
-		ClosedPrefix{vniOpen, px("198.51.100.128/25"), ClosedDenied},
-		ClosedPrefix{vniOpen, px("192.0.2.1/32"), OpenListed}, ClosedPrefix{vniOpen, px("192.0.2.2/32"), OpenListed},
-		ClosedPrefix{vniOpen, px("169.254.169.254/32"), OpenMetadata},
-		ClosedPrefix{vniOpen, px("169.254.169.0/24"), OpenListed},
+		state.ClosedPrefix{VNI: 0, Prefix: px("169.254.169.254/32"), Class: state.ClosedMetadata}, state.ClosedPrefix{VNI: 0, Prefix: px("fd00:ec2::254/128"), Class: state.ClosedMetadata},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("198.51.100.0/24"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("2606:4700::/32"), Class: state.OpenListed},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("198.51.100.128/25"), Class: state.ClosedDenied},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("192.0.2.1/32"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("192.0.2.2/32"), Class: state.OpenListed},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("169.254.169.254/32"), Class: state.OpenMetadata},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: px("169.254.169.0/24"), Class: state.OpenListed},
 	)
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -243,7 +244,7 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 		if ip(dst).Is6() {
 			source = shadowOpen6
 		}
-		return toStack(name, w.open, to(dst), func(f *frame) { f.Src = ip(source) }, MarkEgress)
+		return toStack(name, w.open, to(dst), func(f *frame) { f.Src = ip(source) }, state.MarkEgress)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		opened("a listed range", "198.51.100.1"),
@@ -258,7 +259,7 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 		dropped("a metadata address that is not", w.open, to("fd00:ec2::254").bytes(), "egress_metadata"),
 		dropped("a metadata address that another VPC opened", w.main, from("10.8.1.10", "169.254.169.254").bytes(), "egress_metadata"),
 		toStack("another VPC, without a list", w.main, from("10.8.1.10", "8.8.8.8"),
-			func(f *frame) { f.Src = ip("169.254.64.14") }, MarkNode),
+			func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
 	})
 }
 
@@ -266,7 +267,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 	w := newWorld(t)
 	in := func(mutate func(*frame)) frame {
 		f := frame{
-			EthDst: MAC{2, 1, 1, 1, 1, 1}, EthSrc: VirtualMAC, Src: ip(nodeShadow), Dst: ip(shadowA),
+			EthDst: state.MAC{2, 1, 1, 1, 1, 1}, EthSrc: state.VirtualMAC, Src: ip(nodeShadow), Dst: ip(shadowA),
 			L4: tcp{Sport: 40000, Dport: 80, Flags: flagSYN},
 		}
 		mutate(&f)
@@ -282,7 +283,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		return verdictCase{
 			name: name, device: w.podA, in: f.bytes(), verdict: actOK, counts: one("to_pod/from_stack"),
 			out: f.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Dst = macA, VirtualMAC, ip("10.0.1.10")
+				f.EthDst, f.EthSrc, f.Dst = macA, state.VirtualMAC, ip("10.0.1.10")
 				if f.Src.Is6() {
 					f.Dst = ip("fd10:0:0:1::10")
 				}
@@ -307,7 +308,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		toPod("SCTP", in(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), unchanged),
 		toPod("an answer from outside", in(func(f *frame) { f.Src = ip(outside) }), unchanged),
 		toPod("a later fragment", in(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
+			f.Fragment, f.L4 = &fragment{100, false}, raw{state.ProtoUDP, []byte("rest")}
 		}), unchanged),
 		toPod("an error about a packet of the pod's", in(func(f *frame) { f.Src, f.L4 = ip("192.0.2.254"), tooBig(shadowA) }),
 			func(f *frame) { f.L4 = tooBig("10.0.1.10") }),
@@ -317,7 +318,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		refused("the pod's own address", in(func(f *frame) { f.Dst = ip("10.0.1.10") }).bytes(), "not_shadow"),
 		refused("another pod's shadow", in(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "not_shadow"),
 		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = ip("ff02::2") }).bytes(), "not_shadow"),
-		refused("ARP of the host", arpFrame(bcast, VirtualMAC, 1, VirtualMAC, ip(nodeShadow), MAC{}, ip(shadowA)), "not_shadow"),
+		refused("ARP of the host", arpFrame(bcast, state.VirtualMAC, 1, state.VirtualMAC, ip(nodeShadow), state.MAC{}, ip(shadowA)), "not_shadow"),
 		refused("another protocol", in(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
 		{
 			name: "a device without a row", device: 1, in: in(unchanged).bytes(), verdict: actShot,

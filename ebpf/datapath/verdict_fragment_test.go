@@ -6,6 +6,7 @@ package datapath
 import (
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -13,7 +14,9 @@ import (
 func datagramIn(f frame, l4 udp, id uint16) (first, later frame) {
 	l4.Payload = make([]byte, 16)
 	first = f.with(func(f *frame) { f.ID, f.Fragment, f.L4 = id, &fragment{0, true}, l4 })
-	later = f.with(func(f *frame) { f.ID, f.Fragment, f.L4 = id, &fragment{3, false}, raw{protoUDP, []byte("the rest")} })
+	later = f.with(func(f *frame) {
+		f.ID, f.Fragment, f.L4 = id, &fragment{3, false}, raw{state.ProtoUDP, []byte("the rest")}
+	})
 	return first, later
 }
 
@@ -31,17 +34,17 @@ func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 	closed, closedToo := datagramIn(v4, free, 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("one that comes before its first", w.open, later.bytes(), "egress_fragment"),
-		toStack("the first", w.open, first, shadow, MarkEgress),
-		toStack("a later one", w.open, later, shadow, MarkEgress),
+		toStack("the first", w.open, first, shadow, state.MarkEgress),
+		toStack("a later one", w.open, later, shadow, state.MarkEgress),
 		dropped("one that is about the first's bytes", w.open, later.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "egress_fragment"),
 		dropped("one about the last of the first's bytes over IPv6", w.open, later6.with(func(f *frame) { f.Fragment = &fragment{2, false} }).bytes(), "egress_fragment"),
-		toStack("a third", w.open, later.with(func(f *frame) { f.Fragment = &fragment{4, true} }), shadow, MarkEgress),
+		toStack("a third", w.open, later.with(func(f *frame) { f.Fragment = &fragment{4, true} }), shadow, state.MarkEgress),
 		dropped("one of another datagram to there", w.open, sameSlot.bytes(), "egress_fragment"),
 		dropped("one of a datagram to another host", w.open, elsewhere.bytes(), "egress_fragment"),
 		dropped("one of another protocol", w.open, later.with(func(f *frame) { f.L4 = raw{132, make([]byte, 8)} }).bytes(), "egress_fragment"),
 		dropped("the first over IPv6 has not come", w.open, later6.bytes(), "egress_fragment"),
-		toStack("the first over IPv6", w.open, first6, shadow6, MarkEgress),
-		toStack("a later one over IPv6", w.open, later6, shadow6, MarkEgress),
+		toStack("the first over IPv6", w.open, first6, shadow6, state.MarkEgress),
+		toStack("a later one over IPv6", w.open, later6, shadow6, state.MarkEgress),
 		dropped("to the tunnel's port", w.open, forbidden.bytes(), "egress_tunnel_port"),
 		dropped("the rest of it", w.open, hidden.bytes(), "egress_fragment"),
 		dropped("the first of a VPC without egress", w.podA, closed.bytes(), "egress_closed"),
@@ -59,8 +62,8 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 		toStack("the first fragment of a question", w.podA, first, func(f *frame) {
 			toBackend(f)
 			f.L4 = udp{1000, 5353, make([]byte, 16), false}
-		}, MarkShared),
-		toStack("a later one", w.podA, later, toBackend, MarkShared),
+		}, state.MarkShared),
+		toStack("a later one", w.podA, later, toBackend, state.MarkShared),
 	})
 	first, later = datagramIn(answer(shadowA, nil), reply, 1)
 	fromVIP := func(f *frame) { f.Src, f.Dst = ip("10.96.0.10"), ip("10.0.1.10") }
@@ -84,7 +87,7 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 	}
 	clone := frame{
 		EthDst: macR, EthSrc: macA, Src: ip("2001:db8::1"), Dst: ip("2001:db8::2"),
-		Fragment: &fragment{0, true}, L4: raw{protoUDP, make([]byte, 1400)},
+		Fragment: &fragment{0, true}, L4: raw{state.ProtoUDP, make([]byte, 1400)},
 	}.bytes()
 	for name, c := range map[string]struct {
 		in     []byte

@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"testing"
 )
@@ -45,7 +46,7 @@ func TestPacketsThatHaveNoPlaceInAVPCAreDroppedWithTheirReason(t *testing.T) {
 		dropped("an IPv6 multicast group", w.podA, a6(func(f *frame) { f.Dst = ip("ff02::fb") }), "multicast"),
 		dropped("the limited broadcast", w.podA, a(func(f *frame) { f.EthDst, f.Dst = bcast, ip("255.255.255.255") }), "broadcast"),
 		dropped("a unicast address in a broadcast frame", w.podA, a(func(f *frame) { f.EthDst = bcast }), "broadcast"),
-		dropped("a unicast address in a multicast frame", w.podA, a(func(f *frame) { f.EthDst = MAC{1, 0, 0x5e, 0, 0, 1} }), "multicast"),
+		dropped("a unicast address in a multicast frame", w.podA, a(func(f *frame) { f.EthDst = state.MAC{1, 0, 0x5e, 0, 0, 1} }), "multicast"),
 		dropped("TCP to the gateway", w.podA, a(func(f *frame) { f.Dst = ip("10.0.1.1") }), "gateway_closed"),
 		dropped("an echo reply to the gateway", w.podA, a(func(f *frame) {
 			f.Dst, f.L4 = ip("10.0.1.1"), icmp{Type: 0, Body: make([]byte, 12)}
@@ -105,7 +106,7 @@ func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
 		cases = append(cases, verdictCase{
 			name: name, device: w.podA, in: c.request.bytes(), verdict: actRedirect, counts: one("from_pod/replied"),
 			out: c.request.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Src, f.Dst, f.L4 = macA, VirtualMAC, c.gateway, c.asker, c.reply
+				f.EthDst, f.EthSrc, f.Src, f.Dst, f.L4 = macA, state.VirtualMAC, c.gateway, c.asker, c.reply
 			}).bytes(),
 		})
 	}
@@ -115,10 +116,10 @@ func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
 func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	w := newWorld(t)
 	own, other, zero := ip("10.0.1.10"), ip("10.0.1.77"), ip("0.0.0.0")
-	request := arpFrame(bcast, macA, 1, macA, own, MAC{}, other)
-	unicast := arpFrame(VirtualMAC, macA, 1, macA, own, VirtualMAC, other)
-	reply := arpFrame(macA, VirtualMAC, 2, VirtualMAC, other, macA, own)
-	token := arpFrame(bcast, macA, 1, macA, own, MAC{}, other)
+	request := arpFrame(bcast, macA, 1, macA, own, state.MAC{}, other)
+	unicast := arpFrame(state.VirtualMAC, macA, 1, macA, own, state.VirtualMAC, other)
+	reply := arpFrame(macA, state.VirtualMAC, 2, state.VirtualMAC, other, macA, own)
+	token := arpFrame(bcast, macA, 1, macA, own, state.MAC{}, other)
 	token[15] = 6
 	answered := func(name string, in []byte) verdictCase {
 		return verdictCase{name: name, device: w.podA, in: in, out: reply, verdict: actRedirect, counts: one("from_pod/replied")}
@@ -126,12 +127,12 @@ func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		answered("a request by broadcast", request),
 		answered("a request by unicast", unicast),
-		dropped("a request for the own address", w.podA, arpFrame(bcast, macA, 1, macA, own, MAC{}, own), "arp_own"),
-		dropped("a probe", w.podA, arpFrame(bcast, macA, 1, macA, zero, MAC{}, own), "arp_own"),
-		dropped("a reply", w.podA, arpFrame(bcast, macA, 2, macA, own, MAC{}, other), "arp_other"),
-		dropped("another sender MAC", w.podA, arpFrame(bcast, macA, 1, macB, own, MAC{}, other), "spoofed_mac"),
-		dropped("another frame source", w.podA, arpFrame(bcast, macB, 1, macA, own, MAC{}, other), "spoofed_mac"),
-		dropped("another sender address", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.11"), MAC{}, other), "spoofed_ip"),
+		dropped("a request for the own address", w.podA, arpFrame(bcast, macA, 1, macA, own, state.MAC{}, own), "arp_own"),
+		dropped("a probe", w.podA, arpFrame(bcast, macA, 1, macA, zero, state.MAC{}, own), "arp_own"),
+		dropped("a reply", w.podA, arpFrame(bcast, macA, 2, macA, own, state.MAC{}, other), "arp_other"),
+		dropped("another sender MAC", w.podA, arpFrame(bcast, macA, 1, macB, own, state.MAC{}, other), "spoofed_mac"),
+		dropped("another frame source", w.podA, arpFrame(bcast, macB, 1, macA, own, state.MAC{}, other), "spoofed_mac"),
+		dropped("another sender address", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.11"), state.MAC{}, other), "spoofed_ip"),
 		dropped("another kind of hardware", w.podA, token, "bad_header"),
 		dropped("a truncated request", w.podA, request[:40], "bad_header"),
 	})
@@ -147,7 +148,7 @@ func solicitation(target string, options ...byte) icmp {
 func advertisement(target string) icmp {
 	t := ip(target).As16()
 	body := append([]byte{0xe0, 0, 0, 0}, t[:]...)
-	return icmp{V6: true, Type: 136, Body: append(append(body, 2, 1), VirtualMAC[:]...)}
+	return icmp{V6: true, Type: 136, Body: append(append(body, 2, 1), state.VirtualMAC[:]...)}
 }
 
 // linkLocalA is pod A's EUI-64 address.
@@ -167,7 +168,7 @@ func TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC(t *testing.T) {
 			name: name, device: w.podA, in: nd(src, dst, solicitation(target, options...), unchanged),
 			verdict: actRedirect, counts: one("from_pod/replied"),
 			out: frame{
-				EthDst: macA, EthSrc: VirtualMAC, Src: ip(target), Dst: ip(src), Hops: 255, L4: advertisement(target),
+				EthDst: macA, EthSrc: state.VirtualMAC, Src: ip(target), Dst: ip(src), Hops: 255, L4: advertisement(target),
 			}.bytes(),
 		}
 	}
@@ -218,11 +219,11 @@ func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		{
 			name: "to a pod", device: w.node, in: node(unchanged).bytes(), verdict: actRedirect,
-			out: node(func(f *frame) { f.EthDst, f.EthSrc = macA, VirtualMAC }).bytes(), counts: one("from_pod/forwarded_local"),
+			out: node(func(f *frame) { f.EthDst, f.EthSrc = macA, state.VirtualMAC }).bytes(), counts: one("from_pod/forwarded_local"),
 		},
 		{
 			name: "from a pod", device: w.main, in: toNode.bytes(), verdict: actRedirect,
-			out:    toNode.with(func(f *frame) { f.EthDst, f.EthSrc = macNode, VirtualMAC }).bytes(),
+			out:    toNode.with(func(f *frame) { f.EthDst, f.EthSrc = macNode, state.VirtualMAC }).bytes(),
 			counts: one("from_pod/forwarded_local"),
 		},
 		dropped("to the outside", w.node, node(func(f *frame) { f.Dst = ip("198.51.100.1") }).bytes(), "outside_default_vpc"),
@@ -235,14 +236,14 @@ func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
 
 func TestMarksDoNotFollowAPacketIntoAVPC(t *testing.T) {
 	w := newWorld(t)
-	toLocal := frame{EthDst: VirtualMAC, EthSrc: macNode, Src: ip("10.8.1.2"), Dst: ip("10.8.1.10"), L4: udp{Sport: 1, Dport: 2}}
+	toLocal := frame{EthDst: state.VirtualMAC, EthSrc: macNode, Src: ip("10.8.1.2"), Dst: ip("10.8.1.10"), L4: udp{Sport: 1, Dport: 2}}
 	toRemote := fromA(func(f *frame) { f.Dst = ip("10.0.1.20") })
 	for name, c := range map[string]struct {
 		device int
 		in     frame
 	}{"to this node": {w.node, toLocal}, "to another": {w.podA, toRemote}} {
 		// What is not ours stays.
-		if _, _, mark := runMarked(t, w.objects.AliothFromPod, c.device, c.in.bytes(), MarkShared|0x4000); mark != 0x4000 {
+		if _, _, mark := runMarked(t, w.objects.AliothFromPod, c.device, c.in.bytes(), state.MarkShared|0x4000); mark != 0x4000 {
 			t.Errorf("%s: the mark is %#x", name, mark)
 		}
 	}

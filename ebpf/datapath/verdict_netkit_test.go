@@ -6,6 +6,7 @@ package datapath
 import (
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -26,15 +27,15 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 		reason string
 	}{
 		{"to another pod", w.podA, to("10.0.1.10", "10.0.1.11"), delivered, "forwarded_local"},
-		{"an answer", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.10"), MAC{}, ip("10.0.1.11")), delivered, "replied"},
+		{"an answer", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.10"), state.MAC{}, ip("10.0.1.11")), delivered, "replied"},
 		{"to the node's own interface", w.main, to("10.8.1.10", "10.8.1.2"), 0, "forwarded_local"},
 		{"to another node", w.podA, to("10.0.1.10", "10.0.1.20"), 0, "forwarded_remote"},
-		{"under a false address", w.podA, to("10.0.1.11", "10.0.1.10"), MarkEgress, "spoofed_ip"},
+		{"under a false address", w.podA, to("10.0.1.11", "10.0.1.10"), state.MarkEgress, "spoofed_ip"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			before := counts(t, w.Datapath)
-			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, skbContext{Ifindex: uint32(c.device), Mark: MarkEgress})
+			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, skbContext{Ifindex: uint32(c.device), Mark: state.MarkEgress})
 			if end.Mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", end.Mark, c.mark)
 			}
@@ -49,7 +50,9 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 // nor counts it, and what comes otherwise to the pod's own address is refused.
 func TestWhatWasDecidedPassesTheHostEnd(t *testing.T) {
 	w := newWorld(t)
-	in := fromA(func(f *frame) { f.EthDst, f.EthSrc, f.Src, f.Dst = macA, VirtualMAC, ip("10.0.1.11"), ip("10.0.1.10") }).bytes()
+	in := fromA(func(f *frame) {
+		f.EthDst, f.EthSrc, f.Src, f.Dst = macA, state.VirtualMAC, ip("10.0.1.11"), ip("10.0.1.10")
+	}).bytes()
 	for mark, want := range map[uint32]struct {
 		verdict uint32
 		counts  map[string]uint64

@@ -3,7 +3,10 @@
 
 package datapath
 
-import "testing"
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"testing"
+)
 
 // A pod reaches at a node what its own VPC has there, and nothing else.
 func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
@@ -26,11 +29,11 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 		return dropped(name, w.open, to(dst, l4).bytes(), "egress_node")
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		toStack("TCP", w.open, to("192.0.2.1", syn(30080)), leaves, MarkEgress),
-		toStack("what goes on", w.open, to("192.0.2.1", tcp{Sport: 1000, Dport: 30080, Flags: flagACK}), leaves, MarkEgress),
-		toStack("a node that nobody closed", w.open, to("192.0.2.2", syn(30080)), leaves, MarkEgress),
-		toStack("UDP", w.open, to("192.0.2.1", udp{Sport: 1000, Dport: 30053}), leaves, MarkEgress),
-		toStack("IPv6", w.open, to("2001:db8::2", syn(30080)), leaves, MarkEgress),
+		toStack("TCP", w.open, to("192.0.2.1", syn(30080)), leaves, state.MarkEgress),
+		toStack("what goes on", w.open, to("192.0.2.1", tcp{Sport: 1000, Dport: 30080, Flags: flagACK}), leaves, state.MarkEgress),
+		toStack("a node that nobody closed", w.open, to("192.0.2.2", syn(30080)), leaves, state.MarkEgress),
+		toStack("UDP", w.open, to("192.0.2.1", udp{Sport: 1000, Dport: 30053}), leaves, state.MarkEgress),
+		toStack("IPv6", w.open, to("2001:db8::2", syn(30080)), leaves, state.MarkEgress),
 		closed("of another protocol", "192.0.2.1", udp{Sport: 1000, Dport: 30080}),
 		closed("of another family", "2001:db8::2", udp{Sport: 1000, Dport: 30053}),
 		closed("of another VPC", "192.0.2.1", syn(30081)),
@@ -41,20 +44,20 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 		dropped("at another address", w.open, to("10.8.1.2", syn(30080)).bytes(), "egress_default_vpc"),
 	})
 	for name, c := range map[string]struct {
-		listed []ClosedPrefix
+		listed []state.ClosedPrefix
 		open   bool
 	}{
-		"denied":         {[]ClosedPrefix{{vniOpen, px("192.0.2.0/24"), ClosedDenied}}, false},
-		"unlisted":       {[]ClosedPrefix{{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, {vniOpen, px("::/0"), ClosedUnlisted}}, false},
-		"listed":         {[]ClosedPrefix{{vniOpen, px("0.0.0.0/0"), ClosedUnlisted}, {vniOpen, px("::/0"), ClosedUnlisted}, {vniOpen, px("192.0.2.1/32"), OpenListed}}, true},
-		"another's list": {[]ClosedPrefix{{vniRed, px("192.0.2.0/24"), ClosedDenied}}, true},
+		"denied":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("192.0.2.0/24"), Class: state.ClosedDenied}}, false},
+		"unlisted":       {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted}}, false},
+		"listed":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("192.0.2.1/32"), Class: state.OpenListed}}, true},
+		"another's list": {[]state.ClosedPrefix{{VNI: vniRed, Prefix: px("192.0.2.0/24"), Class: state.ClosedDenied}}, true},
 	} {
 		s := w.state()
 		s.Closed = append(s.Closed, c.listed...)
 		must(t, w.Apply(s))
 		asked := closed(name, "192.0.2.1", syn(30080))
 		if c.open {
-			asked = toStack(name, w.open, to("192.0.2.1", syn(30080)), leaves, MarkEgress)
+			asked = toStack(name, w.open, to("192.0.2.1", syn(30080)), leaves, state.MarkEgress)
 		}
 		w.check(t, w.objects.AliothFromPod, []verdictCase{asked, closed(name+", another port", "192.0.2.1", syn(30081))})
 	}
@@ -66,8 +69,8 @@ func TestFragmentsToNodePortsFollowTheirFirst(t *testing.T) {
 	leaves := func(f *frame) { f.Src = ip(shadowOpen) }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
-		toStack("the first", w.open, first, leaves, MarkEgress),
-		toStack("a later one", w.open, later, leaves, MarkEgress),
+		toStack("the first", w.open, first, leaves, state.MarkEgress),
+		toStack("a later one", w.open, later, leaves, state.MarkEgress),
 	})
 	first, later = datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30054}, 2)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{

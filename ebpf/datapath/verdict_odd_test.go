@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"os"
 	"slices"
 	"strings"
@@ -59,8 +60,8 @@ func oddPackets() map[string]odd {
 	}
 	return map[string]odd{
 		"a first fragment":         {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
-		"a later fragment of TCP":  {mutate: later(protoTCP)},
-		"a later fragment of UDP":  {mutate: later(protoUDP)},
+		"a later fragment of TCP":  {mutate: later(state.ProtoTCP)},
+		"a later fragment of UDP":  {mutate: later(state.ProtoUDP)},
 		"a later fragment of SCTP": {mutate: later(132)},
 		"a first fragment of an odd length": {mutate: func(f *frame) { f.Fragment = &fragment{0, true} }, spoil: func(b []byte) []byte {
 			return set16(16, uint16(len(b)-15))(b[:len(b)-1])
@@ -69,8 +70,8 @@ func oddPackets() map[string]odd {
 			return ends6(uint16(len(b) - 55))(b[:len(b)-1])
 		}},
 		"a first fragment over IPv6":              {v6: true, mutate: func(f *frame) { f.Fragment = &fragment{0, true} }},
-		"a later fragment of UDP over IPv6":       {v6: true, mutate: later(protoUDP)},
-		"fragments that overlap":                  {mutate: func(f *frame) { f.Fragment, f.ID, f.L4 = &fragment{1, true}, 1, raw{protoTCP, make([]byte, 64)} }},
+		"a later fragment of UDP over IPv6":       {v6: true, mutate: later(state.ProtoUDP)},
+		"fragments that overlap":                  {mutate: func(f *frame) { f.Fragment, f.ID, f.L4 = &fragment{1, true}, 1, raw{state.ProtoTCP, make([]byte, 64)} }},
 		"an echo request":                         {mutate: l4(icmp{Type: 8, Body: make([]byte, 12)})},
 		"a timestamp request":                     {mutate: l4(icmp{Type: 13, Body: make([]byte, 16)})},
 		"an ICMP error":                           {mutate: func(f *frame) { quote(f, icmp{Type: 3, Code: 1}) }},
@@ -118,7 +119,7 @@ func oddPackets() map[string]odd {
 		"UDP without a checksum":             {mutate: l4(udp{Sport: 1, Dport: 2, NoChecksum: true, Payload: []byte("odd")})},
 		"TCP with no flags":                  {mutate: l4(tcp{Sport: 1, Dport: 2})},
 		"TCP with every flag":                {mutate: l4(tcp{Sport: 1, Dport: 2, Flags: 0xff})},
-		"a header of TCP cut short":          {mutate: l4(raw{protoTCP, make([]byte, 16)})},
+		"a header of TCP cut short":          {mutate: l4(raw{state.ProtoTCP, make([]byte, 16)})},
 		"a hop limit of one":                 {mutate: func(f *frame) { f.Hops = 1 }},
 		"an evil bit":                        {spoil: func(b []byte) []byte { b[20] |= 0x80; return checked(b) }},
 		"a multicast group":                  {mutate: func(f *frame) { f.Dst = ip("224.0.0.251") }},
@@ -126,7 +127,7 @@ func oddPackets() map[string]odd {
 		"the limited broadcast":              {mutate: func(f *frame) { f.EthDst, f.Dst = bcast, ip("255.255.255.255") }},
 
 		"an ordinary address in a broadcast frame": {mutate: func(f *frame) { f.EthDst = bcast }},
-		"an ordinary address in a multicast frame": {mutate: func(f *frame) { f.EthDst = MAC{1, 0, 0x5e, 0, 0, 1} }},
+		"an ordinary address in a multicast frame": {mutate: func(f *frame) { f.EthDst = state.MAC{1, 0, 0x5e, 0, 0, 1} }},
 		"a source of another":                      {mutate: func(f *frame) { f.Src = ip("10.0.1.11") }},
 		"no source":                                {mutate: func(f *frame) { f.Src = ip("0.0.0.0") }},
 		"a group as source":                        {mutate: func(f *frame) { f.Src = ip("224.0.0.1") }},
@@ -225,7 +226,7 @@ func TestOddPacketsInsideAVPC(t *testing.T) {
 			cases = append(cases, dropped(name, w.podA, in, fate))
 			continue
 		}
-		out := append(append(macB[:], VirtualMAC[:]...), in[12:]...)
+		out := append(append(macB[:], state.VirtualMAC[:]...), in[12:]...)
 		cases = append(cases, verdictCase{
 			name: name, device: w.podA, in: in, out: out, verdict: actRedirect, counts: one("from_pod/forwarded_local"),
 		})
@@ -243,7 +244,7 @@ func TestOddPacketsAtTheDoor(t *testing.T) {
 			continue
 		}
 		cases = append(cases, verdictCase{
-			name: name, device: w.open, in: in, verdict: actOK, mark: MarkEgress, counts: one("from_pod/to_stack"),
+			name: name, device: w.open, in: in, verdict: actOK, mark: state.MarkEgress, counts: one("from_pod/to_stack"),
 			out: o.between(ends{shadowOpen, outside, shadowOpen6, outside6}),
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 )
@@ -16,7 +17,7 @@ import (
 // actNext hands a packet to the next program of a hook, and to the stack.
 const actNext = 0xffffffff
 
-var macUplink = MAC{0x02, 0, 0, 0, 0, 0xee}
+var macUplink = state.MAC{0x02, 0, 0, 0, 0, 0xee}
 
 // onUnderlay gives a world the device with the node's tunnel addresses.
 func onUnderlay(t *testing.T) func(*Config) {
@@ -59,7 +60,7 @@ func checkOuter(t *testing.T, out []byte, vni uint32, tos uint8) {
 	}
 	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, vni<<8)
 	want := frame{
-		EthDst: VirtualMAC, EthSrc: macA, Src: ip("192.0.2.1"), Dst: ip("192.0.2.2"), Hops: 8,
+		EthDst: state.VirtualMAC, EthSrc: macA, Src: ip("192.0.2.1"), Dst: ip("192.0.2.2"), Hops: 8,
 		L4: udp{Sport: source, Dport: DefaultTunnelPort, NoChecksum: true, Payload: append(header, out[50:]...)},
 	}.bytes()
 	copy(want[18:22], []byte{0, 0, 0x40, 0}) // no identification, don't fragment
@@ -73,7 +74,7 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
 	for to, node := range map[string]string{"fd10:0:0:1::21": "192.0.2.2", "10.0.1.22": "198.51.100.9"} {
-		s.Addresses = append(s.Addresses, Address{VNI: vniRed, IP: ip(to), Kind: Remote, Node: ip(node), MAC: macR})
+		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: ip(to), Kind: state.Remote, Node: ip(node), MAC: macR})
 	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -162,7 +163,7 @@ func TestAFlowHasOneSourcePort(t *testing.T) {
 
 // wrapped is an inner packet in the tunnel of a node.
 type wrapped struct {
-	eth   MAC
+	eth   state.MAC
 	from  netip.Addr
 	to    netip.Addr
 	port  uint16
@@ -201,7 +202,7 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	delivered := func(name string, packet []byte, f frame) {
 		cases = append(cases, verdictCase{
 			name: name, device: w.cfg.UnderlayIfindex, in: packet, verdict: actRedirect,
-			out:    f.with(func(f *frame) { f.EthDst, f.EthSrc = macA, VirtualMAC }).bytes(),
+			out:    f.with(func(f *frame) { f.EthDst, f.EthSrc = macA, state.VirtualMAC }).bytes(),
 			counts: one("from_tunnel/forwarded_local"),
 		})
 	}
@@ -237,7 +238,7 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	left("with options", in(func(p *wrapped) { p.opts = []byte{1, 1, 1, 0} }))
 	left("marked on the way", trafficClass(holding(inner), 3))
 	left("with ARP inside", in(func(p *wrapped) {
-		p.inner = arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), MAC{}, ip("10.0.1.10"))
+		p.inner = arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), state.MAC{}, ip("10.0.1.10"))
 	}))
 	left("too short", in(func(p *wrapped) { p.inner = p.inner[:10] }))
 	left("no tunnel's packet at all", inner.with(func(f *frame) { f.EthDst, f.Dst = macUplink, ip("192.0.2.1") }).bytes())

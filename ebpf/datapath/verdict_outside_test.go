@@ -4,25 +4,26 @@
 package datapath
 
 import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
 	"testing"
 	"time"
 )
 
 // leading are services of a VPC that lead outside of it.
-func leading(vni uint32, backend4, backend6 string) []Service {
-	var list []Service
+func leading(vni uint32, backend4, backend6 string) []state.Service {
+	var list []state.Service
 	for vip, backend := range map[string]string{vipB: backend4, vipB6: backend6} {
 		list = append(list,
-			Service{VNI: vni, VIP: ip(vip), Proto: protoTCP, Port: 80, Backends: []Backend{{IP: ip(backend), Port: 8080, Outside: true}}},
-			Service{VNI: vni, VIP: ip(vip), Proto: protoUDP, Port: 53, Backends: []Backend{{IP: ip(backend), Port: 5353, Outside: true}}},
+			state.Service{VNI: vni, VIP: ip(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: ip(backend), Port: 8080, Outside: true}}},
+			state.Service{VNI: vni, VIP: ip(vip), Proto: state.ProtoUDP, Port: 53, Backends: []state.Backend{{IP: ip(backend), Port: 5353, Outside: true}}},
 		)
 	}
 	return list
 }
 
 // lead makes services of VPCs lead outside, beside those that all share.
-func (w *world) lead(t *testing.T, services ...Service) {
+func (w *world) lead(t *testing.T, services ...state.Service) {
 	t.Helper()
 	s := w.state()
 	s.Services = append(s.Services, services...)
@@ -60,9 +61,9 @@ func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
 	w := newLeadingWorld(t)
 	syn, back := tcp{Sport: 1000, Dport: 80, Flags: flagSYN}, tcp{Sport: 8080, Dport: 1000, Flags: flagSYN | flagACK}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		toStack("a TCP opening", w.open, asks(vipB, syn), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}), MarkEgress),
-		toStack("over IPv6", w.open, asks(vipB6, syn), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}), MarkEgress),
-		toStack("a datagram", w.open, asks(vipB, udp{Sport: 1000, Dport: 53}), leaves(udp{Sport: 1000, Dport: 5353}), MarkEgress),
+		toStack("a TCP opening", w.open, asks(vipB, syn), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}), state.MarkEgress),
+		toStack("over IPv6", w.open, asks(vipB6, syn), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}), state.MarkEgress),
+		toStack("a datagram", w.open, asks(vipB, udp{Sport: 1000, Dport: 53}), leaves(udp{Sport: 1000, Dport: 5353}), state.MarkEgress),
 	})
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("TCP", w.open, comesBack(back), asService(tcp{Sport: 80, Dport: 1000, Flags: flagSYN | flagACK})),
@@ -109,8 +110,8 @@ func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
 	first, later := datagramIn(asks(vipB, nil), udp{Sport: 1000, Dport: 53}, 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
-		toStack("the first", w.open, first, leaves(udp{1000, 5353, make([]byte, 16), false}), MarkEgress),
-		toStack("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = ip(shadowOpen), ip(outside) }, MarkEgress),
+		toStack("the first", w.open, first, leaves(udp{1000, 5353, make([]byte, 16), false}), state.MarkEgress),
+		toStack("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = ip(shadowOpen), ip(outside) }, state.MarkEgress),
 	})
 	w.lead(t, leading(vniOpen, "203.0.113.5", outside6)...)
 	first, later = datagramIn(asks(vipB, nil), udp{Sport: 1001, Dport: 53}, 2)
@@ -146,7 +147,7 @@ func TestErrorsAboutAFlowThatLeadsOutsideNameTheService(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("of the pod about the answer", w.open, asks(vipB, between(vipB, "10.0.1.10", 53, 1000)), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowOpen), ip(outside), between(outside, shadowOpen, 5353, 1000)
-		}, MarkEgress),
+		}, state.MarkEgress),
 	})
 }
 
@@ -175,7 +176,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 	}
 	both()
 	expect("at first", 2)
-	must(t, w.Apply(func() State {
+	must(t, w.Apply(func() state.State {
 		s := w.state()
 		s.Services = append(s.Services, leading(vniOpen, outside, outside6)...)
 		return s
@@ -193,10 +194,10 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 	}
 	expect("with another backend, UDP has ended and", 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		toStack("TCP stays", w.open, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagACK}), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagACK}), MarkEgress),
+		toStack("TCP stays", w.open, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagACK}), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagACK}), state.MarkEgress),
 		toStack("a new opening does not", w.open, opening, func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowOpen), ip("198.51.100.2"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
-		}, MarkEgress),
+		}, state.MarkEgress),
 	})
 	both()
 	expect("opened anew", 2)
@@ -223,7 +224,7 @@ func TestABackendThatComesIntoTheVPCIsAnother(t *testing.T) {
 			s.VPCs[i].Prefixes = append(s.VPCs[i].Prefixes, px("198.51.100.0/24"))
 		}
 	}
-	s.Addresses = append(s.Addresses, Address{VNI: vniOpen, IP: ip(outside), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR})
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniOpen, IP: ip(outside), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
 	must(t, w.Apply(s))
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		goes("a new opening", w.open, opening, macR, func(f *frame) {

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
 )
 
@@ -36,7 +37,7 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 	passes := func(name string, src, dst, shadow string, mutate func(*frame)) verdictCase {
 		return toStack(name, w.open, says(src, quotedFrom(src, dst, mutate)), func(f *frame) {
 			f.Src, f.L4 = ip(shadow), refusedBy(quotedFrom(src, shadow, mutate))
-		}, MarkEgress)
+		}, state.MarkEgress)
 	}
 	refused := func(name string, dst string, about frame) verdictCase {
 		return dropped(name, w.open, says(dst, about).bytes(), "icmp_unrelated")
@@ -57,7 +58,7 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		passes("about UDP", outside, own, shadowOpen, unchanged),
 		passes("about UDP over IPv6", outside6, own6, shadowOpen6, unchanged),
-		passes("about TCP", outside, own, shadowOpen, l4(raw{protoTCP, make([]byte, 20)})),
+		passes("about TCP", outside, own, shadowOpen, l4(raw{state.ProtoTCP, make([]byte, 20)})),
 		passes("about SCTP", outside, own, shadowOpen, l4(raw{132, make([]byte, 8)})),
 		passes("about an echo", outside, own, shadowOpen, l4(echo)),
 		passes("about a packet with options", outside, own, shadowOpen, func(f *frame) { f.Options = []byte{1, 1, 1, 0} }),
@@ -111,10 +112,10 @@ func TestAnErrorAboutASharedServicesAnswerFindsTheBackend(t *testing.T) {
 		dropped("before the question", w.podA, to(answer("10.96.0.10", "10.0.1.10", 53)).bytes(), "no_connection"),
 		toStack("the question", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 		toStack("about its answer", w.podA, to(answer("10.96.0.10", "10.0.1.10", 53)), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), refusedBy(answer("10.8.1.10", shadowA, 5353))
-		}, MarkShared),
+		}, state.MarkShared),
 		dropped("about an answer from another port", w.podA, to(answer("10.96.0.10", "10.0.1.10", 54)).bytes(), "no_connection"),
 		dropped("about an answer to another pod", w.podA, to(answer("10.96.0.10", "10.0.1.11", 53)).bytes(), "icmp_unrelated"),
 		dropped("about an answer of the backend's", w.podA, to(answer("10.8.1.10", "10.0.1.10", 5353)).bytes(), "icmp_unrelated"),

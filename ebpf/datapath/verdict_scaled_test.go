@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
 	"testing"
@@ -21,27 +22,27 @@ const (
 	vipSelf6 = "fd96::1:3", "fd96::1:2"
 )
 
-func scaledServices() []Service {
-	to := func(vni uint32, vip string, proto uint8, port uint16, backends ...Backend) Service {
-		return Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends}
+func scaledServices() []state.Service {
+	to := func(vni uint32, vip string, proto uint8, port uint16, backends ...state.Backend) state.Service {
+		return state.Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends}
 	}
 	a, b, far := ip("10.0.1.10"), ip("10.0.1.11"), ip("10.0.1.20")
 	a6, b6 := ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11")
-	return []Service{
-		to(vniRed, vipB, protoTCP, 80, Backend{IP: b, Port: 8080}), to(vniRed, vipB, protoUDP, 53, Backend{IP: far, Port: 5353}),
-		to(vniRed, vipSelf, protoTCP, 80, Backend{IP: a, Port: 8080}), to(vniRed, vipSelf, protoUDP, 53, Backend{IP: a, Port: 5353}),
-		to(vniRed, vipNone, protoTCP, 80), to(vniRed, vipNone, protoUDP, 53),
-		to(vniRed, vipB6, protoTCP, 80, Backend{IP: b6, Port: 8080}), to(vniRed, vipSelf6, protoTCP, 80, Backend{IP: a6, Port: 8080}),
-		to(vniRed, vipNone6, protoTCP, 80), to(vniRed, vipNone6, protoUDP, 53),
-		to(vniBlue, vipB, protoTCP, 80, Backend{IP: b, Port: 9090}),
+	return []state.Service{
+		to(vniRed, vipB, state.ProtoTCP, 80, state.Backend{IP: b, Port: 8080}), to(vniRed, vipB, state.ProtoUDP, 53, state.Backend{IP: far, Port: 5353}),
+		to(vniRed, vipSelf, state.ProtoTCP, 80, state.Backend{IP: a, Port: 8080}), to(vniRed, vipSelf, state.ProtoUDP, 53, state.Backend{IP: a, Port: 5353}),
+		to(vniRed, vipNone, state.ProtoTCP, 80), to(vniRed, vipNone, state.ProtoUDP, 53),
+		to(vniRed, vipB6, state.ProtoTCP, 80, state.Backend{IP: b6, Port: 8080}), to(vniRed, vipSelf6, state.ProtoTCP, 80, state.Backend{IP: a6, Port: 8080}),
+		to(vniRed, vipNone6, state.ProtoTCP, 80), to(vniRed, vipNone6, state.ProtoUDP, 53),
+		to(vniBlue, vipB, state.ProtoTCP, 80, state.Backend{IP: b, Port: 9090}),
 	}
 }
 
 // scaledState is the world with services in its VPCs.
-func (w *world) scaledState() State {
+func (w *world) scaledState() state.State {
 	s := w.state()
 	s.Services = append(s.Services, scaledServices()...)
-	s.Addresses = append(s.Addresses, Address{VNI: vniBlue, IP: ip("10.0.1.11"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR})
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniBlue, IP: ip("10.0.1.11"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
 	return s
 }
 
@@ -54,11 +55,11 @@ func newScaledWorld(t *testing.T, adapt ...func(*Config)) *world {
 
 // goes is a packet from a pod to a pod: of this node, if its Ethernet address says
 // so, or through the tunnel.
-func goes(name string, device int, in frame, dst MAC, out func(*frame)) verdictCase {
+func goes(name string, device int, in frame, dst state.MAC, out func(*frame)) verdictCase {
 	c := verdictCase{
 		name: name, device: device, in: in.bytes(), verdict: actRedirect, counts: one("from_pod/forwarded_local"),
 		out: in.with(func(f *frame) {
-			f.EthDst, f.EthSrc = dst, VirtualMAC
+			f.EthDst, f.EthSrc = dst, state.VirtualMAC
 			if dst == macR {
 				f.EthSrc = macA
 			}
@@ -82,7 +83,7 @@ func asks(vip string, l4 transport) frame {
 }
 
 func says(l4 transport) frame {
-	return frame{EthDst: VirtualMAC, EthSrc: macB, Src: ip("10.0.1.11"), Dst: ip("10.0.1.10"), L4: l4}
+	return frame{EthDst: state.VirtualMAC, EthSrc: macB, Src: ip("10.0.1.11"), Dst: ip("10.0.1.10"), L4: l4}
 }
 
 // sees is how pod A gets it.
@@ -111,7 +112,7 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 		goes("a service that all share", w.podA, asks(vipB, data), macB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
 		toStack("a shared service", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 	})
 	vip := func(l4 transport) func(*frame) { return func(f *frame) { f.Src, f.L4 = ip(vipB), l4 } }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
@@ -123,7 +124,7 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 		return verdictCase{
 			name: name, device: device, in: in.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
 			out: in.with(func(f *frame) {
-				f.EthDst, f.EthSrc = macA, VirtualMAC
+				f.EthDst, f.EthSrc = macA, state.VirtualMAC
 				out(f)
 			}).bytes(),
 		}
@@ -189,8 +190,8 @@ func resetOf(in frame) []byte {
 	b = binary.BigEndian.AppendUint16(b, asked.Sport)
 	b = append(b, 0, 0, 0, 0, 1, 2, 3, 5, 5<<4, flagRST|flagACK, 0, 0, 0, 0, 0, 0)
 	src, dst := in.Dst.AsSlice(), in.Src.AsSlice()
-	binary.BigEndian.PutUint16(b[16:], fold(sum(sum(sum(protoTCP+20, src), dst), b)))
-	out := frame{EthDst: macA, EthSrc: VirtualMAC, Src: in.Dst, Dst: in.Src, Whole: true, L4: raw{protoTCP, b}}.bytes()
+	binary.BigEndian.PutUint16(b[16:], fold(sum(sum(sum(state.ProtoTCP+20, src), dst), b)))
+	out := frame{EthDst: macA, EthSrc: state.VirtualMAC, Src: in.Dst, Dst: in.Src, Whole: true, L4: raw{state.ProtoTCP, b}}.bytes()
 	if in.Dst.Is4() {
 		copy(out[18:20], []byte{0, 0}) // no identification
 		return trafficClass(out, 0)
@@ -244,7 +245,7 @@ func TestAServiceAnswersPing(t *testing.T) {
 		return verdictCase{
 			name: name, device: w.podA, in: in.bytes(), verdict: actRedirect, counts: one("from_pod/replied"),
 			out: in.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Src, f.Dst = macA, VirtualMAC, in.Dst, in.Src
+				f.EthDst, f.EthSrc, f.Src, f.Dst = macA, state.VirtualMAC, in.Dst, in.Src
 				f.L4 = icmp{V6: v6, Type: reply, Body: body}
 			}).bytes(),
 		}
@@ -265,7 +266,7 @@ func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 	about := func(src, dst string, sport, dport uint16) icmp {
 		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: sport, Dport: dport, NoChecksum: true}}
 		b := f.bytes()[14:]
-		b[9] = protoTCP
+		b[9] = state.ProtoTCP
 		b[10], b[11] = 0, 0
 		binary.BigEndian.PutUint16(b[10:], fold(sum(0, b[:20])))
 		return icmp{Type: 3, Code: 2, Body: slices.Concat(make([]byte, 4), b)}
@@ -312,7 +313,7 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 		return verdictCase{
 			name: name, device: w.cfg.VXLANIfindex, in: in.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
 			out: in.with(func(f *frame) {
-				f.EthSrc = VirtualMAC
+				f.EthSrc = state.VirtualMAC
 				out(f)
 			}).bytes(),
 		}
@@ -343,7 +344,7 @@ func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
 	_, later := datagramIn(frame{EthDst: macA, EthSrc: macR, Src: ip("10.8.1.10"), Dst: ip("10.0.1.10")}, udp{Sport: 5353, Dport: 1000}, 1)
 	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{{
 		name: "a later fragment of the pod's", device: w.cfg.VXLANIfindex, in: later.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
-		out: later.with(func(f *frame) { f.EthSrc = VirtualMAC }).bytes(),
+		out: later.with(func(f *frame) { f.EthSrc = state.VirtualMAC }).bytes(),
 	}})
 }
 
@@ -364,11 +365,11 @@ func (w *world) many(t *testing.T, affinity time.Duration, hosts ...string) {
 	at := len(w.state().Services)
 	s.Services[at].Backends, s.Services[at].Affinity = nil, affinity
 	for _, h := range hosts {
-		s.Services[at].Backends = append(s.Services[at].Backends, Backend{IP: ip(h), Port: 8080})
+		s.Services[at].Backends = append(s.Services[at].Backends, state.Backend{IP: ip(h), Port: 8080})
 	}
 	for host := range byte(20) { // who is no backend any more is still there
 		at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
-		s.Addresses = append(s.Addresses, Address{VNI: vniRed, IP: at, Kind: Remote, Node: ip("192.0.2.2"), MAC: macR})
+		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: at, Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
 	}
 	must(t, w.Apply(s))
 }
@@ -401,7 +402,7 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 
 	// An affinity that is over counts no more.
 	key := aliothAffinityKey{
-		Service: aliothServiceKey{Vni: vniRed, Vip: rawAddr(ip(vipB)), Port: networkOrder(80), Proto: protoTCP},
+		Service: aliothServiceKey{Vni: vniRed, Vip: rawAddr(ip(vipB)), Port: networkOrder(80), Proto: state.ProtoTCP},
 		Vni:     vniRed, Client: rawAddr(ip("10.0.1.10")),
 	}
 	var row aliothAffinity

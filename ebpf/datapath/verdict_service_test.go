@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -22,7 +23,7 @@ func ask6(l4 transport) frame {
 
 // answer is what the host's stack passes back to a shadow.
 func answer(shadow string, l4 transport) frame {
-	return frame{EthDst: macA, EthSrc: VirtualMAC, Src: ip("10.8.1.10"), Dst: ip(shadow), L4: l4}
+	return frame{EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("10.8.1.10"), Dst: ip(shadow), L4: l4}
 }
 
 func answered(name string, device int, in frame, out func(*frame)) verdictCase {
@@ -43,17 +44,17 @@ func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query of red", w.podA, ask(udp{1000, 53, query, false}),
-			toBackend(shadowA, udp{1000, 5353, query, false}), MarkShared),
+			toBackend(shadowA, udp{1000, 5353, query, false}), state.MarkShared),
 		toStack("the same query again", w.podA, ask(udp{1000, 53, query, false}),
-			toBackend(shadowA, udp{1000, 5353, query, false}), MarkShared),
+			toBackend(shadowA, udp{1000, 5353, query, false}), state.MarkShared),
 		toStack("the same query of blue, under the same address and port", w.twin, ask(udp{1000, 53, query, false}),
-			toBackend("169.254.64.12", udp{1000, 5353, query, false}), MarkShared),
+			toBackend("169.254.64.12", udp{1000, 5353, query, false}), state.MarkShared),
 		toStack("a query without a checksum", w.podA, ask(udp{1000, 53, query, true}),
-			toBackend(shadowA, udp{1000, 5353, query, true}), MarkShared),
+			toBackend(shadowA, udp{1000, 5353, query, true}), state.MarkShared),
 		toStack("a TCP opening", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}),
-			toBackend(shadowA, tcp{Sport: 1000, Dport: 5353, Flags: flagSYN}), MarkShared),
+			toBackend(shadowA, tcp{Sport: 1000, Dport: 5353, Flags: flagSYN}), state.MarkShared),
 		toStack("TCP data", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagACK, Payload: query}),
-			toBackend(shadowA, tcp{Sport: 1000, Dport: 5353, Flags: flagACK, Payload: query}), MarkShared),
+			toBackend(shadowA, tcp{Sport: 1000, Dport: 5353, Flags: flagACK, Payload: query}), state.MarkShared),
 	})
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("the answer to red", w.podA, answer(shadowA, udp{5353, 1000, query, false}),
@@ -72,7 +73,7 @@ func TestASharedServiceIsReachedOverIPv6(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query", w.podA, ask6(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA6), ip("fd18:0:0:1::10"), udp{Sport: 1000, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 	})
 	reply := answer(shadowA6, udp{Sport: 5353, Dport: 1000}).with(func(f *frame) { f.Src = ip("fd18:0:0:1::10") })
 	w.check(t, w.objects.AliothToPod, []verdictCase{
@@ -111,9 +112,9 @@ func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 		f.Src, f.Dst, f.L4 = ip(shadowA), ip("192.0.2.1"), tcp{Sport: 1000, Dport: 6443, Flags: flagSYN}
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		toStack("by way of the first", w.podA, first, leaves, MarkShared),
+		toStack("by way of the first", w.podA, first, leaves, state.MarkShared),
 		dropped("by way of the second, from the same port", w.podA, second.bytes(), "conn_conflict"),
-		toStack("by way of the first again", w.podA, first, leaves, MarkShared),
+		toStack("by way of the first again", w.podA, first, leaves, state.MarkShared),
 	})
 }
 
@@ -122,7 +123,7 @@ func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	flow := func(name string, device int, shadow string, port uint16) verdictCase {
 		return toStack(name, device, ask(udp{Sport: port, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadow), ip("10.8.1.10"), udp{Sport: port, Dport: 5353}
-		}, MarkShared)
+		}, state.MarkShared)
 	}
 	third := ask(udp{Sport: 1003, Dport: 53}).bytes()
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
@@ -163,7 +164,7 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 	send := func(name string, flags uint8) verdictCase {
 		return toStack(name, w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flags}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), tcp{Sport: 1000, Dport: 5353, Flags: flags}
-		}, MarkShared)
+		}, state.MarkShared)
 	}
 	receive := func(name string, flags uint8) verdictCase {
 		return answered(name, w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flags}), func(f *frame) {
@@ -189,7 +190,7 @@ func TestAnErrorAboutAFlowToAServiceNamesTheService(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 	})
 	report := func(src, dst string, port uint16) icmp {
 		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 1000, Dport: port, NoChecksum: true}}
@@ -211,11 +212,11 @@ func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
 	w := newWorld(t)
 	query := toStack("a query", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
 		f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
-	}, MarkShared)
+	}, state.MarkShared)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{query})
 	without := w.state()
-	without.Interfaces = slices.DeleteFunc(without.Interfaces, func(i Interface) bool { return i.Ifindex == w.podA })
-	without.Addresses = slices.DeleteFunc(without.Addresses, func(a Address) bool { return a.Ifindex == w.podA })
+	without.Interfaces = slices.DeleteFunc(without.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.podA })
+	without.Addresses = slices.DeleteFunc(without.Addresses, func(a state.Address) bool { return a.Ifindex == w.podA })
 	if err := w.Apply(without); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 	query := func(name string, l4, rewritten transport, backend string) verdictCase {
 		return toStack(name, w.podA, ask(l4), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip(backend), rewritten
-		}, MarkShared)
+		}, state.MarkShared)
 	}
 	datagram := func(name, backend string) verdictCase {
 		return query(name, udp{Sport: 1000, Dport: 53}, udp{Sport: 1000, Dport: 5353}, backend)
@@ -264,8 +265,8 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		datagram("UDP before", "10.8.1.10"), segment("TCP before", flagSYN, "10.8.1.10"),
 	})
 	s := w.state()
-	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
-	s.Services[1].Backends = []Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[1].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -304,14 +305,14 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 	segment := func(name string, flags uint8, backend string) verdictCase {
 		return toStack(name, w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flags}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip(backend), tcp{Sport: 1000, Dport: 5353, Flags: flags}
-		}, MarkShared)
+		}, state.MarkShared)
 	}
 	backends := func(hosts ...string) {
 		t.Helper()
 		s := w.state()
 		s.Services[1].Backends = nil
 		for _, h := range hosts {
-			s.Services[1].Backends = append(s.Services[1].Backends, Backend{IP: ip(h), Port: 5353})
+			s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: ip(h), Port: 5353})
 		}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
@@ -348,7 +349,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	opening := ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes()
 	for i := range 8 {
 		s := w.state()
-		s.Services[1].Backends = []Backend{{IP: ip("10.8.1.10").Next(), Port: uint16(5353 + i)}}
+		s.Services[1].Backends = []state.Backend{{IP: ip("10.8.1.10").Next(), Port: uint16(5353 + i)}}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +360,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("the second flow", w.podA, ask(udp{Sport: 1001, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 		dropped("the third flow", w.podA, ask(udp{Sport: 1002, Dport: 53}).bytes(), "conn_limit"),
 	})
 }
@@ -369,7 +370,7 @@ func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
 	s := w.state()
 	s.Services[1].Backends = nil
 	for i := range uint16(250) {
-		s.Services[1].Backends = append(s.Services[1].Backends, Backend{IP: ip("10.8.1.10"), Port: 256*(i%16) + i + 1})
+		s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: ip("10.8.1.10"), Port: 256*(i%16) + i + 1})
 	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -391,7 +392,7 @@ func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 	room := int(w.objects.AliothConnections.MaxEntries())
 	keys, rows := make([]aliothConnKey, room), make([]aliothConn, room)
 	for i := range keys {
-		keys[i] = aliothConnKey{Vni: uint32(i), Proto: protoUDP}
+		keys[i] = aliothConnKey{Vni: uint32(i), Proto: state.ProtoUDP}
 		rows[i] = aliothConn{LastSeen: 1}
 	}
 	if _, err := w.objects.AliothConnections.BatchUpdate(keys, rows, nil); err != nil {
@@ -408,14 +409,14 @@ func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a flow after the sweep", w.podA, ask(udp{Sport: 1001, Dport: 53}), func(f *frame) {
 			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
-		}, MarkShared),
+		}, state.MarkShared),
 	})
 }
 
 func TestFlowsAreSpreadOverAllBackends(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
-	s.Services[0].Backends = []Backend{{IP: ip("10.8.1.10"), Port: 5353}, {IP: ip("10.8.1.11"), Port: 5353}, {IP: ip("10.8.1.12"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}, {IP: ip("10.8.1.11"), Port: 5353}, {IP: ip("10.8.1.12"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netns"
@@ -50,11 +51,11 @@ func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx skbContext) (verdi
 }
 
 var (
-	macA    = MAC{0x02, 0, 0, 0, 0, 0xaa}
-	macB    = MAC{0x02, 0, 0, 0, 0, 0xbb}
-	macR    = MAC{0x02, 0, 0, 0, 0, 0xcc}
-	macNode = MAC{0x02, 0, 0, 0, 0, 0xdd}
-	bcast   = MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	macA    = state.MAC{0x02, 0, 0, 0, 0, 0xaa}
+	macB    = state.MAC{0x02, 0, 0, 0, 0, 0xbb}
+	macR    = state.MAC{0x02, 0, 0, 0, 0, 0xcc}
+	macNode = state.MAC{0x02, 0, 0, 0, 0, 0xdd}
+	bcast   = state.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 	ip = netip.MustParseAddr
 )
@@ -102,21 +103,21 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 	return w
 }
 
-func (w *world) state() State {
-	return State{
-		VPCs: []VPC{
+func (w *world) state() state.State {
+	return state.State{
+		VPCs: []state.VPC{
 			{VNI: vniRed, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
 			{VNI: vniBlue, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, Fronted: true},
 			{VNI: vniOpen, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: true},
 			{VNI: vniMain, Prefixes: []netip.Prefix{px("10.8.0.0/16"), px("fd18::/48")}, EgressMasquerade: true, Default: true},
 		},
-		Subnets: []Subnet{
-			{vniRed, px("10.0.1.0/24")},
-			{vniRed, px("fd10:0:0:1::/64")},
-			{vniMain, px("10.8.1.0/24")},
-			{vniMain, px("fd18:0:0:1::/64")},
+		Subnets: []state.Subnet{
+			{VNI: vniRed, Prefix: px("10.0.1.0/24")},
+			{VNI: vniRed, Prefix: px("fd10:0:0:1::/64")},
+			{VNI: vniMain, Prefix: px("10.8.1.0/24")},
+			{VNI: vniMain, Prefix: px("fd18:0:0:1::/64")},
 		},
-		Interfaces: []Interface{
+		Interfaces: []state.Interface{
 			{
 				Ifindex: w.podA, VNI: vniRed, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
 				Shadow4: ip("169.254.64.10"), Shadow6: ip("fd00:a110::10"), Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"),
@@ -139,53 +140,53 @@ func (w *world) state() State {
 			},
 			{Ifindex: w.node, VNI: vniMain, MAC: macNode, Addrs: []netip.Addr{ip("10.8.1.2"), ip("fd18:0:0:1::2")}, Node: true},
 		},
-		Addresses: []Address{
-			{VNI: vniRed, IP: ip("10.0.1.10"), Kind: Local, Ifindex: w.podA, MAC: macA},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::10"), Kind: Local, Ifindex: w.podA, MAC: macA},
-			{VNI: vniRed, IP: ip("10.0.1.11"), Kind: Local, Ifindex: w.podB, MAC: macB},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::11"), Kind: Local, Ifindex: w.podB, MAC: macB},
-			{VNI: vniRed, IP: ip("10.0.1.20"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::20"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR},
-			{VNI: vniRed, IP: ip("10.0.1.1"), Kind: Gateway},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::1"), Kind: Gateway},
-			{VNI: vniBlue, IP: ip("10.0.1.10"), Kind: Local, Ifindex: w.twin, MAC: macA},
-			{VNI: vniMain, IP: ip("10.8.1.10"), Kind: Local, Ifindex: w.main, MAC: macA},
-			{VNI: vniMain, IP: ip("fd18:0:0:1::10"), Kind: Local, Ifindex: w.main, MAC: macA},
-			{VNI: vniMain, IP: ip("10.8.1.2"), Kind: Local, Ifindex: w.node, MAC: macNode},
-			{VNI: vniMain, IP: ip("fd18:0:0:1::2"), Kind: Local, Ifindex: w.node, MAC: macNode},
+		Addresses: []state.Address{
+			{VNI: vniRed, IP: ip("10.0.1.10"), Kind: state.Local, Ifindex: w.podA, MAC: macA},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::10"), Kind: state.Local, Ifindex: w.podA, MAC: macA},
+			{VNI: vniRed, IP: ip("10.0.1.11"), Kind: state.Local, Ifindex: w.podB, MAC: macB},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::11"), Kind: state.Local, Ifindex: w.podB, MAC: macB},
+			{VNI: vniRed, IP: ip("10.0.1.20"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::20"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR},
+			{VNI: vniRed, IP: ip("10.0.1.1"), Kind: state.Gateway},
+			{VNI: vniRed, IP: ip("fd10:0:0:1::1"), Kind: state.Gateway},
+			{VNI: vniBlue, IP: ip("10.0.1.10"), Kind: state.Local, Ifindex: w.twin, MAC: macA},
+			{VNI: vniMain, IP: ip("10.8.1.10"), Kind: state.Local, Ifindex: w.main, MAC: macA},
+			{VNI: vniMain, IP: ip("fd18:0:0:1::10"), Kind: state.Local, Ifindex: w.main, MAC: macA},
+			{VNI: vniMain, IP: ip("10.8.1.2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
+			{VNI: vniMain, IP: ip("fd18:0:0:1::2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
 		},
 		Nodes: []netip.Addr{ip("192.0.2.1"), ip("192.0.2.2"), ip("2001:db8::2")},
-		NodePorts: []NodePort{
-			{VNI: vniOpen, Proto: protoTCP, Port: 30080, Is4: true},
-			{VNI: vniOpen, Proto: protoUDP, Port: 30053, Is4: true},
-			{VNI: vniOpen, Proto: protoTCP, Port: 30080},
-			{VNI: vniRed, Proto: protoTCP, Port: 30081, Is4: true},
-			{VNI: vniRed, Proto: protoTCP, Port: 30081},
+		NodePorts: []state.NodePort{
+			{VNI: vniOpen, Proto: state.ProtoTCP, Port: 30080, Is4: true},
+			{VNI: vniOpen, Proto: state.ProtoUDP, Port: 30053, Is4: true},
+			{VNI: vniOpen, Proto: state.ProtoTCP, Port: 30080},
+			{VNI: vniRed, Proto: state.ProtoTCP, Port: 30081, Is4: true},
+			{VNI: vniRed, Proto: state.ProtoTCP, Port: 30081},
 		},
-		Closed: []ClosedPrefix{
-			{0, px("169.254.64.0/18"), ClosedShadow},
-			{0, px("fd00:a110::/64"), ClosedShadow},
-			{0, px("192.0.2.1/32"), ClosedNode},
-			{0, px("2001:db8::2/128"), ClosedNode},
-			{0, px("192.0.2.100/32"), ClosedBalancer},
-			{0, px("10.8.0.0/16"), ClosedDefaultVPC},
-			{0, px("fd18::/48"), ClosedDefaultVPC},
-			{0, px("10.96.0.0/16"), ClosedService},
-			{0, px("fd96::/108"), ClosedService},
-			{0, px("169.254.0.0/16"), ClosedLinkLocal},
-			{0, px("fe80::/10"), ClosedLinkLocal},
-			{0, px("224.0.0.0/3"), ClosedMulticast},
-			{0, px("ff00::/8"), ClosedMulticast},
-			{vniOpen, px("203.0.113.0/24"), ClosedDenied},
-			{vniOpen, px("2001:db8:dead::/48"), ClosedDenied},
+		Closed: []state.ClosedPrefix{
+			{VNI: 0, Prefix: px("169.254.64.0/18"), Class: state.ClosedShadow},
+			{VNI: 0, Prefix: px("fd00:a110::/64"), Class: state.ClosedShadow},
+			{VNI: 0, Prefix: px("192.0.2.1/32"), Class: state.ClosedNode},
+			{VNI: 0, Prefix: px("2001:db8::2/128"), Class: state.ClosedNode},
+			{VNI: 0, Prefix: px("192.0.2.100/32"), Class: state.ClosedBalancer},
+			{VNI: 0, Prefix: px("10.8.0.0/16"), Class: state.ClosedDefaultVPC},
+			{VNI: 0, Prefix: px("fd18::/48"), Class: state.ClosedDefaultVPC},
+			{VNI: 0, Prefix: px("10.96.0.0/16"), Class: state.ClosedService},
+			{VNI: 0, Prefix: px("fd96::/108"), Class: state.ClosedService},
+			{VNI: 0, Prefix: px("169.254.0.0/16"), Class: state.ClosedLinkLocal},
+			{VNI: 0, Prefix: px("fe80::/10"), Class: state.ClosedLinkLocal},
+			{VNI: 0, Prefix: px("224.0.0.0/3"), Class: state.ClosedMulticast},
+			{VNI: 0, Prefix: px("ff00::/8"), Class: state.ClosedMulticast},
+			{VNI: vniOpen, Prefix: px("203.0.113.0/24"), Class: state.ClosedDenied},
+			{VNI: vniOpen, Prefix: px("2001:db8:dead::/48"), Class: state.ClosedDenied},
 		},
-		Services: []Service{
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoUDP, Backends: []Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: protoTCP, Backends: []Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
-			{VIP: ip("10.96.0.1"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
-			{VIP: ip("10.96.0.2"), Port: 443, Proto: protoTCP, Backends: []Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
-			{VIP: ip("10.96.0.1"), Port: 444, Proto: protoTCP},
-			{VIP: ip("fd96::10"), Port: 53, Proto: protoUDP, Backends: []Backend{{IP: ip("fd18:0:0:1::10"), Port: 5353}}},
+		Services: []state.Service{
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
+			{VIP: ip("10.96.0.10"), Port: 53, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
+			{VIP: ip("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
+			{VIP: ip("10.96.0.2"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
+			{VIP: ip("10.96.0.1"), Port: 444, Proto: state.ProtoTCP},
+			{VIP: ip("fd96::10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: ip("fd18:0:0:1::10"), Port: 5353}}},
 		},
 	}
 }
@@ -250,7 +251,7 @@ func dropped(name string, device int, in []byte, reason string) verdictCase {
 // from is an ordinary packet of pod A.
 func fromA(mutate func(*frame)) frame {
 	f := frame{
-		EthDst: VirtualMAC, EthSrc: macA, Src: ip("10.0.1.10"), Dst: ip("10.0.1.11"),
+		EthDst: state.VirtualMAC, EthSrc: macA, Src: ip("10.0.1.10"), Dst: ip("10.0.1.11"),
 		L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN, Payload: []byte("payload")},
 	}
 	mutate(&f)
@@ -274,7 +275,7 @@ func unchanged(*frame) {}
 
 func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	w := newWorld(t)
-	delivered := func(f *frame) { f.EthDst, f.EthSrc = macB, VirtualMAC }
+	delivered := func(f *frame) { f.EthDst, f.EthSrc = macB, state.VirtualMAC }
 	tunnelled := func(f *frame) { f.EthDst, f.EthSrc = macR, macA }
 	var cases []verdictCase
 	add := func(name string, f frame, out func(*frame), reason string) {
@@ -290,10 +291,10 @@ func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	add("IPv6 to a pod of another node", fromA6(func(f *frame) { f.Dst = ip("fd10:0:0:1::20") }), tunnelled, remote)
 	add("a first IPv4 fragment", fromA(func(f *frame) { f.Fragment = &fragment{0, true} }), delivered, local)
 	add("a later IPv4 fragment", fromA(func(f *frame) {
-		f.Fragment, f.L4 = &fragment{185, false}, raw{protoUDP, []byte("the rest")}
+		f.Fragment, f.L4 = &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}
 	}), delivered, local)
 	add("a later IPv6 fragment", fromA6(func(f *frame) {
-		f.Fragment, f.L4 = &fragment{185, false}, raw{protoUDP, []byte("the rest")}
+		f.Fragment, f.L4 = &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}
 	}), delivered, local)
 	add("IPv4 with options", fromA(func(f *frame) { f.Options = []byte{1, 1, 1, 0} }), delivered, local)
 	add("IPv6 with extension headers", fromA6(func(f *frame) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 )
@@ -45,13 +46,13 @@ func tooBig(about []byte, mtu uint16) []byte {
 	if quoted[0]>>4 == 6 {
 		body := binary.BigEndian.AppendUint32(nil, uint32(mtu))
 		return frame{
-			EthDst: macA, EthSrc: VirtualMAC, Src: ip("fd10:0:0:1::1"), Dst: ip("fd10:0:0:1::10"),
+			EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("fd10:0:0:1::1"), Dst: ip("fd10:0:0:1::10"),
 			L4: icmp{V6: true, Type: 2, Body: append(body, quoted[:min(len(quoted), 1280-48)]...)},
 		}.bytes()
 	}
 	body := binary.BigEndian.AppendUint16([]byte{0, 0}, mtu)
 	b := frame{
-		EthDst: macA, EthSrc: VirtualMAC, Src: ip("10.0.1.1"), Dst: ip("10.0.1.10"), Whole: true,
+		EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("10.0.1.1"), Dst: ip("10.0.1.10"), Whole: true,
 		L4: icmp{Type: 3, Code: 4, Body: append(body, quoted[:min(len(quoted), 576-28)]...)},
 	}.bytes()
 	copy(b[18:20], []byte{0, 0}) // no identification
@@ -62,8 +63,8 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
 	s.Addresses = append(s.Addresses,
-		Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: Remote, Node: ip("192.0.2.2"), MAC: macR},
-		Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+		state.Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
+		state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func longError(dst string, size int) icmp {
 func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
-	s.Addresses = append(s.Addresses, Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: Remote, Node: ip("2001:db8::2"), MAC: macR})
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
 	must(t, w.Apply(s))
 	setMTU(t, w.cfg.UnderlayIfindex, 1500)
 	free := func(f *frame) { f.Whole = false }

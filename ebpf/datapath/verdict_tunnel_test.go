@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
@@ -43,10 +44,10 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 			mutate(f)
 		})
 	}
-	delivered := func(name string, f frame, mac MAC) verdictCase {
+	delivered := func(name string, f frame, mac state.MAC) verdictCase {
 		return verdictCase{
 			name: name, device: w.podA, in: f.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
-			out: f.with(func(f *frame) { f.EthDst, f.EthSrc = mac, VirtualMAC }).bytes(),
+			out: f.with(func(f *frame) { f.EthDst, f.EthSrc = mac, state.VirtualMAC }).bytes(),
 		}
 	}
 	refused := func(name string, in []byte, reason string) verdictCase {
@@ -59,7 +60,7 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 		delivered("IPv4", ok, macA),
 		delivered("IPv6", ok6, macA),
 		delivered("a later fragment", inner(func(f *frame) {
-			f.Fragment, f.L4 = &fragment{100, false}, raw{protoUDP, []byte("rest")}
+			f.Fragment, f.L4 = &fragment{100, false}, raw{state.ProtoUDP, []byte("rest")}
 		}), macA),
 		refused("an address of another node", inner(func(f *frame) { f.Src, f.Dst = ip("10.0.1.21"), ip("10.0.1.20") }).bytes(), "wrong_node"),
 		refused("an address nobody has", inner(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), "no_endpoint"),
@@ -67,7 +68,7 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 		refused("the gateway", inner(func(f *frame) { f.Dst = ip("10.0.1.1") }).bytes(), "wrong_node"),
 		refused("the node's shadow", inner(func(f *frame) { f.Dst = ip(nodeShadow) }).bytes(), "no_subnet"),
 		refused("under an address of a pod of this node", inner(func(f *frame) { f.Src = ip("10.0.1.11") }).bytes(), "spoofed_local"),
-		refused("ARP", arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), MAC{}, ip("10.0.1.10")), "tunnel_flood"),
+		refused("ARP", arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), state.MAC{}, ip("10.0.1.10")), "tunnel_flood"),
 		refused("a solicitation", inner6(func(f *frame) { f.Hops, f.L4 = 255, solicitation("fd10:0:0:1::10") }).bytes(), "tunnel_flood"),
 		refused("an advertisement to a pod", inner6(func(f *frame) { f.Hops, f.L4 = 255, advertisement("fd10:0:0:1::1") }).bytes(), "tunnel_flood"),
 		refused("multicast", inner(func(f *frame) { f.Dst = ip("224.0.0.1") }).bytes(), "tunnel_flood"),
@@ -91,7 +92,7 @@ func TestThePacketsOfATunnelReachTheNodesInterface(t *testing.T) {
 	f := frame{EthDst: macNode, EthSrc: macR, Src: ip("10.8.1.20"), Dst: ip("10.8.1.2"), L4: udp{Sport: 53, Dport: 1000}}
 	w.check(t, tunnelled(t, w, vniMain, ip("192.0.2.2")), []verdictCase{{
 		name: "from a pod of another node", device: w.podA, in: f.bytes(), verdict: actRedirect,
-		out:    f.with(func(f *frame) { f.EthSrc = VirtualMAC }).bytes(),
+		out:    f.with(func(f *frame) { f.EthSrc = state.VirtualMAC }).bytes(),
 		counts: one("from_tunnel/forwarded_local"),
 	}})
 }

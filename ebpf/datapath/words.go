@@ -3,7 +3,11 @@
 
 package datapath
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
 
 // explanation is what people are told about a reason: what has happened, and
 // what they can do about it; "" where there is nothing to do.
@@ -96,7 +100,7 @@ func (e Event) Means() string {
 	case e.Reason.Drop():
 		return e.Reason.Means()
 	case e.Reason == ToStack:
-		return leftFor[e.PacketMark&MarkMask]
+		return leftFor[e.PacketMark&state.MarkMask]
 	}
 	return wentOn[e.Reason]
 }
@@ -110,9 +114,9 @@ var wentOn = map[Reason]string{
 
 // leftFor has words for where a packet goes that left its VPC, by its mark.
 var leftFor = map[uint32]string{
-	MarkShared: "sent to a shared service",
-	MarkEgress: "sent to the outside",
-	MarkNode:   "sent to the outside or a node",
+	state.MarkShared: "sent to a shared service",
+	state.MarkEgress: "sent to the outside",
+	state.MarkNode:   "sent to the outside or a node",
 	0:          "passed to the node, as a reply to it or to a client outside",
 }
 

@@ -5,6 +5,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -40,7 +41,7 @@ func oneOf[T any](m *liar, list ...T) T { return list[m.IntN(len(list))] }
 
 // base is an honest frame of a pod's.
 func (m *liar) base(s sender) frame {
-	f := frame{EthDst: VirtualMAC, EthSrc: macA, Src: ip(s.ip4)}
+	f := frame{EthDst: state.VirtualMAC, EthSrc: macA, Src: ip(s.ip4)}
 	f.Dst = ip(oneOf(m, "10.96.0.10", "10.96.0.10", "10.96.0.1", outside, outside, nodeShadow, "192.0.2.1"))
 	if m.IntN(2) == 0 {
 		f.Src, f.Dst = ip(s.ip6), ip(oneOf(m, "fd96::10", "fd96::10", outside6, nodeShadow6))
@@ -141,7 +142,7 @@ func (m *liar) fragments(f frame) (frames [][]byte) {
 			f.L4 = raw{next, slices.Clone(payload[at : at+size])}
 		})
 		if at > 0 && m.IntN(3) == 0 {
-			part.L4 = raw{oneOf[uint8](m, next, protoTCP, protoUDP, 60), part.L4.bytes(0)}
+			part.L4 = raw{oneOf[uint8](m, next, state.ProtoTCP, state.ProtoUDP, 60), part.L4.bytes(0)}
 		}
 		frames = append(frames, part.bytes())
 		if m.IntN(4) == 0 { // another one for the same place, or one beside it
@@ -207,7 +208,7 @@ func knownLies(w *world) (sequences [][]sent) {
 	hidden := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, []byte{17, 0, 1, 4, 0, 0, 0, 0}, udp{Sport: 1000, Dport: 53}.bytes(0))
 	first := sent{w.podA, question.with(func(f *frame) { f.Fragment, f.L4 = &fragment{0, true}, raw{60, hidden} }).bytes()}
 	binary.BigEndian.PutUint16(first.frame[18:], 16)
-	second := slices.Concat([]byte{protoTCP, 0, 1, 4, 0, 0, 0, 0}, tcp{Sport: 1000, Dport: 9153, Flags: flagSYN}.bytes(0))
+	second := slices.Concat([]byte{state.ProtoTCP, 0, 1, 4, 0, 0, 0, 0}, tcp{Sport: 1000, Dport: 9153, Flags: flagSYN}.bytes(0))
 	rest := from(w.podA, question.with(func(f *frame) { f.Fragment, f.L4 = &fragment{1, false}, raw{60, second} }))
 	sequences = append(sequences, append([]sent{first}, rest...))
 	for _, f := range []frame{fromA(func(f *frame) { f.Dst = ip(outside) }), fromA6(func(f *frame) { f.Dst = ip(outside6) })} {

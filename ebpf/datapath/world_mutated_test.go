@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
@@ -108,7 +109,7 @@ type mutator struct {
 	*rand.Rand
 	frames [kinds][][]byte
 	addrs  []netip.Addr
-	macs   []MAC
+	macs   []state.MAC
 }
 
 // frame returns a mutated one for a kind of program.
@@ -194,7 +195,7 @@ func (m *mutator) fragmentMark(vni uint32) uint32 {
 
 // honest gives a frame the sources that its interface may use: most others end
 // as spoofed.
-func honest(b []byte, owner Interface) []byte {
+func honest(b []byte, owner state.Interface) []byte {
 	copy(b[6:], owner.MAC[:])
 	for _, a := range owner.Addrs {
 		switch at := binary.BigEndian.Uint16(b[12:]); {
@@ -264,7 +265,7 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		if kind == kindFragment {
 			ctx.Mark = m.fragmentMark(at.vni)
 		} else if m.IntN(8) == 0 {
-			ctx.Mark = []uint32{MarkShared, MarkEgress, MarkNode, 0x4000}[m.IntN(4)]
+			ctx.Mark = []uint32{state.MarkShared, state.MarkEgress, state.MarkNode, 0x4000}[m.IntN(4)]
 		}
 		if m.IntN(16) == 0 {
 			ctx.GSOSize, ctx.GSOSegs = uint32(1+m.IntN(1600)), 2

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -26,9 +27,9 @@ import (
 // connections, and keeps a note of how it has read each packet.
 type stack struct {
 	ns  netns.NsHandle
-	in  int // the device that leads there
-	fd  int // a socket that sends by it
-	mac MAC // of the device there
+	in  int       // the device that leads there
+	fd  int       // a socket that sends by it
+	mac state.MAC // of the device there
 }
 
 // reading is how a packet is read; without ports where its protocol has none.
@@ -74,7 +75,7 @@ const notes = `table inet notes {
 // newStack makes one to which the addresses belong.
 func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 	t.Helper()
-	s := &stack{ns: newNs(t), mac: MAC{2, 0, 0, 0, 9, 9}}
+	s := &stack{ns: newNs(t), mac: state.MAC{2, 0, 0, 0, 9, 9}}
 	in(t, s.ns, func() {
 		for path, value := range map[string]string{
 			// A mutated frame's sums are wrong, and must not hide what else is.
@@ -89,7 +90,7 @@ func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 			t.Fatalf("nft: %v: %s", err, out)
 		}
 	})
-	s.in, _ = linkTo(t, "handed", MAC{2, 0, 0, 0, 9, 8}, s.ns, "received", 9000)
+	s.in, _ = linkTo(t, "handed", state.MAC{2, 0, 0, 0, 9, 8}, s.ns, "received", 9000)
 	var err error
 	s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	must(t, err)

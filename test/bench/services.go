@@ -22,6 +22,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -424,7 +425,7 @@ func (s *servicesRig) change(ctx context.Context, reader *datapath.Reader, i, tu
 		if err != nil {
 			return 0, err
 		}
-		if slices.EqualFunc(got, want, func(b datapath.Backend, ip netip.Addr) bool { return b.IP == ip }) {
+		if slices.EqualFunc(got, want, func(b state.Backend, ip netip.Addr) bool { return b.IP == ip }) {
 			return time.Since(began), nil
 		}
 		select {

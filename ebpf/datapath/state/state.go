@@ -1,13 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package state
 
 import (
 	"net"
 	"net/netip"
 	"strconv"
-	"time"
 )
 
 // State is everything the datapath of one node has to hold. It is
@@ -84,11 +83,11 @@ type AddressKind uint8
 // Kinds of Address.
 const (
 	// Local is an address of an interface of this node.
-	Local = AddressKind(aliothAddressKindADDRESS_LOCAL)
+	Local = AddressKind(1)
 	// Remote is an address that another node holds.
-	Remote = AddressKind(aliothAddressKindADDRESS_REMOTE)
+	Remote = AddressKind(2)
 	// Gateway is an address that the datapath itself answers, on every node.
-	Gateway = AddressKind(aliothAddressKindADDRESS_GATEWAY)
+	Gateway = AddressKind(3)
 )
 
 // Address is one row of the address table of a VPC.
@@ -135,31 +134,31 @@ type ClosedClass uint8
 // Classes of ClosedPrefix.
 const (
 	// ClosedShadow is the range of shadow addresses.
-	ClosedShadow = ClosedClass(aliothClosedClassCLOSED_SHADOW)
+	ClosedShadow = ClosedClass(1)
 	// ClosedNode is an address of a known node; the default VPC may reach it.
-	ClosedNode = ClosedClass(aliothClosedClassCLOSED_NODE)
+	ClosedNode = ClosedClass(2)
 	// ClosedDefaultVPC is a range of the default VPC.
-	ClosedDefaultVPC = ClosedClass(aliothClosedClassCLOSED_DEFAULT_VPC)
+	ClosedDefaultVPC = ClosedClass(3)
 	// ClosedService is a service range of the cluster.
-	ClosedService = ClosedClass(aliothClosedClassCLOSED_SERVICE)
+	ClosedService = ClosedClass(4)
 	// ClosedLinkLocal is link-local space.
-	ClosedLinkLocal = ClosedClass(aliothClosedClassCLOSED_LINK_LOCAL)
+	ClosedLinkLocal = ClosedClass(5)
 	// ClosedMulticast is multicast and broadcast space.
-	ClosedMulticast = ClosedClass(aliothClosedClassCLOSED_MULTICAST)
+	ClosedMulticast = ClosedClass(6)
 	// ClosedDenied is a range on the VPC's own list of denied destinations.
-	ClosedDenied = ClosedClass(aliothClosedClassCLOSED_DENIED)
+	ClosedDenied = ClosedClass(7)
 	// ClosedUnlisted is what a VPC's list of allowed destinations leaves out;
 	// longer prefixes of OpenListed make the exceptions.
-	ClosedUnlisted = ClosedClass(aliothClosedClassCLOSED_UNLISTED)
+	ClosedUnlisted = ClosedClass(8)
 	// ClosedMetadata is a cloud's metadata address, closed to every VPC that
 	// has no OpenMetadata of the same prefix.
-	ClosedMetadata = ClosedClass(aliothClosedClassCLOSED_METADATA)
+	ClosedMetadata = ClosedClass(9)
 	// OpenListed and OpenMetadata belong to one VPC and close nothing.
-	OpenListed   = ClosedClass(aliothClosedClassOPEN_LISTED)
-	OpenMetadata = ClosedClass(aliothClosedClassOPEN_METADATA)
+	OpenListed   = ClosedClass(10)
+	OpenMetadata = ClosedClass(11)
 	// ClosedBalancer is an address of a load balancer, which leads to nodes; the
 	// default VPC may reach it.
-	ClosedBalancer = ClosedClass(aliothClosedClassCLOSED_BALANCER)
+	ClosedBalancer = ClosedClass(12)
 )
 
 // String says in words what a range is to egress.
@@ -202,31 +201,6 @@ type ClosedPrefix struct {
 	VNI    uint32
 	Prefix netip.Prefix
 	Class  ClosedClass
-}
-
-// Backend is one receiver of a Service's flows.
-type Backend struct {
-	IP   netip.Addr
-	Port uint16
-	// Outside says that the address is none of the VPC: its egress decides about each
-	// packet. It takes a Service of a VPC.
-	Outside bool
-}
-
-// Service is a virtual address with its backends. VNI 0 means a service that
-// every VPC reaches through the shadow door; the backends of any other belong to
-// its VPC, but for those that are said to be outside of it.
-type Service struct {
-	VNI   uint32
-	VIP   netip.Addr
-	Port  uint16
-	Proto uint8 // IPPROTO_TCP (6) or IPPROTO_UDP (17)
-	// Backends are MaxBackends at most, each once. Without any, a sender in the
-	// service's own VPC is refused at once.
-	Backends []Backend
-	// Affinity is for how long after its last new flow a client's new flows go to
-	// the same backend, in whole seconds; 0: anywhere.
-	Affinity time.Duration
 }
 
 // ProbeTarget is a pod address that the kubelet probes. A TCP connect of the

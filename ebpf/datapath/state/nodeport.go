@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package state
 
 import (
 	"cmp"
@@ -20,27 +20,23 @@ type NodePort struct {
 }
 
 func (p NodePort) compare(o NodePort) int {
-	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), cmp.Compare(p.family(), o.family()))
+	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), compareFamilies(p.Is4, o.Is4))
 }
 
-func (p NodePort) family() uint8 {
-	if p.Is4 {
-		return uint8(aliothFamilyFAMILY_V4)
+// compareFamilies puts IPv4 first.
+func compareFamilies(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
 	}
-	return uint8(aliothFamilyFAMILY_V6)
-}
-
-func (p NodePort) row() aliothNodePort {
-	return aliothNodePort{Vni: p.VNI, Port: networkOrder(p.Port), Proto: p.Proto, Family: p.family()}
-}
-
-func cookedNodePort(key aliothNodePort) NodePort {
-	return NodePort{VNI: key.Vni, Port: networkOrder(key.Port), Proto: key.Proto, Is4: key.Family == uint8(aliothFamilyFAMILY_V4)}
+	return 1
 }
 
 func (s *State) checkNodePorts(c *checker) error {
 	for _, p := range s.NodePorts {
-		if p.Port == 0 || p.Proto != protoTCP && p.Proto != protoUDP {
+		if p.Port == 0 || p.Proto != ProtoTCP && p.Proto != ProtoUDP {
 			return fmt.Errorf("node port %d of protocol %d is none of TCP or UDP", p.Port, p.Proto)
 		}
 		if err := c.once(nodePortKey(p), "node port %d of VNI %d", p.Port, p.VNI); err != nil {

@@ -1,15 +1,20 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package state
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"slices"
 	"time"
 )
+
+// ErrInvalidState is wrapped by the error for a State that contradicts
+// itself.
+var ErrInvalid = errors.New("invalid datapath state")
 
 // maxAffinity is the longest that the Kubernetes API allows.
 const maxAffinity = 24 * time.Hour
@@ -19,6 +24,17 @@ const maxVNI = 1<<24 - 1
 
 // mappedRange holds the IPv4-mapped addresses, as which maps hold IPv4.
 var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
+
+// families is the number of address families.
+const families = 2
+
+// familyOf is the index of an address's family.
+func familyOf(ip netip.Addr) int {
+	if ip.Unmap().Is4() {
+		return 0
+	}
+	return 1
+}
 
 // checker collects what rows have to agree on.
 type checker struct {
@@ -144,7 +160,7 @@ func (s *State) checkVPCs(c *checker) error {
 			if err := checkPrefix(p); err != nil {
 				return fmt.Errorf("VPC of VNI %d: %w", v.VNI, err)
 			}
-			if err := c.once(rangeKey{v.VNI, p}, "range %s of VNI %d", p, v.VNI); err != nil {
+			if err := c.once(rangeKey{vni: v.VNI, prefix: p}, "range %s of VNI %d", p, v.VNI); err != nil {
 				return err
 			}
 		}
@@ -175,12 +191,12 @@ func (i Interface) check(c *checker) error {
 	if i.Node && i.Netkit {
 		return fmt.Errorf("the node's own interface is no netkit pair")
 	}
-	var have [aliothFamilyFAMILY_LEN]bool
+	var have [families]bool
 	for _, ip := range i.Addrs {
 		if err := checkIP("address", ip); err != nil {
 			return err
 		}
-		family := familyIndex(ip.Unmap())
+		family := familyOf(ip)
 		if have[family] {
 			return fmt.Errorf("address %s is the second of its family", ip)
 		}
@@ -193,7 +209,7 @@ func (i Interface) check(c *checker) error {
 		if !shadow.IsValid() {
 			continue
 		}
-		if int(familyIndex(shadow.Unmap())) != family || !have[family] || i.Node {
+		if familyOf(shadow) != family || !have[family] || i.Node {
 			return fmt.Errorf("shadow %s does not belong to an address of the interface", shadow)
 		}
 	}
@@ -221,7 +237,7 @@ func (s *State) checkAddresses(c *checker) error {
 		if err := checkIP("address", a.IP); err != nil {
 			return err
 		}
-		if err := c.once(ownerKey{a.VNI, a.IP.Unmap()}, "address %s of VNI %d", a.IP.Unmap(), a.VNI); err != nil {
+		if err := c.once(ownerKey{vni: a.VNI, ip: a.IP.Unmap()}, "address %s of VNI %d", a.IP.Unmap(), a.VNI); err != nil {
 			return err
 		}
 		if err := c.present(a.IP, a.VNI); err != nil {
@@ -255,7 +271,7 @@ func (s *State) checkSubnets(c *checker) error {
 		if err := checkPrefix(n.Prefix); err != nil {
 			return fmt.Errorf("subnet of VNI %d: %w", n.VNI, err)
 		}
-		if err := c.once(subnetKey{n.VNI, n.Prefix}, "subnet %s of VNI %d", n.Prefix, n.VNI); err != nil {
+		if err := c.once(subnetKey{vni: n.VNI, prefix: n.Prefix}, "subnet %s of VNI %d", n.Prefix, n.VNI); err != nil {
 			return err
 		}
 		if err := c.present(n.Prefix, n.VNI); err != nil {
@@ -294,7 +310,7 @@ func (s *State) checkClosed(c *checker) error {
 		if err := checkPrefix(p.Prefix); err != nil && !s.shields(p) {
 			return fmt.Errorf("closed prefix: %w", err)
 		}
-		if err := c.once(closedKey{p.VNI, p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
+		if err := c.once(closedKey{vni: p.VNI, prefix: p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
 			return err
 		}
 		if p.Class < ClosedShadow || p.Class > ClosedBalancer {
@@ -337,7 +353,7 @@ func checkServices(services []Service, c *checker) error {
 		if err := v.check(); err != nil {
 			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
 		}
-		key := portKey{v.VNI, v.VIP.Unmap(), v.Proto, v.Port}
+		key := portKey{vni: v.VNI, ip: v.VIP.Unmap(), proto: v.Proto, port: v.Port}
 		if err := c.once(key, "service %s protocol %d port %d of VNI %d", key.ip, v.Proto, v.Port, v.VNI); err != nil {
 			return err
 		}
@@ -349,7 +365,7 @@ func (v Service) check() error {
 	if err := checkIP("virtual address", v.VIP); err != nil {
 		return err
 	}
-	if v.Port == 0 || (v.Proto != protoTCP && v.Proto != protoUDP) {
+	if v.Port == 0 || (v.Proto != ProtoTCP && v.Proto != ProtoUDP) {
 		return fmt.Errorf("protocol %d is not TCP or UDP, or the port is missing", v.Proto)
 	}
 	if v.Affinity < 0 || v.Affinity%time.Second != 0 || v.Affinity > maxAffinity {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package state
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 // MaxMemberships is how many interfaces in VPCs a Namespace may have.
-const MaxMemberships = len(aliothNetns{}.Vpc)
+const MaxMemberships = 8
 
 // Namespace is a network namespace with interfaces in VPCs, of whatever kind, by
 // which the hooks on sockets find a socket's VPC.
@@ -36,38 +36,6 @@ type Membership struct {
 	Addrs []netip.Addr
 	// Ifindex is the interface's host end, 0 if there is none.
 	Ifindex int
-}
-
-func rawNamespace(n Namespace) aliothNetns {
-	var row aliothNetns
-	if n.Shared {
-		row.Flags = aliothNetnsFlagNETNS_SHARED
-	}
-	for i, m := range n.Memberships {
-		vpc := &row.Vpc[i]
-		vpc.Vni, vpc.Ifindex = m.VNI, uint32(m.Ifindex)
-		for _, ip := range m.Addrs {
-			vpc.Ip[familyIndex(ip.Unmap())] = rawAddr(ip)
-		}
-	}
-	return row
-}
-
-func cookedNamespace(cookie uint64, row aliothNetns) Namespace {
-	n := Namespace{Cookie: cookie, Shared: row.Flags&aliothNetnsFlagNETNS_SHARED != 0}
-	for _, vpc := range row.Vpc {
-		if vpc.Vni == 0 {
-			break
-		}
-		m := Membership{VNI: vpc.Vni, Ifindex: int(vpc.Ifindex)}
-		for _, raw := range vpc.Ip {
-			if ip := cookedAddr(raw); ip.IsValid() {
-				m.Addrs = append(m.Addrs, ip)
-			}
-		}
-		n.Memberships = append(n.Memberships, m)
-	}
-	return n
 }
 
 func (s *State) checkNamespaces(c *checker) error {
@@ -97,12 +65,12 @@ func (m Membership) check(c *checker) error {
 	if m.Ifindex < 0 || m.Ifindex > math.MaxInt32 {
 		return fmt.Errorf("%d is no device index", m.Ifindex)
 	}
-	var have [aliothFamilyFAMILY_LEN]bool
+	var have [families]bool
 	for _, ip := range m.Addrs {
 		if err := checkIP("address", ip); err != nil {
 			return err
 		}
-		family := familyIndex(ip.Unmap())
+		family := familyOf(ip)
 		if have[family] {
 			return fmt.Errorf("address %s is a second one of its family", ip)
 		}

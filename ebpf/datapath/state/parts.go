@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package state
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func (p Parts) shareServices(services []Service) {
 			continue
 		}
 		list, ip := p.Services[s.VNI], s.VIP.Unmap()
-		at, found := slices.BinarySearchFunc(list, ip, (*VirtualAddress).compare)
+		at, found := slices.BinarySearchFunc(list, ip, (*VirtualAddress).Compare)
 		if !found {
 			list = slices.Insert(list, at, &VirtualAddress{VNI: s.VNI, IP: ip})
 			p.Services[s.VNI] = list
@@ -85,7 +85,7 @@ func (p Parts) shareServices(services []Service) {
 	}
 }
 
-func (a *VirtualAddress) compare(ip netip.Addr) int { return a.IP.Compare(ip) }
+func (a *VirtualAddress) Compare(ip netip.Addr) int { return a.IP.Compare(ip) }
 
 // State returns all parts together, every list in the order of its keys.
 func (p Parts) State() State {
@@ -109,42 +109,42 @@ func (p Parts) State() State {
 			s.Services = append(s.Services, a.Services...)
 		}
 	}
-	s.sort()
+	s.Sort()
 	return s
 }
 
 // news is what is in one Parts another than in those before it.
-type news struct {
+type Changes struct {
 	// vnis of the parts, ascending.
-	vnis []uint32
+	VNIs []uint32
 	// listed are the VNIs of which any virtual address is another, ascending.
-	listed []uint32
+	Listed []uint32
 	// was and is are those virtual addresses before and now.
-	was, is []*VirtualAddress
+	Was, Is []*VirtualAddress
 }
 
 // since compares with the Parts before.
-func (p Parts) since(last Parts) news {
-	n := news{vnis: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
-	n.listed = differing(p.Services, last.Services, sameList)
-	for _, vni := range n.listed {
+func (p Parts) Since(last Parts) Changes {
+	n := Changes{VNIs: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
+	n.Listed = differing(p.Services, last.Services, sameList)
+	for _, vni := range n.Listed {
 		was, is := last.Services[vni], p.Services[vni]
 		if (len(was) == 0) != (len(is) == 0) {
-			n.vnis = append(n.vnis, vni) // its interfaces are told whether there are services
+			n.VNIs = append(n.VNIs, vni) // its interfaces are told whether there are services
 		}
-		from, to := len(n.was), len(n.is)
+		from, to := len(n.Was), len(n.Is)
 		n.compare(was, is)
 		// Most changes are of services without affinity, and leave that as it is.
-		if (isSticky(n.was[from:]) || isSticky(n.is[to:])) && isSticky(was) != isSticky(is) {
-			n.vnis = append(n.vnis, vni)
+		if (HasAffinity(n.Was[from:]) || HasAffinity(n.Is[to:])) && HasAffinity(was) != HasAffinity(is) {
+			n.VNIs = append(n.VNIs, vni)
 		}
 	}
-	n.vnis = unique(n.vnis)
+	n.VNIs = unique(n.VNIs)
 	return n
 }
 
 // everything is all that is in the Parts.
-func (p Parts) everything() news { return p.since(Parts{}) }
+func (p Parts) Everything() Changes { return p.Since(Parts{}) }
 
 // differing lists the keys of one of two maps under which they have not the same,
 // ascending.
@@ -164,6 +164,9 @@ func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	return list
 }
 
+// add adds VNIs of parts that have to be looked at as well.
+func (n *Changes) Add(vnis ...uint32) { n.VNIs = unique(append(n.VNIs, vnis...)) }
+
 // sameList reports whether two slices are one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
@@ -174,16 +177,16 @@ func unique(list []uint32) []uint32 {
 }
 
 // compare adds what is in one of two sorted lists alone.
-func (n *news) compare(was, is []*VirtualAddress) {
+func (n *Changes) compare(was, is []*VirtualAddress) {
 	for len(was) > 0 || len(is) > 0 {
 		switch {
 		case len(is) == 0 || len(was) > 0 && was[0].IP.Less(is[0].IP):
-			n.was, was = append(n.was, was[0]), was[1:]
+			n.Was, was = append(n.Was, was[0]), was[1:]
 		case len(was) == 0 || is[0].IP.Less(was[0].IP):
-			n.is, is = append(n.is, is[0]), is[1:]
+			n.Is, is = append(n.Is, is[0]), is[1:]
 		default:
 			if was[0] != is[0] {
-				n.was, n.is = append(n.was, was[0]), append(n.is, is[0])
+				n.Was, n.Is = append(n.Was, was[0]), append(n.Is, is[0])
 			}
 			was, is = was[1:], is[1:]
 		}
@@ -193,42 +196,42 @@ func (n *news) compare(was, is []*VirtualAddress) {
 // validate returns an error wrapping ErrInvalidState that names the first
 // contradiction in what is new, or between that and all else, which is as in last;
 // last has none.
-func (p Parts) validate(n news, last Parts) error {
+func (p Parts) Validate(n Changes, last Parts) error {
 	between := false
-	for _, vni := range n.vnis {
-		now, then := p.orEmpty(vni), last.orEmpty(vni)
+	for _, vni := range n.VNIs {
+		now, then := p.Part(vni), last.Part(vni)
 		if err := now.check(vni); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidState, err)
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		between = between || vni == 0 || !reflect.DeepEqual(now.Interfaces, then.Interfaces) || !reflect.DeepEqual(now.VPCs, then.VPCs)
 	}
 	if err := p.checkVirtual(n); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidState, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !between {
 		return nil
 	}
 	if err := p.checkBetween(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidState, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }
 
 // checkVirtual looks for contradictions in what is new of virtual addresses.
-func (p Parts) checkVirtual(n news) error {
-	for _, vni := range unique(slices.Concat(n.vnis, n.listed)) {
-		if len(p.Services[vni]) > 0 && len(p.orEmpty(vni).VPCs) == 0 {
+func (p Parts) checkVirtual(n Changes) error {
+	for _, vni := range unique(slices.Concat(n.VNIs, n.Listed)) {
+		if len(p.Services[vni]) > 0 && len(p.Part(vni).VPCs) == 0 {
 			return fmt.Errorf("services belong to VNI %d, which is no VPC of this state", vni)
 		}
 	}
-	for _, vni := range n.listed {
+	for _, vni := range n.Listed {
 		for i, a := range p.Services[vni] {
 			if a.VNI != vni || i > 0 && !p.Services[vni][i-1].IP.Less(a.IP) {
 				return fmt.Errorf("virtual address %s of VNI %d is out of its place", a.IP, a.VNI)
 			}
 		}
 	}
-	for _, a := range n.is {
+	for _, a := range n.Is {
 		if err := a.check(); err != nil {
 			return err
 		}
@@ -236,7 +239,7 @@ func (p Parts) checkVirtual(n news) error {
 	return nil
 }
 
-func (p Parts) orEmpty(vni uint32) *State {
+func (p Parts) Part(vni uint32) *State {
 	if part := p.VPCs[vni]; part != nil {
 		return part
 	}
@@ -256,19 +259,5 @@ func (p Parts) checkBetween() error {
 			}
 		}
 	}
-	return p.orEmpty(0).checkNamespaces(c)
-}
-
-// compile turns valid parts of these VNIs, and virtual addresses of p, into rows.
-// Services that have in held with the same backends keep their id, all others get
-// one that have does not use.
-func (p Parts) compile(vnis []uint32, addresses []*VirtualAddress, have *tables) *tables {
-	t := newTables()
-	for _, vni := range vnis {
-		t.add(p.orEmpty(vni), p.Services[vni], have)
-	}
-	for _, a := range addresses {
-		t.addServices(a.Services, have)
-	}
-	return t
+	return p.Part(0).checkNamespaces(c)
 }
