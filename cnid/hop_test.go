@@ -51,10 +51,10 @@ func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
 		{"another node, by IPv6", "b1", "fd10:10:0:1::11", "forwarded_remote forwarded_local", "delivered to pod ns/b3"},
 		{"the same addresses in another VPC", "r1", "10.10.1.11", "forwarded_remote forwarded_local", "delivered to pod ns/r3"},
 		{"an address that only another VPC has", "r1", "10.10.2.10", "no_subnet", "no subnet"},
-		{"nobody", "b1", "10.10.1.99", "no_endpoint", "nobody"},
-		{"the default VPC", "r1", "10.244.0.20", "egress_closed", "no way to the outside"},
-		{"the outside", "b1", "203.0.113.1", "egress_closed", "no way to the outside"},
-		{"a node, from a tenant", "b1", "192.0.2.2", "egress_closed", "no way to the outside"},
+		{"nobody", "b1", "10.10.1.99", "no_endpoint", "no pod or Service"},
+		{"the default VPC", "r1", "10.244.0.20", "egress_closed", "has no egress"},
+		{"the outside", "b1", "203.0.113.1", "egress_closed", "has no egress"},
+		{"a node, from a tenant", "b1", "192.0.2.2", "egress_closed", "has no egress"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := l.pods[c.from], netip.MustParseAddr(c.to)

@@ -55,7 +55,7 @@ func TestDropsAreToldWithNames(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	text := last.String()
-	for _, want := range []string{"node1 VPC blue from pod ns/b1: TCP 10.10.1.10:", " (ns/b1) > 10.10.1.99:80 dropped: nobody", "[no_endpoint]; check"} {
+	for _, want := range []string{"node1 VPC blue from pod ns/b1: TCP 10.10.1.10:", " (ns/b1) > 10.10.1.99:80 dropped: no pod or Service", "[no_endpoint]; check"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}
