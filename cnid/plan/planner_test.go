@@ -28,7 +28,7 @@ func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
 // TestAPlannerPlansLikeBuild makes random changes, and compares after each few of
 // them. So that they meet, there are few of everything.
 func TestAPlannerPlansLikeBuild(t *testing.T) {
-	opened, closed := 0, 0
+	opened, closed, seen := 0, 0, map[string]int{}
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
@@ -49,14 +49,42 @@ func TestAPlannerPlansLikeBuild(t *testing.T) {
 				}
 				last, before = now, together(now)
 				opened, closed = opened+len(now.Filter.HostPorts), closed+len(now.ClosedPorts)
+				count(seen, now)
 			}
 			if balanced == 0 {
 				t.Error("no load balancer's address came or went")
 			}
 		})
 	}
+	for _, what := range []string{
+		"a node port", "a node port that leads to a backend here", "an exposed address", "an exposed address that leads to a backend here",
+		"a shared Service", "a health check", "a node port that a VPC may ask for",
+	} {
+		if seen[what] < 100 {
+			t.Errorf("in all steps together there was %s %d times: too few", what, seen[what])
+		}
+	}
 	if opened < 100 || closed < 100 {
 		t.Errorf("in all steps together %d ports of the node were open, %d closed: too few", opened, closed)
+	}
+}
+
+// count counts what a plan has of each way to Services.
+func count(seen map[string]int, w Wanted) {
+	for _, f := range w.Filter.Frontends {
+		what := "a node port"
+		if !f.IP.IsUnspecified() {
+			what = "an exposed address"
+		}
+		seen[what]++
+		if len(f.Here) > 0 {
+			seen[what+" that leads to a backend here"]++
+		}
+	}
+	seen["a shared Service"] += len(w.Datapath.VPCs[0].Services)
+	seen["a health check"] += len(w.Health)
+	for _, v := range w.Datapath.VPCs {
+		seen["a node port that a VPC may ask for"] += len(v.NodePorts)
 	}
 }
 

@@ -125,9 +125,13 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(17) {
+	switch r.IntN(22) {
+	case 20, 21:
+		return r.changeBackendHere(tx)
 	case 16:
 		return r.changeGrant(tx, remove)
+	case 17, 18, 19:
+		return r.changeExposed(tx, remove)
 	case 9, 10:
 		return r.changeNetwork(tx, remove)
 	case 11, 12, 13, 14:
@@ -309,6 +313,93 @@ func (r *randomWorld) changeGrant(tx store.Tx, remove bool) error {
 		Ports: []store.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443}[r.IntN(2)]}},
 	})
 }
+
+// changeExposed changes what addresses from outside go by, and what they lead to beside
+// pods of VPCs.
+func (r *randomWorld) changeExposed(tx store.Tx, remove bool) error {
+	switch addr := netip.MustParseAddr(r.exposed()); r.IntN(6) {
+	case 0:
+		name := r.of("e1", "e2")
+		if remove {
+			store.DeleteExternalPool(tx, name, name)
+			return nil
+		}
+		return store.PutExternalPool(tx, &store.ExternalPool{
+			Meta: r.meta(name), Name: name, Ranges: []store.AddrRange{{First: ip("203.0.113.1"), Last: addr}},
+			AllowedTenants: []string{r.of("t1", "t2", "*")}, ForExternalIPs: r.IntN(4) > 0, Ready: r.IntN(4) > 0,
+		})
+	case 1:
+		if remove {
+			store.DeleteExternalAddress(tx, addr, addr.String())
+			return nil
+		}
+		namespace, name := r.serviceName()
+		return store.PutExternalAddress(tx, &store.ExternalAddress{
+			Meta: r.meta(addr.String()), IP: addr, Pool: "e1", Node: r.of("", "node1", "node2"),
+			Holder: store.Holder{Kind: store.HolderService, Namespace: namespace, Name: name, UID: r.serviceUID(namespace, name)},
+		})
+	case 2:
+		uid := r.of("p0", "p1", "p2")
+		if remove {
+			store.DeleteHostPod(tx, uid)
+			return nil
+		}
+		return store.PutHostPod(tx, &store.HostPod{
+			Meta: store.Meta{UID: uid}, Namespace: r.of("default", "kube-system", "shop"), Name: uid, Node: r.of("node1", "node2"), Terminal: r.IntN(4) == 0,
+		})
+	case 3:
+		if remove {
+			store.DeleteServiceCIDR(tx, "more", "more")
+			return nil
+		}
+		return store.PutServiceCIDR(tx, &store.ServiceCIDR{Meta: store.Meta{UID: "more"}, Name: "more", Prefixes: prefixes(r.of("10.97.0.0/16", "203.0.113.0/29"))})
+	}
+	all := store.ListServices(tx)
+	if len(all) == 0 {
+		return nil
+	}
+	row := *all[r.IntN(len(all))]
+	row.ExternalIPs = ips(r.exposed(), r.exposed())[r.IntN(3):]
+	row.SourceRanges = [][]netip.Prefix{nil, {}, prefixes("198.51.100.0/24")}[r.IntN(3)]
+	row.LoadBalancer = r.of("", store.LoadBalancerExternal, store.LoadBalancerExternal)
+	return store.PutService(tx, &row)
+}
+
+// changeBackendHere has a Service with a node port lead to a pod of its VPC that is here, or
+// to one on this node's network.
+func (r *randomWorld) changeBackendHere(tx store.Tx) error {
+	rec := r.anyRecord()
+	if rec == nil {
+		return nil
+	}
+	all := slices.DeleteFunc(store.ListServices(tx), func(row *store.Service) bool { return scaled.VPCOf(tx, row, "default") != rec.VPC })
+	if len(all) == 0 {
+		return nil
+	}
+	row := *all[r.IntN(len(all))]
+	row.Ports = []store.ServicePort{{Name: "p", Protocol: "TCP", Port: 443, NodePort: 30443}}
+	endpoint := store.Endpoint{Ready: r.IntN(3) > 0, Terminating: true, Node: "node1", PodUID: rec.Pod.UID, Addresses: ips("192.0.2.1")}
+	var err error
+	if addr := netip.MustParseAddr(r.exposed()); r.IntN(2) == 0 {
+		row.LoadBalancer = store.LoadBalancerExternal
+		err = store.PutExternalAddress(tx, &store.ExternalAddress{Meta: r.meta(addr.String()), IP: addr, Pool: "e1", Holder: row.AsHolder()})
+	}
+	err = errors.Join(err, store.PutService(tx, &row))
+	if r.IntN(4) == 0 {
+		err = errors.Join(err, hostPod(rec.Pod.UID, row.Namespace, "node1", false)(tx))
+	} else {
+		addr := rec.Addrs[0].Addr()
+		endpoint.Addresses = []netip.Addr{addr}
+		name := rec.VPC + "." + addr.String()
+		err = errors.Join(err, store.PutAddress(tx, &store.Address{
+			Meta: r.meta(name), Name: name, VPC: rec.VPC, Subnet: "s1", IP: addr, MAC: "02:00:00:00:01:01", Node: "node1",
+			Holder: store.Holder{Kind: store.HolderPod, Namespace: row.Namespace, Name: "p", UID: rec.Pod.UID},
+		}))
+	}
+	return errors.Join(err, slice(row.Namespace, row.Name, row.Name, row.Ports, endpoint)(tx))
+}
+
+func (r *randomWorld) exposed() string { return fmt.Sprintf("203.0.113.%d", 1+r.IntN(8)) }
 
 func (r *randomWorld) serviceName() (namespace, name string) {
 	switch r.IntN(3) {
