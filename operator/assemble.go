@@ -5,7 +5,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,24 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/alioth-net/alioth/operator/address"
-	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/distrust"
-	"github.com/alioth-net/alioth/operator/externaladdress"
-	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/hostaccess"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/network"
-	"github.com/alioth-net/alioth/operator/node"
-	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/rollcall"
-	"github.com/alioth-net/alioth/operator/service"
-	"github.com/alioth-net/alioth/operator/sharedservice"
-	"github.com/alioth-net/alioth/operator/subnet"
-	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 )
@@ -69,91 +56,85 @@ func managed(mgr manager.Manager) environment {
 	}
 }
 
-// assemble makes an empty store, connects it with the informers, and adds all
-// controllers.
-func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*feed.Feed, error) {
+// parts is what the controllers of a term are made of.
+type parts struct {
+	env     environment
+	cfg     Config
+	metrics *metricSet
+	feed    *feed.Feed
+	rows    *store.Store
+	// resting are addresses that nobody gets for a moment.
+	resting *ipam.Resting
+	// reporter tells of nodes that are not believed.
+	reporter *distrust.Reporter
+	// calls says when addresses and VNIs may be chosen.
+	calls *rollcall.Reconciler
+}
+
+// newParts makes an empty store, and what stands between it and the controllers.
+func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	rows, err := store.New()
 	if err != nil {
 		return nil, err
 	}
-	fed := feed.New(rows, env.log.WithName("feed"))
-	resting := &ipam.Resting{}
-	fed.Subscribe(func(change feed.Change) {
-		if change.New != nil {
-			return
-		}
-		switch old := change.Old.(type) {
-		case *store.Address:
-			resting.Add(old.VPC, old.IP, env.now())
-		case *store.ExternalAddress:
-			resting.Add("", old.IP, env.now())
-		}
-	})
-	if err := fed.Connect(ctx, env.informers, watched()); err != nil {
+	p := &parts{
+		env: env, cfg: cfg, metrics: m, rows: rows, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
+		reporter: &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust},
+	}
+	p.calls = &rollcall.Reconciler{
+		Client: p.client("rollcall"), Live: env.live, Store: rows, Publish: p.feed.Publish, Distrust: p.reporter, Now: env.now,
+	}
+	p.feed.Subscribe(p.rest)
+	return p, nil
+}
+
+// rest has an address that was given up rest.
+func (p *parts) rest(change feed.Change) {
+	if change.New != nil {
+		return
+	}
+	switch old := change.Old.(type) {
+	case *store.Address:
+		p.resting.Add(old.VPC, old.IP, p.env.now())
+	case *store.ExternalAddress:
+		p.resting.Add("", old.IP, p.env.now())
+	}
+}
+
+// client returns a client that counts what a controller writes.
+func (p *parts) client(controller string) client.Client {
+	return p.metrics.writes.of(controller, p.env.writer)
+}
+
+func (p *parts) claimer(controller string) *claim.Claimer {
+	return &claim.Claimer{
+		Client: p.client(controller), Live: p.env.live, Store: p.rows, Resting: p.resting, Settled: p.calls.Settled,
+		Publish: p.feed.Publish, Now: p.env.now,
+	}
+}
+
+func (p *parts) publisher(controller string) publish.Publisher {
+	return publish.Publisher{Client: p.client(controller), Live: p.env.live}
+}
+
+// assemble makes an empty store, connects it with the informers, and adds the
+// modules.
+func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*feed.Feed, error) {
+	p, err := newParts(env, cfg, m)
+	if err != nil {
 		return nil, err
 	}
-	announce.Subscribe(fed, env.events, env.leading)
-	return fed, register(env, fed, resting, cfg, m)
-}
-
-// watched lists the kinds that the operator watches.
-func watched() []*kinds.Kind {
-	list := kinds.All()
-	for i, kind := range list {
-		switch kind {
-		case kinds.Pod.Kind:
-			list[i] = feed.Pod
-		case kinds.Address.Kind:
-			list[i] = feed.Address
+	var watched []*kinds.Kind
+	for _, area := range modules() {
+		watched = append(watched, area.kinds...)
+	}
+	if err := p.feed.Connect(ctx, env.informers, watched); err != nil {
+		return nil, err
+	}
+	for _, area := range modules() {
+		if err := area.register(p); err != nil {
+			return nil, err
 		}
 	}
-	return list
-}
-
-// register adds the controllers, each with a client that counts what it writes.
-func register(env environment, fed *feed.Feed, resting *ipam.Resting, cfg Config, m *metricSet) error {
-	rows, to := fed.Store(), env.controllers
-	writer := func(controller string) client.Client { return m.writes.of(controller, env.writer) }
-	reporter := &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust}
-	calls := &rollcall.Reconciler{
-		Client: writer("rollcall"), Live: env.live, Store: rows, Publish: fed.Publish, Distrust: reporter, Now: env.now,
-	}
-	claimer := func(controller string) *claim.Claimer {
-		return &claim.Claimer{
-			Client: writer(controller), Live: env.live, Store: rows, Resting: resting, Settled: calls.Settled, Publish: fed.Publish, Now: env.now,
-		}
-	}
-	publisher := func(controller string) publish.Publisher {
-		return publish.Publisher{Client: writer(controller), Live: env.live}
-	}
-	return errors.Join(
-		rollcall.Register(to, fed, calls),
-		vpc.Register(to, fed, &vpc.Reconciler{
-			Client: writer("vpc"), Live: env.live, Store: rows, Settled: calls.Settled, Publish: fed.Publish, Rules: cfg.rules(),
-		}),
-		subnet.Register(to, fed, &subnet.Reconciler{Client: writer("subnet"), Store: rows}),
-		network.Register(to, fed, &network.Reconciler{Client: writer("network"), Store: rows}),
-		service.Register(to, fed, service.New(service.Options{
-			Client: writer("service"), Store: rows, Claimer: claimer("service"), Events: env.events,
-			Rules: service.Rules{DefaultVPC: cfg.DefaultVPC, Shared: cfg.SharedServices},
-		})),
-		externalpool.Register(to, fed, &externalpool.Reconciler{
-			Client: writer("externalpool"), Store: rows, Rules: cfg.rules(), Publisher: publisher("externalpool"),
-		}),
-		hostaccess.Register(to, fed, &hostaccess.Reconciler{
-			Client: writer("hostaccess"), Store: rows, Publisher: publisher("hostaccess"),
-		}),
-		externaladdress.Register(to, fed, &externaladdress.Reconciler{
-			Client: writer("externaladdress"), Live: env.live, Store: rows, Claimer: claimer("externaladdress"), DefaultVPC: cfg.DefaultVPC,
-		}),
-		sharedservice.Register(to, fed, &sharedservice.Reconciler{Client: writer("sharedservice"), Store: rows}),
-		node.Register(to, fed, &node.Reconciler{
-			Live: env.live, Store: rows, Claimer: claimer("node"), Events: env.events, DefaultVPC: cfg.DefaultVPC,
-		}),
-		address.Register(to, fed, &address.Reconciler{Live: env.live, Store: rows, Claimer: claimer("address"), Distrust: reporter}),
-		pod.Register(to, fed, pod.New(pod.Options{
-			Client: writer("pod"), Live: env.live, Store: rows, Claimer: claimer("pod"), Events: env.events, Metrics: m.pods,
-			DefaultVPC: cfg.DefaultVPC, Now: env.now,
-		})),
-	)
+	return p.feed, nil
 }

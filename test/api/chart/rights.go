@@ -27,7 +27,7 @@ type Account struct {
 // that it has by the rendered chart and that it made no use of, each once. To
 // list is part of to watch: whether a server streams the list is its business.
 func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiserver.Request) (refused, unused []string, err error) {
-	granted, err := rights(objects, a.Name)
+	granted, err := Rights(objects, a.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,8 +52,8 @@ func (a Account) Compare(objects []*unstructured.Unstructured, requests []apiser
 	return refused, unused, nil
 }
 
-// rights lists what the roles of a name grant, as in [apiserver.Request].
-func rights(objects []*unstructured.Unstructured, name string) ([]string, error) {
+// Rights lists what the roles of a name grant, as in [apiserver.Request].
+func Rights(objects []*unstructured.Unstructured, name string) ([]string, error) {
 	var all []string
 	for _, object := range objects {
 		if object.GetName() != name || object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {

@@ -4,6 +4,7 @@
 package chart_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -67,6 +69,10 @@ func TestUpgradeBringsChangedCRDsAndKeepsWhatIsThere(t *testing.T) {
 
 // TestUninstallKeepsCRDs leaves out the hook, which needs nodes.
 func TestUninstallKeepsCRDs(t *testing.T) {
+	want, err := fs.Glob(crds.Files, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	for range 2 { // the second time over what was kept
@@ -76,12 +82,12 @@ func TestUninstallKeepsCRDs(t *testing.T) {
 		if _, err := helm.Run(t.Context(), "uninstall", chart.Release, "--namespace", chart.Namespace, "--no-hooks"); err != nil {
 			t.Fatal(err)
 		}
-		var crds apiextensionsv1.CustomResourceDefinitionList
-		if err := newClient(t, server).List(t.Context(), &crds); err != nil {
+		var left apiextensionsv1.CustomResourceDefinitionList
+		if err := newClient(t, server).List(t.Context(), &left); err != nil {
 			t.Fatal(err)
 		}
-		if len(crds.Items) != 11 {
-			t.Errorf("%d CRDs are left, want 11", len(crds.Items))
+		if len(left.Items) != len(want) {
+			t.Errorf("%d CRDs are left, want those of %v", len(left.Items), want)
 		}
 	}
 }

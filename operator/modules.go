@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+
+	"github.com/alioth-net/alioth/operator/address"
+	"github.com/alioth-net/alioth/operator/announce"
+	"github.com/alioth-net/alioth/operator/externaladdress"
+	"github.com/alioth-net/alioth/operator/externalpool"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/hostaccess"
+	"github.com/alioth-net/alioth/operator/network"
+	"github.com/alioth-net/alioth/operator/node"
+	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/operator/rollcall"
+	"github.com/alioth-net/alioth/operator/service"
+	"github.com/alioth-net/alioth/operator/sharedservice"
+	"github.com/alioth-net/alioth/operator/subnet"
+	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store/kinds"
+)
+
+// module is an area of the operator. A new area is a new module.
+type module struct {
+	// kinds are those that it watches. A kind belongs to one module, and its rows to
+	// all of them.
+	kinds []*kinds.Kind
+	// rights are what the module needs beside listing and watching its kinds, as
+	// "resource: verbs".
+	rights []string
+	// register adds what runs, made of the parts of a term.
+	register func(p *parts) error
+}
+
+// modules lists the areas of the operator.
+func modules() []module {
+	return []module{announcements(), networking(), services(), hosts()}
+}
+
+// announcements is the area of what conditions come to say.
+func announcements() module {
+	return module{
+		rights: []string{"events.events.k8s.io: create patch"},
+		register: func(p *parts) error {
+			announce.Subscribe(p.feed, p.env.events, p.env.leading)
+			return nil
+		},
+	}
+}
+
+// networking is the area of VPCs, and of what pods and nodes have in them.
+func networking() module {
+	return module{
+		kinds: []*kinds.Kind{
+			kinds.Namespace.Kind, kinds.Node.Kind, kinds.VNIClaim.Kind, kinds.RollCall.Kind, kinds.VPC.Kind, kinds.Subnet.Kind,
+			feed.Address, kinds.Network.Kind, feed.Pod,
+		},
+		rights: []string{
+			"addresses.alioth.dev: create delete get",
+			"networks.arktos.futurewei.com/status: patch",
+			"networks.arktos.futurewei.com: update",
+			"nodes: get",
+			"pods/status: patch",
+			"pods: get",
+			"rollcalls.alioth.dev: create get update",
+			"subnets.alioth.dev/status: patch",
+			"subnets.alioth.dev: update",
+			"vniclaims.alioth.dev: create delete get",
+			"vpcs.alioth.dev/status: patch",
+			"vpcs.alioth.dev: get update",
+		},
+		register: registerNetworking,
+	}
+}
+
+func registerNetworking(p *parts) error {
+	to := p.env.controllers
+	return errors.Join(
+		rollcall.Register(to, p.feed, p.calls),
+		vpc.Register(to, p.feed, &vpc.Reconciler{
+			Client: p.client("vpc"), Live: p.env.live, Store: p.rows, Settled: p.calls.Settled, Publish: p.feed.Publish, Rules: p.cfg.rules(),
+		}),
+		subnet.Register(to, p.feed, &subnet.Reconciler{Client: p.client("subnet"), Store: p.rows}),
+		network.Register(to, p.feed, &network.Reconciler{Client: p.client("network"), Store: p.rows}),
+		node.Register(to, p.feed, &node.Reconciler{
+			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
+		}),
+		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Distrust: p.reporter}),
+		pod.Register(to, p.feed, pod.New(pod.Options{
+			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
+			DefaultVPC: p.cfg.DefaultVPC, Now: p.env.now,
+		})),
+	)
+}
+
+// services is the area of Services and of the addresses by which they are reached.
+func services() module {
+	return module{
+		kinds: []*kinds.Kind{
+			kinds.ServiceCIDR.Kind, kinds.Service.Kind, kinds.EndpointSlice.Kind, kinds.SharedService.Kind,
+			kinds.ExternalPool.Kind, kinds.ExternalAddress.Kind,
+		},
+		rights: []string{
+			"admissiongrants.alioth.dev: create get update",
+			"externaladdresses.alioth.dev/status: patch",
+			"externaladdresses.alioth.dev: create delete get",
+			"externalpools.alioth.dev/status: patch",
+			"services/status: patch",
+			"services: get",
+			"sharedservices.alioth.dev/status: patch",
+		},
+		register: registerServices,
+	}
+}
+
+func registerServices(p *parts) error {
+	to := p.env.controllers
+	return errors.Join(
+		service.Register(to, p.feed, service.New(service.Options{
+			Client: p.client("service"), Store: p.rows, Claimer: p.claimer("service"), Events: p.env.events,
+			Rules: service.Rules{DefaultVPC: p.cfg.DefaultVPC, Shared: p.cfg.SharedServices},
+		})),
+		externalpool.Register(to, p.feed, &externalpool.Reconciler{
+			Client: p.client("externalpool"), Store: p.rows, Rules: p.cfg.rules(), Publisher: p.publisher("externalpool"),
+		}),
+		externaladdress.Register(to, p.feed, &externaladdress.Reconciler{
+			Client: p.client("externaladdress"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("externaladdress"), DefaultVPC: p.cfg.DefaultVPC,
+		}),
+		sharedservice.Register(to, p.feed, &sharedservice.Reconciler{Client: p.client("sharedservice"), Store: p.rows}),
+	)
+}
+
+// hosts is the area of what tenants have of nodes.
+func hosts() module {
+	return module{
+		kinds: []*kinds.Kind{kinds.HostAccess.Kind},
+		rights: []string{
+			"admissiongrants.alioth.dev: create get update",
+			"hostaccesses.alioth.dev/status: patch",
+		},
+		register: func(p *parts) error {
+			return hostaccess.Register(p.env.controllers, p.feed, &hostaccess.Reconciler{
+				Client: p.client("hostaccess"), Store: p.rows, Publisher: p.publisher("hostaccess"),
+			})
+		},
+	}
+}

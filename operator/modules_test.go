@@ -1,0 +1,79 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+func TestEveryKindBelongsToOneModule(t *testing.T) {
+	var known, watched []string
+	for _, kind := range kinds.All() {
+		known = append(known, kind.Name)
+	}
+	for _, area := range modules() {
+		for _, kind := range area.kinds {
+			watched = append(watched, kind.Name)
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(watched)
+	if diff := cmp.Diff(known, watched); diff != "" {
+		t.Errorf("kinds of the modules (-known +watched):\n%s", diff)
+	}
+}
+
+// TestTheChartGivesTheOperatorWhatItsModulesNeed leaves out the lease, which is the
+// process's.
+func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
+	objects, err := chart.New(t, "..", nil).Template(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := chart.Rights(objects, "alioth-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given = slices.DeleteFunc(given, func(right string) bool { return strings.HasSuffix(right, " leases.coordination.k8s.io") })
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var needed []string
+	for _, area := range modules() {
+		for _, kind := range area.kinds {
+			resource := resourceOf(t, scheme, kind)
+			needed = append(needed, "list "+resource, "watch "+resource)
+		}
+		for _, right := range area.rights {
+			resource, verbs, _ := strings.Cut(right, ": ")
+			for _, verb := range strings.Fields(verbs) {
+				needed = append(needed, verb+" "+resource)
+			}
+		}
+	}
+	slices.Sort(needed)
+	if diff := cmp.Diff(slices.Compact(needed), given); diff != "" {
+		t.Errorf("rights of the operator (-needed +given):\n%s", diff)
+	}
+}
+
+func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *kinds.Kind) string {
+	t.Helper()
+	types, _, err := scheme.ObjectKinds(kind.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(types[0])
+	return strings.TrimSuffix(resource.Resource+"."+resource.Group, ".")
+}
