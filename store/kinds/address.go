@@ -14,9 +14,9 @@ import (
 // Address is the kind of an address that somebody holds in a VPC.
 var Address = define(description[*v1alpha1.Address, store.Address]{
 	name: "Address", object: &v1alpha1.Address{}, list: &v1alpha1.AddressList{}, convert: convertAddress,
-	table: byName(store.GetAddress, store.PutAddress, store.DeleteAddress),
+	table:  byName(store.GetAddress, store.PutAddress, store.DeleteAddress),
 	onNode: withField("spec.node"),
-	ofVPC: withField("spec.vpc"),
+	ofVPC:  withField("spec.vpc"),
 })
 
 // convertAddress converts an Address. It returns an error where an IP can't be read,

@@ -16,7 +16,7 @@ import (
 // Namespace is the kind of a namespace, by which objects have tenants.
 var Namespace = define(description[*corev1.Namespace, store.Namespace]{
 	name: "Namespace", object: &corev1.Namespace{}, list: &corev1.NamespaceList{}, convert: convertNamespace,
-	table: byName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
+	table:  byName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
 	onNode: everything,
 })
 
@@ -36,7 +36,7 @@ const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 // Node is the kind of a node of the cluster.
 var Node = define(description[*corev1.Node, store.Node]{
 	name: "Node", object: &corev1.Node{}, list: &corev1.NodeList{}, convert: convertNode,
-	table: byName(store.GetNode, store.PutNode, store.DeleteNode),
+	table:  byName(store.GetNode, store.PutNode, store.DeleteNode),
 	onNode: everything,
 })
 

@@ -15,7 +15,7 @@ import (
 // EndpointSlice is the kind of a list of backends of a Service.
 var EndpointSlice = define(description[*discoveryv1.EndpointSlice, store.EndpointSlice]{
 	name: "EndpointSlice", object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, convert: convertEndpointSlice,
-	table: inNamespace(store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice),
+	table:  inNamespace(store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice),
 	onNode: ofServed,
 })
 

@@ -20,7 +20,7 @@ var ExternalPool = define(description[*v1alpha1.ExternalPool, store.ExternalPool
 	verdict: func(row *store.ExternalPool) Verdict {
 		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows: listed(store.ListExternalPools),
+	rows:   listed(store.ListExternalPools),
 	onNode: everything,
 })
 
@@ -47,7 +47,7 @@ func convertExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error)
 // ExternalAddress is the kind of an address of an ExternalPool that a Service holds.
 var ExternalAddress = define(description[*v1alpha1.ExternalAddress, store.ExternalAddress]{
 	name: "ExternalAddress", object: &v1alpha1.ExternalAddress{}, list: &v1alpha1.ExternalAddressList{}, convert: convertExternalAddress,
-	table: byIP(store.GetExternalAddress, store.PutExternalAddress, store.DeleteExternalAddress),
+	table:  byIP(store.GetExternalAddress, store.PutExternalAddress, store.DeleteExternalAddress),
 	onNode: everything,
 })
 

@@ -20,7 +20,7 @@ var HostAccess = define(description[*v1alpha1.HostAccess, store.HostAccess]{
 	verdict: func(row *store.HostAccess) Verdict {
 		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows: listed(store.ListHostAccesses),
+	rows:   listed(store.ListHostAccesses),
 	onNode: everything,
 })
 

@@ -20,7 +20,7 @@ var Network = define(description[*arktosv1.Network, store.Network]{
 			ID: ID{row.Namespace, row.Name, row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
 		}
 	},
-	rows: listed(store.ListNetworks),
+	rows:   listed(store.ListNetworks),
 	onNode: everything,
 })
 

@@ -11,7 +11,7 @@ import (
 // RollCall is the kind of the operator's question to the nodes, and of each node's reply.
 var RollCall = define(description[*v1alpha1.RollCall, store.RollCall]{
 	name: "RollCall", object: &v1alpha1.RollCall{}, list: &v1alpha1.RollCallList{}, convert: convertRollCall,
-	table: byName(store.GetRollCall, store.PutRollCall, store.DeleteRollCall),
+	table:  byName(store.GetRollCall, store.PutRollCall, store.DeleteRollCall),
 	onNode: ofOperator,
 })
 

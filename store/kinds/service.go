@@ -25,7 +25,7 @@ const proxyNameLabel = "service.kubernetes.io/service-proxy-name"
 // Service is the kind of a Service.
 var Service = define(description[*corev1.Service, store.Service]{
 	name: "Service", object: &corev1.Service{}, list: &corev1.ServiceList{}, convert: convertService,
-	table: inNamespace(store.GetService, store.PutService, store.DeleteService),
+	table:  inNamespace(store.GetService, store.PutService, store.DeleteService),
 	onNode: everything,
 })
 
@@ -65,7 +65,7 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 // ServiceCIDR is the kind of a range of ClusterIPs.
 var ServiceCIDR = define(description[*networkingv1.ServiceCIDR, store.ServiceCIDR]{
 	name: "ServiceCIDR", object: &networkingv1.ServiceCIDR{}, list: &networkingv1.ServiceCIDRList{}, convert: convertServiceCIDR,
-	table: byName(store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR),
+	table:  byName(store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR),
 	onNode: everything,
 })
 

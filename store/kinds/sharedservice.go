@@ -15,7 +15,7 @@ var SharedService = define(description[*v1alpha1.SharedService, store.SharedServ
 	verdict: func(row *store.SharedService) Verdict {
 		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows: listed(store.ListSharedServices),
+	rows:   listed(store.ListSharedServices),
 	onNode: everything,
 })
 

@@ -20,7 +20,7 @@ var Subnet = define(description[*v1alpha1.Subnet, store.Subnet]{
 	verdict: func(row *store.Subnet) Verdict {
 		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows: listed(store.ListSubnets),
+	rows:   listed(store.ListSubnets),
 	onNode: everything,
 })
 

@@ -21,7 +21,7 @@ var VPC = define(description[*v1alpha1.VPC, store.VPC]{
 	verdict: func(row *store.VPC) Verdict {
 		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows: listed(store.ListVPCs),
+	rows:   listed(store.ListVPCs),
 	onNode: everything,
 })
 
