@@ -10,6 +10,42 @@ import (
 	"slices"
 )
 
+// HolderKind says what holds an address.
+type HolderKind string
+
+// The kinds of holder, spelled as in the API.
+const (
+	HolderPod     HolderKind = "Pod"
+	HolderNode    HolderKind = "Node"
+	HolderService HolderKind = "Service"
+)
+
+// Holder is who an address belongs to.
+type Holder struct {
+	Kind      HolderKind
+	Namespace string
+	Name      string
+	UID       string
+}
+
+// Address is the row of an Address object. Key: Name; (VPC, IP) is unique.
+type Address struct {
+	Meta
+	Name string
+	VPC  string
+	// Subnet is the name of the Subnet object.
+	Subnet string
+	IP     netip.Addr
+	// MAC, lower case with colons.
+	MAC string
+	// Node, MAC and Attachment are "" where the holder is a Service.
+	Node       string
+	Holder     Holder
+	Attachment string
+	// Set lists all addresses of the same attachment, IP included.
+	Set []netip.Addr
+}
+
 const (
 	byIP     = "ip"
 	bySubnet = "subnet"
@@ -17,7 +53,7 @@ const (
 	byNode   = "node"
 )
 
-var addresses = &table[Address]{
+var addresses = define(table[Address]{
 	name: "address",
 	key:  func(a *Address) []byte { return textKey(a.Name) },
 	meta: func(a *Address) *Meta { return &a.Meta },
@@ -27,7 +63,7 @@ var addresses = &table[Address]{
 		byHolder: func(a *Address) []byte { return textKey(a.Holder.UID) },
 		byNode:   func(a *Address) []byte { return ipKey(textKey(a.Node), a.IP) },
 	},
-}
+})
 
 // GetAddress returns the Address object of that name, or nil.
 func GetAddress(tx ReadTx, name string) *Address {

@@ -9,11 +9,26 @@ import (
 	"slices"
 )
 
-var externalPools = &table[ExternalPool]{
+// ExternalPool is the row of an ExternalPool object. Key: Name.
+type ExternalPool struct {
+	Meta
+	Name string
+	// Ranges of addresses, all of which may be used.
+	Ranges         []AddrRange
+	AllowedTenants []string
+	// ForExternalIPs: tenants name its addresses in spec.externalIPs; otherwise load
+	// balancers get them.
+	ForExternalIPs bool
+	Ready          bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+var externalPools = define(table[ExternalPool]{
 	name: "externalpool",
 	key:  func(p *ExternalPool) []byte { return textKey(p.Name) },
 	meta: func(p *ExternalPool) *Meta { return &p.Meta },
-}
+})
 
 // GetExternalPool returns the ExternalPool object of that name, or nil.
 func GetExternalPool(tx ReadTx, name string) *ExternalPool {
@@ -41,9 +56,21 @@ func DeleteExternalPool(tx Tx, name, uid string) bool {
 	return externalPools.remove(tx, textKey(name), uid) != nil
 }
 
+// ExternalAddress is the row of an ExternalAddress object. Key: IP.
+type ExternalAddress struct {
+	Meta
+	IP netip.Addr
+	// Pool is the name of the ExternalPool.
+	Pool string
+	// Holder is a Service.
+	Holder Holder
+	// Node that announces the address; "" while none can.
+	Node string
+}
+
 const byPool = "pool"
 
-var externalAddresses = &table[ExternalAddress]{
+var externalAddresses = define(table[ExternalAddress]{
 	name: "externaladdress",
 	key:  func(a *ExternalAddress) []byte { return ipKey(nil, a.IP) },
 	meta: func(a *ExternalAddress) *Meta { return &a.Meta },
@@ -51,7 +78,7 @@ var externalAddresses = &table[ExternalAddress]{
 		byHolder: func(a *ExternalAddress) []byte { return textKey(a.Holder.UID) },
 		byPool:   func(a *ExternalAddress) []byte { return textKey(a.Pool) },
 	},
-}
+})
 
 // GetExternalAddress returns the ExternalAddress of that IP, or nil.
 func GetExternalAddress(tx ReadTx, ip netip.Addr) *ExternalAddress {

@@ -3,11 +3,33 @@
 
 package store
 
-var hostAccesses = &table[HostAccess]{
+// HostAccess is the row of a HostAccess object. Key: Name.
+type HostAccess struct {
+	Meta
+	Name           string
+	AllowedTenants []string
+	// Ports of nodes that pods of these tenants may ask for.
+	Ports []HostPortRange
+	// HostNetwork lets them be on the nodes' network.
+	HostNetwork bool
+	Ready       bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// HostPortRange are ports of a node.
+type HostPortRange struct {
+	// Protocol is TCP, UDP or SCTP; "" for all of them.
+	Protocol string
+	// First and Last are both in the range, 1 to 65535.
+	First, Last uint16
+}
+
+var hostAccesses = define(table[HostAccess]{
 	name: "hostaccess",
 	key:  func(a *HostAccess) []byte { return textKey(a.Name) },
 	meta: func(a *HostAccess) *Meta { return &a.Meta },
-}
+})
 
 // GetHostAccess returns the HostAccess object of that name, or nil.
 func GetHostAccess(tx ReadTx, name string) *HostAccess {

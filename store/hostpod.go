@@ -5,11 +5,22 @@ package store
 
 import "slices"
 
-var hostPods = &table[HostPod]{
+// HostPod is the row of a Pod object on the network of its node, of which Alioth knows
+// no more than that it is there. Key: UID.
+type HostPod struct {
+	Meta
+	Namespace, Name string
+	// Node that the pod is bound to, or "".
+	Node string
+	// Terminal is true when the phase is Succeeded or Failed.
+	Terminal bool
+}
+
+var hostPods = define(table[HostPod]{
 	name: "hostpod",
 	key:  func(p *HostPod) []byte { return textKey(p.UID) },
 	meta: func(p *HostPod) *Meta { return &p.Meta },
-}
+})
 
 // GetHostPod returns the pod on its node's network of that UID, or nil.
 func GetHostPod(tx ReadTx, uid string) *HostPod {

@@ -5,14 +5,21 @@ package store
 
 import "slices"
 
-var namespaces = &table[Namespace]{
+// Namespace is the row of a Namespace object. Key: Name.
+type Namespace struct {
+	Meta
+	Name   string
+	Tenant string
+}
+
+var namespaces = define(table[Namespace]{
 	name: "namespace",
 	key:  func(n *Namespace) []byte { return textKey(n.Name) },
 	meta: func(n *Namespace) *Meta { return &n.Meta },
 	indexes: map[string]func(*Namespace) []byte{
 		byTenant: func(n *Namespace) []byte { return textKey(n.Tenant) },
 	},
-}
+})
 
 // GetNamespace returns a Namespace, or nil.
 func GetNamespace(tx ReadTx, name string) *Namespace {

@@ -5,9 +5,25 @@ package store
 
 import "slices"
 
+// Network is the row of a Network object. Key: (Namespace, Name).
+type Network struct {
+	Meta
+	Namespace, Name string
+	// Tenant that owns the namespace; kept up to date with Namespace rows.
+	Tenant string
+	Type   string
+	// VPC is spec.vpcID, which need not exist.
+	VPC   string
+	Ready bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+	// NameConflict is the message of that condition, "" without one.
+	NameConflict string
+}
+
 const byTenant = "tenant"
 
-var networks = &table[Network]{
+var networks = define(table[Network]{
 	name: "network",
 	key:  func(n *Network) []byte { return textKey(n.Namespace, n.Name) },
 	meta: func(n *Network) *Meta { return &n.Meta },
@@ -15,7 +31,7 @@ var networks = &table[Network]{
 		byTenant: func(n *Network) []byte { return textKey(n.Tenant, n.Name) },
 		byVPC:    func(n *Network) []byte { return textKey(n.VPC) },
 	},
-}
+})
 
 // GetNetwork returns a Network, or nil.
 func GetNetwork(tx ReadTx, namespace, name string) *Network {

@@ -3,13 +3,44 @@
 
 package store
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
-var nodes = &table[Node]{
+// Node is the row of a Node object. Key: Name.
+type Node struct {
+	Meta
+	Name string
+	// Addresses are the node's InternalIPs, in the order of its status.
+	Addresses []netip.Addr
+	// Zone is the value of its label topology.kubernetes.io/zone, or "".
+	Zone string
+	// AllAddresses are its addresses of every kind.
+	AllAddresses []netip.Addr
+	// Pods is how many pods the node's kubelet takes; 0: it has not said.
+	Pods uint32
+	// KubeletPort is the TCP port at which the node's kubelet listens; 0: it has not
+	// said.
+	KubeletPort uint16
+	// Ready is the status of the node's Ready condition.
+	Ready bool
+	// OutOfService is true while the node has the taint
+	// node.kubernetes.io/out-of-service: somebody vouches that nothing runs
+	// there any more.
+	OutOfService bool
+	// NoBalancers is true while the node has the label
+	// node.kubernetes.io/exclude-from-external-load-balancers.
+	NoBalancers bool
+	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
+	Leaving bool
+}
+
+var nodes = define(table[Node]{
 	name: "node",
 	key:  func(n *Node) []byte { return textKey(n.Name) },
 	meta: func(n *Node) *Meta { return &n.Meta },
-}
+})
 
 // MayAnnounce tells whether the node may announce addresses on the nodes' network.
 func (n *Node) MayAnnounce() bool {

@@ -5,15 +5,66 @@ package store
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
+	"time"
 )
+
+// Pod is the row of a Pod object that is not on the host network. Key: UID.
+type Pod struct {
+	Meta
+	Namespace, Name string
+	// Tenant that owns the namespace; kept up to date with Namespace rows.
+	Tenant string
+	// OwnerUID is the UID of the controller that made the pod, or "".
+	OwnerUID string
+	// Node that the pod is bound to, or "".
+	Node string
+	// Network is the value of the network label, or "".
+	Network string
+	// NIC is the text of the nic annotation.
+	NIC string
+	// Attachments is the text of the attachments annotation.
+	Attachments string
+	// IPs are those that the kubelet says the pod has. They are kept as long as the
+	// pod was told none, and say then with which ones a sandbox of it ran.
+	IPs []netip.Addr
+	// NetworkReady is true when the readiness annotation says "true".
+	NetworkReady bool
+	// Reason and Message of the operator's pod condition NetworkReady.
+	Reason, Message string
+	// Terminal is true when the phase is Succeeded or Failed.
+	Terminal bool
+	// NetworkProbes is true when the kubelet probes the pod over the network
+	// (HTTP, TCP or gRPC), or runs an httpGet or tcpSocket hook.
+	NetworkProbes bool
+	// ProbeTimeout is the longest that such a probe may take; 0 without one.
+	ProbeTimeout time.Duration
+	// NetworkHooks is true when it runs an httpGet or tcpSocket life-cycle hook.
+	NetworkHooks bool
+	// ProbeHost is the host that a probe or hook names in the place of the pod's own
+	// address, "" when none does.
+	ProbeHost string
+	// HostPorts are the node's ports that the pod asks for, each once.
+	HostPorts []HostPort
+}
+
+// HostPort is a port of the node that is to lead to a port of a pod.
+type HostPort struct {
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	// HostIP is the address of the node; the zero value for all of them.
+	HostIP netip.Addr
+	// HostPort and Port are the node's and the pod's, 1 to 65535.
+	HostPort, Port uint16
+}
 
 const (
 	byName    = "name"
 	byNetwork = "network"
 )
 
-var pods = &table[Pod]{
+var pods = define(table[Pod]{
 	name: "pod",
 	key:  func(p *Pod) []byte { return textKey(p.UID) },
 	meta: func(p *Pod) *Meta { return &p.Meta },
@@ -22,7 +73,7 @@ var pods = &table[Pod]{
 		byNode:    func(p *Pod) []byte { return textKey(p.Node) },
 		byNetwork: func(p *Pod) []byte { return textKey(p.Tenant, p.Network) },
 	},
-}
+})
 
 // GetPod returns the pod of that UID, or nil.
 func GetPod(tx ReadTx, uid string) *Pod {

@@ -5,11 +5,22 @@ package store
 
 import "slices"
 
-var rollCalls = &table[RollCall]{
+// RollCall is the row of a RollCall object. Key: Name.
+type RollCall struct {
+	Meta
+	Name string
+	Call string
+	// VNIs that a node says it holds.
+	VNIs []uint32
+	// NodeUID is the UID of the Node that owns the object, or "".
+	NodeUID string
+}
+
+var rollCalls = define(table[RollCall]{
 	name: "rollcall",
 	key:  func(r *RollCall) []byte { return textKey(r.Name) },
 	meta: func(r *RollCall) *Meta { return &r.Meta },
-}
+})
 
 // GetRollCall returns the RollCall object of that name, or nil.
 func GetRollCall(tx ReadTx, name string) *RollCall {

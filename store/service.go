@@ -3,9 +3,67 @@
 
 package store
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
 
-var services = &table[Service]{
+// Service is the row of a Service. Key: (Namespace, Name).
+type Service struct {
+	Meta
+	Namespace, Name string
+	// Network is the value of the network label, or "".
+	Network string
+	// OtherProxy says that the Service asks for another proxy than the cluster's own. It
+	// then has no ClusterIPs and no ExternalIPs here, and is no load balancer.
+	OtherProxy bool
+	// ClusterIPs are none for a headless Service and for one of type ExternalName.
+	ClusterIPs []netip.Addr
+	Ports      []ServicePort
+	// Selectorless says that somebody writes the EndpointSlices by hand.
+	Selectorless bool
+	// Affinity is how long a client's new connections go where its last one
+	// went; 0: they go anywhere.
+	Affinity time.Duration
+	// NodeLocal keeps connections on the client's node.
+	NodeLocal bool
+	// ExternalNodeLocal keeps connections from outside of the cluster on the node
+	// at which they come in, and their source address as it is.
+	ExternalNodeLocal bool
+	// HealthCheckNodePort is where a node says how many backends it has; 0: nowhere.
+	HealthCheckNodePort uint16
+	// ExternalIPs are those of the spec, whoever may have them: see scaled.ExternalIPs.
+	ExternalIPs []netip.Addr
+	// LoadBalancer is the text that says what is asked of Alioth as a load balancer:
+	// LoadBalancerVPC, LoadBalancerExternal, or what is neither; "" where Alioth is
+	// not asked.
+	LoadBalancer string
+	// AskedIPs is the text that asks for addresses of the load balancer, AskedPool
+	// the name of the ExternalPool they are to come from; "" for any.
+	AskedIPs, AskedPool string
+	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
+	SourceRanges []netip.Prefix
+}
+
+// What a Service may ask of Alioth as a load balancer, spelled as in the API:
+// addresses in its VPC, or outside.
+const (
+	LoadBalancerVPC      = "VPC"
+	LoadBalancerExternal = "External"
+)
+
+// ServicePort is one port of a Service.
+type ServicePort struct {
+	Name string
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	Port     uint16
+	// NodePort of a Service's port; 0 for none, and in a slice.
+	NodePort uint16
+}
+
+var services = define(table[Service]{
 	name: "service",
 	key:  func(s *Service) []byte { return textKey(s.Namespace, s.Name) },
 	meta: func(s *Service) *Meta { return &s.Meta },
@@ -18,7 +76,7 @@ var services = &table[Service]{
 			return textKey(s.Namespace, s.Name)
 		},
 	},
-}
+})
 
 const withExternalIPs = "externalips"
 

@@ -3,13 +3,24 @@
 
 package store
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
-var serviceCIDRs = &table[ServiceCIDR]{
+// ServiceCIDR is the row of a ServiceCIDR: ranges out of which ClusterIPs are. Key:
+// Name.
+type ServiceCIDR struct {
+	Meta
+	Name     string
+	Prefixes []netip.Prefix
+}
+
+var serviceCIDRs = define(table[ServiceCIDR]{
 	name: "servicecidr",
 	key:  func(c *ServiceCIDR) []byte { return textKey(c.Name) },
 	meta: func(c *ServiceCIDR) *Meta { return &c.Meta },
-}
+})
 
 // GetServiceCIDR returns the ServiceCIDR of that name, or nil.
 func GetServiceCIDR(tx ReadTx, name string) *ServiceCIDR {

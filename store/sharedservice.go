@@ -5,11 +5,22 @@ package store
 
 import "slices"
 
-var sharedServices = &table[SharedService]{
+// SharedService is the row of a SharedService object. Key: Name.
+type SharedService struct {
+	Meta
+	Name string
+	// ServiceNamespace and ServiceName name the Service, which need not exist.
+	ServiceNamespace, ServiceName string
+	Ready                         bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+var sharedServices = define(table[SharedService]{
 	name: "sharedservice",
 	key:  func(s *SharedService) []byte { return textKey(s.Name) },
 	meta: func(s *SharedService) *Meta { return &s.Meta },
-}
+})
 
 // GetSharedService returns the SharedService object of that name, or nil.
 func GetSharedService(tx ReadTx, name string) *SharedService {

@@ -56,16 +56,12 @@ func open(schema *memdb.DBSchema, counts bool) (*Store, error) {
 }
 
 func schema() *memdb.DBSchema {
-	tables := map[string]*memdb.TableSchema{}
-	for _, t := range []interface{ schema() *memdb.TableSchema }{
-		vpcs, subnets, networks, addresses, usages, vniClaims, rollCalls,
-		namespaces, nodes, pods, hostPods, serviceCIDRs, services, sharedServices, externalPools, externalAddresses, hostAccesses,
-		endpointSlices, revisions,
-	} {
+	all := map[string]*memdb.TableSchema{}
+	for _, t := range tables {
 		s := t.schema()
-		tables[s.Name] = s
+		all[s.Name] = s
 	}
-	return &memdb.DBSchema{Tables: tables}
+	return &memdb.DBSchema{Tables: all}
 }
 
 // View calls fn with a snapshot, which may be used after fn returns and is
@@ -155,7 +151,7 @@ type revision struct {
 	number uint64
 }
 
-var revisions = &table[revision]{
+var revisions = define(table[revision]{
 	name: "revision",
 	key:  func(*revision) []byte { return []byte{0} },
-}
+})

@@ -3,18 +3,48 @@
 
 package store
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
+
+// Subnet is the row of a Subnet object. Key: Name.
+type Subnet struct {
+	Meta
+	Name string
+	// VPC is the name of the VPC, which need not exist.
+	VPC string
+	// ShortName is spec.name, or the object's name where that is empty.
+	ShortName string
+	// Prefixes, at most one per family.
+	Prefixes []netip.Prefix
+	// Gateways, one per family of Prefixes, defaults filled in.
+	Gateways []netip.Addr
+	// Reserved ranges, both ends included.
+	Reserved []AddrRange
+	// ForServices: its addresses are those of load balancers, not of pods.
+	ForServices bool
+	// Cursors are the last addresses handed out by choice, at most one per
+	// family.
+	Cursors []netip.Addr
+	Ready   bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
+// AddrRange is a range of addresses of one family, both ends included.
+type AddrRange struct{ First, Last netip.Addr }
 
 const byVPC = "vpc"
 
-var subnets = &table[Subnet]{
+var subnets = define(table[Subnet]{
 	name: "subnet",
 	key:  func(s *Subnet) []byte { return textKey(s.Name) },
 	meta: func(s *Subnet) *Meta { return &s.Meta },
 	indexes: map[string]func(*Subnet) []byte{
 		byVPC: func(s *Subnet) []byte { return textKey(s.VPC) },
 	},
-}
+})
 
 // GetSubnet returns the Subnet object of that name, or nil.
 func GetSubnet(tx ReadTx, name string) *Subnet {

@@ -34,6 +34,15 @@ type table[R any] struct {
 	indexes map[string]func(*R) []byte
 }
 
+// tables are all that there are: each registers itself where it is defined.
+var tables []interface{ schema() *memdb.TableSchema }
+
+// define registers a table.
+func define[R any](t table[R]) *table[R] {
+	tables = append(tables, &t)
+	return &t
+}
+
 func (t *table[R]) schema() *memdb.TableSchema {
 	all := map[string]*memdb.IndexSchema{
 		primary: {Name: primary, Unique: true, Indexer: keyIndexer[R]{t.key}},

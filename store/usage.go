@@ -14,10 +14,10 @@ type usage struct {
 	cursor [2]netip.Addr
 }
 
-var usages = &table[usage]{
+var usages = define(table[usage]{
 	name: "usage",
 	key:  func(u *usage) []byte { return textKey(u.subnet) },
-}
+})
 
 // familyIndex is 0 for IPv4 and 1 for IPv6.
 func familyIndex(is4 bool) int {

@@ -5,16 +5,24 @@ package store
 
 import "slices"
 
+// VNIClaim is the row of a VNIClaim object. Key: VNI.
+type VNIClaim struct {
+	Meta
+	VNI    uint32
+	VPC    string
+	VPCUID string
+}
+
 const byVPCUID = "vpcuid"
 
-var vniClaims = &table[VNIClaim]{
+var vniClaims = define(table[VNIClaim]{
 	name: "vniclaim",
 	key:  func(c *VNIClaim) []byte { return vniKey(c.VNI) },
 	meta: func(c *VNIClaim) *Meta { return &c.Meta },
 	indexes: map[string]func(*VNIClaim) []byte{
 		byVPCUID: func(c *VNIClaim) []byte { return textKey(c.VPCUID) },
 	},
-}
+})
 
 // GetVNIClaim returns the claim of a VNI, or nil.
 func GetVNIClaim(tx ReadTx, vni uint32) *VNIClaim {

@@ -5,12 +5,34 @@ package store
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 )
 
+// VPC is the row of a VPC object. Key: Name.
+type VPC struct {
+	Meta
+	Name           string
+	Prefixes       []netip.Prefix
+	AllowedTenants []string
+	// EgressMasquerade is spec.egress == Masquerade.
+	EgressMasquerade bool
+	// EgressAllow, if there are any, are the only destinations of egress;
+	// EgressDeny are none, whatever EgressAllow says.
+	EgressAllow, EgressDeny []netip.Prefix
+	// WantVNI is spec.vni, or 0.
+	WantVNI uint32
+	// VNI is status.vni: the claimed one, or 0. Unique among VPCs.
+	VNI uint32
+	// Ready is the status of the Ready condition.
+	Ready bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+}
+
 const byVNI = "vni"
 
-var vpcs = &table[VPC]{
+var vpcs = define(table[VPC]{
 	name: "vpc",
 	key:  func(v *VPC) []byte { return textKey(v.Name) },
 	meta: func(v *VPC) *Meta { return &v.Meta },
@@ -22,7 +44,7 @@ var vpcs = &table[VPC]{
 			return vniKey(v.VNI)
 		},
 	},
-}
+})
 
 // GetVPC returns the VPC of that name, or nil.
 func GetVPC(tx ReadTx, name string) *VPC {

@@ -1,0 +1,19 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "time"
+
+// Meta is what every row keeps of its API object.
+type Meta struct {
+	UID             string
+	ResourceVersion string
+	// Generation of the spec, for status.observedGeneration.
+	Generation int64
+	Created    time.Time
+	// Deleting is true once the object has a deletion timestamp.
+	Deleting bool
+	// Finalizer is true while the object carries Alioth's finalizer.
+	Finalizer bool
+}
