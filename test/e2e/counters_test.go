@@ -10,24 +10,29 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
-	"github.com/alioth-net/alioth/test/e2e/stage"
 )
-
-// counters are a node's packet counters by reason, all directions together.
-func (e *env) counters(t *testing.T, node string) map[string]float64 {
-	t.Helper()
-	return e.Counters(t, node, stage.PacketsMetric)
-}
 
 // forged is how many packets of each kind the tests send.
 const forged = 5
 
+// dropCount reads how many packets were dropped so far, by reason.
+type dropCount func(t *testing.T) map[string]float64
+
+// dropsOf counts the packets of a VPC that a node drops. A packet of a VPC that is not
+// there counts for the VPC "".
+func (e *env) dropsOf(node, vpc string) dropCount {
+	return func(t *testing.T) map[string]float64 {
+		t.Helper()
+		return e.Drops(t, node, vpc)
+	}
+}
+
 // waitCounted waits until a counter, or all counters with that prefix if it
 // ends in "_", grew by at least forged packets since before.
-func (e *env) waitCounted(t *testing.T, node string, before map[string]float64, reason string) {
+func (e *env) waitCounted(t *testing.T, count dropCount, before map[string]float64, reason string) {
 	t.Helper()
-	err := scene.Until(within(t, answerTime), fmt.Sprintf("%d packets counted as %s on %s", forged, reason, node), func(context.Context) (bool, string, error) {
-		grown := growth(before, e.counters(t, node))
+	err := scene.Until(within(t, answerTime), fmt.Sprintf("%d packets counted as %s", forged, reason), func(context.Context) (bool, string, error) {
+		grown := growth(before, count(t))
 		return sumOf(grown, reason) >= forged, fmt.Sprintf("growth since then %v", grown), nil
 	})
 	if err != nil {

@@ -193,6 +193,7 @@ func TestEgressFollowsTheVPC(t *testing.T) {
 }
 
 func TestAHostThatRoutesTheShadowRangeThroughANodeReachesNothing(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("tenant"))

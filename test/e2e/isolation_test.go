@@ -45,6 +45,7 @@ func (e *env) vni(t *testing.T, vpc string) string {
 }
 
 func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("forger"))
@@ -53,6 +54,7 @@ func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
 		"same node": tenant.Pod("near", scene.OnNode(first)), "other node": tenant.Pod("far", scene.OnNode(second)),
 	}
 	e.Run(t, forger, victims["same node"], victims["other node"])
+	dropped := e.dropsOf(first, tenant.VPC.Name)
 
 	for place, victim := range victims {
 		for _, v6 := range []bool{false, true} {
@@ -69,14 +71,14 @@ func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
 				tt := cases[name]
 				t.Run(fmt.Sprintf("%s to a pod on the %s over %s", name, place, family(v6)), func(t *testing.T) {
 					text := unique("raw")
-					before := e.counters(t, first)
+					before := dropped(t)
 					e.InPod(t, forger, scene.Tool, "raw", "frame", "--source", tt.source, "--source-mac", tt.mac,
 						"--target", target.String(), "--text", text, "--count", "5")
 					if tt.counter == "" {
 						e.waitSaw(t, victim, text)
 						return
 					}
-					e.waitCounted(t, first, before, tt.counter)
+					e.waitCounted(t, dropped, before, tt.counter)
 					e.expectNeverSaw(t, victim, text)
 				})
 			}
@@ -112,6 +114,7 @@ func vxlanTo(node netip.Addr, vni string, from, to netip.Addr, text string) []st
 }
 
 func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	blue, red := e.Tenant(t, stage.Overlapping("blue")), e.Tenant(t, scene.TenantSpec{
@@ -126,6 +129,7 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 	packet := func(text string, target netip.Addr) []string {
 		return vxlanTo(target, vni, scene.IP(peer, false), scene.IP(victim, false), text)
 	}
+	dropped := e.dropsOf(first, blue.VPC.Name)
 	fromNode := e.hostThatPassesFor(t, e.Lab.Nodes()[1])
 
 	t.Run("a packet with a node's address arrives, so the crafted packets are well-formed", func(t *testing.T) {
@@ -136,37 +140,39 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 	for name, pod := range map[string]*corev1.Pod{"the same node": near, "another node": far} {
 		t.Run("from a tenant's pod on "+name, func(t *testing.T) {
 			text := unique("raw")
-			before := e.counters(t, pod.Spec.NodeName)
+			dropped := e.dropsOf(pod.Spec.NodeName, red.VPC.Name)
+			before := dropped(t)
 			_, err := e.Exec(within(t, patience), pod, append([]string{scene.Tool}, packet(text, node.IPv4)...)...)
 			if err != nil {
 				t.Logf("the pod's own kernel refused: %v", err)
 			}
-			e.waitCounted(t, pod.Spec.NodeName, before, "egress_")
+			e.waitCounted(t, dropped, before, "egress_")
 			e.expectNeverSaw(t, victim, text)
 		})
 	}
 	t.Run("from a host that is no node", func(t *testing.T) {
 		host := e.outsideHost(t, "intruder", 201)
 		text := unique("raw")
-		before := e.counters(t, first)
+		before := dropped(t)
 		e.onHost(t, host, packet(text, node.IPv4)...)
-		e.waitCounted(t, first, before, "unknown_node")
+		e.waitCounted(t, dropped, before, "unknown_node")
 		e.expectNeverSaw(t, victim, text)
 	})
 	t.Run("from a node with a VNI that no VPC has", func(t *testing.T) {
 		text := unique("raw")
-		before := e.counters(t, first)
+		ofNoVPC := e.dropsOf(first, "")
+		before := ofNoVPC(t)
 		arguments := vxlanTo(node.IPv4, "16777215", scene.IP(peer, false), scene.IP(victim, false), text)
 		fromNode(t, arguments...)
-		e.waitCounted(t, first, before, "unknown_vni")
+		e.waitCounted(t, ofNoVPC, before, "unknown_vni")
 		e.expectNeverSaw(t, victim, text)
 	})
 	t.Run("from a node under an address of the receiver's own pod", func(t *testing.T) {
 		text := unique("raw")
-		before := e.counters(t, first)
+		before := dropped(t)
 		arguments := vxlanTo(node.IPv4, vni, scene.IP(victim, false), scene.IP(victim, false), text)
 		fromNode(t, arguments...)
-		e.waitCounted(t, first, before, "spoofed_local")
+		e.waitCounted(t, dropped, before, "spoofed_local")
 		e.expectNeverSaw(t, victim, text)
 	})
 }

@@ -56,6 +56,7 @@ func (e *env) ctl(t *testing.T, path string, arguments ...string) (out string, s
 }
 
 func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	tenant, other := e.Tenant(t, stage.Overlapping("lost")), e.Tenant(t, scene.TenantSpec{

@@ -295,6 +295,7 @@ func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 // Two tenants' pods with the same addresses have macvlan interfaces. The socket door is
 // all that leads to their services then.
 func TestPodsOnMacvlanReachServicesOfTheirVPC(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	one, other := e.counterOnMacvlan(t, "macvlan-a", "cable-a"), e.counterOnMacvlan(t, "macvlan-b", "cable-b")
 	for _, c := range []*counter{one, other} {

@@ -14,6 +14,8 @@ import (
 const (
 	// PacketsMetric counts packets by what the datapath did with them.
 	PacketsMetric = "alioth_datapath_packets_total"
+	// dropsMetric counts packets that the datapath dropped, by VPC.
+	dropsMetric = "alioth_datapath_vpc_dropped_packets_total"
 	// FilterMetric counts packets that the host's own packet filter has dropped.
 	FilterMetric = "alioth_filter_dropped_packets_total"
 	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
@@ -24,6 +26,18 @@ const (
 // other labels is summed up.
 func (e *Env) Counters(t *testing.T, node, metric string) map[string]float64 {
 	t.Helper()
+	return e.sumByReason(t, node, metric, func(map[string]string) bool { return true })
+}
+
+// Drops are the packets of a VPC that a node's datapath has dropped, by reason. Tests
+// beside, whose tenants have VPCs of their own, count elsewhere.
+func (e *Env) Drops(t *testing.T, node, vpc string) map[string]float64 {
+	t.Helper()
+	return e.sumByReason(t, node, dropsMetric, func(labels map[string]string) bool { return labels["vpc"] == vpc })
+}
+
+func (e *Env) sumByReason(t *testing.T, node, metric string, counts func(labels map[string]string) bool) map[string]float64 {
+	t.Helper()
 	out := e.OnNode(t, node, "testtool", "get", daemonMetrics)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
@@ -32,10 +46,12 @@ func (e *Env) Counters(t *testing.T, node, metric string) map[string]float64 {
 	}
 	counters := map[string]float64{}
 	for _, one := range families[metric].GetMetric() {
+		labels := map[string]string{}
 		for _, label := range one.GetLabel() {
-			if label.GetName() == "reason" {
-				counters[label.GetValue()] += one.GetCounter().GetValue()
-			}
+			labels[label.GetName()] = label.GetValue()
+		}
+		if counts(labels) {
+			counters[labels["reason"]] += one.GetCounter().GetValue()
 		}
 	}
 	return counters
