@@ -19,8 +19,10 @@ RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
 # wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
 	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
-	$(LAB) down; exit $$failed
+	$(LEAVE_LAB); exit $$failed
 endef
+# A lab that others go on with stays up where KEEP_LAB is set.
+LEAVE_LAB := $(if $(KEEP_LAB),true,$(LAB) down)
 
 # How long, and with which random numbers, `make fuzz` runs, and how many episodes
 # `make soak` plays of what may happen to operators.
@@ -66,7 +68,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults
+	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults,down,test-updown
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
@@ -94,15 +96,15 @@ test-api: ## CRDs, admission policies and the chart against the real API server
 	$(RUN_TESTS) -timeout 20m ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
-	$(MAKE) --no-print-directory test-scenes
-	$(MAKE) --no-print-directory test-faults
+	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
 
 test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, attacks among it
 	$(call on-one-lab,./test/e2e ./test/e2e/hostile)
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
-	$(call on-one-lab,./test/e2e/faults)
-	ALIOTH_E2E=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/e2e/lifecycle
+	$(call on-one-lab,./test/e2e/faults ./test/e2e/lifecycle)
+
+test-updown: setup ## That labs come up, and leave nothing behind however far they came
 	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/cluster/updown
 
 verify: ## Regenerate in a copy of the work tree, and fail if that changes anything
@@ -125,4 +127,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test soak soak-seeds soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults verify lint bench setup
+.PHONY: help demo up down build images chart generate test soak soak-seeds soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup

@@ -2,6 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lifecycle shows what the chart does to a cluster from installation to
-// removal. It runs in a lab of its own, which it brings up and takes down, when
-// ALIOTH_E2E=1 is set, as root.
+// removal, and leaves it as it was. It runs on the lab that is up, or brings one up,
+// when ALIOTH_E2E=1 is set, as root.
 package lifecycle

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/cluster"
-	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -33,38 +32,26 @@ const (
 	chart = "helm/alioth"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("ALIOTH_E2E") != "1" {
-		fmt.Fprintln(os.Stderr, "lifecycle: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e")
-		return
-	}
-	os.Exit(m.Run())
-}
+// suite is all tests of this package, on one lab.
+var suite = stage.NewSuite("lifecycle", root)
 
-// life is the lab of one test and what happens to it.
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// life is the lab and what happens to it.
 type life struct{ *stage.Env }
 
-// newLife brings up a lab beside any other and takes it down at the end.
+// newLife returns the suite's lab, which is whole again at the end: the removal takes
+// cluster DNS away.
 func newLife(t *testing.T) *life {
 	t.Helper()
-	folder := filepath.Join(cluster.DefaultDir(root), "lifecycle")
-	progress := func(line string) { t.Log("lab:", line) }
+	l := &life{suite.Start(t)}
 	t.Cleanup(func() {
-		if err := cluster.Down(context.Background(), root, folder, progress); err != nil {
-			t.Errorf("take the lab down: %v", err)
+		options := cluster.Options{Topology: l.Lab.Topology(), Progress: func(line string) { t.Log("lab:", line) }}
+		if _, err := cluster.Up(context.Background(), root, options); err != nil {
+			t.Errorf("complete the lab: %v", err)
 		}
 	})
-	lab, err := cluster.Up(context.Background(), root, cluster.Options{
-		Topology: underlay.Topology{Lab: "alife", Nodes: 2, Octet: 76}, Dir: folder, Progress: progress,
-	})
-	if err != nil {
-		t.Fatalf("bring up the lab: %v", err)
-	}
-	env, err := stage.NewEnv(lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &life{env}
+	return l
 }
 
 func within(t *testing.T) context.Context {
@@ -94,12 +81,9 @@ func (l *life) install(t *testing.T, folder string) {
 
 func TestTheChartFromInstallationToRemoval(t *testing.T) {
 	l := newLife(t)
-	tenant, err := l.SetUp(within(t), scene.TenantSpec{
+	tenant := l.Tenant(t, scene.TenantSpec{
 		Name: "blue", CIDRs: []string{"10.10.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	l.expectNothingOfNodes(t, tenant)
 	pods := l.startPods(t, tenant, "before")
 
@@ -132,12 +116,9 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 		if err := l.Lab.WaitNodesReady(within(t)); err != nil {
 			t.Fatal(err)
 		}
-		again, err := l.SetUp(within(t), scene.TenantSpec{
+		again := l.Tenant(t, scene.TenantSpec{
 			Name: "red", CIDRs: []string{"10.10.0.0/16"}, Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"10.10.1.0/24"}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		l.expectNothingOfNodes(t, again)
 		l.expectReach(t, l.startPods(t, again, "again"))
 		l.ExpectAgreement(t)
@@ -258,7 +239,7 @@ func (l *life) removePods(t *testing.T, tenant *scene.Tenant) {
 func (l *life) expectClean(t *testing.T, node string) {
 	t.Helper()
 	checks := map[string][]string{
-		"devices":           {"sh", "-c", "ls /sys/class/net | grep -E '^(alioth|alv)' || true"},
+		"devices":           {"sh", "-c", "ls /sys/class/net | grep -E '^(alioth_|alv)' || true"},
 		"pinned objects":    {"sh", "-c", "find /sys/fs/bpf -mindepth 1 -name '*alioth*'"},
 		"packet filters":    {"sh", "-c", "nft list tables | grep alioth || true"},
 		"CNI configuration": {"sh", "-c", "ls /etc/cni/net.d | grep alioth || true"},
