@@ -55,9 +55,11 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 	t.Helper()
 	spec.Name = Unique(spec.Name)
 	tenant, err := e.SetUp(Within(t, Patience), spec)
+	e.leaving.add(t, tenant)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
+		e.beginToLeave(ctx, t)
 		if err := e.TearDown(ctx, tenant); err != nil {
 			t.Errorf("clean up tenant %s: %v\n%s", tenant.Name, err, e.evidence(tenant))
 		}
@@ -66,6 +68,18 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 		t.Fatalf("set up tenant %s: %v", tenant.Name, err)
 	}
 	return tenant
+}
+
+// beginToLeave deletes the namespaces of all tenants of a test, so that the pods of
+// all of them end at the same time. Each is waited for in its turn: what else the test
+// has made for it goes before.
+func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, tenant := range e.leaving.take(t) {
+		if err := e.Client.Delete(ctx, tenant.Namespace); client.IgnoreNotFound(err) != nil {
+			t.Errorf("clean up tenant %s: %v", tenant.Name, err)
+		}
+	}
 }
 
 // evidence is what may tell why something of a tenant does not go: its VPC, its

@@ -39,6 +39,7 @@ type Env struct {
 	Tool string
 
 	collector *collect.Collector
+	leaving   leaving
 }
 
 // Suite opens its lab once for all of its tests.
