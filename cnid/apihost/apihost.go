@@ -17,8 +17,8 @@ import (
 const (
 	// lookEvery is the time between two lookups, retryEvery after one that failed.
 	lookEvery, retryEvery = 30 * time.Second, 5 * time.Second
-	// keep is for how long an address counts after it was last named: names of load
-	// balancers answer with some of their addresses at a time, and connections last.
+	// keep is how long an address stays valid after the last answer that had it: DNS
+	// returns only some addresses of a load balancer at a time, and connections last.
 	keep = time.Hour
 )
 
@@ -29,16 +29,16 @@ type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 type Follower struct {
 	host   string
 	lookup Lookup
-	// changed is called when Addresses has become another list.
+	// changed is called when the result of Addresses has changed.
 	changed func()
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// until is for how long each address counts.
+	// until is the end of each address's validity.
 	until map[netip.Addr]time.Time
 }
 
-// New follows a host; one that is an address, or "", has nothing to follow.
+// New follows a host. If host is an address, or "", there is nothing to follow.
 func New(host string, lookup Lookup, changed func(), log *slog.Logger) *Follower {
 	if _, err := netip.ParseAddr(host); err == nil {
 		host = ""
@@ -46,14 +46,14 @@ func New(host string, lookup Lookup, changed func(), log *slog.Logger) *Follower
 	return &Follower{host: host, lookup: lookup, changed: changed, log: log, until: map[netip.Addr]time.Time{}}
 }
 
-// Addresses returns what the host's name stands for, sorted.
+// Addresses returns the addresses of the host, sorted.
 func (f *Follower) Addresses() []netip.Addr {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(f.until), netip.Addr.Compare)
 }
 
-// Run looks the host up until ctx ends.
+// Run resolves the host until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	if f.host == "" {
 		return
@@ -71,7 +71,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// look asks once. An error leaves everything as it is.
+// look resolves the host once. An error changes nothing.
 func (f *Follower) look(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, retryEvery)
 	defer cancel()
@@ -85,7 +85,7 @@ func (f *Follower) look(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// note takes over what a lookup said, and reports whether that made a difference.
+// note stores the result of a lookup, and reports whether it changed the addresses.
 func (f *Follower) note(addrs []netip.Addr, now time.Time) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockdiag ends sockets of others, as "ss --kill" does: by SOCK_DESTROY of
-// sock_diag(7), which the kernel has with CONFIG_INET_DIAG_DESTROY.
+// Package sockdiag closes sockets of other processes, as "ss --kill" does: by
+// SOCK_DESTROY of sock_diag(7), for which the kernel needs CONFIG_INET_DIAG_DESTROY.
 package sockdiag
 
 import (
@@ -15,27 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotSupported says that the kernel can't end UDP sockets.
+// ErrNotSupported reports that the kernel can't close UDP sockets.
 var ErrNotSupported = errors.New("the kernel can't end UDP sockets of others; it needs CONFIG_INET_DIAG_DESTROY and CONFIG_INET_UDP_DIAG")
 
-// ErrGone says that there is no such socket, or no more.
+// ErrGone reports that the socket does not exist.
 var ErrGone = errors.New("the socket is gone")
 
 // Socket is a UDP socket of a network namespace.
 type Socket struct {
-	// Cookie is the kernel's name of it, socket(7) SO_COOKIE. No other is ended in
-	// its place.
+	// Cookie is the kernel's ID of it, socket(7) SO_COOKIE. It protects a newer
+	// socket with the same addresses.
 	Cookie uint64
-	// Local and Remote are its ends, which is how the kernel finds it. Remote is
+	// Local and Remote are its addresses, by which the kernel finds it. Remote is
 	// unspecified if it is not connected.
 	Local, Remote netip.AddrPort
 	// Ifindex is the device that it is bound to, 0 if none.
 	Ifindex int
 }
 
-// Destroy ends a socket of the calling thread's network namespace: who waits on it
-// or reads next gets ECONNABORTED, and it is connected to nobody any more. Errors
-// are ErrGone, ErrNotSupported or the kernel's.
+// Destroy closes a socket of the calling thread's network namespace: a pending or
+// following read returns ECONNABORTED, and the socket is disconnected. Errors are
+// ErrGone, ErrNotSupported or the kernel's.
 func Destroy(s Socket) error {
 	request := nl.NewNetlinkRequest(unix.SOCK_DESTROY, unix.NLM_F_ACK)
 	request.AddRawData(requestOf(s))
@@ -54,7 +54,7 @@ func Destroy(s Socket) error {
 // requestOf returns struct inet_diag_req_v2 of linux/inet_diag.h.
 func requestOf(s Socket) []byte {
 	b := []byte{family(s.Local), unix.IPPROTO_UDP, 0, 0}
-	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // whatever its state is
+	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // in any state
 	b = binary.BigEndian.AppendUint16(b, s.Local.Port())
 	b = binary.BigEndian.AppendUint16(b, s.Remote.Port())
 	b = appendAddr(b, s.Local.Addr())
@@ -78,15 +78,15 @@ func appendAddr(b []byte, ip netip.Addr) []byte {
 	return append(b, field[:]...)
 }
 
-// Probe ends a socket of its own to find out whether the kernel can. It returns
-// ErrNotSupported if not.
+// Probe closes a socket of its own to test the kernel's support. It returns
+// ErrNotSupported without.
 func Probe() (err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
 		return fmt.Errorf("open a socket to end: %w", err)
 	}
 	defer unix.Close(fd)
-	// No address has to be there for that.
+	// This works on a node without any address.
 	if err := unix.Bind(fd, &unix.SockaddrInet4{}); err != nil {
 		return fmt.Errorf("bind a socket to end: %w", err)
 	}
@@ -100,7 +100,7 @@ func Probe() (err error) {
 	}
 	local := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(name.(*unix.SockaddrInet4).Port))
 	err = Destroy(Socket{Cookie: cookie, Local: local, Remote: netip.AddrPortFrom(netip.IPv4Unspecified(), 0)})
-	if errors.Is(err, ErrGone) { // it is not: nobody has looked among UDP sockets
+	if errors.Is(err, ErrGone) { // the socket exists: the kernel did not search UDP sockets
 		return ErrNotSupported
 	}
 	return err

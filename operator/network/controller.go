@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network says of each Network whether its tenant's pods can use it,
-// and holds it back from deletion while one does. Networks of a type that
-// Alioth does not serve are never touched.
+// Package network reports for each Network whether its tenant's pods can use it, and
+// delays its deletion while a pod does. It never changes Networks of a type that
+// Alioth does not serve.
 package network
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decision of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client

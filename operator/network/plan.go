@@ -18,15 +18,15 @@ import (
 // usersNamed is how many users of a Network a message names.
 const usersNamed = 3
 
-// decision is what the status of one Network says, and whether it may go.
+// decision is the status of one Network, and whether its deletion may proceed.
 type decision struct {
 	tenant string
 	// unused is true once a Network being deleted may lose its finalizer.
 	unused          bool
 	ready           bool
 	reason, message string
-	// conflict says which older Network of the tenant has the same name; ""
-	// where none does.
+	// conflict names the older Network of the tenant with the same name; ""
+	// without one.
 	conflict string
 }
 
@@ -69,8 +69,8 @@ func conflict(tx store.ReadTx, net *store.Network) string {
 	return ""
 }
 
-// users lists what keeps a Network: pods that have their addresses through it,
-// and Services with its label, by kind and name.
+// users lists the objects that use a Network: pods with addresses through it, and
+// Services with its label, by kind and name.
 func users(tx store.ReadTx, net *store.Network) []string {
 	all := podUsers(tx, net)
 	for _, ns := range store.NamespacesByTenant(tx, net.Tenant) {
@@ -83,7 +83,7 @@ func users(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-// podsNaming lists the pods of the tenant whose label may mean the Network.
+// podsNaming lists the pods of the tenant whose label may refer to the Network.
 func podsNaming(tx store.ReadTx, net *store.Network) []*store.Pod {
 	pods := store.PodsByNetwork(tx, net.Tenant, net.Name)
 	if net.Name == arktosv1.DefaultNetwork {
@@ -102,8 +102,8 @@ func podUsers(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-// leftBehind lists pods that have their addresses through the Network from
-// another VPC than it names by now: a running pod keeps the VPC it has.
+// leftBehind lists pods with addresses through the Network from a VPC that it named
+// before: a running pod keeps its VPC.
 func leftBehind(tx store.ReadTx, net *store.Network) []string {
 	var all []string
 	for _, pod := range podsNaming(tx, net) {
@@ -114,8 +114,8 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 	return all
 }
 
-// elsewhere returns the VPC that a pod got through the Network, if it is another
-// one than the Network names, or "".
+// elsewhere returns the VPC that a pod got through the Network, if it differs from
+// the one that the Network names, or "".
 func elsewhere(pod *store.Pod, net *store.Network) string {
 	for _, attachment := range told.Attachments(pod) {
 		if attachment.Network == net.Namespace+"/"+net.Name && attachment.VPC != net.VPC {
@@ -125,8 +125,8 @@ func elsewhere(pod *store.Pod, net *store.Network) string {
 	return ""
 }
 
-// attached tells whether the pod got its addresses through the Network. Only
-// the operator writes the annotation, so what can't be read is not its own.
+// attached reports whether the pod got its addresses through the Network. The
+// operator alone writes the annotation, so an unreadable one is not its own.
 func attached(pod *store.Pod, net *store.Network) bool {
 	if pod.Attachments == "" {
 		return false
@@ -143,7 +143,7 @@ func attached(pod *store.Pod, net *store.Network) bool {
 	return false
 }
 
-// means tells whether the Network's name means this one in a namespace.
+// means reports whether the Network's name refers to this one in a namespace.
 func means(tx store.ReadTx, net *store.Network, namespace string) bool {
 	found := tenancy.Find(tx, net.Tenant, namespace, net.Name)
 	return found != nil && found.UID == net.UID

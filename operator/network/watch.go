@@ -37,9 +37,9 @@ func source(f *feed.Feed) *feed.Source {
 
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListNetworks(tx)) }
 
-// ofSubnet asks for the Networks of a VPC when one of its subnets begins or ends
-// to serve. While pods come, its counters change all the time, and a Network looks
-// at every pod that names it.
+// ofSubnet requests the Networks of a VPC when one of its subnets becomes Ready or
+// stops being Ready. Changes of its counters, frequent while pods start, are skipped,
+// because a Network examines every pod that names it.
 func ofSubnet(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && serves(old) == serves(now) {
 		return nil
@@ -49,8 +49,8 @@ func ofSubnet(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 
 func serves(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
-// ofNamespace asks for the Networks of the tenants that a namespace belonged
-// and belongs to: names that were unique there may not be any more.
+// ofNamespace requests the Networks of a namespace's former and present tenant: names
+// of Networks may have become unique there, or have ceased to be.
 func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil
@@ -64,8 +64,8 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	return requests
 }
 
-// ofPod asks for the Networks that a pod which ends may have held, or that name
-// it as left behind.
+// ofPod requests the Networks that an ending pod may have used, or that report it as
+// left behind.
 func ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
 	if now != nil && !now.Terminal {
 		return nil
@@ -88,7 +88,7 @@ func of(networks []*store.Network) []feed.Request {
 	return all
 }
 
-// deleting asks for those that are only waiting to be left by their users.
+// deleting requests the Networks that wait for the end of their users.
 func deleting(networks []*store.Network) []feed.Request {
 	var all []feed.Request
 	for _, net := range networks {

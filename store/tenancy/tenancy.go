@@ -16,19 +16,19 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Refusal says why something can't be had: a reason of package v1alpha1 and a
-// sentence for a person. Both depend on the cause alone, so that an unchanged
-// cause gives an unchanged text.
+// Refusal has the cause of a refusal: a reason of package v1alpha1 and a message for
+// users. Both depend on the cause alone, so that an unchanged cause gives an
+// unchanged text.
 type Refusal struct{ Reason, Message string }
 
-// Member is what belongs to a Network: a pod or a Service.
+// Member is a pod or a Service, which belongs to a Network.
 type Member struct {
 	Tenant, Namespace string
 	// Label is the value of the network label; "" asks for the default.
 	Label string
 }
 
-// Target is where a Member belongs.
+// Target is the Network and VPC of a Member.
 type Target struct {
 	// Network is nil where the default VPC is used without a Network.
 	Network *store.Network
@@ -43,13 +43,13 @@ func (t Target) NetworkKey() string {
 	return t.Network.Namespace + "/" + t.Network.Name
 }
 
-// Served tells whether Alioth serves Networks of a type.
+// Served reports whether Alioth serves Networks of a type.
 func Served(networkType string) bool {
 	return networkType == arktosv1.TypeMizar || networkType == arktosv1.TypeVPC
 }
 
-// Resolve finds the Network and VPC of a member. Where it refuses, the Target
-// still names what was found up to there.
+// Resolve finds the Network and VPC of a member. With a refusal, the Target has the
+// parts that were found before.
 func Resolve(tx store.ReadTx, m Member, defaultVPC string) (Target, *Refusal) {
 	name := m.Label
 	if name == "" {
@@ -90,9 +90,9 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 	return Target{VPC: vpc}, nil
 }
 
-// Find returns the Network that a name means to a namespace of a tenant: the
-// namespace's own one, else the oldest one of the tenant's other namespaces
-// that is of a served type; nil where there is none.
+// Find returns the Network to which a name refers in a namespace of a tenant: the
+// namespace's own one, else the oldest one of a served type in the tenant's other
+// namespaces; nil without one.
 func Find(tx store.ReadTx, tenant, namespace, name string) *store.Network {
 	if own := store.GetNetwork(tx, namespace, name); own != nil {
 		return own
@@ -109,24 +109,24 @@ func Find(tx store.ReadTx, tenant, namespace, name string) *store.Network {
 	return nil
 }
 
-// Allows tells whether a tenant may use a VPC. An empty list allows nobody.
+// Allows reports whether a tenant may use a VPC. An empty list allows no tenant.
 func Allows(vpc *store.VPC, tenant string) bool {
 	return Lists(vpc.AllowedTenants, tenant)
 }
 
-// Lists tells whether a list of allowed tenants has a tenant in it: by its name, or
+// Lists reports whether a list of allowed tenants contains a tenant: by its name, or
 // by a pattern, v1alpha1.AnyTenant or AnyUnlabelled.
 func Lists(allowed []string, tenant string) bool {
 	return slices.Contains(allowed, tenant) || slices.Contains(allowed, v1alpha1.AnyTenant) ||
 		!Labelled(tenant) && slices.Contains(allowed, v1alpha1.AnyUnlabelled)
 }
 
-// Labelled tells whether a tenant is one that namespaces are labelled with, and not
+// Labelled reports whether a tenant comes from the label of namespaces, and is not
 // that of a single namespace without a label.
 func Labelled(tenant string) bool { return !strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) }
 
-// CheckNetwork says what keeps pods from using a Network of a served type, nil
-// where nothing does. The reasons are those of a Network's Ready condition.
+// CheckNetwork returns the refusal of pods by a Network of a served type, or nil.
+// The reasons are those of a Network's Ready condition.
 func CheckNetwork(tx store.ReadTx, net *store.Network) *Refusal {
 	if net.Deleting {
 		return &Refusal{v1alpha1.DeletingReason, "it is being deleted"}
