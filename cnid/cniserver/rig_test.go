@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -67,11 +68,24 @@ type rig struct {
 	at func(step string) error
 	// awaiting gets a value for each Await that begins, if there is room.
 	awaiting chan struct{}
+	// pods are all that there ever were.
+	pods []pod
+}
+
+// sandboxes are where pods are.
+func (r *rig) sandboxes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var paths []string
+	for _, p := range r.pods {
+		paths = append(paths, p.netns.Path)
+	}
+	return paths
 }
 
 // hooked is the real driver with steps around it.
 type hooked struct {
-	*pair.Driver
+	attach.Driver
 	rig *rig
 }
 
@@ -129,7 +143,10 @@ func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 	t.Cleanup(driver.Close)
 	r.manager = attachment.New(attachment.Config{
 		Journal: r.journal, Log: log, Metrics: attachment.NewMetrics(registry),
-		Drivers:   attach.Drivers{veth.Kind: hooked{driver, r}},
+		Drivers: attach.Drivers{
+			veth.Kind:           hooked{driver, r},
+			attachmenttest.Kind: hooked{attachmenttest.Driver{Sandboxes: r.sandboxes}, r},
+		},
 		Decisions: r, Datapath: r, Releaser: r,
 		Wait: r.limits.Wait, LockWait: r.limits.LockWait, Lasting: r.limits.Lasting,
 	})
@@ -227,7 +244,7 @@ func (r *rig) Check(rec journal.Record) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.programmed[rec.Key] {
+	if rec.InVPC() && !r.programmed[rec.Key] {
 		return fmt.Errorf("%s is not programmed", rec.Key)
 	}
 	return nil
@@ -329,6 +346,9 @@ func (r *rig) newPod(t testing.TB, i int) pod {
 		},
 	}
 	r.decide(p.uid, p.decision)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods = append(r.pods, p)
 	return p
 }
 

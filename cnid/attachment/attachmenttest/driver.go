@@ -1,0 +1,146 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attachmenttest has a driver for tests whose interfaces have no end on
+// the node and no datapath, as those of SR-IOV, ipvlan and macvlan: a bridge without
+// ports in the pod, which stands for them on every kernel.
+package attachmenttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Kind is the driver's.
+const Kind attach.Kind = "bridge"
+
+// Driver implements attach.Driver.
+type Driver struct {
+	// Sandboxes are the files that refer to the pods' network namespaces, where the
+	// driver looks for what it made.
+	Sandboxes func() []string
+}
+
+// Capabilities implements attach.Driver.
+func (d Driver) Capabilities() attach.Capabilities { return attach.Capabilities{Restorable: true} }
+
+// HostName implements attach.Driver.
+func (d Driver) HostName(string, string) string { return "" }
+
+// Attach implements attach.Driver.
+func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
+		return attach.Link{}, err
+	}
+	return within(spec.NetnsPath, func() error {
+		if _, err := net.InterfaceByName(spec.IfName); err == nil {
+			return fmt.Errorf("%s: %w", spec.IfName, attach.ErrExists)
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.HardwareAddr, attrs.MTU = spec.IfName, spec.MAC, spec.MTU
+		link := &netlink.Bridge{LinkAttrs: attrs}
+		if err := netlink.LinkAdd(link); err != nil {
+			return err
+		}
+		errs := []error{netlink.LinkSetAlias(link, attach.Mark(spec)), netlink.LinkSetUp(link)}
+		for _, addr := range spec.Addrs {
+			ip := &net.IPNet{IP: addr.Addr().AsSlice(), Mask: net.CIDRMask(addr.Bits(), addr.Addr().BitLen())}
+			errs = append(errs, netlink.AddrAdd(link, &netlink.Addr{IPNet: ip}))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Detach implements attach.Driver.
+func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
+	list, err := d.List(ctx)
+	for _, found := range list {
+		if found.ContainerID != containerID || found.IfName != ifName {
+			continue
+		}
+		_, gone := within(found.NetnsPath, func() error {
+			link, err := netlink.LinkByName(ifName)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkDel(link)
+		})
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// Check implements attach.Driver.
+func (d Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
+	link, err := within(spec.NetnsPath, func() error {
+		iface, err := net.InterfaceByName(spec.IfName)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", attach.ErrMismatch, attach.ErrGone)
+		case !bytes.Equal(iface.HardwareAddr, spec.MAC):
+			return fmt.Errorf("%w: it has MAC %s", attach.ErrMismatch, iface.HardwareAddr)
+		}
+		return nil
+	})
+	if errors.Is(err, netns.ErrGone) {
+		return link, fmt.Errorf("%w: %w", attach.ErrMismatch, attach.ErrGone)
+	}
+	return link, err
+}
+
+// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+
+// List implements attach.Driver.
+func (d Driver) List(context.Context) ([]attach.Found, error) {
+	var list []attach.Found
+	for _, path := range d.Sandboxes() {
+		var here []attach.Found
+		link, err := within(path, func() error {
+			links, err := netlink.LinkList()
+			for _, link := range links {
+				found, ok := attach.Marked(link.Attrs().Alias)
+				if ok && link.Type() == string(Kind) && link.Attrs().Name == found.IfName && found.NetnsPath == path {
+					found.MTU = link.Attrs().MTU
+					here = append(here, found)
+				}
+			}
+			return err
+		})
+		if errors.Is(err, netns.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range here {
+			found.Link = link
+			list = append(list, found)
+		}
+	}
+	return list, nil
+}
+
+// within runs f in the network namespace at path, and identifies that.
+func within(path string, f func() error) (link attach.Link, err error) {
+	pod, err := netns.Open(path)
+	if err != nil {
+		return link, err
+	}
+	defer func() { _ = pod.Close() }()
+	err = pod.Do(func(ns.NetNS) error {
+		id, err := netns.Current()
+		link = attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}
+		return errors.Join(err, f())
+	})
+	return link, err
+}

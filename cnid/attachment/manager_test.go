@@ -1,0 +1,103 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attachment_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+// control is a control plane that decides the same for every pod. The driver here
+// has no datapath, so that nobody is to ask for one.
+type control struct {
+	attachment.Datapath
+	decisions []attachment.Decision
+	leaves    bool
+	released  []journal.Key
+}
+
+func (c *control) Await(context.Context, journal.Pod) ([]attachment.Decision, error) {
+	return c.decisions, nil
+}
+
+func (c *control) Confirm([]journal.Record) error {
+	if c.leaves {
+		return attachment.ErrPodGone
+	}
+	return nil
+}
+
+func (c *control) Check(journal.Record) error { return nil }
+
+func (c *control) Release(rec journal.Record) { c.released = append(c.released, rec.Key) }
+
+// TestACallerNeedsNoCNI uses a manager as an API for other CNIs would: without
+// commands, configurations and results of that specification.
+func TestACallerNeedsNoCNI(t *testing.T) {
+	pod := netnstest.New(t)
+	log := slog.New(slog.DiscardHandler)
+	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal"), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	c := &control{decisions: []attachment.Decision{{
+		Attachment: "eth0", Binding: journal.Binding{Outside: "physical"},
+		Interface: journal.Interface{
+			Kind: attachmenttest.Kind, Addrs: []netip.Prefix{netip.MustParsePrefix("198.51.100.7/24")}, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, MTU: 1500,
+		},
+	}}}
+	m := attachment.New(attachment.Config{
+		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
+		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
+		Decisions: c, Datapath: c, Releaser: c,
+	})
+	request := attachment.Request{
+		Key: journal.Key{ContainerID: "sandbox", IfName: "net0"}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: "uid"},
+		Network: "of-another-cni", NetnsPath: pod.Path,
+	}
+	c.leaves = true
+	if _, err := m.Establish(t.Context(), request); !errors.Is(err, attachment.ErrPodGone) {
+		t.Errorf("a pod that leaves: %v", err)
+	}
+	c.leaves = false
+	for range 2 { // the second time it is there already
+		list, err := m.Establish(t.Context(), request)
+		if err != nil || len(list) != 1 || list[0].IfName != "net0" || list[0].Link.NetnsCookie == 0 {
+			t.Fatalf("established are %+v, %v", list, err)
+		}
+	}
+	if records, err := m.Check(t.Context(), request.Key, request.Pod); err != nil || len(records) != 1 {
+		t.Errorf("checked are %+v, %v", records, err)
+	}
+	if err := m.GC(t.Context(), request.Network, nil); err != nil || len(j.Records()) != 1 {
+		t.Errorf("of a pod that lives GC leaves %+v, %v", j.Records(), err)
+	}
+	if broken := m.Inspect(t.Context()); len(broken) != 0 {
+		t.Errorf("broken are %v", broken)
+	}
+	for range 2 { // the second time there is nothing
+		if err := m.Remove(t.Context(), request.Key); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	if len(j.Records()) != 0 || len(c.released) != 2 {
+		t.Errorf("left are %+v, released %v; want none, and what left and what was removed", j.Records(), c.released)
+	}
+	if _, err := m.Check(t.Context(), request.Key, request.Pod); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("check of nothing: %v", err)
+	}
+}
