@@ -6,6 +6,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -18,20 +19,17 @@ var ErrDiffers = errors.New("the datapath differs from what was programmed")
 func (d *Datapath) Check(s state.State) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, err := d.reader.tables()
+	have, err := d.readAll()
 	if err != nil {
 		return err
 	}
-	if have.attachments, err = d.filters.attached(); err != nil {
-		return err
-	}
 	want := newTables()
-	want.add(&s, nil, have)
-	for ifindex, row := range want.interfaces {
+	want.add(part{State: &s, have: have})
+	for ifindex, row := range interfaceTable.of(want) {
 		// Whether its VPC has services is not for a part of a State to say.
 		const served = aliothInterfaceFlagINTERFACE_SERVICES
-		row.Flags = row.Flags&^served | have.interfaces[ifindex].Flags&served
-		want.interfaces[ifindex] = row
+		row.Flags = row.Flags&^served | interfaceTable.of(have)[ifindex].Flags&served
+		interfaceTable.of(want)[ifindex] = row
 	}
 	for _, op := range makePlan(have, want) {
 		if op.Delete {

@@ -5,8 +5,9 @@ package datapath
 
 import (
 	"errors"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is what CNI CHECK asks: it

@@ -177,8 +177,8 @@ func (d *Datapath) forget(f *flow) error {
 // endsFlows reports whether flows may lead to nobody once others have taken the place of
 // these rows, see pruneFlows: to find them, the whole table has to be read.
 func (t *tables) endsFlows(now *tables) bool {
-	for key, row := range t.services {
-		next, stays := now.services[key]
+	for key, row := range serviceTable.of(t) {
+		next, stays := serviceTable.of(now)[key]
 		if !stays || key.Proto == state.ProtoUDP && next != row {
 			return true
 		}
@@ -198,7 +198,7 @@ func (d *Datapath) pruneFlows(want *tables) error {
 		return err
 	}
 	end := func(f *flow) error {
-		if _, stays := want.services[f.service()]; stays {
+		if _, stays := serviceTable.of(want)[f.service()]; stays {
 			return d.move(f, now)
 		}
 		return d.forget(f)
@@ -242,7 +242,7 @@ func (f *flow) service() aliothServiceKey {
 
 // serves tells whether a flow still has somebody at its other end.
 func (t *tables) serves(f *flow) bool {
-	service, ok := t.services[f.service()]
+	service, ok := serviceTable.of(t)[f.service()]
 	if !ok {
 		return false
 	}
@@ -251,31 +251,4 @@ func (t *tables) serves(f *flow) bool {
 		backend.Outside = 1
 	}
 	return f.forward.Proto == state.ProtoTCP || slices.Contains(t.backendsOf(service), backend)
-}
-
-// stepFlows opens or closes an interface's account of flows. Closing it also
-// forgets the flows, so that a later pod of the same address inherits none.
-func (d *Datapath) stepFlows(op operation) error {
-	ifindex := op.Key.(uint32)
-	accounts := []*ebpf.Map{d.objects.AliothConnEnded, d.objects.AliothConnOpened}
-	if !op.Delete {
-		for _, m := range accounts {
-			if err := m.Update(ifindex, uint32(0), ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
-				return fmt.Errorf("%s: %w", op, err)
-			}
-		}
-		return nil
-	}
-	var opened uint32
-	if err := d.objects.AliothConnOpened.Lookup(ifindex, &opened); err == nil && opened != 0 {
-		if _, err := d.forgetFlows(func(f *flow) bool { return f.ifindex == ifindex }, d.forget); err != nil {
-			return err
-		}
-	}
-	for _, m := range accounts {
-		if err := m.Delete(ifindex); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-	}
-	return nil
 }

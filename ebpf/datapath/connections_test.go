@@ -29,11 +29,11 @@ func TestFlowsAreForgottenInTheirTime(t *testing.T) {
 		{"DNS over TCP", state.ProtoTCP, portDNS, seen, seen, idleEstablished},
 	} {
 		key := aliothConnKey{
-			Vni: 5, Pod: rawAddr(ip("10.0.1.10")), Peer: rawAddr(ip("10.96.0.1")), PodPort: networkOrder(1000),
+			Vni: 5, Pod: encodeAddr(ip("10.0.1.10")), Peer: encodeAddr(ip("10.96.0.1")), PodPort: networkOrder(1000),
 			PeerPort: networkOrder(c.port), Direction: aliothConnDirectionCONN_FORWARD, Proto: c.proto,
 		}
 		reverse := key
-		reverse.Direction, reverse.Peer, reverse.PeerPort = aliothConnDirectionCONN_REVERSE, rawAddr(ip("10.8.1.10")), networkOrder(8443)
+		reverse.Direction, reverse.Peer, reverse.PeerPort = aliothConnDirectionCONN_REVERSE, encodeAddr(ip("10.8.1.10")), networkOrder(8443)
 		at := func(seen time.Duration) *flow {
 			pairs := pairFlows(map[aliothConnKey]aliothConn{
 				// The older half does not make the flow old.

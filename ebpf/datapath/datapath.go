@@ -279,11 +279,11 @@ func (d *Datapath) current() (have *tables, gone []uint32, err error) {
 	}
 	if d.have != nil {
 		for ifindex := range vanished {
-			if row, known := d.have.interfaces[ifindex]; known {
+			if row, known := interfaceTable.of(d.have)[ifindex]; known {
 				gone = append(gone, row.Vni)
 			}
 			for _, p := range []program{programFromPod, programFromNetkit, programToPod} {
-				delete(d.have.attachments, attachment{ifindex, p})
+				delete(attachmentTable.of(d.have), attachment{ifindex, p})
 			}
 		}
 		if !d.recheck && !lost {
@@ -291,14 +291,21 @@ func (d *Datapath) current() (have *tables, gone []uint32, err error) {
 		}
 	}
 	d.recheck = true // until everything has been read
-	if have, err = d.reader.tables(); err != nil {
-		return nil, nil, err
-	}
-	if have.attachments, err = d.filters.attached(); err != nil {
+	if have, err = d.readAll(); err != nil {
 		return nil, nil, err
 	}
 	d.recheck = false
 	return have, nil, nil
+}
+
+// readAll reads what the maps and devices hold.
+func (d *Datapath) readAll() (*tables, error) {
+	have, err := d.reader.tables()
+	if err != nil {
+		return nil, err
+	}
+	have.rows[string(attachmentTable)], err = d.filters.attached()
+	return have, err
 }
 
 // promoteAfter fills the maps of a new layout before they take the place of
@@ -309,7 +316,7 @@ func (d *Datapath) promoteAfter(plan *[]operation) error {
 	}
 	var attach []operation
 	for _, op := range *plan {
-		if op.Table == tableAttachments {
+		if op.Table == string(attachmentTable) {
 			attach = append(attach, op)
 			continue
 		}
@@ -346,31 +353,7 @@ func (d *Datapath) execute(plan []operation) (failed, err error) {
 }
 
 // step takes one step. All of them can be taken again without harm.
-func (d *Datapath) step(op operation) error {
-	switch op.Table {
-	case tableAttachments:
-		a := op.Key.(attachment)
-		if err := d.filters.ensure(a); err != nil {
-			return &AttachError{Ifindex: int(a.Ifindex), Program: string(a.Program), Err: err}
-		}
-		return nil
-	case tableFlows:
-		return d.stepFlows(op)
-	case tableAffinities:
-		return d.stepAffinities(op)
-	}
-	m := d.reader.maps[mapPrefix+string(op.Table)]
-	if op.Delete {
-		if err := m.Delete(op.Key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		return nil
-	}
-	if err := m.Put(op.Key, op.Value); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return nil
-}
+func (d *Datapath) step(op operation) error { return byTable[op.Table].step(d, op) }
 
 // Snapshot reads the whole state back from the maps.
 func (d *Datapath) Snapshot() (state.State, error) { return d.reader.Snapshot() }

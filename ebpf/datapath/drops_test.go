@@ -242,8 +242,8 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 
 func TestATranslatedPacketHasBothItsEnds(t *testing.T) {
 	event := aliothPacketEvent{Proto: state.ProtoTCP, Reason: aliothReasonDROP_REWRITE_FAILED}
-	event.Came = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.96.0.10")), Sport: networkOrder(1000), Dport: networkOrder(53)}
-	event.Went = aliothTuple{Src: rawAddr(ip("10.0.1.10")), Dst: rawAddr(ip("10.8.1.10")), Sport: networkOrder(1000), Dport: networkOrder(5353)}
+	event.Came = aliothTuple{Src: encodeAddr(ip("10.0.1.10")), Dst: encodeAddr(ip("10.96.0.10")), Sport: networkOrder(1000), Dport: networkOrder(53)}
+	event.Went = aliothTuple{Src: encodeAddr(ip("10.0.1.10")), Dst: encodeAddr(ip("10.8.1.10")), Sport: networkOrder(1000), Dport: networkOrder(5353)}
 	var sample bytes.Buffer
 	if err := binary.Write(&sample, binary.NativeEndian, event); err != nil {
 		t.Fatal(err)

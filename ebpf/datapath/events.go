@@ -106,17 +106,17 @@ func decodeEvent(sample []byte) (Event, error) {
 		VNI:        e.Vni,
 		Reason:     Reason(e.Reason),
 		Direction:  Direction(e.Direction),
-		Came:       cookedTuple(e.Came),
-		Went:       cookedTuple(e.Went),
-		OuterSrc:   cookedAddr(e.OuterSrc),
-		OuterDst:   cookedAddr(e.OuterDst),
+		Came:       decodeTuple(e.Came),
+		Went:       decodeTuple(e.Went),
+		OuterSrc:   decodeAddr(e.OuterSrc),
+		OuterDst:   decodeAddr(e.OuterDst),
 		Proto:      e.Proto,
 		PacketMark: uint32(e.Mark),
 	}, nil
 }
 
-func cookedTuple(t aliothTuple) Tuple {
+func decodeTuple(t aliothTuple) Tuple {
 	return Tuple{
-		Src: cookedAddr(t.Src), Dst: cookedAddr(t.Dst), Sport: networkOrder(t.Sport), Dport: networkOrder(t.Dport),
+		Src: decodeAddr(t.Src), Dst: decodeAddr(t.Dst), Sport: networkOrder(t.Sport), Dport: networkOrder(t.Dport),
 	}
 }

@@ -39,9 +39,9 @@ func (r *Reader) Connections() ([]Connection, error) {
 		}
 		list = append(list, Connection{
 			VNI: f.forward.Vni, Ifindex: int(f.ifindex), Proto: f.forward.Proto,
-			Pod:      netip.AddrPortFrom(cookedAddr(f.forward.Pod), networkOrder(f.forward.PodPort)),
-			Service:  netip.AddrPortFrom(cookedAddr(f.forward.Peer), networkOrder(f.forward.PeerPort)),
-			Backend:  netip.AddrPortFrom(cookedAddr(f.reverse.Peer), networkOrder(f.reverse.PeerPort)),
+			Pod:      netip.AddrPortFrom(decodeAddr(f.forward.Pod), networkOrder(f.forward.PodPort)),
+			Service:  netip.AddrPortFrom(decodeAddr(f.forward.Peer), networkOrder(f.forward.PeerPort)),
+			Backend:  netip.AddrPortFrom(decodeAddr(f.reverse.Peer), networkOrder(f.reverse.PeerPort)),
 			LastSeen: f.lastSeen, Answered: f.answered(), Closed: f.closed(),
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -31,8 +32,8 @@ const connectionsMap = "alioth_connections"
 // affinitiesMap remembers which backends clients stay with.
 const affinitiesMap = "alioth_affinities"
 
-// socketsMap remembers sockets' backends.
-const socketsMap = "alioth_sockets"
+// openedMap counts the flows that interfaces have opened.
+const openedMap = "alioth_conn_opened"
 
 // fragmentsMap has the first fragments that later ones follow.
 const fragmentsMap = "alioth_fragments"
@@ -216,40 +217,13 @@ func pinOver(m *ebpf.Map, path string) error {
 // byName lists the maps of a loaded collection by the names they are pinned
 // under.
 func byName(o *aliothObjects) map[string]*ebpf.Map {
-	return map[string]*ebpf.Map{
-		"alioth_addresses":   o.AliothAddresses,
-		affinitiesMap:        o.AliothAffinities,
-		"alioth_backends":    o.AliothBackends,
-		"alioth_choices":     o.AliothChoices,
-		"alioth_closed":      o.AliothClosed,
-		"alioth_conn_ended":  o.AliothConnEnded,
-		"alioth_conn_opened": o.AliothConnOpened,
-		connectionsMap:       o.AliothConnections,
-		"alioth_counters":    o.AliothCounters,
-		dropCountersMap:      o.AliothDropCounters,
-		"alioth_drop_gate":   o.AliothDropGate,
-		"alioth_icmp_gate":   o.AliothIcmpGate,
-		waysMap:              o.AliothWays,
-		"alioth_drops":       o.AliothDrops,
-		"alioth_flows":       o.AliothFlows,
-		"alioth_flow_gate":   o.AliothFlowGate,
-		flowNotesMap:         o.AliothFlowNotes,
-		"alioth_flow_share":  o.AliothFlowShare,
-		fragmentsMap:         o.AliothFragments,
-		"alioth_interfaces":  o.AliothInterfaces,
-		"alioth_kubelets":    o.AliothKubelets,
-		"alioth_led":         o.AliothLed,
-		layoutMap:            o.AliothLayout,
-		"alioth_maglev":      o.AliothMaglev,
-		"alioth_netns":       o.AliothNetns,
-		"alioth_nodes":       o.AliothNodes,
-		"alioth_node_ports":  o.AliothNodePorts,
-		"alioth_announced":   o.AliothAnnounced,
-		"alioth_services":    o.AliothServices,
-		socketsMap:           o.AliothSockets,
-		"alioth_subnets":     o.AliothSubnets,
-		"alioth_targets":     o.AliothTargets,
-		"alioth_vpc_ranges":  o.AliothVpcRanges,
-		"alioth_vpcs":        o.AliothVpcs,
+	list := map[string]*ebpf.Map{}
+	all := reflect.ValueOf(o.aliothMaps)
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Tag.Get("ebpf")
+		if strings.HasPrefix(name, mapPrefix) {
+			list[name] = all.Field(i).Interface().(*ebpf.Map)
+		}
 	}
+	return list
 }

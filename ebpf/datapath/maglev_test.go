@@ -6,6 +6,7 @@ package datapath
 import (
 	"fmt"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"maps"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -19,7 +20,7 @@ func hostsOf(n int) []aliothBackend {
 	for host := range n {
 		list = append(list, state.Backend{IP: netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), Port: 8080})
 	}
-	return rawBackends(list)
+	return encodeBackends(list)
 }
 
 func TestALookupTableServesAllBackendsAlike(t *testing.T) {
@@ -98,16 +99,17 @@ func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 	plan := makePlan(first, compile(s, first))
 	for _, op := range plan {
 		switch op.Key {
-		case aliothServiceKey{Vip: rawAddr(ip("10.96.0.1")), Port: networkOrder(443), Proto: state.ProtoTCP}, uint32(1),
+		case aliothServiceKey{Vip: encodeAddr(ip("10.96.0.1")), Port: networkOrder(443), Proto: state.ProtoTCP}, uint32(1),
 			aliothBackendKey{Service: 1}, aliothMaglevKey{Service: 1}:
 			t.Errorf("adding a service changes another: %v", op)
 		}
 	}
 	// The tables of an earlier version are not there.
-	upgraded := *first
-	upgraded.maglev, upgraded.choices = nil, nil
+	upgraded := tables{rows: maps.Clone(first.rows), nextID: first.nextID}
+	delete(upgraded.rows, maglevTable.name())
+	delete(upgraded.rows, choiceTable.name())
 	want := compile(s, first)
-	if got := compile(s, &upgraded); len(got.maglev) != len(want.maglev) || got.maglev[aliothMaglevKey{Service: 1}] != want.maglev[aliothMaglevKey{Service: 1}] {
+	if got := maglevTable.of(compile(s, &upgraded)); len(got) != len(maglevTable.of(want)) || got[aliothMaglevKey{Service: 1}] != maglevTable.of(want)[aliothMaglevKey{Service: 1}] {
 		t.Error("the lookup table of a service that an earlier version wrote is missing")
 	}
 }

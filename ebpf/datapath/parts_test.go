@@ -142,7 +142,8 @@ func TestWhatIsCompiledPartByPartIsWhatIsCompiledAtOnce(t *testing.T) {
 		if d := cmp.Diff(now.State(), have.state(), sameAddr); d != "" {
 			t.Fatalf("parts %v (-want +got):\n%s", fresh, d)
 		}
-		if all := compile(now.State(), have); !maps.Equal(all.interfaces, have.interfaces) || !maps.Equal(all.services, have.services) || !maps.Equal(all.maglev, have.maglev) {
+		if all := compile(now.State(), have); !maps.Equal(interfaceTable.of(all), interfaceTable.of(have)) ||
+			!maps.Equal(serviceTable.of(all), serviceTable.of(have)) || !maps.Equal(maglevTable.of(all), maglevTable.of(have)) {
 			t.Fatalf("parts %v: at once come other rows", fresh)
 		}
 		last = now
@@ -267,7 +268,7 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	p := w.state().Parts()
 	must(t, w.ApplyParts(p))
 	address := p.VPCs[vniRed].Addresses[0]
-	key, _ := rawAddress(address)
+	key := addressKey(address)
 	must(t, w.objects.AliothAddresses.Delete(key))
 	has := func() bool {
 		found, err := w.reader.HasAddress(address.VNI, address.IP)

@@ -9,33 +9,9 @@ import (
 	"strings"
 )
 
-// table names one table of tables.
-type table string
-
-const (
-	tableInterfaces  table = "interfaces"
-	tableFlows       table = "flows"
-	tableAttachments table = "attachments"
-	tableAddresses   table = "addresses"
-	tableSubnets     table = "subnets"
-	tableRanges      table = "vpc_ranges"
-	tableVPCs        table = "vpcs"
-	tableNodes       table = "nodes"
-	tableNodePorts   table = "node_ports"
-	tableAnnounced   table = "announced"
-	tableClosed      table = "closed"
-	tableServices    table = "services"
-	tableBackends    table = "backends"
-	tableChoices     table = "choices"
-	tableMaglev      table = "maglev"
-	tableAffinities  table = "affinities"
-	tableTargets     table = "targets"
-	tableNamespaces  table = "netns"
-)
-
 // operation is one step of Apply.
 type operation struct {
-	Table  table
+	Table  string
 	Delete bool
 	Key    any
 	Value  any // nil for a deletion
@@ -55,16 +31,17 @@ type difference struct {
 	puts, deletes []operation
 }
 
-func diff[K, V comparable](name table, have, want map[K]V) difference {
+func (n table[K, V]) diff(had, wanted *tables) difference {
+	have, want := n.of(had), n.of(wanted)
 	var d difference
 	for k, v := range want {
 		if old, ok := have[k]; !ok || old != v {
-			d.puts = append(d.puts, operation{Table: name, Key: k, Value: v})
+			d.puts = append(d.puts, operation{Table: string(n), Key: k, Value: v})
 		}
 	}
 	for k := range have {
 		if _, ok := want[k]; !ok {
-			d.deletes = append(d.deletes, operation{Table: name, Delete: true, Key: k})
+			d.deletes = append(d.deletes, operation{Table: string(n), Delete: true, Key: k})
 		}
 	}
 	sortByKey(d.puts)
@@ -88,7 +65,8 @@ func sortByKey(ops []operation) {
 	}
 }
 
-// makePlan lists the steps from have to want. At every point between two steps
+// sequence lists the tables, each with its puts and its deletes, in the order of the
+// steps of a plan. At every point between two steps
 // nothing may be open that is open in neither, and no packet may be lost that
 // both let through:
 //
@@ -108,33 +86,58 @@ func sortByKey(ops []operation) {
 // Programs are never taken from a device that still exists: without its row
 // they drop everything, whereas a device without programs would hand a pod's
 // packets to the host's stack. They go with the device.
+var sequence = []stage{
+	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
+	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
+	putsOf(backendsTable), putsOf(lookupsTable), putsOf(affinitiesTable), putsOf(choicesTable), putsOf(servicesTable),
+	deletesOf(servicesTable), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable), deletesOf(backendsTable),
+	putsOf(interfacesTable), putsOf(flowsTable), putsOf(attachmentsTable),
+	putsOf(addressesTable), putsOf(targetsTable), putsOf(namespacesTable), putsOf(announcementsTable),
+	deletesOf(flowsTable), deletesOf(interfacesTable),
+	deletesOf(vpcsTable), deletesOf(subnetsTable), deletesOf(rangesTable), deletesOf(closedPrefixesTable),
+}
+
+// stage is all that is put into one table, or all that is deleted from it.
+type stage struct {
+	of      *descriptor
+	deletes bool
+}
+
+func putsOf(d *descriptor) stage    { return stage{of: d} }
+func deletesOf(d *descriptor) stage { return stage{of: d, deletes: true} }
+
+// descriptors are all tables, in the order in which they are put.
+var descriptors = func() (list []*descriptor) {
+	for _, s := range sequence {
+		if !s.deletes {
+			list = append(list, s.of)
+		}
+	}
+	return list
+}()
+
+// byTable finds a table by its name.
+var byTable = func() map[string]*descriptor {
+	byName := map[string]*descriptor{}
+	for _, d := range descriptors {
+		byName[d.name()] = d
+	}
+	return byName
+}()
+
+// makePlan lists the steps from have to want, see sequence.
 func makePlan(have, want *tables) []operation {
-	addresses := diff(tableAddresses, have.addresses, want.addresses)
-	targets := diff(tableTargets, have.targets, want.targets)
-	namespaces := diff(tableNamespaces, have.namespaces, want.namespaces)
-	nodes := diff(tableNodes, have.nodes, want.nodes)
-	nodePorts := diff(tableNodePorts, have.nodePorts, want.nodePorts)
-	announced := diff(tableAnnounced, have.announced, want.announced)
-	closed := diff(tableClosed, have.closed, want.closed)
-	ranges := diff(tableRanges, have.ranges, want.ranges)
-	subnets := diff(tableSubnets, have.subnets, want.subnets)
-	vpcs := diff(tableVPCs, have.vpcs, want.vpcs)
-	backends := diff(tableBackends, have.backends, want.backends)
-	choices := diff(tableChoices, have.choices, want.choices)
-	maglev := diff(tableMaglev, have.maglev, want.maglev)
-	affinities := diff(tableAffinities, have.affinities, want.affinities)
-	services := diff(tableServices, have.services, want.services)
-	interfaces := diff(tableInterfaces, have.interfaces, want.interfaces)
-	flows := diff(tableFlows, have.flows, want.flows)
-	attachments := diff(tableAttachments, have.attachments, want.attachments)
-	return slices.Concat(
-		addresses.deletes, targets.deletes, namespaces.deletes, nodes.deletes, nodePorts.deletes, announced.deletes,
-		closed.puts, ranges.puts, subnets.puts, nodes.puts, vpcs.puts, nodePorts.puts,
-		backends.puts, maglev.puts, affinities.puts, choices.puts, services.puts,
-		services.deletes, choices.deletes, affinities.deletes, maglev.deletes, backends.deletes,
-		interfaces.puts, flows.puts, attachments.puts,
-		addresses.puts, targets.puts, namespaces.puts, announced.puts,
-		flows.deletes, interfaces.deletes,
-		vpcs.deletes, subnets.deletes, ranges.deletes, closed.deletes,
-	)
+	differences := make(map[*descriptor]difference, len(descriptors))
+	for _, d := range descriptors {
+		differences[d] = d.diff(have, want)
+	}
+	steps := make([][]operation, 0, len(sequence))
+	for _, s := range sequence {
+		if s.deletes {
+			steps = append(steps, differences[s.of].deletes)
+		} else {
+			steps = append(steps, differences[s.of].puts)
+		}
+	}
+	return slices.Concat(steps...)
 }

@@ -41,7 +41,7 @@ func steps(plan []operation) []string {
 		if op.Delete {
 			verb = "delete "
 		}
-		out = append(out, verb+string(op.Table))
+		out = append(out, verb+op.Table)
 	}
 	return out
 }
@@ -127,14 +127,14 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
 	have := compile(smallState(), newTables())
 	// What is left of a service whose removal was interrupted counts as well.
-	have.backends[aliothBackendKey{Service: 9}] = aliothBackend{}
+	backendTable.of(have)[aliothBackendKey{Service: 9}] = aliothBackend{}
 	have.nextID = 0 // as read from the maps
 	s := smallState()
 	s.Services[0].Backends[0].Port = 6444
 	s.Services = append(s.Services, state.Service{VIP: ip("10.96.0.2"), Port: 443, Proto: state.ProtoTCP})
 	want := compile(s, have)
 	var ids []uint32
-	for key, row := range want.services {
+	for key, row := range serviceTable.of(want) {
 		if key.Port != 0 {
 			ids = append(ids, row.Id)
 		}

@@ -70,7 +70,7 @@ func (r *Reader) Snapshot() (state.State, error) {
 // HasAddress reports whether an address of a VPC is in the maps.
 func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 	var row aliothAddress
-	err := r.maps[mapPrefix+string(tableAddresses)].Lookup(aliothAddressKey{Vni: vni, Ip: rawAddr(ip)}, &row)
+	err := addressTable.in(r).Lookup(aliothAddressKey{Vni: vni, Ip: encodeAddr(ip)}, &row)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return false, nil
 	}
@@ -85,12 +85,12 @@ func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]state.Backend, error) {
 	var row aliothService
 	key := serviceKey(state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
-	err := r.maps[mapPrefix+string(tableServices)].Lookup(key, &row)
+	err := serviceTable.in(r).Lookup(key, &row)
 	var list []state.Backend
 	for slot := uint32(0); err == nil && slot < row.Backends; slot++ {
 		var b aliothBackend
-		if err = r.maps[mapPrefix+string(tableBackends)].Lookup(aliothBackendKey{Service: row.Id, Slot: slot}, &b); err == nil {
-			list = append(list, cookedBackend(b))
+		if err = backendTable.in(r).Lookup(aliothBackendKey{Service: row.Id, Slot: slot}, &b); err == nil {
+			list = append(list, decodeBackend(b))
 		}
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -102,10 +102,10 @@ func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) 
 // ServiceMemory returns how many bytes of the kernel's memory the maps of services
 // take, and false where the kernel does not say.
 func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
-	for _, t := range []table{tableServices, tableBackends, tableChoices, tableMaglev} {
-		info, err := r.maps[mapPrefix+string(t)].Info()
+	for _, t := range []*descriptor{servicesTable, backendsTable, choicesTable, lookupsTable} {
+		info, err := r.maps[mapOf(t.name())].Info()
 		if err != nil {
-			return 0, false, fmt.Errorf("read about map %s: %w", t, err)
+			return 0, false, fmt.Errorf("read about map %s: %w", t.name(), err)
 		}
 		taken, ok := info.Memlock()
 		if !ok {
@@ -119,31 +119,10 @@ func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
 // tables reads every map that a State decides.
 func (r *Reader) tables() (*tables, error) {
 	t := newTables()
-	opened := map[uint32]uint32{}
-	err := errors.Join(
-		readMap(r.maps["alioth_interfaces"], t.interfaces),
-		readMap(r.maps["alioth_conn_opened"], opened),
-		readMap(r.maps["alioth_addresses"], t.addresses),
-		readMap(r.maps["alioth_subnets"], t.subnets),
-		readMap(r.maps["alioth_vpc_ranges"], t.ranges),
-		readMap(r.maps["alioth_vpcs"], t.vpcs),
-		readMap(r.maps["alioth_nodes"], t.nodes),
-		readMap(r.maps["alioth_node_ports"], t.nodePorts),
-		readMap(r.maps["alioth_announced"], t.announced),
-		readMap(r.maps["alioth_closed"], t.closed),
-		readMap(r.maps["alioth_services"], t.services),
-		readMap(r.maps["alioth_backends"], t.backends),
-		readMap(r.maps["alioth_choices"], t.choices),
-		readMap(r.maps["alioth_maglev"], t.maglev),
-		t.readAffinities(r.maps[affinitiesMap]),
-		readMap(r.maps["alioth_targets"], t.targets),
-		readMap(r.maps["alioth_netns"], t.namespaces),
-	)
-	if err != nil {
-		return nil, err
-	}
-	for ifindex := range opened {
-		t.flows[ifindex] = none{}
+	for _, d := range descriptors {
+		if err := d.read(r, t); err != nil {
+			return nil, err
+		}
 	}
 	return t, nil
 }

@@ -142,8 +142,8 @@ func unexpected(plan, expected []operation) []operation {
 // map. Programs on devices that failed are none.
 func repairs(steps []operation, failed error) []Repair {
 	var list []Repair
-	rows := map[table]int{}
-	var order []table
+	rows := map[string]int{}
+	var order []string
 	for _, op := range steps {
 		if a, ok := op.Key.(attachment); ok {
 			if !attachFailed(failed, a) {
@@ -163,11 +163,11 @@ func repairs(steps []operation, failed error) []Repair {
 }
 
 // mapOf is the name of the map, or of one of the maps, that a table is in.
-func mapOf(t table) string {
-	if t == tableFlows {
-		return "alioth_conn_opened"
+func mapOf(t string) string {
+	if t == string(flowTable) {
+		return openedMap
 	}
-	return mapPrefix + string(t)
+	return mapPrefix + t
 }
 
 func attachFailed(failed error, a attachment) bool {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -105,25 +104,25 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			return w.exchange(t, programFromTunnel, w.objects.AliothFromPod)
 		}, []string{RepairLink}},
 		{"a row is deleted", func() error {
-			return w.objects.AliothAddresses.Delete(aliothAddressKey{Vni: vniRed, Ip: rawAddr(ip("10.0.1.11"))})
+			return w.objects.AliothAddresses.Delete(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.11"))})
 		}, []string{RepairMap}},
 		{"a row is changed", func() error {
 			return w.objects.AliothInterfaces.Put(uint32(w.podA), aliothInterface{Vni: vniBlue})
 		}, []string{RepairMap}},
 		{"a row is added", func() error {
-			return w.objects.AliothNodes.Put(rawAddr(ip("192.0.2.66")), uint32(0))
+			return w.objects.AliothNodes.Put(encodeAddr(ip("192.0.2.66")), uint32(0))
 		}, []string{RepairMap}},
 		{"a range is added", func() error {
-			return w.objects.AliothSubnets.Put(rawPrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
+			return w.objects.AliothSubnets.Put(encodePrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
 		}, []string{RepairMap}},
 		{"a range is deleted", func() error {
-			return w.objects.AliothVpcRanges.Delete(rawPrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
+			return w.objects.AliothVpcRanges.Delete(encodePrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
 		}, []string{RepairMap}},
 		{"an interface's account of flows is deleted", func() error {
 			return w.objects.AliothConnOpened.Delete(uint32(w.podA))
 		}, []string{RepairMap}},
 		{"a service is deleted", func() error {
-			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: rawAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: state.ProtoUDP})
+			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: encodeAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: state.ProtoUDP})
 		}, []string{RepairMap}},
 		{"a program is removed", func() error {
 			return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.podA), programFromPod}))
@@ -163,9 +162,19 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 	}
 }
 
-func TestASurveyLooksAtEveryTable(t *testing.T) {
-	if fields := reflect.TypeFor[tables]().NumField() - 1; len(surveys) != fields { // but for nextID
-		t.Errorf("there are %d surveys of %d tables", len(surveys), fields)
+func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
+	seen := map[stage]int{}
+	for _, s := range sequence {
+		seen[s]++
+	}
+	for _, d := range descriptors {
+		// Programs go with their device.
+		if seen[putsOf(d)] != 1 || seen[deletesOf(d)] != 1 && d != attachmentsTable {
+			t.Errorf("table %s is put %d times and deleted %d times", d.name(), seen[putsOf(d)], seen[deletesOf(d)])
+		}
+	}
+	if len(byTable) != len(descriptors) {
+		t.Error("two tables have one name")
 	}
 }
 

@@ -59,8 +59,8 @@ func readStranded(rows io.Reader) ([]StrandedSocket, error) {
 		}
 		found = append(found, StrandedSocket{
 			NetnsCookie: row.NetnsCookie, Cookie: row.Cookie, Ifindex: int(row.Ifindex),
-			Local:  netip.AddrPortFrom(cookedAddr(row.Local), networkOrder(row.LocalPort)),
-			Remote: netip.AddrPortFrom(cookedAddr(row.Remote), networkOrder(row.RemotePort)),
+			Local:  netip.AddrPortFrom(decodeAddr(row.Local), networkOrder(row.LocalPort)),
+			Remote: netip.AddrPortFrom(decodeAddr(row.Remote), networkOrder(row.RemotePort)),
 		})
 	}
 }

@@ -34,9 +34,9 @@ func affinitiesOf(t *testing.T, d *Datapath, vni uint32) *ebpf.Map {
 func crowd(t *testing.T, d *Datapath, vni uint32) {
 	t.Helper()
 	table := affinitiesOf(t, d, vni)
-	key := aliothAffinityKey{Service: aliothServiceKey{Vni: vni, Vip: rawAddr(ip(vipB)), Port: networkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
+	key := aliothAffinityKey{Service: aliothServiceKey{Vni: vni, Vip: encodeAddr(ip(vipB)), Port: networkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
 	for i := range 2 * table.MaxEntries() {
-		key.Client = rawAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
+		key.Client = encodeAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
 		must(t, table.Put(key, aliothAffinity{LastOpened: uint64(i)}))
 	}
 }
@@ -92,8 +92,8 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 func stickyVNIs(t *testing.T, d *Datapath) []uint32 {
 	t.Helper()
 	have := newTables()
-	must(t, have.readAffinities(d.objects.AliothAffinities))
-	return slices.Sorted(maps.Keys(have.affinities))
+	must(t, affinitiesTable.read(d.reader, have))
+	return slices.Sorted(maps.Keys(affinityTable.of(have)))
 }
 
 func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {

@@ -62,11 +62,11 @@ func TestTheAddressTableNeverLeadsIntoAnotherVPC(t *testing.T) {
 	// Rows that no Apply would write: the address of a red pod leads to the
 	// blue one, and another to a device without a row.
 	row := aliothAddress{Kind: aliothAddressKindADDRESS_LOCAL, Ifindex: uint32(w.twin), Mac: macA}
-	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: rawAddr(ip("10.0.1.77"))}, row); err != nil {
+	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.77"))}, row); err != nil {
 		t.Fatal(err)
 	}
 	row.Ifindex = 1
-	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: rawAddr(ip("10.0.1.78"))}, row); err != nil {
+	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.78"))}, row); err != nil {
 		t.Fatal(err)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{

@@ -402,8 +402,8 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 
 	// An affinity that is over counts no more.
 	key := aliothAffinityKey{
-		Service: aliothServiceKey{Vni: vniRed, Vip: rawAddr(ip(vipB)), Port: networkOrder(80), Proto: state.ProtoTCP},
-		Vni:     vniRed, Client: rawAddr(ip("10.0.1.10")),
+		Service: aliothServiceKey{Vni: vniRed, Vip: encodeAddr(ip(vipB)), Port: networkOrder(80), Proto: state.ProtoTCP},
+		Vni:     vniRed, Client: encodeAddr(ip("10.0.1.10")),
 	}
 	var row aliothAffinity
 	table := affinitiesOf(t, w.Datapath, vniRed)

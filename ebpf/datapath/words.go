@@ -117,7 +117,7 @@ var leftFor = map[uint32]string{
 	state.MarkShared: "sent to a shared service",
 	state.MarkEgress: "sent to the outside",
 	state.MarkNode:   "sent to the outside or a node",
-	0:          "passed to the node, as a reply to it or to a client outside",
+	0:                "passed to the node, as a reply to it or to a client outside",
 }
 
 // Means says in words what has happened to a dropped packet; "" for a reason

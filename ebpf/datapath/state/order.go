@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// sort brings every list into the order of its keys.
+// Sort brings every list into the order of its keys.
 func (s *State) Sort() {
 	slices.SortFunc(s.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	slices.SortFunc(s.Addresses, func(a, b Address) int { return cmp.Or(cmp.Compare(a.VNI, b.VNI), a.IP.Compare(b.IP)) })

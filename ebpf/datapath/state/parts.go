@@ -85,6 +85,7 @@ func (p Parts) shareServices(services []Service) {
 	}
 }
 
+// Compare orders virtual addresses by their address.
 func (a *VirtualAddress) Compare(ip netip.Addr) int { return a.IP.Compare(ip) }
 
 // State returns all parts together, every list in the order of its keys.
@@ -113,7 +114,7 @@ func (p Parts) State() State {
 	return s
 }
 
-// news is what is in one Parts another than in those before it.
+// Changes are what is in one Parts another than in those before it.
 type Changes struct {
 	// vnis of the parts, ascending.
 	VNIs []uint32
@@ -123,7 +124,7 @@ type Changes struct {
 	Was, Is []*VirtualAddress
 }
 
-// since compares with the Parts before.
+// Since compares with the Parts before.
 func (p Parts) Since(last Parts) Changes {
 	n := Changes{VNIs: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
 	n.Listed = differing(p.Services, last.Services, sameList)
@@ -143,7 +144,7 @@ func (p Parts) Since(last Parts) Changes {
 	return n
 }
 
-// everything is all that is in the Parts.
+// Everything is all that is in the Parts.
 func (p Parts) Everything() Changes { return p.Since(Parts{}) }
 
 // differing lists the keys of one of two maps under which they have not the same,
@@ -164,7 +165,7 @@ func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	return list
 }
 
-// add adds VNIs of parts that have to be looked at as well.
+// Add adds VNIs of parts that have to be looked at as well.
 func (n *Changes) Add(vnis ...uint32) { n.VNIs = unique(append(n.VNIs, vnis...)) }
 
 // sameList reports whether two slices are one.
@@ -193,7 +194,7 @@ func (n *Changes) compare(was, is []*VirtualAddress) {
 	}
 }
 
-// validate returns an error wrapping ErrInvalidState that names the first
+// Validate returns an error wrapping ErrInvalid that names the first
 // contradiction in what is new, or between that and all else, which is as in last;
 // last has none.
 func (p Parts) Validate(n Changes, last Parts) error {
@@ -239,6 +240,7 @@ func (p Parts) checkVirtual(n Changes) error {
 	return nil
 }
 
+// Part returns the part of a VNI, which is empty where there is none.
 func (p Parts) Part(vni uint32) *State {
 	if part := p.VPCs[vni]; part != nil {
 		return part

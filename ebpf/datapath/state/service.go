@@ -59,7 +59,7 @@ func (b Backend) Compare(o Backend) int {
 	return cmp.Or(b.IP.Compare(o.IP), cmp.Compare(b.Port, o.Port))
 }
 
-// hasAffinity reports whether any port of a list of virtual addresses gives its clients
+// HasAffinity reports whether any port of a list of virtual addresses gives its clients
 // affinity. A VPC has a table for that as long as one does.
 func HasAffinity(list []*VirtualAddress) bool {
 	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrInvalidState is wrapped by the error for a State that contradicts
+// ErrInvalid is wrapped by the error for a State that contradicts
 // itself.
 var ErrInvalid = errors.New("invalid datapath state")
 

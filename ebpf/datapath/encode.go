@@ -14,34 +14,34 @@ const vniBits = 32
 // mappedBits are the bits of an IPv6 address before a mapped IPv4 one.
 const mappedBits = 96
 
-// rawAddr returns the form in which maps hold an address; the zero Addr gives
+// encodeAddr returns the form in which maps hold an address; the zero Addr gives
 // 16 zero bytes.
-func rawAddr(ip netip.Addr) aliothAddr {
+func encodeAddr(ip netip.Addr) aliothAddr {
 	if !ip.IsValid() {
 		return aliothAddr{}
 	}
 	return aliothAddr{B: ip.As16()}
 }
 
-// cookedAddr is the inverse of rawAddr.
-func cookedAddr(raw aliothAddr) netip.Addr {
+// decodeAddr is the inverse of encodeAddr.
+func decodeAddr(raw aliothAddr) netip.Addr {
 	if raw == (aliothAddr{}) {
 		return netip.Addr{}
 	}
 	return netip.AddrFrom16(raw.B).Unmap()
 }
 
-// rawPrefix returns the key of a range of a VPC.
-func rawPrefix(vni uint32, prefix netip.Prefix) aliothPrefixKey {
+// encodePrefix returns the key of a range of a VPC.
+func encodePrefix(vni uint32, prefix netip.Prefix) aliothPrefixKey {
 	bits := prefix.Bits()
 	if prefix.Addr().Is4() {
 		bits += mappedBits
 	}
-	return aliothPrefixKey{Prefixlen: uint32(vniBits + bits), Vni: vni, Ip: rawAddr(prefix.Masked().Addr())}
+	return aliothPrefixKey{Prefixlen: uint32(vniBits + bits), Vni: vni, Ip: encodeAddr(prefix.Masked().Addr())}
 }
 
-// cookedPrefix is the inverse of rawPrefix.
-func cookedPrefix(key aliothPrefixKey) netip.Prefix {
+// decodePrefix is the inverse of encodePrefix.
+func decodePrefix(key aliothPrefixKey) netip.Prefix {
 	ip := netip.AddrFrom16(key.Ip.B).Unmap()
 	bits := int(key.Prefixlen) - vniBits
 	if ip.Is4() {

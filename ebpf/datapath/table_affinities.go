@@ -6,14 +6,31 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"maps"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 )
 
-// stepAffinities opens or closes the table of the affinities of a VPC's clients. The
+// Affinities stands for the maps that VPCs have of their clients' affinities. The
+// programs fill them; which VPCs have one is ours.
+const affinityTable = table[uint32, none]("affinities")
+
+var affinitiesTable = &descriptor{
+	anyTable: affinityMaps{affinityTable},
+	encode: func(t *tables, p part) {
+		for _, v := range p.VPCs {
+			if state.HasAffinity(p.virtual) {
+				affinityTable.of(t)[v.VNI] = none{}
+			}
+		}
+	},
+}
+
+type affinityMaps struct{ table[uint32, none] }
+
+// step opens or closes the table of the affinities of a VPC's clients. The
 // programs fill it. One that is there stays as it is.
-func (d *Datapath) stepAffinities(op operation) error {
+func (affinityMaps) step(d *Datapath, op operation) error {
 	m, vni := d.objects.AliothAffinities, op.Key.(uint32)
 	if op.Delete {
 		if err := m.Delete(vni); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -40,21 +57,20 @@ func (d *Datapath) stepAffinities(op operation) error {
 	return nil
 }
 
-// readAffinities adds the VPCs that have a table of affinities.
-func (t *tables) readAffinities(m *ebpf.Map) error {
+func (a affinityMaps) read(r *Reader, t *tables) error {
 	ids := map[uint32]uint32{}
-	err := readMap(m, ids)
-	for vni := range maps.Keys(ids) {
-		t.affinities[vni] = none{}
+	err := readMap(a.in(r), ids)
+	for vni := range ids {
+		a.of(t)[vni] = none{}
 	}
 	return err
 }
 
-// surveyAffinities reports whether other VPCs have tables of affinities than should.
-func (d *Datapath) surveyAffinities() (harmed bool, err error) {
+// survey reports whether other VPCs have tables of affinities than should.
+func (a affinityMaps) survey(d *Datapath) (harmed bool, err error) {
 	return d.compare(func(have *tables) (bool, error) {
 		now := newTables()
-		err := now.readAffinities(d.objects.AliothAffinities)
-		return !maps.Equal(now.affinities, have.affinities), err
+		err := a.read(d.reader, now)
+		return !sameKeys(a.of(now), a.of(have)), err
 	})
 }

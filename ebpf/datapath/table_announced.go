@@ -1,0 +1,25 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// Announced: the external addresses that are announced here.
+const announcedTable = table[aliothAddr, uint32]("announced")
+
+var announcementsTable = &descriptor{
+	anyTable: announcedTable,
+	encode: func(t *tables, p part) {
+		for _, ip := range p.Announced {
+			announcedTable.of(t)[encodeAddr(ip)] = 0
+		}
+	},
+	decode: func(t *tables, s *state.State) {
+		for ip := range announcedTable.of(t) {
+			s.Announced = append(s.Announced, decodeAddr(ip))
+		}
+	},
+}

@@ -1,0 +1,36 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// Node ports: {VNI, port, proto, family}, the ports of nodes that lead into the VPC.
+const nodePortTable = table[aliothNodePort, uint32]("node_ports")
+
+var nodePortsTable = &descriptor{
+	anyTable: nodePortTable,
+	encode: func(t *tables, p part) {
+		rows := nodePortTable.of(t)
+		for _, n := range p.NodePorts {
+			rows[encodeNodePort(n)] = 0
+		}
+	},
+	decode: func(t *tables, s *state.State) {
+		for key := range nodePortTable.of(t) {
+			s.NodePorts = append(s.NodePorts, state.NodePort{
+				VNI: key.Vni, Port: networkOrder(key.Port), Proto: key.Proto, Is4: key.Family == uint8(aliothFamilyFAMILY_V4),
+			})
+		}
+	},
+}
+
+func encodeNodePort(p state.NodePort) aliothNodePort {
+	family := aliothFamilyFAMILY_V6
+	if p.Is4 {
+		family = aliothFamilyFAMILY_V4
+	}
+	return aliothNodePort{Vni: p.VNI, Port: networkOrder(p.Port), Proto: p.Proto, Family: uint8(family)}
+}

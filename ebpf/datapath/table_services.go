@@ -1,0 +1,161 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// maxMaglevParts is MAX_MAGLEV_PARTS in types.h.
+const maxMaglevParts = 2 * state.MaxAllBackends
+
+// Services: {VNI or 0, vip, port, proto} -> id and number of backends. Backends: {id, slot}
+// -> ip, port. Choices and parts of lookup tables: how a new flow finds a backend.
+const (
+	serviceTable = table[aliothServiceKey, aliothService]("services")
+	backendTable = table[aliothBackendKey, aliothBackend]("backends")
+	choiceTable  = table[uint32, aliothChoice]("choices")
+	maglevTable  = table[aliothMaglevKey, aliothMaglev]("maglev")
+)
+
+// The rows of services bring those of the others along.
+var (
+	backendsTable = &descriptor{anyTable: backendTable}
+	choicesTable  = &descriptor{anyTable: choiceTable}
+	lookupsTable  = &descriptor{anyTable: maglevTable}
+	servicesTable = &descriptor{
+		anyTable: serviceTable,
+		encode:   func(t *tables, p part) { t.addServices(p.Services, p.have) },
+		decode: func(t *tables, s *state.State) {
+			for key, row := range serviceTable.of(t) {
+				if key.Port != 0 {
+					s.Services = append(s.Services, t.decodeService(key, row))
+				}
+			}
+		},
+	}
+)
+
+// addServices writes the services and, for each virtual address, the row that
+// marks it as one.
+func (t *tables) addServices(services []state.Service, have *tables) {
+	if len(services) > 0 && t.nextID == 0 {
+		t.nextID = have.nextServiceID()
+	}
+	rows, known, slots := serviceTable.of(t), serviceTable.of(have), backendTable.of(t)
+	for _, s := range services {
+		key := serviceKey(s)
+		backends := encodeBackends(s.Backends)
+		row, ok := known[key]
+		if !ok || !slices.Equal(backends, have.backendsOf(row)) {
+			row = aliothService{Id: t.nextID, Backends: uint32(len(backends))}
+			t.nextID++
+		}
+		rows[key] = row
+		rows[aliothServiceKey{Vni: s.VNI, Vip: key.Vip}] = aliothService{}
+		for slot, b := range backends {
+			slots[aliothBackendKey{Service: row.Id, Slot: uint32(slot)}] = b
+		}
+		t.addChoice(row.Id, backends, s.Affinity, have)
+	}
+}
+
+func serviceKey(s state.Service) aliothServiceKey {
+	return aliothServiceKey{Vni: s.VNI, Vip: encodeAddr(s.VIP), Port: networkOrder(s.Port), Proto: s.Proto}
+}
+
+// addChoice writes how a new flow finds one of the backends. The lookup table of a
+// service that have knows is taken from there.
+func (t *tables) addChoice(id uint32, backends []aliothBackend, affinity time.Duration, have *tables) {
+	entries := LookupEntries(len(backends))
+	if row := (aliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (aliothChoice{}) {
+		choiceTable.of(t)[id] = row
+	}
+	known := choiceTable.of(have)[id].Entries == uint32(entries)
+	rows, there := maglevTable.of(t), maglevTable.of(have)
+	for part := range lookupParts(entries) {
+		key := aliothMaglevKey{Service: id, Part: uint32(part)}
+		row, ok := there[key]
+		if known = known && ok; !known {
+			break
+		}
+		rows[key] = row
+	}
+	if known {
+		return
+	}
+	for part, slots := range slices.Collect(slices.Chunk(lookupTable(backends, entries), aliothMaglevPart)) {
+		var row aliothMaglev
+		copy(row.Slot[:], slots)
+		rows[aliothMaglevKey{Service: id, Part: uint32(part)}] = row
+	}
+}
+
+// encodeBackends returns the rows of a service in an order that does not depend
+// on the order in which they were listed. The programs search them by it.
+func encodeBackends(backends []state.Backend) []aliothBackend {
+	sorted := slices.SortedFunc(slices.Values(backends), state.Backend.Compare)
+	rows := make([]aliothBackend, 0, len(sorted))
+	for _, b := range sorted {
+		rows = append(rows, encodeBackend(b))
+	}
+	return rows
+}
+
+func encodeBackend(b state.Backend) aliothBackend {
+	row := aliothBackend{Ip: encodeAddr(b.IP), Port: networkOrder(b.Port)}
+	if b.Outside {
+		row.Outside = 1
+	}
+	return row
+}
+
+func decodeBackend(row aliothBackend) state.Backend {
+	return state.Backend{IP: decodeAddr(row.Ip), Port: networkOrder(row.Port), Outside: row.Outside != 0}
+}
+
+// nextServiceID returns an id above all in use. Ids run through 2^32 values
+// before they would repeat.
+func (t *tables) nextServiceID() uint32 {
+	if t.nextID != 0 {
+		return t.nextID
+	}
+	next := uint32(1)
+	for _, row := range serviceTable.of(t) {
+		next = max(next, row.Id+1)
+	}
+	for key := range backendTable.of(t) {
+		next = max(next, key.Service+1)
+	}
+	for id := range choiceTable.of(t) {
+		next = max(next, id+1)
+	}
+	for key := range maglevTable.of(t) {
+		next = max(next, key.Service+1)
+	}
+	return next
+}
+
+func (t *tables) backendsOf(s aliothService) []aliothBackend {
+	rows := make([]aliothBackend, 0, s.Backends)
+	slots := backendTable.of(t)
+	for slot := range s.Backends {
+		rows = append(rows, slots[aliothBackendKey{Service: s.Id, Slot: slot}])
+	}
+	return rows
+}
+
+func (t *tables) decodeService(key aliothServiceKey, row aliothService) state.Service {
+	s := state.Service{
+		VNI: key.Vni, VIP: decodeAddr(key.Vip), Port: networkOrder(key.Port), Proto: key.Proto,
+		Affinity: time.Duration(choiceTable.of(t)[row.Id].Affinity) * time.Second,
+	}
+	for _, b := range t.backendsOf(row) {
+		s.Backends = append(s.Backends, decodeBackend(b))
+	}
+	return s
+}

@@ -1,0 +1,25 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// Subnets: {VNI, prefix}, the ranges whose addresses are all known here.
+const subnetTable = table[aliothPrefixKey, uint32]("subnets")
+
+var subnetsTable = &descriptor{
+	anyTable: subnetTable,
+	encode: func(t *tables, p part) {
+		for _, n := range p.Subnets {
+			subnetTable.of(t)[encodePrefix(n.VNI, n.Prefix)] = 0
+		}
+	},
+	decode: func(t *tables, s *state.State) {
+		for key := range subnetTable.of(t) {
+			s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: decodePrefix(key)})
+		}
+	},
+}
