@@ -30,6 +30,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
@@ -459,7 +460,7 @@ func TestAPodDeletedByForceKeepsItsProbesFromItsSuccessor(t *testing.T) {
 	if err := n.lab.cni(t, "ADD", second); err != nil {
 		t.Fatal(err)
 	}
-	if held, least := time.Since(began), 2*time.Second+probesEnd; held < least {
+	if held, least := time.Since(began), 2*time.Second+release.ProbesEnd; held < least {
 		t.Errorf("the successor was attached after %s, which is before %s", held, least)
 	}
 	second.serve(t)

@@ -30,6 +30,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -103,10 +104,10 @@ func (c *checked) assemble(t *testing.T) error {
 	attachments := attachment.New(attachment.Config{
 		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
 		Decisions: &decisions{
-			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: veth.Kind, probed: newDepartures(j).records, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			mtu: c.syncer.podMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
+			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: veth.Kind, probed: release.NewHeld(j).Probed, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			mtu: c.syncer.PodMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
 		},
-		Datapath: passing{c}, Releaser: releaseAtOnce{j, newDepartures(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,
+		Datapath: passing{c}, Releaser: releaseAtOnce{j, release.NewHeld(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
 	c.server = cniserver.New(cniserver.Config{Manager: attachments, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log})
 	return c.pass()

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -211,7 +212,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	decisions := &decisions{
 		cfg: plan.Config{Node: "node1"}, reserved: noAddresses, store: s, log: slog.New(slog.DiscardHandler),
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		probed:    newDepartures(j).records, attached: j.Records, problem: func() string { return "" },
+		probed:    release.NewHeld(j).Probed, attached: j.Records, problem: func() string { return "" },
 		listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		warn:    func(journal.Pod, string, string) {},
 		mtu: func() (int, <-chan struct{}) {

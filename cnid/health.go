@@ -59,7 +59,7 @@ func (s *syncer) tell(o outcome, thorough bool) {
 		s.observe.missing(o.missing)
 	}
 	// A node that was never programmed says so by not being announced.
-	if mtu, _ := s.podMTU(); mtu != 0 && (thorough || o.err != nil) {
+	if mtu, _ := s.PodMTU(); mtu != 0 && (thorough || o.err != nil) {
 		select {
 		case <-s.doubts: // nobody has looked yet, and this is newer
 		default:

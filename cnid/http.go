@@ -85,7 +85,7 @@ func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler ht
 // readyz reports whether pods can be attached. A missing API server does not make
 // the daemon unready once it has started.
 func (n *node) readyz(w http.ResponseWriter, _ *http.Request) {
-	if mtu, _ := n.syncer.podMTU(); mtu == 0 {
+	if mtu, _ := n.syncer.PodMTU(); mtu == 0 {
 		http.Error(w, "the node is not programmed yet", http.StatusServiceUnavailable)
 		return
 	}

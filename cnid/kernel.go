@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -55,8 +56,8 @@ type kernel struct {
 	// repaired is what was found changed by others since it was last asked for.
 	repaired []report.Repair
 
-	health    *healthChecks
-	announcer *announcer
+	health    *nodeservices.HealthChecks
+	announcer *nodeservices.Announcer
 
 	// mu guards path, which is replaced when what its programs are told at
 	// load time changes.
@@ -69,7 +70,7 @@ type kernel struct {
 
 func newKernel(cfg Config, host *netdev.Host, metrics *syncMetrics, log *slog.Logger) *kernel {
 	return &kernel{
-		cfg: cfg, host: host, metrics: metrics, log: log, health: newHealthChecks(log), announcer: newAnnouncer(log),
+		cfg: cfg, host: host, metrics: metrics, log: log, health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		services: make(chan struct{}, 1),
 		drops:    newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
 	}
@@ -189,8 +190,8 @@ func (k *kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
 	}
 	programs := k.path.ApplyParts(want.Datapath)
 	k.metrics.since(stepDatapath, began)
-	k.health.update(want.Health)
-	k.announcer.update(k.underlay, want.Announced())
+	k.health.Update(want.Health)
+	k.announcer.Update(k.underlay, want.Announced())
 	if k.path.ServicesChanged() {
 		select {
 		case k.services <- struct{}{}:
@@ -252,7 +253,7 @@ func (k *kernel) forget(filter netfilter.State) {
 }
 
 func (k *kernel) close() {
-	k.health.close()
+	k.health.Close()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {

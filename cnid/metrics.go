@@ -32,7 +32,6 @@ type syncMetrics struct {
 	seconds  *prometheus.HistogramVec
 	failures prometheus.Counter
 	repairs  *prometheus.CounterVec
-	stranded prometheus.Counter
 }
 
 func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
@@ -50,15 +49,11 @@ func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
 			Namespace: metricsNamespace, Subsystem: "cnid", Name: "repairs_total",
 			Help: "What was deleted or changed by hand on the node and put right, by kind.",
 		}, []string{"kind"}),
-		stranded: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: metricsNamespace, Subsystem: "cnid", Name: "stale_sockets_ended_total",
-			Help: "UDP sockets that were ended because what they were connected to is no backend of their service any more.",
-		}),
 	}
 	for _, kind := range repairKinds() {
 		m.repairs.WithLabelValues(kind)
 	}
-	registry.MustRegister(m.seconds, m.failures, m.repairs, m.stranded)
+	registry.MustRegister(m.seconds, m.failures, m.repairs)
 	return m
 }
 

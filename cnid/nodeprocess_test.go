@@ -34,6 +34,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
@@ -120,7 +121,7 @@ func playNode() error {
 		},
 		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
 		closed:   func(c plan.ClosedPort) { log.Warn("closed", "pod", c.Pod.String(), "reason", c.Refusal.Message) },
-		releaser: releaseAtOnce{n.journal, n.departures}, report: logged{log},
+		releaser: releaseAtOnce{n.journal, n.held}, report: logged{log},
 	})
 	if err != nil {
 		return err
@@ -184,12 +185,12 @@ func (l logged) Restored(pod journal.Pod, cause error) {
 }
 
 type releaseAtOnce struct {
-	journal    *journal.Journal
-	departures *departures
+	journal *journal.Journal
+	held    *release.Held
 }
 
 func (r releaseAtOnce) Release(rec journal.Record) {
-	if !r.departures.holds(rec) {
+	if !r.held.Holds(rec) {
 		_ = r.journal.Released(rec.Seq)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -193,51 +192,6 @@ func (n *apiNode) event(kind, reason, text string) error {
 	return fmt.Errorf("%d events, none of them it", len(list.Items))
 }
 
-func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
-	records := []journal.Record{testRecordOf("p1", "10.10.1.10/24")}
-	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
-	row := addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10")
-	row.Name = v1alpha1.AddressName("blue", row.IP)
-	object := v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name, UID: types.UID(row.UID)}}
-	another, foreign := object, row
-	another.UID, foreign.Node = "another", "node2"
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "p1"}}
-	told := pod
-	told.Annotations = map[string]string{v1alpha1.AttachmentsAnnotation: "[]"}
-	known := store.Pod{Meta: meta("p1"), Namespace: "ns", Name: "p1", Node: "node1"}
-	for name, c := range map[string]struct {
-		rows      script
-		addresses []v1alpha1.Address
-		pods      []corev1.Pod
-		want      bool
-	}{
-		"it has heard everything":            {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true},
-		"all is gone":                        {script{}, nil, nil, true},
-		"the Address is gone":                {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false},
-		"the Address has come":               {script{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false},
-		"the Address is another one":         {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false},
-		"the Address is on another node":     {script{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true},
-		"the pod is gone":                    {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false},
-		"the pod was told something":         {script{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{told}, false},
-		"something that is not attached has": {script{Pods: []store.Pod{known}, Addresses: []store.Address{row}}, []v1alpha1.Address{object, {ObjectMeta: metav1.ObjectMeta{Name: "x"}}}, []corev1.Pod{pod}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, err := store.New()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Update(c.rows.fill); err != nil {
-				t.Fatal(err)
-			}
-			s.View(func(tx store.ReadTx) {
-				if got := agrees(tx, "node1", records, c.addresses, c.pods); got != c.want {
-					t.Errorf("got %v, want %v", got, c.want)
-				}
-			})
-		})
-	}
-}
-
 func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
 	s := newTestSyncer(t, alwaysSynced)
 	rec := testRecordOf("p1", "10.10.1.10/24") // of VNI 20
@@ -253,14 +207,14 @@ func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.vnis[30] = true // of a pass that is under way
-	if diff := cmp.Diff([]uint32{20, 30, 40}, s.held()); diff != "" {
+	if diff := cmp.Diff([]uint32{20, 30, 40}, s.VNIs()); diff != "" {
 		t.Errorf("VNIs (-want +got):\n%s", diff)
 	}
 	if err := s.journal.Retire(rec.Key); err != nil {
 		t.Fatal(err)
 	}
 	s.holds(plan.Wanted{}) // the pass after
-	if diff := cmp.Diff([]uint32{40}, s.held()); diff != "" {
+	if diff := cmp.Diff([]uint32{40}, s.VNIs()); diff != "" {
 		t.Errorf("VNIs after the pod has gone (-want +got):\n%s", diff)
 	}
 }

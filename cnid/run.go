@@ -29,12 +29,16 @@ import (
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -66,8 +70,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// Of a journal that lacks something too much would be released.
 	complete := func() bool { return sources.BaseSynced() && n.syncer.adopted.Load() }
-	releaser := newReleaser(cfg.NodeName, n.store, n.journal, api, complete, log)
-	releaser.held = n.departures.holds
+	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
 	err = n.assemble(control{
 		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs,
 		warn: reporter.Refused, lost: reporter.Lost, closed: reporter.Closed, releaser: releaser, report: reporter,
@@ -77,8 +80,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
-	roll := &rollCall{node: cfg.NodeName, store: n.store, journal: n.journal, api: api, synced: sources.Synced, syncer: n.syncer, log: log}
-	background(ctx, group, sources.Run, releaser.run, roll.run, reporter.Run, func(ctx context.Context) {
+	roll := rollcall.New(cfg.NodeName, n.store, n.journal.Records, api, sources.Synced, n.syncer, log)
+	background(ctx, group, sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {
 		if n.syncer.awaitFirst(ctx) {
 			reporter.NetworkAvailable(ctx)
 		}
@@ -158,8 +161,8 @@ type node struct {
 	proxyHealth *proxyhealth.Server
 	// resizer lets them follow the network's MTU.
 	resizer *resizer
-	// departures stand between the server and the releaser.
-	departures *departures
+	// held are attachments that are gone and that the kubelet may still probe.
+	held *release.Held
 	// lost tells people of a pod that is cut off; unknown are the interfaces of
 	// which that was said because nothing else is known of them.
 	lost    func(plan.Lost)
@@ -175,7 +178,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	ends, err := endsSockets(log)
+	ends, err := nodeservices.CanEndSockets(log)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +214,7 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 	k.endsSockets = ends
 	return &node{
 		cfg: cfg, plan: planned, log: log, store: s, journal: j, kernel: k, registry: registry,
-		kind: kind, departures: newDepartures(j), unknown: map[journal.Key]bool{},
+		kind: kind, held: release.NewHeld(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
 
@@ -235,20 +238,19 @@ func (n *node) assemble(c control) error {
 		Journal: n.journal,
 		Drivers: opened,
 		Decisions: &decisions{
-			cfg: n.plan, reserved: n.apiHost.Addresses, store: n.store, kind: n.kind, probed: n.departures.records, vpcSynced: c.vpcSynced,
+			cfg: n.plan, reserved: n.apiHost.Addresses, store: n.store, kind: n.kind, probed: n.held.Probed, vpcSynced: c.vpcSynced,
 			attached: n.journal.Records, listens: n.kernel.host.Listens,
-			mtu: n.syncer.podMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
+			mtu: n.syncer.PodMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
 		},
-		Datapath: n.syncer, Releaser: n.departures, Metrics: attachment.NewMetrics(n.registry), Log: n.log,
+		Datapath: n.syncer, Releaser: release.NewDelayed(n.held, c.releaser, func() { n.syncer.ask() }), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
 	n.server = cniserver.New(cniserver.Config{Manager: n.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	n.syncer.adopt, n.syncer.follows, n.syncer.closed, n.lost = n.adopt, c.vpcs, c.closed, c.lost
-	n.departures.begin(c.releaser)
 	n.syncer.reserved = n.apiHost.Addresses
-	n.syncer.departed, n.departures.ended = n.departures.held, func() { n.syncer.ask() }
+	n.syncer.departed = n.held.Departed
 	n.resizer = &resizer{
-		attachments: n.attachments, journal: n.journal, mtu: n.syncer.podMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
+		attachments: n.attachments, journal: n.journal, mtu: n.syncer.PodMTU, recheck: n.syncer.recheck, log: n.log, told: map[uint64]string{},
 	}
 	if n.cfg.ProxyHealthAddr != "" {
 		n.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.syncer.proxyHealth, Log: n.log}
@@ -303,9 +305,9 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
-	watcher := &watcher{ours: n.syncer.ours, recheck: n.syncer.recheck, log: n.log}
-	ending := &stranded{kernel: n.kernel, own: n.plan.NetnsCookie, records: n.journal.Records, metrics: n.kernel.metrics, log: n.log}
-	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.run, ending.run, n.apiHost.Run, n.reconcile, watcher.run, n.mender.run, n.resizer.run,
+	watcher := monitor.New(n.syncer.managed, n.syncer.recheck, n.log)
+	stale := nodeservices.NewStaleSockets(n.kernel.strandedSockets, n.kernel.services, n.plan.NetnsCookie, n.journal.Records, n.registry, n.log)
+	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.Run, stale.Run, n.apiHost.Run, n.reconcile, watcher.Run, n.mender.run, n.resizer.run,
 		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
 		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
 	return nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
@@ -122,7 +123,7 @@ func (s *syncer) Program(ctx context.Context, rec journal.Record) error {
 // process there is nothing to wait for: what an earlier one programmed leads
 // to a device that is about to go, and the first pass removes it.
 func (s *syncer) Unprogram(ctx context.Context, _ journal.Record) error {
-	if mtu, _ := s.podMTU(); mtu == 0 {
+	if mtu, _ := s.PodMTU(); mtu == 0 {
 		s.ask()
 		return nil
 	}
@@ -144,9 +145,9 @@ func (s *syncer) Ready() error {
 	return fmt.Errorf("programming the node has failed for %s: %w", time.Since(s.failing).Round(time.Second), s.lastError)
 }
 
-// podMTU returns the MTU for pods, 0 before the first successful pass, and a
+// PodMTU returns the MTU for pods, 0 before the first successful pass, and a
 // channel that is closed when it may have changed.
-func (s *syncer) podMTU() (int, <-chan struct{}) {
+func (s *syncer) PodMTU() (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mtu, s.passed
@@ -208,12 +209,12 @@ func (s *syncer) recheck() {
 	s.ask()
 }
 
-// ours is what nobody but Alioth is to change.
-func (s *syncer) ours() ours {
+// managed is what only Alioth changes.
+func (s *syncer) managed() monitor.Managed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
-	return ours{records: slices.DeleteFunc(slices.Clone(s.journal.Records()), leaves), devices: s.devices}
+	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(s.journal.Records()), leaves), Devices: s.devices}
 }
 
 // takeHint reports whether recheck was called since the last time.
@@ -244,6 +245,9 @@ func (s *syncer) settle(ctx context.Context, number uint64, device int) error {
 		}
 	}
 }
+
+// Programmed returns once a pass that begins from now on has succeeded.
+func (s *syncer) Programmed(ctx context.Context) error { return s.settle(ctx, s.ask(), 0) }
 
 // run makes passes until ctx ends: after a request, after a change of the
 // store, after a failure, and now and then.
@@ -412,9 +416,9 @@ func vnisOf(want plan.Wanted) map[uint32]bool {
 	return vnis
 }
 
-// held returns every VNI that the node programs, has an attachment of, or may
+// VNIs returns every one that the node programs, has an attachment of, or may
 // come to have by what it has read so far; ascending.
-func (s *syncer) held() []uint32 {
+func (s *syncer) VNIs() []uint32 {
 	s.planning.Lock()
 	defer s.planning.Unlock()
 	all := maps.Clone(s.vnis)
@@ -473,7 +477,7 @@ func (s *syncer) finish(o outcome) {
 // awaitFirst returns true once a pass has succeeded, or false when ctx ends.
 func (s *syncer) awaitFirst(ctx context.Context) bool {
 	for {
-		mtu, passed := s.podMTU()
+		mtu, passed := s.PodMTU()
 		if mtu != 0 {
 			return true
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -80,7 +81,7 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 
 // racing decides by what a syncer has, for requests at the same time.
 func racing(s *syncer) *decisions {
-	return &decisions{cfg: s.cfg, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log}
+	return &decisions{cfg: s.cfg, store: s.store, probed: release.NewHeld(s.journal).Probed, attached: s.journal.Records, log: s.log}
 }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
@@ -129,7 +130,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	d.fill(t, s.store)
 	var told []string
 	asked := &decisions{
-		cfg: s.cfg, reserved: noAddresses, store: s.store, probed: newDepartures(s.journal).records, attached: s.journal.Records, log: s.log,
+		cfg: s.cfg, reserved: noAddresses, store: s.store, probed: release.NewHeld(s.journal).Probed, attached: s.journal.Records, log: s.log,
 		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil }, mtu: func() (int, <-chan struct{}) { return 1450, nil },
 		problem: s.keptBy, listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		warn: func(pod journal.Pod, reason, message string) {

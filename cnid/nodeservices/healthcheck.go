@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package nodeservices
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
-// healthChecks tell load balancers outside which nodes have backends of a Service
+// HealthChecks tell load balancers outside which nodes have backends of a Service
 // whose externalTrafficPolicy is Local: status 200 or 503 at its healthCheckNodePort,
 // with what kube-proxy says in the body.
-type healthChecks struct {
+type HealthChecks struct {
 	log *slog.Logger
 
 	mu sync.Mutex
@@ -32,16 +32,17 @@ type healthChecks struct {
 
 type healthCheck struct {
 	server *http.Server
-	// said is guarded by mu of healthChecks.
+	// said is guarded by mu of HealthChecks.
 	said plan.HealthCheck
 }
 
-func newHealthChecks(log *slog.Logger) *healthChecks {
-	return &healthChecks{log: log, served: map[uint16]*healthCheck{}, failed: map[uint16]bool{}}
+// NewHealthChecks returns some that serve no port.
+func NewHealthChecks(log *slog.Logger) *HealthChecks {
+	return &HealthChecks{log: log, served: map[uint16]*healthCheck{}, failed: map[uint16]bool{}}
 }
 
-// update opens and closes ports as the list has them.
-func (h *healthChecks) update(list []plan.HealthCheck) {
+// Update opens and closes ports as the list has them.
+func (h *HealthChecks) Update(list []plan.HealthCheck) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	wanted := map[uint16]bool{}
@@ -68,7 +69,7 @@ func (h *healthChecks) update(list []plan.HealthCheck) {
 
 // open begins to serve one, called with mu held. What fails is tried again with the
 // next update.
-func (h *healthChecks) open(check plan.HealthCheck) {
+func (h *HealthChecks) open(check plan.HealthCheck) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(check.Port))))
 	if err != nil {
 		if !h.failed[check.Port] {
@@ -120,5 +121,5 @@ func answerHealth(w http.ResponseWriter, said plan.HealthCheck) {
 	fmt.Fprintf(w, "%s\n", body)
 }
 
-// close ends all of them.
-func (h *healthChecks) close() { h.update(nil) }
+// Close ends all of them.
+func (h *HealthChecks) Close() { h.Update(nil) }

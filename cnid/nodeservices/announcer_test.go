@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package nodeservices
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestAnAddressIsAnnouncedAFewTimesWhenItHasBecomeTheNodes(t *testing.T) {
-	a := newAnnouncer(slog.New(slog.DiscardHandler))
+	a := NewAnnouncer(slog.New(slog.DiscardHandler))
 	sent := map[netip.Addr]int{}
 	var failure error
 	a.send = func(ifindex int, _ [6]byte, ips []netip.Addr) error {
@@ -46,16 +46,16 @@ func TestAnAddressIsAnnouncedAFewTimesWhenItHasBecomeTheNodes(t *testing.T) {
 			}
 		}
 	}
-	a.update(at, []netip.Addr{one})
+	a.Update(at, []netip.Addr{one})
 	rounds(map[netip.Addr]int{one: 3})
 	failure = errors.New("no route")
-	a.update(at, []netip.Addr{one, two})
+	a.Update(at, []netip.Addr{one, two})
 	rounds(map[netip.Addr]int{one: 3, two: 3})
-	a.update(at, []netip.Addr{two})
-	a.update(at, []netip.Addr{one, two}) // it has been another node's meanwhile
+	a.Update(at, []netip.Addr{two})
+	a.Update(at, []netip.Addr{one, two}) // it has been another node's meanwhile
 	rounds(map[netip.Addr]int{one: 6, two: 3})
 	at.MAC[0] = 4
-	a.update(at, []netip.Addr{one, two})
+	a.Update(at, []netip.Addr{one, two})
 	rounds(map[netip.Addr]int{one: 9, two: 6})
 	if !slices.Equal(joined, []netip.Addr{one, two}) {
 		t.Errorf("in the groups of %v", joined)

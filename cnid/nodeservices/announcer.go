@@ -1,7 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package nodeservices is what a node does for others beside its datapath: it
+// announces external addresses, answers load balancers at healthCheckNodePorts, and
+// ends sockets that services have left behind.
+package nodeservices
 
 import (
 	"context"
@@ -22,11 +25,11 @@ const (
 	announceEvery = time.Second
 )
 
-// announcer tells the node's network of external addresses that have become this
+// Announcer tells the node's network of external addresses that have become this
 // node's. Who asks for them is answered by a program, with or without a daemon; over
 // IPv6 the question has to come here first, through switches that send groups only to
 // their members.
-type announcer struct {
+type Announcer struct {
 	log *slog.Logger
 	// send is netdev.Announce, join that of netdev.Groups.
 	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
@@ -40,12 +43,13 @@ type announcer struct {
 	more chan struct{}
 }
 
-func newAnnouncer(log *slog.Logger) *announcer {
-	return &announcer{log: log, send: netdev.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
+// NewAnnouncer returns one that has nothing to announce.
+func NewAnnouncer(log *slog.Logger) *Announcer {
+	return &Announcer{log: log, send: netdev.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
-// update takes what the program answers for, and on which device.
-func (a *announcer) update(at netdev.Underlay, ips []netip.Addr) {
+// Update takes what the program answers for, and on which device.
+func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	moved := at.Ifindex != a.at.Ifindex || at.MAC != a.at.MAC
@@ -67,8 +71,8 @@ func (a *announcer) update(at netdev.Underlay, ips []netip.Addr) {
 	}
 }
 
-// run announces until ctx ends.
-func (a *announcer) run(ctx context.Context) {
+// Run announces until ctx ends.
+func (a *Announcer) Run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
 		select {
@@ -85,7 +89,7 @@ func (a *announcer) run(ctx context.Context) {
 }
 
 // round announces what is due, and reports whether something will be once more.
-func (a *announcer) round() (more bool) {
+func (a *Announcer) round() (more bool) {
 	a.mu.Lock()
 	at := a.at
 	var ips []netip.Addr

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package nodeservices
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -18,36 +19,51 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// stranded ends the sockets that services have left connected to what is no backend
+// StaleSockets ends the sockets that services have left connected to what is no backend
 // of theirs any more: nothing else would ever tell them.
-type stranded struct {
-	kernel *kernel
+type StaleSockets struct {
+	// find lists those that there are now; changed has an element when a service has
+	// changed.
+	find    func() ([]datapath.StrandedSocket, error)
+	changed <-chan struct{}
 	// own is the cookie of the node's own network namespace, records say where
 	// those of pods are.
 	own     uint64
 	records func() []journal.Record
-	metrics *syncMetrics
+	ended   prometheus.Counter
 	log     *slog.Logger
 }
 
-// strandedEvery is how often they are looked for when no service has changed. A
+// NewStaleSockets returns one for the node's own network namespace and those of records.
+func NewStaleSockets(find func() ([]datapath.StrandedSocket, error), changed <-chan struct{}, own uint64,
+	records func() []journal.Record, registry prometheus.Registerer, log *slog.Logger,
+) *StaleSockets {
+	ended := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "alioth", Subsystem: "cnid", Name: "stale_sockets_ended_total",
+		Help: "UDP sockets that were ended because what they were connected to is no backend of their service any more.",
+	})
+	registry.MustRegister(ended)
+	return &StaleSockets{find: find, changed: changed, own: own, records: records, ended: ended, log: log}
+}
+
+// lookEvery is how often they are looked for when no service has changed. A
 // socket that was about to connect at a change may have been given a backend that
 // was one until then.
-const strandedEvery = 5 * time.Second
+const lookEvery = 5 * time.Second
 
-// run ends them until ctx ends, those of a changed service at once.
-func (s *stranded) run(ctx context.Context) {
-	ticker := time.NewTicker(strandedEvery)
+// Run ends them until ctx ends, those of a changed service at once.
+func (s *StaleSockets) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-s.kernel.services:
+		case <-s.changed:
 		}
 		ended, err := s.end()
-		s.metrics.stranded.Add(float64(ended))
+		s.ended.Add(float64(ended))
 		if err != nil {
 			s.log.Warn("can't end every socket of a backend that is gone; trying again", "error", err)
 		}
@@ -57,9 +73,9 @@ func (s *stranded) run(ctx context.Context) {
 // end ends all that there are now, and returns how many. Of two sockets with the
 // same ends the kernel shows one, the other when that is ended: so it looks again
 // for as long as there are some that it can end.
-func (s *stranded) end() (ended int, err error) {
+func (s *StaleSockets) end() (ended int, err error) {
 	for {
-		sockets, err := s.kernel.strandedSockets()
+		sockets, err := s.find()
 		if err != nil || len(sockets) == 0 {
 			return ended, err
 		}
@@ -79,7 +95,7 @@ func byNamespace(sockets []datapath.StrandedSocket) map[uint64][]datapath.Strand
 	return found
 }
 
-func (s *stranded) endAll(sockets map[uint64][]datapath.StrandedSocket) (ended int, err error) {
+func (s *StaleSockets) endAll(sockets map[uint64][]datapath.StrandedSocket) (ended int, err error) {
 	var failed []error
 	for cookie, list := range sockets {
 		failed = append(failed, s.inside(cookie, func() error {
@@ -93,7 +109,7 @@ func (s *stranded) endAll(sockets map[uint64][]datapath.StrandedSocket) (ended i
 
 // inside calls f in a network namespace, if it is known where that is. Sockets of
 // one that nothing leads to any more end with the pod.
-func (s *stranded) inside(cookie uint64, f func() error) error {
+func (s *StaleSockets) inside(cookie uint64, f func() error) error {
 	if cookie == s.own {
 		return f()
 	}
@@ -131,8 +147,8 @@ func destroy(sockets []datapath.StrandedSocket) (ended int, err error) {
 	return ended, nil
 }
 
-// endsSockets finds out whether sockets can be ended here, and says so if not.
-func endsSockets(log *slog.Logger) (bool, error) {
+// CanEndSockets reports whether sockets can be ended here, and logs it if not.
+func CanEndSockets(log *slog.Logger) (bool, error) {
 	err := sockdiag.Probe()
 	if errors.Is(err, sockdiag.ErrNotSupported) {
 		log.Warn("sockets for datagrams that are connected to a service are served by the packet door; "+

@@ -1,7 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package rollcall answers the operator's roll calls for a node.
+package rollcall
 
 import (
 	"context"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -35,17 +37,40 @@ const (
 	lastAnswer   = 30 * time.Second
 )
 
-// rollCall answers the operator's calls, once nothing on this node uses an address
+// Passes are those that program the node.
+type Passes interface {
+	// PodMTU is 0 before the first successful one; the channel is closed after the next.
+	PodMTU() (int, <-chan struct{})
+	// Programmed returns once one that begins from now on has succeeded.
+	Programmed(ctx context.Context) error
+	// VNIs are those that the node programs or may come to program, ascending.
+	VNIs() []uint32
+}
+
+// api is what an answer needs of the API server.
+type api interface {
+	Get(ctx context.Context, object kube.Object) error
+	List(ctx context.Context, list runtime.Object, namespace, fields string) error
+	Create(ctx context.Context, object kube.Object) error
+	Update(ctx context.Context, object kube.Object) error
+}
+
+// RollCall answers the operator's calls, once nothing on this node uses an address
 // that the API does not have for it (docs/design/010).
-type rollCall struct {
+type RollCall struct {
 	node    string
 	store   *store.Store
-	journal *journal.Journal
-	api     *kube.Client
+	records func() []journal.Record
+	api     api
 	// synced reports whether everything of this node has been read.
 	synced func() (bool, <-chan struct{})
-	syncer *syncer
+	passes Passes
 	log    *slog.Logger
+}
+
+// New returns one for a node with these records.
+func New(node string, s *store.Store, records func() []journal.Record, api api, synced func() (bool, <-chan struct{}), passes Passes, log *slog.Logger) *RollCall {
+	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, log: log}
 }
 
 // reply is what a node says.
@@ -61,8 +86,8 @@ func (r reply) equal(other reply) bool {
 // task is what an answer repeats.
 type task struct{ call, nodeUID string }
 
-// run answers until ctx ends.
-func (r *rollCall) run(ctx context.Context) {
+// Run answers until ctx ends.
+func (r *RollCall) Run(ctx context.Context) {
 	var last reply
 	pause := firstAnswer
 	for {
@@ -86,19 +111,22 @@ func (r *rollCall) run(ctx context.Context) {
 		if errors.Is(err, errBehind) {
 			pause = min(pause, behindAnswer) // nobody is burdened by it
 		}
-		r.syncer.rest(ctx, pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 		pause = min(2*pause, lastAnswer)
 	}
 }
 
 // wait returns when there is something to answer, and now and then.
-func (r *rollCall) wait(ctx context.Context, last reply) (task, error) {
+func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 	var now task
 	soon, cancel := context.WithTimeout(ctx, reviewVNIs)
 	defer cancel()
 	err := r.store.Wait(soon, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		synced, changed := r.synced()
-		mtu, passed := r.syncer.podMTU()
+		mtu, passed := r.passes.PodMTU()
 		if !synced || mtu == 0 {
 			// What an earlier process programmed is not known before the first
 			// pass, and nobody is told of less.
@@ -116,7 +144,7 @@ func (r *rollCall) wait(ctx context.Context, last reply) (task, error) {
 }
 
 // look says what is asked.
-func (r *rollCall) look(tx store.ReadTx) task {
+func (r *RollCall) look(tx store.ReadTx) task {
 	now := task{call: v1alpha1.NoCall}
 	if row := store.GetRollCall(tx, v1alpha1.OperatorRollCall); row != nil {
 		now.call = row.Call
@@ -133,11 +161,11 @@ var errBehind = errors.New("what has been read of this node is not yet what the 
 // agree returns once a pass has been made by what the API server itself says of this
 // node now: a sandbox that the API knows nothing of, as after a restore from a backup,
 // is cut off then. The store alone may lag behind a restore.
-func (r *rollCall) agree(ctx context.Context) error {
+func (r *RollCall) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	// The journal first: what it begins later goes by what is read later.
-	records := r.journal.Records()
+	records := r.records()
 	var addresses v1alpha1.AddressList
 	if err := r.api.List(ctx, &addresses, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
 		return fmt.Errorf("list the node's addresses: %w", err)
@@ -151,7 +179,7 @@ func (r *rollCall) agree(ctx context.Context) error {
 	if !same {
 		return errBehind
 	}
-	return r.syncer.settle(ctx, r.syncer.ask(), 0)
+	return r.passes.Programmed(ctx)
 }
 
 // agrees reports whether the store is as the API server, as far as it decides whether the
@@ -188,12 +216,12 @@ func wordOf(pod *store.Pod) string {
 
 // answer writes what the node says, if that is not what it said last, and
 // returns what it has said.
-func (r *rollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
+func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
 	if now.nodeUID == "" {
 		return last, nil
 	}
 	say := reply{call: now.call, nodeUID: now.nodeUID}
-	for _, vni := range r.syncer.held() {
+	for _, vni := range r.passes.VNIs() {
 		say.vnis = append(say.vnis, int32(vni))
 	}
 	if say.equal(last) {
@@ -207,7 +235,7 @@ func (r *rollCall) answer(ctx context.Context, now task, last reply) (reply, err
 	return say, nil
 }
 
-func (r *rollCall) write(ctx context.Context, say reply) error {
+func (r *RollCall) write(ctx context.Context, say reply) error {
 	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
 	err := r.api.Get(ctx, object)
 	if err != nil && !apierrors.IsNotFound(err) {

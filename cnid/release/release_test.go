@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package release
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -22,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -84,14 +86,17 @@ func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 	}
 }
 
-func newTestReleaser(t *testing.T, c releaseCase) (*releaser, client.Client) {
+func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 	t.Helper()
-	scheme, err := newScheme()
-	if err != nil {
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
-	row := addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10")
+	ip := netip.MustParseAddr("10.10.1.10")
+	row := store.Address{
+		Meta: store.Meta{UID: "blue.10.10.1.10", ResourceVersion: "1"}, Name: "blue.10.10.1.10", VPC: "blue", Subnet: "blue1", IP: ip, Node: "node1",
+		MAC: "02:00:00:00:00:01", Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}, Set: []netip.Addr{ip},
+	}
 	objects := []client.Object{&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}}
 	if c.inAPI != nil {
 		objects = append(objects, c.inAPI)
@@ -108,17 +113,23 @@ func newTestReleaser(t *testing.T, c releaseCase) (*releaser, client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := script{Addresses: []store.Address{row}}
-	if pod := c.inStore; pod != nil {
-		rows.Pods = []store.Pod{{
-			Meta:      store.Meta{UID: string(pod.UID), ResourceVersion: "1", Deleting: pod.DeletionTimestamp != nil},
-			Namespace: "ns", Name: "p1", Node: "node1", Terminal: pod.Status.Phase == corev1.PodSucceeded,
-		}}
-	}
-	if err := s.Update(rows.fill); err != nil {
+	err = s.Update(func(tx store.Tx) error {
+		if pod := c.inStore; pod != nil {
+			err := store.PutPod(tx, &store.Pod{
+				Meta:      store.Meta{UID: string(pod.UID), ResourceVersion: "1", Deleting: pod.DeletionTimestamp != nil},
+				Namespace: "ns", Name: "p1", Node: "node1", Terminal: pod.Status.Phase == corev1.PodSucceeded,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return store.PutAddress(tx, &row)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReleaser("node1", s, queueJournal(t, c.attached), madeUpAPI{api}, func() bool { return !c.unsynced }, slog.New(slog.DiscardHandler))
+	j := queueJournal(t, c.attached)
+	r := New("node1", s, j, madeUpAPI{api}, func() bool { return !c.unsynced }, NewHeld(j).Holds, slog.New(slog.DiscardHandler))
 	return r, api
 }
 

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package release gives back the addresses of pods that have left the node, not before
+// the kubelet has ended its probes of them.
+package release
 
 import (
 	"context"
@@ -36,11 +38,11 @@ type addressAPI interface {
 	Delete(ctx context.Context, obj kube.Object, uid types.UID) error
 }
 
-// releaser deletes the Addresses of this node's pods that have no attachment
+// Releaser deletes the Addresses of this node's pods that have no attachment
 // any more and will not get another one. Which those are follows from store,
 // journal and API alone, so whatever a DEL without the API server, or a crash,
 // leaves behind is found again.
-type releaser struct {
+type Releaser struct {
 	node    string
 	store   *store.Store
 	journal *journal.Journal
@@ -54,20 +56,23 @@ type releaser struct {
 	kicked chan struct{}
 }
 
-func newReleaser(node string, s *store.Store, j *journal.Journal, api addressAPI, synced func() bool, log *slog.Logger) *releaser {
-	return &releaser{node: node, store: s, journal: j, api: api, synced: synced, log: log, kicked: make(chan struct{}, 1)}
+// New returns a releaser of a node's addresses. It releases nothing before synced
+// reports that the node's pods and Addresses have been read, and leaves in the
+// journal's queue what is held.
+func New(node string, s *store.Store, j *journal.Journal, api addressAPI, synced func() bool, held func(journal.Record) bool, log *slog.Logger) *Releaser {
+	return &Releaser{node: node, store: s, journal: j, api: api, synced: synced, held: held, log: log, kicked: make(chan struct{}, 1)}
 }
 
 // Release implements attachment.Releaser.
-func (r *releaser) Release(journal.Record) {
+func (r *Releaser) Release(journal.Record) {
 	select {
 	case r.kicked <- struct{}{}:
 	default: // the pass that is due will see this one too
 	}
 }
 
-// run releases until ctx ends.
-func (r *releaser) run(ctx context.Context) {
+// Run releases until ctx ends.
+func (r *Releaser) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := reviewReleases
 		handled, err := r.pass(ctx)
@@ -82,7 +87,7 @@ func (r *releaser) run(ctx context.Context) {
 // pass deletes what can be deleted, and takes off the queue what was looked
 // at. It returns the UIDs of the Addresses that it deleted or found that they
 // stay.
-func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
+func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
 		return handled, nil
@@ -99,7 +104,7 @@ func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error
 		return handled, errors.Join(failures...)
 	}
 	for _, rec := range queue {
-		if r.held != nil && r.held(rec) {
+		if r.held(rec) {
 			continue
 		}
 		if err := r.journal.Released(rec.Seq); err != nil {
@@ -112,7 +117,7 @@ func (r *releaser) pass(ctx context.Context) (handled map[string]bool, err error
 // candidates looks at the pods before it looks at the journal: an ADD writes the
 // journal before it looks again whether its pod leaves, so one of them sees the
 // other (docs/design/042).
-func (r *releaser) candidates() (list []*store.Address) {
+func (r *Releaser) candidates() (list []*store.Address) {
 	r.store.View(func(tx store.ReadTx) { list = releasable(tx, r.node, r.journal.Records()) })
 	return list
 }
@@ -138,7 +143,7 @@ func releasable(tx store.ReadTx, node string, records []journal.Record) []*store
 
 // release asks the API before it deletes: the store may know an Address before
 // it knows the pod. The Address's UID keeps a successor from being deleted.
-func (r *releaser) release(ctx context.Context, row *store.Address) error {
+func (r *Releaser) release(ctx context.Context, row *store.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
 	leaving, err := r.podLeaving(ctx, row.Holder)
@@ -157,7 +162,7 @@ func (r *releaser) release(ctx context.Context, row *store.Address) error {
 	return nil
 }
 
-func (r *releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, error) {
+func (r *Releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: holder.Namespace, Name: holder.Name}}
 	err := r.api.Get(ctx, pod)
 	if apierrors.IsNotFound(err) {
@@ -173,7 +178,7 @@ func (r *releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, e
 
 // idle returns when there is something to release that was not handled just
 // now, when the queue has grown, or after a while.
-func (r *releaser) idle(ctx context.Context, handled map[string]bool, atMost time.Duration) {
+func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	woken := make(chan struct{})

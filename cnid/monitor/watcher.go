@@ -1,7 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package monitor listens to what the kernel tells of changes on the node.
+package monitor
 
 import (
 	"bytes"
@@ -28,42 +29,48 @@ import (
 // kernel ask for.
 const hintEvery = time.Second
 
-// watcher listens to what the kernel tells of changes, and asks for a recheck
+// Watcher listens to what the kernel tells of changes, and asks for a recheck
 // when one may concern this node. What is missed, the next recheck finds that
 // comes by itself.
-type watcher struct {
-	ours func() ours
+type Watcher struct {
+	managed func() Managed
 	// recheck asks for one. It does not block.
 	recheck func()
 	log     *slog.Logger
 }
 
-// ours is what changes on the node by Alioth's hand alone.
-type ours struct {
-	// records are those of the attachments that are here to stay.
-	records []journal.Record
-	// devices are the indexes of the devices that exist always, and that of the
+// New returns a watcher of what is managed, which asks for a recheck without waiting
+// for it.
+func New(managed func() Managed, recheck func(), log *slog.Logger) *Watcher {
+	return &Watcher{managed: managed, recheck: recheck, log: log}
+}
+
+// Managed is what only Alioth changes on the node.
+type Managed struct {
+	// Records are those of the attachments that are here to stay.
+	Records []journal.Record
+	// Devices are the indexes of the devices that exist always, and that of the
 	// underlay.
-	devices []int
+	Devices []int
 }
 
 // holds returns the record with that device, if there is one.
-func (o ours) holds(index int) (journal.Record, bool) {
-	at := slices.IndexFunc(o.records, func(rec journal.Record) bool { return rec.Device.HostIfindex == index })
+func (m Managed) holds(index int) (journal.Record, bool) {
+	at := slices.IndexFunc(m.Records, func(rec journal.Record) bool { return rec.Device.HostIfindex == index })
 	if at < 0 {
 		return journal.Record{}, false
 	}
-	return o.records[at], true
+	return m.Records[at], true
 }
 
-// run watches until ctx ends.
-func (w *watcher) run(ctx context.Context) {
+// Run watches until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
 	hints := make(chan struct{}, 1)
 	routes := []uint32{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 	}
-	go w.listen(ctx, unix.NETLINK_ROUTE, routes, hints, func(m syscall.NetlinkMessage) bool { return routeConcerns(m, w.ours()) })
+	go w.listen(ctx, unix.NETLINK_ROUTE, routes, hints, func(m syscall.NetlinkMessage) bool { return routeConcerns(m, w.managed()) })
 	go w.listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, filterConcerns)
 	for {
 		select {
@@ -81,7 +88,7 @@ func (w *watcher) run(ctx context.Context) {
 }
 
 // listen reads messages of one kind until ctx ends.
-func (w *watcher) listen(ctx context.Context, protocol int, groups []uint32, hints chan<- struct{}, concerns func(syscall.NetlinkMessage) bool) {
+func (w *Watcher) listen(ctx context.Context, protocol int, groups []uint32, hints chan<- struct{}, concerns func(syscall.NetlinkMessage) bool) {
 	file, err := subscribe(protocol, groups)
 	if err != nil {
 		w.log.Warn("can't listen for changes in the kernel; changes by hand are noticed later", "error", err)
@@ -146,7 +153,7 @@ func filterConcerns(m syscall.NetlinkMessage) bool {
 }
 
 // routeConcerns reports whether a message of rtnetlink may tell of harm.
-func routeConcerns(m syscall.NetlinkMessage, o ours) bool {
+func routeConcerns(m syscall.NetlinkMessage, o Managed) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		return linkConcerns(m, o)
@@ -156,7 +163,7 @@ func routeConcerns(m syscall.NetlinkMessage, o ours) bool {
 		}
 		index := int(binary.NativeEndian.Uint32(m.Data[4:])) // ifa_index
 		const loopback = 1
-		return index == loopback || slices.Contains(o.devices, index)
+		return index == loopback || slices.Contains(o.Devices, index)
 	case unix.RTM_DELROUTE:
 		return deletedRouteConcerns(m, o)
 	case unix.RTM_DELQDISC, unix.RTM_DELTFILTER:
@@ -166,17 +173,17 @@ func routeConcerns(m syscall.NetlinkMessage, o ours) bool {
 		}
 		index := int(binary.NativeEndian.Uint32(m.Data[4:])) // tcm_ifindex
 		_, held := o.holds(index)
-		return held || slices.Contains(o.devices, index)
+		return held || slices.Contains(o.Devices, index)
 	}
 	return false
 }
 
-func linkConcerns(m syscall.NetlinkMessage, o ours) bool {
+func linkConcerns(m syscall.NetlinkMessage, o Managed) bool {
 	if len(m.Data) < unix.SizeofIfInfomsg {
 		return false
 	}
 	index := int(binary.NativeEndian.Uint32(m.Data[4:])) // ifi_index
-	if slices.Contains(o.devices, index) {
+	if slices.Contains(o.Devices, index) {
 		return true
 	}
 	rec, held := o.holds(index)
@@ -192,16 +199,16 @@ func linkConcerns(m syscall.NetlinkMessage, o ours) bool {
 }
 
 // deletedRouteConcerns leaves out the routes of pods that leave.
-func deletedRouteConcerns(m syscall.NetlinkMessage, o ours) bool {
+func deletedRouteConcerns(m syscall.NetlinkMessage, o Managed) bool {
 	if len(m.Data) < unix.SizeofRtMsg || m.Data[5] != netdev.RouteProtocol { // rtm_protocol
 		return false
 	}
 	index := attribute(m.Data, unix.SizeofRtMsg, unix.RTA_OIF)
-	if len(index) == 4 && slices.Contains(o.devices, int(binary.NativeEndian.Uint32(index))) {
+	if len(index) == 4 && slices.Contains(o.Devices, int(binary.NativeEndian.Uint32(index))) {
 		return true
 	}
 	dst, ok := netip.AddrFromSlice(attribute(m.Data, unix.SizeofRtMsg, unix.RTA_DST))
-	return ok && slices.ContainsFunc(o.records, func(rec journal.Record) bool { return rec.Shadow4 == dst || rec.Shadow6 == dst })
+	return ok && slices.ContainsFunc(o.Records, func(rec journal.Record) bool { return rec.Shadow4 == dst || rec.Shadow6 == dst })
 }
 
 // attribute returns the value of a netlink attribute behind a message's header

@@ -1,0 +1,117 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// ProbesEnd is how long after a DEL the kubelet has certainly told its probe
+// workers of the pod to stop. What a worker does then takes one probe's timeout
+// at most; see docs/design/030-late-probes.md.
+const ProbesEnd = 3 * time.Second
+
+// Held are the attachments whose addresses stay held, for as long after their DEL as
+// the kubelet may still probe them. They are in the journal's release queue, so the
+// next process holds them too: anew, since it can't know for how long it was done
+// already.
+type Held struct {
+	journal *journal.Journal
+
+	mu sync.Mutex
+	// over has the elements of the queue, by Seq, whose time is up.
+	over map[uint64]bool
+	// fewer is closed, and replaced, when an attachment has left, or its time
+	// is up.
+	fewer chan struct{}
+}
+
+// NewHeld returns those of a journal's queue.
+func NewHeld(j *journal.Journal) *Held {
+	return &Held{journal: j, over: map[uint64]bool{}, fewer: make(chan struct{})}
+}
+
+// end notes that the time of an element is up.
+func (h *Held) end(rec journal.Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over[rec.Seq] = true
+}
+
+// notify wakes who waits, and forgets what is off the queue.
+func (h *Held) notify() {
+	queue := h.journal.Releases()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.over, func(seq uint64, _ bool) bool {
+		return !slices.ContainsFunc(queue, func(rec journal.Record) bool { return rec.Seq == seq })
+	})
+	close(h.fewer)
+	h.fewer = make(chan struct{})
+}
+
+// Holds reports whether the time of an element of the queue is not up yet.
+func (h *Held) Holds(rec journal.Record) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return rec.Probed && !h.over[rec.Seq]
+}
+
+// Probed returns the journal's records and what is held of its queue, which is all that
+// the kubelet may probe, and a channel that is closed when there may be fewer.
+func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
+	h.mu.Lock()
+	fewer := h.fewer
+	h.mu.Unlock()
+	// In this order: an attachment goes from the one to the other.
+	list := h.journal.Records()
+	return slices.Concat(list, h.Departed()), fewer
+}
+
+// Departed are the elements of the queue that are held.
+func (h *Held) Departed() []journal.Record {
+	return slices.DeleteFunc(h.journal.Releases(), func(rec journal.Record) bool { return !h.Holds(rec) })
+}
+
+// Delayed hands releases on, once at once and once when their time is up.
+type Delayed struct {
+	held *Held
+	next attachment.Releaser
+	// ended is called when the time of an element is up.
+	ended func()
+}
+
+// NewDelayed returns one that holds what an earlier process left in the queue too.
+func NewDelayed(held *Held, next attachment.Releaser, ended func()) *Delayed {
+	d := &Delayed{held: held, next: next, ended: ended}
+	for _, rec := range held.journal.Releases() {
+		d.hold(rec)
+	}
+	return d
+}
+
+// Release implements attachment.Releaser.
+func (d *Delayed) Release(rec journal.Record) {
+	d.hold(rec)
+	d.next.Release(rec)
+	d.held.notify()
+}
+
+func (d *Delayed) hold(rec journal.Record) {
+	if !rec.Probed {
+		return
+	}
+	time.AfterFunc(rec.ProbeTimeout+ProbesEnd, func() {
+		d.held.end(rec)
+		d.next.Release(rec) // which may take it off the queue now
+		d.held.notify()
+		d.ended()
+	})
+}
