@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
+	"github.com/alioth-net/alioth/cnid/observe"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -65,14 +66,14 @@ type kernel struct {
 	path   *datapath.Datapath
 	opened datapath.Config
 	// What path tells of single packets.
-	drops, flows *events
+	drops, flows *observe.Events
 }
 
 func newKernel(cfg Config, host *netdev.Host, metrics *syncMetrics, log *slog.Logger) *kernel {
 	return &kernel{
 		cfg: cfg, host: host, metrics: metrics, log: log, health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		services: make(chan struct{}, 1),
-		drops:    newEvents((*datapath.Datapath).Drops), flows: newEvents((*datapath.Datapath).Flows),
+		drops:    observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
 	}
 }
 
@@ -164,7 +165,7 @@ func (k *kernel) open(cfg datapath.Config) error {
 		err = k.path.Close()
 	}
 	k.path, k.opened = path, cfg
-	return errors.Join(err, k.drops.readFrom(path), k.flows.readFrom(path))
+	return errors.Join(err, k.drops.ReadFrom(path), k.flows.ReadFrom(path))
 }
 
 // apply makes true what is wanted: the packet filter before what it guards,
@@ -259,7 +260,7 @@ func (k *kernel) close() {
 	if k.path == nil {
 		return
 	}
-	if err := errors.Join(k.drops.close(), k.flows.close(), k.path.Close()); err != nil {
+	if err := errors.Join(k.drops.Close(), k.flows.Close(), k.path.Close()); err != nil {
 		k.log.Warn("can't close the datapath", "error", err)
 	}
 	k.path = nil
@@ -275,8 +276,8 @@ func (k *kernel) check(part state.State) error {
 	return k.path.Check(part)
 }
 
-// counters returns the datapath's; none before it is open.
-func (k *kernel) counters() ([]datapath.Counter, error) {
+// Counters returns the datapath's; none before it is open.
+func (k *kernel) Counters() ([]datapath.Counter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -285,8 +286,8 @@ func (k *kernel) counters() ([]datapath.Counter, error) {
 	return k.path.Counters()
 }
 
-// dropCounters returns the datapath's; none before it is open.
-func (k *kernel) dropCounters() ([]datapath.DropCounter, error) {
+// DropCounters returns the datapath's; none before it is open.
+func (k *kernel) DropCounters() ([]datapath.DropCounter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -308,8 +309,8 @@ func (k *kernel) strandedSockets() ([]datapath.StrandedSocket, error) {
 // errNotOpen says that nothing is programmed yet.
 var errNotOpen = errors.New("the node's datapath is not open yet")
 
-// snapshot reads what the maps hold.
-func (k *kernel) snapshot() (state.State, error) {
+// Snapshot reads what the maps hold.
+func (k *kernel) Snapshot() (state.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -318,8 +319,8 @@ func (k *kernel) snapshot() (state.State, error) {
 	return k.path.Snapshot()
 }
 
-// try asks the programs what they would do.
-func (k *kernel) try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error) {
+// Try asks the programs what they would do.
+func (k *kernel) Try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -328,8 +329,8 @@ func (k *kernel) try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (da
 	return ask(k.path)
 }
 
-// tellFlows lets the programs tell which flows pass, for a time.
-func (k *kernel) tellFlows(duration time.Duration) error {
+// TellFlows lets the programs tell which flows pass, for a time.
+func (k *kernel) TellFlows(duration time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -342,8 +343,8 @@ func (k *kernel) tellFlows(duration time.Duration) error {
 	return k.path.TellFlows(now + duration)
 }
 
-// tunnelSource is the address under which this node sends tunnel packets.
-func (k *kernel) tunnelSource(is4 bool) netip.Addr {
+// TunnelSource is the address under which this node sends tunnel packets.
+func (k *kernel) TunnelSource(is4 bool) netip.Addr {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if is4 {
@@ -352,8 +353,13 @@ func (k *kernel) tunnelSource(is4 bool) netip.Addr {
 	return k.opened.TunnelSource6
 }
 
+// flowShare is how many flows through the host a pod may have.
+func (k *kernel) flowShare() (uint32, error) {
+	return netfilter.Share(k.cfg.FlowsPerShadow, k.pods.Load())
+}
+
 // sweepEvery is how often ended flows to shared services are forgotten, and
-// counters of what is gone.
+// Counters of what is gone.
 const sweepEvery = 5 * time.Second
 
 // sweep forgets them until ctx ends.

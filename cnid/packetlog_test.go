@@ -6,18 +6,13 @@ package cnid
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -170,114 +165,4 @@ func TestAFlowThroughTheDoorHasTheNamesOfBothSides(t *testing.T) {
 		"(ns/green) passed: sent into the VPC from the node [from_stack]")
 	l.nodes[0].expectFlow(t, say("tcp", netip.AddrPortFrom(hostAddrs[0], echoPort)), "VPC green from pod ns/green: TCP 10.20.1.10:",
 		"(ns/green) > 203.0.113.9:7000 passed: sent to the outside [to_stack]")
-}
-
-func TestFlowsAreAskedOfTheProgramsWhileSomebodyListens(t *testing.T) {
-	asked := make(chan time.Duration, 100)
-	log := newPacketLog(packetWords{}, func(d time.Duration) error {
-		asked <- d
-		return errors.New("no datapath yet")
-	}, slog.New(slog.DiscardHandler))
-	get := func(ctx context.Context, query string) *httptest.ResponseRecorder {
-		answer := httptest.NewRecorder()
-		log.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/?"+query, http.NoBody))
-		return answer
-	}
-	log.add(nodestatus.Packet{Reason: "forwarded_local"})
-	if answer := get(t.Context(), "for=0s"); !strings.Contains(answer.Body.String(), "forwarded_local") {
-		t.Errorf("got %q", answer.Body)
-	}
-	if len(asked) > 0 {
-		t.Error("the programs were asked for somebody who does not listen")
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		get(ctx, "follow=true")
-	}()
-	for range 2 {
-		if d := <-asked; d <= askEvery {
-			t.Errorf("asked for %s, which ends before it is asked again", d)
-		}
-	}
-	stop()
-	<-done
-	get(t.Context(), "for=1ms") // which ends by itself
-	if len(asked) == 0 {
-		t.Error("the programs were not asked for somebody who listens for a moment")
-	}
-}
-
-func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
-	s, d := newTestSyncer(t, alwaysSynced), newDecided()
-	d.fill(t, s.store)
-	key := journal.Key{ContainerID: "p1", IfName: "eth0"}
-	if _, err := s.journal.Begin(journal.Record{Identity: journal.Identity{Key: key, Pod: thePod}, Binding: journal.Binding{VPC: "blue", VNI: 20}, Interface: journal.Interface{Addrs: d.said.Addresses}}); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := s.journal.Complete(key, journal.Device{HostIfindex: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := packetWords{names: names{store: s.store, journal: s.journal}, nodeName: "node1", defaultVPC: "default"}
-	pod, vip := netip.MustParseAddr("10.10.1.10"), netip.MustParseAddr("10.96.0.10")
-	for name, c := range map[string]struct {
-		event      datapath.Event
-		came, went string
-	}{
-		"to a service of the VPC": {
-			datapath.Event{Reason: datapath.ForwardedLocal, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: pod, Dst: pod}},
-			"10.10.1.10 (ns/p1) > 10.96.0.10", "10.10.1.10 (ns/p1) > 10.10.1.10 (ns/p1)",
-		},
-		"to a service outside, behind which is an equal address": {
-			datapath.Event{Reason: datapath.ToStack, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: rec.Shadow4, Dst: pod}},
-			"10.10.1.10 (ns/p1) > 10.96.0.10", rec.Shadow4.String() + " (ns/p1) > 10.10.1.10",
-		},
-		"its answer": {
-			datapath.Event{
-				Reason: datapath.FromStack, Direction: datapath.ToPod,
-				Came: datapath.Tuple{Src: pod, Dst: rec.Shadow4}, Went: datapath.Tuple{Src: vip, Dst: pod},
-			},
-			"10.10.1.10 > " + rec.Shadow4.String() + " (ns/p1)", "10.96.0.10 > 10.10.1.10 (ns/p1)",
-		},
-	} {
-		c.event.Ifindex, c.event.VNI = 7, 20
-		if got := words.tell(c.event); got.Came.String() != c.came || got.Went.String() != c.went {
-			t.Errorf("%s: %s, then %s; want %s, then %s", name, got.Came, got.Went, c.came, c.went)
-		}
-	}
-}
-
-func TestNobodysAddressIsNoMissingOne(t *testing.T) {
-	nobody := func(netip.Addr) string { return "" }
-	got := ends(datapath.Tuple{Dst: netip.MustParseAddr("ff02::16")}, nobody).String()
-	if want := ":: > ff02::16"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestASlowReaderOfDropsIsToldWhatItMissed(t *testing.T) {
-	log := newPacketLog(packetWords{}, nil, nil)
-	for i := range keptPackets + 10 {
-		log.add(nodestatus.Packet{VNI: uint32(i)})
-		if i == 4 {
-			if drops, next, _ := log.since(0); len(drops) != 5 || next != 5 || drops[0].Missed != 0 {
-				t.Errorf("%d drops, next %d, missed %d", len(drops), next, drops[0].Missed)
-			}
-		}
-	}
-	drops, next, changed := log.since(5)
-	if len(drops) != keptPackets || next != keptPackets+10 || drops[0].Missed != 5 || drops[0].VNI != 10 {
-		t.Errorf("%d drops from %d, next %d, missed %d", len(drops), drops[0].VNI, next, drops[0].Missed)
-	}
-	if drops, _, _ := log.since(next); len(drops) != 0 {
-		t.Errorf("%d drops after the last", len(drops))
-	}
-	log.add(nodestatus.Packet{})
-	select {
-	case <-changed:
-	default:
-		t.Error("nobody is told of a drop")
-	}
 }

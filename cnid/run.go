@@ -34,6 +34,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/observe"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -232,7 +233,7 @@ func (n *node) assemble(c control) error {
 		return err
 	}
 	n.apiHost = apihost.New(n.cfg.APIServerHost, lookup, func() { n.syncer.ask() }, n.log)
-	n.registry.MustRegister(newPacketCollector(n.kernel, n.names(), n.log))
+	n.registry.MustRegister(observe.NewCollector(n.kernel, n.names(), n.kernel.flowShare, n.log))
 	n.syncer = newSyncer(n.plan, n.store, n.journal, n.kernel, c.synced, c.lost, n.kernel.metrics, n.log)
 	n.attachments = attachment.New(attachment.Config{
 		Journal: n.journal,
@@ -266,20 +267,12 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-func (n *node) names() names { return names{store: n.store, journal: n.journal} }
+// names are what people are told in place of numbers.
+func (n *node) names() observe.Names { return observe.NewNames(n.store, n.journal.Records) }
 
-func (n *node) packetWords() packetWords {
-	return packetWords{
-		names: n.names(), nodeName: n.cfg.NodeName, defaultVPC: n.cfg.DefaultVPC,
-		nodeShadows: []netip.Addr{journal.NodeShadow(n.cfg.shadow(true)), journal.NodeShadow(n.cfg.shadow(false))},
-	}
-}
-
-func (n *node) hops() hops {
-	return hops{
-		node: n.cfg.NodeName, names: n.names(), kernel: n.kernel,
-		warnings: func() []string { return n.syncer.status().Warnings },
-	}
+func (n *node) words() observe.Words {
+	shadows := []netip.Addr{journal.NodeShadow(n.cfg.shadow(true)), journal.NodeShadow(n.cfg.shadow(false))}
+	return observe.NewWords(n.names(), n.cfg.NodeName, n.cfg.DefaultVPC, shadows)
 }
 
 // start serves the container runtime, and tells it to come here once the node
@@ -297,19 +290,20 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	mux.Handle(cniapi.PathV1, n.server.Handler())
 	mux.Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status { return n.syncer.status() }))
 	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(n.dump))
-	drops := newPacketLog(n.packetWords(), nil, n.log)
-	flows := newPacketLog(n.packetWords(), n.kernel.tellFlows, n.log)
+	drops := observe.NewPacketLog(n.words(), nil, n.log)
+	flows := observe.NewPacketLog(n.words(), n.kernel.TellFlows, n.log)
+	tracer := observe.NewTracer(n.words(), n.kernel, func() []string { return n.syncer.status().Warnings })
 	mux.Handle(nodestatus.DropsPath, drops)
 	mux.Handle(nodestatus.FlowsPath, flows)
-	mux.Handle(nodestatus.HopPath, nodestatus.HopHandler(n.hops().answer))
+	mux.Handle(nodestatus.HopPath, nodestatus.HopHandler(tracer.Answer))
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := monitor.New(n.syncer.managed, n.syncer.recheck, n.log)
 	stale := nodeservices.NewStaleSockets(n.kernel.strandedSockets, n.kernel.services, n.plan.NetnsCookie, n.journal.Records, n.registry, n.log)
 	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.Run, stale.Run, n.apiHost.Run, n.reconcile, watcher.Run, n.mender.run, n.resizer.run,
-		func(ctx context.Context) { drops.run(ctx, n.kernel.drops.readers) },
-		func(ctx context.Context) { flows.run(ctx, n.kernel.flows.readers) })
+		func(ctx context.Context) { drops.Run(ctx, n.kernel.drops.Readers()) },
+		func(ctx context.Context) { flows.Run(ctx, n.kernel.flows.Readers()) })
 	return nil
 }
 

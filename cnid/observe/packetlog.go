@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package observe
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 // keptPackets is how many of the latest are kept for who asks later.
 const keptPackets = 1024
 
-// packetLog keeps the latest packets of one sample. It is the only reader of the
+// PacketLog keeps the latest packets of one sample. It is the only reader of the
 // programs' events on the node, and serves any number of people.
-type packetLog struct {
-	words packetWords
+type PacketLog struct {
+	words Words
 	log   *slog.Logger
 	// ask asks the programs for events, for a time; nil: they tell unasked.
 	ask func(time.Duration) error
@@ -36,13 +36,15 @@ type packetLog struct {
 	changed chan struct{}
 }
 
-func newPacketLog(words packetWords, ask func(time.Duration) error, log *slog.Logger) *packetLog {
-	return &packetLog{words: words, ask: ask, log: log, changed: make(chan struct{})}
+// NewPacketLog returns one without packets. ask asks the programs for events, for a
+// time; nil: they tell unasked.
+func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) *PacketLog {
+	return &PacketLog{words: words, ask: ask, log: log, changed: make(chan struct{})}
 }
 
-// run reads events from one reader after the other until ctx ends. A reader is
+// Run reads events from one reader after the other until ctx ends. A reader is
 // closed by who made it.
-func (l *packetLog) run(ctx context.Context, readers <-chan *datapath.EventReader) {
+func (l *PacketLog) Run(ctx context.Context, readers <-chan *datapath.EventReader) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,7 +55,7 @@ func (l *packetLog) run(ctx context.Context, readers <-chan *datapath.EventReade
 	}
 }
 
-func (l *packetLog) read(ctx context.Context, reader *datapath.EventReader) {
+func (l *PacketLog) read(ctx context.Context, reader *datapath.EventReader) {
 	stop := context.AfterFunc(ctx, func() { reader.Close() })
 	defer stop()
 	for {
@@ -69,7 +71,7 @@ func (l *packetLog) read(ctx context.Context, reader *datapath.EventReader) {
 	}
 }
 
-func (l *packetLog) add(packet nodestatus.Packet) {
+func (l *PacketLog) add(packet nodestatus.Packet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept[l.count%keptPackets] = packet
@@ -80,7 +82,7 @@ func (l *packetLog) add(packet nodestatus.Packet) {
 
 // since returns the packets from number first on, the number of the one after
 // them, and a channel that is closed with the next.
-func (l *packetLog) since(first uint64) (packets []nodestatus.Packet, next uint64, changed <-chan struct{}) {
+func (l *PacketLog) since(first uint64) (packets []nodestatus.Packet, next uint64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	oldest := l.count - min(l.count, keptPackets)
@@ -95,7 +97,7 @@ func (l *packetLog) since(first uint64) (packets []nodestatus.Packet, next uint6
 }
 
 // ServeHTTP writes the latest packets and, as far as asked to, those to come.
-func (l *packetLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *PacketLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	watch := nodestatus.ReadWatch(r.URL.Query())
 	ctx := r.Context()
 	if !watch.Follow {
@@ -141,7 +143,7 @@ const (
 	askFor   = 3 * askEvery
 )
 
-func (l *packetLog) renew() {
+func (l *PacketLog) renew() {
 	if err := l.ask(askFor); err != nil {
 		l.log.Debug("can't ask the programs for packets", "error", err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package observe
 
 import (
 	"context"
@@ -16,15 +16,29 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// hops answers what this node would do with a packet. The verdict is always that
+// Datapath is asked by a Tracer.
+type Datapath interface {
+	// Snapshot reads what the maps hold.
+	Snapshot() (state.State, error)
+	// Try asks the programs what they would do.
+	Try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error)
+	// TunnelSource is the address under which this node sends tunnel packets.
+	TunnelSource(is4 bool) netip.Addr
+}
+
+// Tracer answers what this node would do with a packet. The verdict is always that
 // of the programs themselves (datapath.TryFromPod); what is looked up in the maps
 // beside it only explains it.
-type hops struct {
-	node   string
-	names  names
-	kernel *kernel
+type Tracer struct {
+	words Words
+	path  Datapath
 	// warnings are what waits for a person on the node.
 	warnings func() []string
+}
+
+// NewTracer returns one that names things by words, and quotes the node's warnings.
+func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
+	return Tracer{words: words, path: path, warnings: warnings}
 }
 
 // arrival is a packet at the door of a program, and what the program made of it.
@@ -38,38 +52,39 @@ type arrival struct {
 	state         state.State
 }
 
-func (h hops) answer(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
-	a, err := h.arrive(q)
+// Answer runs the program at which a packet arrives, and tells what comes of it.
+func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
+	a, err := t.arrive(q)
 	if err != nil {
 		return nodestatus.Hop{}, err
 	}
 	hop := nodestatus.Hop{
-		Node: h.node, At: a.at, Reason: a.outcome.Reason.String(),
-		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, h.holderIn(a.vni)).String(),
-		Facts:  h.facts(a),
+		Node: t.words.nodeName, At: a.at, Reason: a.outcome.Reason.String(),
+		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, t.holderIn(a.vni)).String(),
+		Facts:  t.facts(a),
 	}
 	if a.outcome.Reason.Drop() {
 		hop.Dropped, hop.Does, hop.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
 		return hop, nil
 	}
-	return h.forwarded(hop, a, q)
+	return t.forwarded(hop, a, q)
 }
 
-func (h hops) holderIn(vni uint32) func(netip.Addr) string {
-	vpc := h.names.vpc(vni)
-	return func(ip netip.Addr) string { return h.names.holder(vpc, ip) }
+func (t Tracer) holderIn(vni uint32) func(netip.Addr) string {
+	vpc := t.words.vpc(vni)
+	return func(ip netip.Addr) string { return t.words.holder(vpc, ip) }
 }
 
 // arrive runs the program at which a packet arrives.
-func (h hops) arrive(q nodestatus.Question) (a arrival, err error) {
-	if a.state, err = h.kernel.snapshot(); err != nil {
+func (t Tracer) arrive(q nodestatus.Question) (a arrival, err error) {
+	if a.state, err = t.path.Snapshot(); err != nil {
 		return a, err
 	}
 	var frame []byte
 	if q.Tunnel != nil {
-		frame, err = q.Tunnel.Frame, h.receive(&a, *q.Tunnel)
+		frame, err = q.Tunnel.Frame, t.receive(&a, *q.Tunnel)
 	} else {
-		frame, err = h.send(&a, q)
+		frame, err = t.send(&a, q)
 	}
 	if err != nil {
 		return a, err
@@ -83,18 +98,18 @@ func (h hops) arrive(q nodestatus.Question) (a arrival, err error) {
 }
 
 // receive lets a packet come from the tunnel.
-func (h hops) receive(a *arrival, in nodestatus.Tunnel) (err error) {
+func (t Tracer) receive(a *arrival, in nodestatus.Tunnel) (err error) {
 	a.vni = in.VNI
-	a.at = fmt.Sprintf("from the tunnel, sent by %s for VPC %s", h.nodeName(in.From), h.vpcName(a.vni))
-	a.outcome, err = h.kernel.try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+	a.at = fmt.Sprintf("from the tunnel, sent by %s for VPC %s", t.nodeName(in.From), t.vpcName(a.vni))
+	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (datapath.Outcome, error) {
 		return path.TryFromTunnel(in.VNI, in.From, in.Frame)
 	})
 	return err
 }
 
 // send makes a packet and lets it come from an interface.
-func (h hops) send(a *arrival, q nodestatus.Question) (frame []byte, err error) {
-	from, at, err := h.sender(q, a.state)
+func (t Tracer) send(a *arrival, q nodestatus.Question) (frame []byte, err error) {
+	from, at, err := t.sender(q, a.state)
 	if err != nil {
 		return nil, err
 	}
@@ -104,17 +119,17 @@ func (h hops) send(a *arrival, q nodestatus.Question) (frame []byte, err error) 
 		return nil, fmt.Errorf("%s %w", at, err)
 	}
 	frame = packet.frame()
-	a.outcome, err = h.kernel.try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (datapath.Outcome, error) {
 		return path.TryFromPod(from.Ifindex, frame)
 	})
 	return frame, err
 }
 
 // sender finds the interface that is to send the packet.
-func (h hops) sender(q nodestatus.Question, s state.State) (from state.Interface, at string, err error) {
+func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interface, at string, err error) {
 	index, at := 0, "the node's interface in the default VPC"
 	if !q.Outgoing {
-		rec, err := h.attachment(q.Pod, q.Interface)
+		rec, err := t.attachment(q.Pod, q.Interface)
 		if err != nil {
 			return from, "", err
 		}
@@ -123,14 +138,14 @@ func (h hops) sender(q nodestatus.Question, s state.State) (from state.Interface
 	}
 	found := slices.IndexFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == index || q.Outgoing && i.Node })
 	if found < 0 {
-		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, h.node)
+		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, t.words.nodeName)
 	}
 	return s.Interfaces[found], at, nil
 }
 
 // attachment finds a pod's interface; without a name, the one made first.
-func (h hops) attachment(pod, name string) (journal.Record, error) {
-	for _, rec := range h.names.journal.Records() {
+func (t Tracer) attachment(pod, name string) (journal.Record, error) {
+	for _, rec := range t.words.records() {
 		if rec.Pod.String() == pod && rec.Phase == journal.PhaseDone && (name == "" || rec.IfName == name) {
 			return rec, nil
 		}
@@ -138,7 +153,7 @@ func (h hops) attachment(pod, name string) (journal.Record, error) {
 	if name != "" {
 		pod += " with an interface " + name
 	}
-	return journal.Record{}, fmt.Errorf("node %s has no pod %s: is it on the host's network, or still being made?", h.node, pod)
+	return journal.Record{}, fmt.Errorf("node %s has no pod %s: is it on the host's network, or still being made?", t.words.nodeName, pod)
 }
 
 func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
@@ -151,16 +166,16 @@ func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 }
 
 // forwarded says where a packet goes that was not dropped.
-func (h hops) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (nodestatus.Hop, error) {
+func (t Tracer) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (nodestatus.Hop, error) {
 	row := rowOf(a.state, a.vni, a.after.Dst)
 	switch a.outcome.Reason {
 	case datapath.ForwardedLocal:
-		hop.Does = "delivered to " + h.deviceName(row.Ifindex)
+		hop.Does = "delivered to " + t.deviceName(row.Ifindex)
 	case datapath.ForwardedRemote:
-		hop.Does = "sent through the tunnel to " + h.nodeName(row.Node)
-		hop.NextNode = h.names.node(row.Node)
+		hop.Does = "sent through the tunnel to " + t.nodeName(row.Node)
+		hop.NextNode = t.words.node(row.Node)
 		hop.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
-			VNI: a.vni, From: h.kernel.tunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
+			VNI: a.vni, From: t.path.TunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
 		}}
 	case datapath.Replied:
 		hop.Does = "answered in place"
@@ -169,7 +184,7 @@ func (h hops) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (n
 	case datapath.RepliedRefused:
 		hop.Dropped, hop.Does = true, "the service has no ready backend: the sender is refused at once"
 	case datapath.ToStack:
-		return h.throughDoor(hop, a, q), nil
+		return t.throughDoor(hop, a, q), nil
 	default:
 		return hop, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
 	}
@@ -178,18 +193,18 @@ func (h hops) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (n
 
 // throughDoor says what the host's rules do with a packet that left the VPC;
 // the mark that the program has set decides.
-func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) nodestatus.Hop {
+func (t Tracer) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) nodestatus.Hop {
 	hop.Facts = append(hop.Facts, fmt.Sprintf("the node knows the pod as %s", a.after.Src))
-	for _, warning := range h.warnings() {
+	for _, warning := range t.warnings() {
 		hop.Facts = append(hop.Facts, "a warning on this node: "+warning)
 	}
 	to := netip.AddrPortFrom(a.after.Dst, a.after.Dport)
 	switch a.outcome.Mark {
 	case state.MarkShared:
-		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: h.names.holder(h.defaultVPC(a.state), to.Addr())}
+		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: t.words.holder(t.defaultVPC(a.state), to.Addr())}
 		hop.Does = fmt.Sprintf("let out to a backend of the shared service: %s", backend)
-		if h.inDefaultVPC(a.state, to.Addr()) {
-			hop.Next, hop.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, h.node
+		if t.inDefaultVPC(a.state, to.Addr()) {
+			hop.Next, hop.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, t.words.nodeName
 		} else {
 			hop.Does += "; the node's own routes lead there"
 		}
@@ -197,23 +212,23 @@ func (h hops) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 		hop.Does = "let out of the VPC, masqueraded to the node's address; the node's own routes lead on"
 	default:
 		hop.Does = "handed to the node itself, which takes only answers to what it has asked"
-		if to.Addr() != journal.NodeShadow(h.kernel.cfg.shadow(to.Addr().Is4())) {
+		if !slices.Contains(t.words.nodeShadows, to.Addr()) {
 			hop.Does = "handed to the node, which lets out only what answers somebody who has reached the pod from outside"
 		}
 	}
 	return hop
 }
 
-func (h hops) defaultVPC(s state.State) string {
+func (t Tracer) defaultVPC(s state.State) string {
 	for _, vpc := range s.VPCs {
 		if vpc.Default {
-			return h.names.vpc(vpc.VNI)
+			return t.words.vpc(vpc.VNI)
 		}
 	}
 	return ""
 }
 
-func (h hops) inDefaultVPC(s state.State, ip netip.Addr) bool {
+func (t Tracer) inDefaultVPC(s state.State, ip netip.Addr) bool {
 	return slices.ContainsFunc(s.VPCs, func(vpc state.VPC) bool { return vpc.Default && within(vpc.Prefixes, ip) })
 }
 
@@ -230,22 +245,22 @@ func rowOf(s state.State, vni uint32, ip netip.Addr) state.Address {
 	return s.Addresses[at]
 }
 
-func (h hops) vpcName(vni uint32) string {
-	if name := h.names.vpc(vni); name != "" {
+func (t Tracer) vpcName(vni uint32) string {
+	if name := t.words.vpc(vni); name != "" {
 		return name
 	}
 	return fmt.Sprintf("with VNI %d, which is not here", vni)
 }
 
-func (h hops) nodeName(ip netip.Addr) string {
-	if name := h.names.node(ip); name != "" {
+func (t Tracer) nodeName(ip netip.Addr) string {
+	if name := t.words.node(ip); name != "" {
 		return fmt.Sprintf("node %s (%s)", name, ip)
 	}
 	return ip.String()
 }
 
-func (h hops) deviceName(ifindex int) string {
-	if rec, ok := h.names.device(ifindex); ok {
+func (t Tracer) deviceName(ifindex int) string {
+	if rec, ok := t.words.device(ifindex); ok {
 		return fmt.Sprintf("pod %s, interface %s (%s on the node)", rec.Pod, rec.IfName, rec.HostIfName)
 	}
 	return "the node's own interface in the default VPC"
@@ -253,17 +268,17 @@ func (h hops) deviceName(ifindex int) string {
 
 // facts are what the maps say about the destination, in the order in which the
 // programs look.
-func (h hops) facts(a arrival) []string {
+func (t Tracer) facts(a arrival) []string {
 	dst := a.before.Dst
 	switch row := rowOf(a.state, a.vni, dst); row.Kind {
 	case state.Local:
-		return []string{fmt.Sprintf("address table: %s is on this node, at %s", dst, h.deviceName(row.Ifindex))}
+		return []string{fmt.Sprintf("address table: %s is on this node, at %s", dst, t.deviceName(row.Ifindex))}
 	case state.Remote:
-		return []string{fmt.Sprintf("address table: %s is on %s", dst, h.nodeName(row.Node))}
+		return []string{fmt.Sprintf("address table: %s is on %s", dst, t.nodeName(row.Node))}
 	case state.Gateway:
 		return []string{fmt.Sprintf("address table: %s is a gateway", dst)}
 	}
-	facts := []string{fmt.Sprintf("address table: VPC %s has no %s", h.vpcName(a.vni), dst)}
+	facts := []string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}
 	for _, subnet := range a.state.Subnets {
 		if subnet.VNI == a.vni && subnet.Prefix.Contains(dst) {
 			return append(facts, fmt.Sprintf("subnet %s would have it", subnet.Prefix))
@@ -274,11 +289,11 @@ func (h hops) facts(a arrival) []string {
 			return append(facts, "the VPC's ranges have it, but no subnet")
 		}
 	}
-	return append(facts, h.outsideFacts(a)...)
+	return append(facts, t.outsideFacts(a)...)
 }
 
 // outsideFacts are about a destination that the VPC does not have.
-func (h hops) outsideFacts(a arrival) (facts []string) {
+func (t Tracer) outsideFacts(a arrival) (facts []string) {
 	dst := a.before.Dst
 	ports := 0
 	for _, service := range a.state.Services {
@@ -286,7 +301,7 @@ func (h hops) outsideFacts(a arrival) (facts []string) {
 			continue
 		}
 		ports++
-		facts = append(facts, fmt.Sprintf("shared service %s: port %d/%s, backends: %d", h.names.service(dst), service.Port,
+		facts = append(facts, fmt.Sprintf("shared service %s: port %d/%s, backends: %d", t.words.service(dst), service.Port,
 			nodestatus.Protocol(service.Proto), len(service.Backends)))
 	}
 	if ports > 0 {

@@ -1,7 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+// Package observe tells people what the node's programs do: which packets they drop
+// and pass, what they would do with a packet, what the node holds, and counters of it.
+// It changes nothing.
+package observe
 
 import (
 	"net/netip"
@@ -11,15 +14,20 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// names says what the numbers of the datapath stand for, as far as the node
+// Names tell what the numbers of the datapath stand for, as far as the node
 // knows.
-type names struct {
+type Names struct {
 	store   *store.Store
-	journal *journal.Journal
+	records func() []journal.Record
+}
+
+// NewNames returns those that the store has, and a node's records.
+func NewNames(s *store.Store, records func() []journal.Record) Names {
+	return Names{store: s, records: records}
 }
 
 // vpc names the VPC with a VNI; "" for one that is not here.
-func (n names) vpc(vni uint32) (name string) {
+func (n Names) vpc(vni uint32) (name string) {
 	if vni == 0 {
 		return ""
 	}
@@ -32,8 +40,8 @@ func (n names) vpc(vni uint32) (name string) {
 }
 
 // device returns the attachment behind a device.
-func (n names) device(ifindex int) (journal.Record, bool) {
-	records := n.journal.Records()
+func (n Names) device(ifindex int) (journal.Record, bool) {
+	records := n.records()
 	at := slices.IndexFunc(records, func(rec journal.Record) bool { return ifindex != 0 && rec.Device.HostIfindex == ifindex })
 	if at < 0 {
 		return journal.Record{}, false
@@ -43,7 +51,7 @@ func (n names) device(ifindex int) (journal.Record, bool) {
 
 // holder names who has an address of a VPC: a pod in the form namespace/name, a
 // node, or a Service.
-func (n names) holder(vpc string, ip netip.Addr) (name string) {
+func (n Names) holder(vpc string, ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
 		row := store.AddressByIP(tx, vpc, ip)
 		switch {
@@ -60,7 +68,7 @@ func (n names) holder(vpc string, ip netip.Addr) (name string) {
 }
 
 // node names the node with an address in the underlay.
-func (n names) node(ip netip.Addr) (name string) {
+func (n Names) node(ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
 		for _, row := range store.ListNodes(tx) {
 			if slices.Contains(row.Addresses, ip) || slices.Contains(row.AllAddresses, ip) {
@@ -73,7 +81,7 @@ func (n names) node(ip netip.Addr) (name string) {
 }
 
 // service names the Service with a virtual address, in the form namespace/name.
-func (n names) service(vip netip.Addr) (name string) {
+func (n Names) service(vip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
 		for _, row := range store.ListServices(tx) {
 			if slices.Contains(row.ClusterIPs, vip) {

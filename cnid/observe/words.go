@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package observe
 
 import (
 	"fmt"
@@ -14,15 +14,20 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// packetWords tells of packets with names in place of numbers.
-type packetWords struct {
-	names
+// Words tell of packets with names in place of numbers.
+type Words struct {
+	Names
 	nodeName, defaultVPC string
 	// nodeShadows are the addresses under which the node speaks to shadows.
 	nodeShadows []netip.Addr
 }
 
-func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
+// NewWords returns those of a node, which speaks to shadows under its own ones.
+func NewWords(names Names, node, defaultVPC string, nodeShadows []netip.Addr) Words {
+	return Words{Names: names, nodeName: node, defaultVPC: defaultVPC, nodeShadows: nodeShadows}
+}
+
+func (w Words) tell(e datapath.Event) nodestatus.Packet {
 	packet := nodestatus.Packet{
 		Time: wallTime(e.Time), Node: w.nodeName, VPC: w.vpc(e.VNI), VNI: e.VNI, Passed: !e.Reason.Drop(),
 		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(), Routine: e.Reason.Routine(),
@@ -48,7 +53,7 @@ func (w packetWords) tell(e datapath.Event) nodestatus.Packet {
 
 // sides returns who names a packet's ends as it came and as it went on. Beyond the
 // door it goes under the interface's shadow; to a service of its VPC it does not.
-func (w packetWords) sides(e datapath.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
+func (w Words) sides(e datapath.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
 	inside, outside := w.inside(vpc), w.outside(rec)
 	switch {
 	case e.Direction == datapath.ToPod:
@@ -60,7 +65,7 @@ func (w packetWords) sides(e datapath.Event, vpc string, rec journal.Record) (ca
 }
 
 // inside names who has an address as a VPC sees it.
-func (w packetWords) inside(vpc string) func(netip.Addr) string {
+func (w Words) inside(vpc string) func(netip.Addr) string {
 	return func(ip netip.Addr) string {
 		if name := w.holder(vpc, ip); name != "" {
 			return name
@@ -74,7 +79,7 @@ func (w packetWords) inside(vpc string) func(netip.Addr) string {
 
 // outside names who has an address as the node sees it, on the other side of an
 // interface's shadow door.
-func (w packetWords) outside(rec journal.Record) func(netip.Addr) string {
+func (w Words) outside(rec journal.Record) func(netip.Addr) string {
 	return func(ip netip.Addr) string {
 		switch {
 		case !ip.IsValid():

@@ -1,0 +1,48 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import "github.com/alioth-net/alioth/ebpf/datapath"
+
+// Events are what a datapath tells of single packets, of one kind.
+type Events struct {
+	of func(*datapath.Datapath) (*datapath.EventReader, error)
+	// reader is that of the open datapath. Each is handed to readers, in place of
+	// one that nobody has taken.
+	reader  *datapath.EventReader
+	readers chan *datapath.EventReader
+}
+
+// NewEvents returns those that of reads from a datapath.
+func NewEvents(of func(*datapath.Datapath) (*datapath.EventReader, error)) *Events {
+	return &Events{of: of, readers: make(chan *datapath.EventReader, 1)}
+}
+
+// Readers has the reader of the open datapath, for who reads it.
+func (e *Events) Readers() <-chan *datapath.EventReader { return e.readers }
+
+// ReadFrom takes a datapath in place of the one before.
+func (e *Events) ReadFrom(path *datapath.Datapath) error {
+	reader, err := e.of(path)
+	if err != nil {
+		return err
+	}
+	err = e.Close()
+	e.reader = reader
+	select {
+	case <-e.readers:
+	default:
+	}
+	e.readers <- reader
+	return err
+}
+
+// Close closes the reader of the open datapath.
+func (e *Events) Close() (err error) {
+	if e.reader != nil {
+		err = e.reader.Close()
+	}
+	e.reader = nil
+	return err
+}
