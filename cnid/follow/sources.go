@@ -87,6 +87,7 @@ type followed struct {
 
 func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
 
+// New returns sources that follow nothing before Start.
 func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
