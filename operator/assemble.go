@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -51,7 +52,7 @@ type environment struct {
 func managed(mgr manager.Manager) environment {
 	return environment{
 		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
-		events: mgr.GetEventRecorder("alioth-operator"), controllers: feed.ManagerControllers{Manager: mgr},
+		events: announce.NewRecorder(mgr.GetEventRecorder("alioth-operator")), controllers: feed.ManagerControllers{Manager: mgr},
 		leading: mgr.Elected(), log: mgr.GetLogger(), now: time.Now,
 	}
 }

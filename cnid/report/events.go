@@ -96,7 +96,7 @@ func (r *events) event(about corev1.ObjectReference, reason, message string) *ev
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(about.Name, digest[:8])},
 		EventTime:           metav1.NewMicroTime(time.Now()),
 		ReportingController: "alioth.dev/" + Component, ReportingInstance: r.node,
-		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: shorten(message),
+		Action: "Attach", Reason: reason, Type: corev1.EventTypeWarning, Note: v1alpha1.EventNote(message),
 		Regarding: about,
 	}
 }
@@ -110,16 +110,6 @@ func eventName(about string, digest []byte) string {
 
 // maxName is the longest name of an object, in bytes (RFC 1123).
 const maxName = 253
-
-// maxNote is the API's limit on the text of an event, in bytes.
-const maxNote = 1024
-
-func shorten(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	return text[:maxNote-3] + "..."
-}
 
 // Repaired writes an event on the Node for each kind of repair. It does not
 // wait for the API server.

@@ -19,9 +19,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// noteLimit is the length of an event's note that the API accepts, in bytes.
-const noteLimit = 1000
-
 // notice is one event: about what, and what a person reads there.
 type notice struct {
 	about                  runtime.Object
@@ -37,7 +34,7 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 			return // the leader tells
 		}
 		for _, n := range noticesOf(change) {
-			recorder.Eventf(n.about, nil, n.level, n.reason, "Check", "%s", shorten(n.message))
+			recorder.Eventf(n.about, nil, n.level, n.reason, "Check", "%s", n.message)
 		}
 	})
 }
@@ -71,11 +68,4 @@ func about(kind *kinds.Kind, id kinds.ID) runtime.Object {
 	object.SetName(id.Name)
 	object.SetUID(types.UID(id.UID))
 	return object
-}
-
-func shorten(note string) string {
-	if len(note) <= noteLimit {
-		return note
-	}
-	return note[:noteLimit-3] + "..."
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -101,10 +102,10 @@ func TestANameConflictIsAnnouncedBesideTheReadyCondition(t *testing.T) {
 	}
 }
 
-func TestLongTextsAreCutToWhatTheAPIAccepts(t *testing.T) {
-	for length, want := range map[int]int{3: 3, noteLimit: noteLimit, 2 * noteLimit: noteLimit} {
-		if got := len(shorten(strings.Repeat("x", length))); got != want {
-			t.Errorf("%d bytes become %d, want %d", length, got, want)
-		}
+func TestTheRecorderShortensNotes(t *testing.T) {
+	to := events.NewFakeRecorder(1)
+	NewRecorder(to).Eventf(nil, nil, "Warning", "Reason", "Action", "%s is long", strings.Repeat("x", 2*v1alpha1.EventNoteLimit))
+	if got := <-to.Events; len(got) > len("Warning Reason ")+v1alpha1.EventNoteLimit || !strings.HasSuffix(got, "x...") {
+		t.Errorf("%d bytes were written: %q", len(got), got)
 	}
 }
