@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -98,9 +99,8 @@ type syncer struct {
 	devices []int
 	// mtu for pods, 0 before the first successful pass.
 	mtu int
-	// asking and passed are closed, and replaced, with the next request and
-	// with the end of the next pass.
-	asking, passed chan struct{}
+	// asking and passed are sent with a request and with the end of a pass.
+	asking, passed broadcast.Signal
 }
 
 func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, synced func() (bool, <-chan struct{}),
@@ -110,7 +110,7 @@ func newSyncer(cfg plan.Config, s *store.Store, j *journal.Journal, k *kernel, s
 		cfg: cfg, store: s, journal: j, kernel: k, synced: synced, lost: lost, metrics: metrics, log: log, every: DefaultRecheck,
 		departed: func() []journal.Record { return nil }, reserved: func() []netip.Addr { return nil }, closed: func(plan.ClosedPort) {},
 		problemBeside: func() string { return "" },
-		vnis:          map[uint32]bool{}, doubts: make(chan doubt, 1), asking: make(chan struct{}), passed: make(chan struct{}),
+		vnis:          map[uint32]bool{}, doubts: make(chan doubt, 1),
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *syncer) Ready() error {
 func (s *syncer) PodMTU() (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mtu, s.passed
+	return s.mtu, s.passed.Next()
 }
 
 // proxyHealth is what load balancers outside are told of the node. It serves as long as
@@ -196,8 +196,7 @@ func (s *syncer) ask() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	close(s.asking)
-	s.asking = make(chan struct{})
+	s.asking.Send()
 	return s.asked
 }
 
@@ -232,7 +231,7 @@ func (s *syncer) takeHint() bool {
 func (s *syncer) settle(ctx context.Context, number uint64, device int) error {
 	for {
 		s.mu.Lock()
-		done, passed, failure := s.programmed >= number, s.passed, errors.Join(s.failed[device], s.lastError)
+		done, passed, failure := s.programmed >= number, s.passed.Next(), errors.Join(s.failed[device], s.lastError)
 		done = done && s.failed[device] == nil
 		s.mu.Unlock()
 		if done {
@@ -337,7 +336,7 @@ func (s *syncer) idle(ctx context.Context, last outcome, atMost time.Duration) {
 	_ = s.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		ws.Add(s.asking)
+		ws.Add(s.asking.Next())
 		return s.asked != last.upTo || tx.Revision() != last.revision
 	})
 }
@@ -470,8 +469,7 @@ func (s *syncer) finish(o outcome) {
 	s.lastError, s.problem = o.err, problem
 	k := s.kernel
 	s.devices = []int{k.indexes.Tunnel, k.indexes.Node, k.indexes.NodePeer, k.indexes.Fragment, k.indexes.FragmentPeer, k.underlay.Ifindex}
-	close(s.passed)
-	s.passed = make(chan struct{})
+	s.passed.Send()
 }
 
 // awaitFirst returns true once a pass has succeeded, or false when ctx ends.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -67,8 +68,8 @@ type Sources struct {
 	parts map[part]*followed
 	// complete is true once everything needed had been read.
 	complete bool
-	// changed is closed, and replaced, when a source has synced.
-	changed chan struct{}
+	// changed is sent when a source has synced.
+	changed broadcast.Signal
 
 	// looking guards what was found needed last.
 	looking sync.Mutex
@@ -91,7 +92,7 @@ func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
 func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
-		parts: map[part]*followed{}, changed: make(chan struct{}),
+		parts: map[part]*followed{},
 	}
 }
 
@@ -125,10 +126,9 @@ func (s *Sources) follow(ctx context.Context, scopes []kinds.Scope) []*reflector
 
 // broadcast tells that a source has synced.
 func (s *Sources) broadcast() {
-	s.mu.Lock()
+	s.mu.Lock() // not while somebody looks and has not taken the channel yet
 	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Send()
 }
 
 // Run follows the parts that are needed until ctx ends.
@@ -303,7 +303,7 @@ func comparePart(a, b part) int { return strings.Compare(a.String(), b.String())
 // time; the channel is closed when that may have changed.
 func (s *Sources) Synced() (bool, <-chan struct{}) {
 	s.mu.Lock()
-	complete, changed := s.complete, s.changed
+	complete, changed := s.complete, s.changed.Next()
 	s.mu.Unlock()
 	if complete {
 		return true, changed
@@ -313,7 +313,7 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complete = s.complete || len(s.base) > 0 && allSynced(s.base) && s.followed(needed)
-	return s.complete, s.changed
+	return s.complete, s.changed.Next()
 }
 
 // followed reports whether all of these parts have been read; called with mu held.
@@ -331,7 +331,7 @@ func (s *Sources) VPCSynced(vpc string) (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.parts[part{vpc: vpc}]
-	return f != nil && f.synced() && allSynced(s.base), s.changed
+	return f != nil && f.synced() && allSynced(s.base), s.changed.Next()
 }
 
 // BaseSynced reports whether the node's own pods and Addresses have been read.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -31,15 +32,15 @@ type Reporter struct {
 	// known is true once a look at the node has told its problems.
 	known bool
 	now   []Problem
-	// changed is closed, and replaced, when now has changed.
-	changed chan struct{}
+	// changed is sent when now has changed.
+	changed broadcast.Signal
 	// said counts how often each event was written.
 	said map[string]int32
 }
 
 // New returns a reporter of a node.
 func New(node string, api *kube.Client, s *store.Store, log *slog.Logger) *Reporter {
-	return &Reporter{events: &events{node: node, api: api, log: log}, store: s, changed: make(chan struct{}), said: map[string]int32{}}
+	return &Reporter{events: &events{node: node, api: api, log: log}, store: s, said: map[string]int32{}}
 }
 
 // Problems notes what the condition NetworkHealthy is to say.
@@ -50,8 +51,7 @@ func (r *Reporter) Problems(list []Problem) {
 		return
 	}
 	r.known, r.now = true, slices.Clone(list)
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.changed.Send()
 }
 
 // condition returns what the condition is to say, and a channel that is closed
@@ -60,9 +60,9 @@ func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.known {
-		return nil, r.changed
+		return nil, r.changed.Next()
 	}
-	return healthCondition(r.now), r.changed
+	return healthCondition(r.now), r.changed.Next()
 }
 
 // healthCondition sums up the problems: the reason is the gravest one's.

@@ -1,0 +1,27 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package broadcast
+
+import "testing"
+
+func TestASignalWakesWhoWaitsAndNobodyLater(t *testing.T) {
+	var s Signal
+	s.Send() // nobody waits
+	first, second := s.Next(), s.Next()
+	for _, waiting := range []<-chan struct{}{first, second} {
+		select {
+		case <-waiting:
+			t.Error("woken before it was sent")
+		default:
+		}
+	}
+	s.Send()
+	<-first
+	<-second
+	select {
+	case <-s.Next():
+		t.Error("woken by what was sent before")
+	default:
+	}
+}
