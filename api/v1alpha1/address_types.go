@@ -134,3 +134,7 @@ func spelled(ip netip.Addr) string {
 	}
 	return strings.ReplaceAll(text, ":", "-")
 }
+
+func init() {
+	register(&Address{}, &AddressList{})
+}

@@ -83,3 +83,7 @@ type AdmissionGrantsList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []AdmissionGrants `json:"items"`
 }
+
+func init() {
+	register(&AdmissionGrants{}, &AdmissionGrantsList{})
+}

@@ -80,3 +80,7 @@ type ExternalAddressList struct {
 // ExternalAddressName returns the name of the ExternalAddress object of an IP,
 // spelled as in the name of an Address: '-' for ':' and a trailing "::" as "--0".
 func ExternalAddressName(ip netip.Addr) string { return spelled(ip) }
+
+func init() {
+	register(&ExternalAddress{}, &ExternalAddressList{})
+}

@@ -95,3 +95,7 @@ type ExternalPoolList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []ExternalPool `json:"items"`
 }
+
+func init() {
+	register(&ExternalPool{}, &ExternalPoolList{})
+}

@@ -80,3 +80,7 @@ type HostAccessList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []HostAccess `json:"items"`
 }
+
+func init() {
+	register(&HostAccess{}, &HostAccessList{})
+}

@@ -12,20 +12,14 @@ import (
 // GroupVersion is the group and version of the types of this package.
 var GroupVersion = schema.GroupVersion{Group: "alioth.dev", Version: "v1alpha1"}
 
+// types are all of this package: each registers itself where it is defined.
+var types []runtime.Object
+
+func register(objects ...runtime.Object) { types = append(types, objects...) }
+
 // AddToScheme registers the types of this package with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion,
-		&VPC{}, &VPCList{},
-		&Subnet{}, &SubnetList{},
-		&Address{}, &AddressList{},
-		&VNIClaim{}, &VNIClaimList{},
-		&RollCall{}, &RollCallList{},
-		&SharedService{}, &SharedServiceList{},
-		&ExternalPool{}, &ExternalPoolList{},
-		&ExternalAddress{}, &ExternalAddressList{},
-		&HostAccess{}, &HostAccessList{},
-		&AdmissionGrants{}, &AdmissionGrantsList{},
-	)
+	scheme.AddKnownTypes(GroupVersion, types...)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

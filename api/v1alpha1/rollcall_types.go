@@ -63,3 +63,7 @@ type RollCallList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []RollCall `json:"items"`
 }
+
+func init() {
+	register(&RollCall{}, &RollCallList{})
+}

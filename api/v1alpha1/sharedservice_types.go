@@ -62,3 +62,7 @@ type SharedServiceList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []SharedService `json:"items"`
 }
+
+func init() {
+	register(&SharedService{}, &SharedServiceList{})
+}

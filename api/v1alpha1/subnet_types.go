@@ -135,3 +135,7 @@ type SubnetList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Subnet `json:"items"`
 }
+
+func init() {
+	register(&Subnet{}, &SubnetList{})
+}

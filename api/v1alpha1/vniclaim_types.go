@@ -55,3 +55,7 @@ type VNIClaimList struct {
 func VNIClaimName(vni uint32) string {
 	return fmt.Sprintf("vni-%d", vni)
 }
+
+func init() {
+	register(&VNIClaim{}, &VNIClaimList{})
+}

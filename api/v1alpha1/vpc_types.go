@@ -141,3 +141,7 @@ type VPCList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []VPC `json:"items"`
 }
+
+func init() {
+	register(&VPC{}, &VPCList{})
+}
