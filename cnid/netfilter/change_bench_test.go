@@ -49,6 +49,7 @@ func BenchmarkAChangedFrontend(b *testing.B) {
 }
 
 func report(b *testing.B, what string, took []time.Duration) {
+	b.Helper()
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1e3, what+"p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1e3, what+"p99-ms")
@@ -57,6 +58,7 @@ func report(b *testing.B, what string, took []time.Duration) {
 // processorTime is what this thread has had of a processor: it does not depend on what
 // else runs.
 func processorTime(b *testing.B) time.Duration {
+	b.Helper()
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
 		b.Fatal(err)

@@ -157,18 +157,23 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 		}
 	}
 	if stale.all || stale.exposed || stale.wide {
-		for ref, s := range p.planned {
-			if stale.all || stale.exposed && s.exposed || stale.wide && s.wide {
-				refs[ref] = true
-			}
+		p.resolveGeneral(tx, stale)
+	}
+	return refs
+}
+
+// resolveGeneral finds those that are stale whatever they are called.
+func (p *servicesPlan) resolveGeneral(tx store.ReadTx, stale *staleServices) {
+	for ref, s := range p.planned {
+		if stale.all || stale.exposed && s.exposed || stale.wide && s.wide {
+			stale.refs[ref] = true
 		}
 	}
 	if stale.all {
 		for _, service := range store.ListServices(tx) {
-			refs[refOf(service)] = true
+			stale.refs[refOf(service)] = true
 		}
 	}
-	return refs
 }
 
 func refOf(service *store.Service) ServiceRef { return ServiceRef{service.Namespace, service.Name} }
