@@ -325,14 +325,3 @@ func sampleObjects() []kube.Object {
 		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
 	}
 }
-
-func rowCount(set *Set) (n int) {
-	set.store.View(func(tx store.ReadTx) {
-		n = len(store.ListVPCs(tx)) + len(store.ListSubnets(tx)) + len(store.ListNetworks(tx)) +
-			len(store.ListAddresses(tx)) + len(store.ListVNIClaims(tx)) + len(store.ListRollCalls(tx)) + len(store.ListNamespaces(tx)) +
-			len(store.ListNodes(tx)) + len(store.ListPods(tx)) + len(store.ListServices(tx)) +
-			len(store.ListEndpointSlices(tx)) + len(store.ListExternalPools(tx)) + len(store.ListExternalAddresses(tx)) +
-			len(store.ListServiceCIDRs(tx)) + len(store.ListHostAccesses(tx))
-	})
-	return n
-}
