@@ -21,11 +21,11 @@ type Kind string
 type Hook int
 
 const (
-	// HookNone: nowhere. The datapath has nothing of such an interface.
+	// HookNone stands for no program. The datapath has nothing of such an interface.
 	HookNone Hook = iota
-	// HookHostEnd: on the host end, which receives what the pod sends.
+	// HookHostEnd stands for a program on the host end, which receives what the pod sends.
 	HookHostEnd
-	// HookPodEnd: in the pair itself, while the pod's end sends.
+	// HookPodEnd stands for a program in the pair itself, while the pod's end sends.
 	HookPodEnd
 )
 
@@ -151,11 +151,11 @@ func (d Drivers) Of(kind Kind) (Driver, error) {
 // all that is needed of them.
 var ErrUnsupported = errors.New("this kernel has no such devices")
 
-// ErrExists: the pod has an interface of the wanted name already.
+// ErrExists says that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 
-// ErrGone: the node's side of an interface doesn't exist.
+// ErrGone says that the node's side of an interface doesn't exist.
 var ErrGone = errors.New("interface is gone")
 
-// ErrMismatch: an interface is not, or no longer, as specified.
+// ErrMismatch says that an interface is not, or no longer, as specified.
 var ErrMismatch = errors.New("interface differs from what was attached")

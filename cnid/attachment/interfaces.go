@@ -83,11 +83,11 @@ type Releaser interface {
 	Release(rec journal.Record)
 }
 
-// ErrPodGone: the pod is being deleted or gone, so that waiting on its network is
+// ErrPodGone says that the pod is being deleted or gone, so that waiting on its network is
 // pointless.
 var ErrPodGone = errors.New("pod is being deleted or gone")
 
-// ErrNamespaceAlive: the attachment is alive in another network namespace than the
+// ErrNamespaceAlive says that the attachment is alive in another network namespace than the
 // one it is asked for in.
 var ErrNamespaceAlive = errors.New("attachment is alive in another network namespace")
 

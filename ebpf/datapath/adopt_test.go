@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // sameAddr lets go-cmp compare addresses and prefixes.

@@ -12,8 +12,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Defaults of Config.

@@ -4,9 +4,10 @@
 package datapath
 
 import (
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func TestFlowsAreForgottenInTheirTime(t *testing.T) {

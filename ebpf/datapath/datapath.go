@@ -9,9 +9,10 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Datapath is the loaded datapath of a node. Its methods may be called

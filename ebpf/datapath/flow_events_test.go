@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // watchFlows lets the programs tell of flows for longer than the test takes.

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // closedRanges closes what the lab has, besides the outside.

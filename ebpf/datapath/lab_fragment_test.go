@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // echoes sends datagrams of so many bytes and expects each back, and in between

@@ -14,9 +14,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // beKubelet makes the test's process the kubelet of a node, which it stays for as long

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // underlays are the MTUs, in bytes, of networks that nodes have. The last is the

@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // podDevice is what the interfaces of a lab's pods are.

@@ -5,12 +5,13 @@ package datapath
 
 import (
 	"errors"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // leadOutside gives both tenants the same services, whose backends are outside.

@@ -9,8 +9,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // sendFrame sends a frame by a packet socket of the node's. kind is what the sender

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // cookieOf returns the kernel's name of a namespace.

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // describe says how a socket of a pod is found when it is stranded.

@@ -9,9 +9,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // twoTenants fills a lab with two VPCs of one range. Both have a pod .10 on

@@ -5,13 +5,14 @@ package datapath
 
 import (
 	"fmt"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"maps"
 	"math/big"
 	"net/netip"
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // hostsOf returns so many backends, as a service's rows are.

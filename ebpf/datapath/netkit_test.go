@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // netkitWorld is a world with one more pod, which has a netkit pair.

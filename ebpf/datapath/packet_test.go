@@ -5,9 +5,10 @@ package datapath
 
 import (
 	"encoding/binary"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // frame describes an Ethernet frame. Its zero fields give an ordinary packet.

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // compile turns a whole State into rows.

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // smallState has one of everything.

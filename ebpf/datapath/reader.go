@@ -10,8 +10,9 @@ import (
 	"net/netip"
 	"path/filepath"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Reader looks at a datapath without changing it.

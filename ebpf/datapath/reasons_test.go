@@ -5,11 +5,12 @@ package datapath
 
 import (
 	"fmt"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func TestEveryReasonHasANameOfItsOwn(t *testing.T) {

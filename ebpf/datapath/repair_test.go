@@ -11,9 +11,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func detachPinned(path string) error {

@@ -5,8 +5,9 @@ package datapath
 
 import (
 	"fmt"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // leaving: under the interface's shadow, and nowhere that is closed.

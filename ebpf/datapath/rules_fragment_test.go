@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 

@@ -6,9 +6,10 @@ package datapath
 import (
 	"bytes"
 	"fmt"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // sharedVNI is that of services which every VPC shares.

@@ -12,8 +12,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // place is a program as it sees frames.

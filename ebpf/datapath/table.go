@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // descriptor is one table that a State decides: the rows of the same name, and how they

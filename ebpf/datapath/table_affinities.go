@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Affinities stands for the maps that VPCs have of their clients' affinities. The

@@ -11,9 +11,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // written are the maps that programs write. A trial has its own; all others are

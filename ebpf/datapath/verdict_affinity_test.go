@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // affinitiesOf returns the table of a VPC's clients, nil if it has none.

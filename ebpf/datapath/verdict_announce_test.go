@@ -4,9 +4,10 @@
 package datapath
 
 import (
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {

@@ -4,8 +4,9 @@
 package datapath
 
 import (
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // A load balancer's address is out of the VPC's own ranges, in a subnet without pods,

@@ -6,8 +6,9 @@ package datapath
 import (
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // datagramIn returns two fragments of a datagram.

@@ -4,8 +4,9 @@
 package datapath
 
 import (
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // A pod reaches at a node what its own VPC has there, and nothing else.

@@ -5,11 +5,12 @@ package datapath
 
 import (
 	"encoding/binary"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // odd is a packet that is not of the usual kind, ready to be sent anywhere.

@@ -9,9 +9,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // actNext hands a packet to the next program of a hook, and to the stack.

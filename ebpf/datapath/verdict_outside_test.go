@@ -4,10 +4,11 @@
 package datapath
 
 import (
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // leading are services of a VPC that lead outside of it.

@@ -5,8 +5,9 @@ package datapath
 
 import (
 	"encoding/binary"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"testing"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // refusedBy is the error that a closed port causes.

@@ -5,11 +5,12 @@ package datapath
 
 import (
 	"encoding/binary"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // The virtual addresses of the red VPC's services.

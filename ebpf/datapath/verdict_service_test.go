@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // ask is a packet of pod A, or of its twin in another VPC, to a service.

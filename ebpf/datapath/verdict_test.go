@@ -7,10 +7,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netns"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // What programs return to the hook.

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // setMTU gives a device another MTU, in bytes.

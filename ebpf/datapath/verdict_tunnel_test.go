@@ -7,8 +7,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // tunnelled returns a program that gives a packet the tunnel key which the

@@ -5,10 +5,11 @@ package datapath
 
 import (
 	"encoding/binary"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // wholePort is where only whole datagrams go, and those in fragments that don't lie.

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Environment of TestMutatedFramesKeepTheRules: how long it makes frames, and
