@@ -143,13 +143,13 @@ func (k *kernel) traffic() foreign.Traffic {
 	return t
 }
 
-// mtuProblems says what does not fit a network that carries packets of pods up
+// mtuProblems returns what does not fit a network that carries packets of pods up
 // to so many bytes.
 func mtuProblems(records []journal.Record, carried int) []report.Problem {
 	var larger, below []string
 	for _, rec := range records {
-		if rec.Phase != journal.PhaseDone {
-			continue
+		if rec.Phase != journal.PhaseDone || !rec.InVPC() {
+			continue // outside of every VPC the node's network carries nothing of it
 		}
 		mtu := plan.PodMTU(carried, rec.Addrs)
 		if rec.MTU > mtu {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -32,14 +33,14 @@ type PacketLog struct {
 	kept [keptPackets]nodestatus.Packet
 	// count is how many there were.
 	count uint64
-	// changed is closed, and replaced, with the next packet.
-	changed chan struct{}
+	// changed is sent with each packet.
+	changed broadcast.Signal
 }
 
 // NewPacketLog returns one without packets. ask asks the programs for events, for a
 // time; nil: they tell unasked.
 func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) *PacketLog {
-	return &PacketLog{words: words, ask: ask, log: log, changed: make(chan struct{})}
+	return &PacketLog{words: words, ask: ask, log: log}
 }
 
 // Run reads events from one reader after the other until ctx ends. A reader is
@@ -76,8 +77,7 @@ func (l *PacketLog) add(packet nodestatus.Packet) {
 	defer l.mu.Unlock()
 	l.kept[l.count%keptPackets] = packet
 	l.count++
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.changed.Send()
 }
 
 // since returns the packets from number first on, the number of the one after
@@ -93,7 +93,7 @@ func (l *PacketLog) since(first uint64) (packets []nodestatus.Packet, next uint6
 	if first > 0 && len(packets) > 0 {
 		packets[0].Missed = missed
 	}
-	return packets, l.count, l.changed
+	return packets, l.count, l.changed.Next()
 }
 
 // ServeHTTP writes the latest packets and, as far as asked to, those to come.

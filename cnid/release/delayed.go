@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
@@ -28,14 +29,14 @@ type Held struct {
 	mu sync.Mutex
 	// over has the elements of the queue, by Seq, whose time is up.
 	over map[uint64]bool
-	// fewer is closed, and replaced, when an attachment has left, or its time
-	// is up.
-	fewer chan struct{}
+
+	// fewer is sent when an attachment has left, or its time is up.
+	fewer broadcast.Signal
 }
 
 // NewHeld returns those of a journal's queue.
 func NewHeld(j *journal.Journal) *Held {
-	return &Held{journal: j, over: map[uint64]bool{}, fewer: make(chan struct{})}
+	return &Held{journal: j, over: map[uint64]bool{}}
 }
 
 // end notes that the time of an element is up.
@@ -53,8 +54,7 @@ func (h *Held) notify() {
 	maps.DeleteFunc(h.over, func(seq uint64, _ bool) bool {
 		return !slices.ContainsFunc(queue, func(rec journal.Record) bool { return rec.Seq == seq })
 	})
-	close(h.fewer)
-	h.fewer = make(chan struct{})
+	h.fewer.Send()
 }
 
 // Holds reports whether the time of an element of the queue is not up yet.
@@ -67,9 +67,7 @@ func (h *Held) Holds(rec journal.Record) bool {
 // Probed returns the journal's records and what is held of its queue, which is all that
 // the kubelet may probe, and a channel that is closed when there may be fewer.
 func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
-	h.mu.Lock()
-	fewer := h.fewer
-	h.mu.Unlock()
+	fewer := h.fewer.Next()
 	// In this order: an attachment goes from the one to the other.
 	list := h.journal.Records()
 	return slices.Concat(list, h.Departed()), fewer
