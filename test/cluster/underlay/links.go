@@ -206,7 +206,13 @@ func (t Topology) configure(m member) error {
 		return fmt.Errorf("bring %s up: %w", m.link, err)
 	}
 	for _, ip := range m.ips {
-		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: t.onLink(ip)}); err != nil {
+		// Even where nobody detects duplicates, the kernel has a worker say so, and a busy
+		// one is late. With the flag an address is never tentative.
+		addr := &netlink.Addr{IPNet: t.onLink(ip)}
+		if ip.Is6() {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		if err := netlink.AddrReplace(link, addr); err != nil {
 			return fmt.Errorf("add the address %s: %w", ip, err)
 		}
 	}
