@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/bench/figures"
@@ -148,6 +149,9 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 	if err := s.proxy.start(ctx); err != nil {
 		return err
 	}
+	if err := s.api.Update(ctx, tenantNamespace(metav1.NamespaceDefault)); err != nil {
+		return fmt.Errorf("make the pods' namespace the tenant's: %w", err)
+	}
 	s.step(fmt.Sprintf("creating %d Services of %d backends", manyServices, serviceBackends))
 	err := errors.Join(
 		s.vpc(ctx, manyVPC, serviceAddresses, s.full, "first", "second", "third"),
@@ -182,7 +186,7 @@ func (s *servicesRig) podOf(node *bareNode, role string, vpc int) string {
 // fill makes a namespace with a Network, which names a VPC unless that is negative,
 // and Services: the first leads to one backend, the others to some of the VPC.
 func (s *servicesRig) fill(ctx context.Context, namespace string, vpc, count int, backend netip.Addr) error {
-	if err := s.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	if err := s.api.Create(ctx, tenantNamespace(namespace)); err != nil {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	if vpc >= 0 {
@@ -208,6 +212,12 @@ func (s *servicesRig) fill(ctx context.Context, namespace string, vpc, count int
 		})
 	}
 	return group.Wait()
+}
+
+// tenantNamespace returns a namespace of the one tenant that has all pods and Services
+// here: a Service without a selector leads to pods of its own tenant alone.
+func tenantNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: "bench"}}}
 }
 
 func serviceName(i int) string { return fmt.Sprintf("service-%d", i) }
