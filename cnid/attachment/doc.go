@@ -5,7 +5,7 @@
 // pods. It journals what it is about to do, attaches by the driver of each
 // attachment's kind, has the datapath programmed, and undoes all of it in reverse
 // when a step fails. It knows no CNI: package cniserver has the verbs on top of it.
-// What it needs from the rest of the daemon it declares as interfaces.
+// The package declares interfaces for what it needs of the rest of the daemon.
 //
 // A request of a pod is answered with a list of attachments. They are decided
 // together, attached in parallel with one deadline, and rolled back together.

@@ -31,7 +31,7 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 // GC removes the requests of one network that are not among valid, if their network
 // namespace is gone too. The list alone is not trusted: a caller that lost its
 // state, or a second one on the node, would take the network from running pods.
-// What is not listed and alive is logged.
+// An attachment that is alive and not listed is logged.
 func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]bool) error {
 	var errs []error
 	for _, rec := range m.cfg.Journal.Records() {

@@ -21,7 +21,7 @@ type changeTracker struct {
 }
 
 // stale reports whether to look again: the first time, after the journal has changed,
-// and after a change of a row that concerns whoever looks.
+// and after a change of a row for which concerns returns true.
 func (t *changeTracker) stale(tx store.ReadTx, records []journal.Record, concerns func(store.Change) bool) bool {
 	changes, ok := store.ChangesSince(tx, t.revision)
 	stale := !t.looked || !ok || !journal.Same(t.records, records) || slices.ContainsFunc(changes, concerns)

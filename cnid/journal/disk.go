@@ -35,8 +35,8 @@ type disk struct {
 	// size is the length of the file, and limit the one at which it is written
 	// anew without what its changes have undone.
 	size, limit int64
-	// written counts changes. It belongs, like all changes to file, to whoever
-	// holds Journal.writing, but may be read at any time.
+	// written counts changes. As file does, it changes only while Journal.writing
+	// is held; it may be read at any time.
 	written atomic.Uint64
 	// flushing guards what follows: file, nil while it can't be written, and
 	// the number of changes that the last flush covered.

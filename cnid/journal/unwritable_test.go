@@ -214,7 +214,7 @@ func TestAFileThatCanNotBeFlushedIsWrittenAnew(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	staying := begin(t, j, testRecord(1))
-	if err := j.disk.file.Close(); err != nil { // every write fails from here, until there is another file
+	if err := j.disk.file.Close(); err != nil { // every write fails from here on, until the file is replaced
 		t.Fatal(err)
 	}
 	if _, err := j.Begin(testRecord(2)); err == nil {

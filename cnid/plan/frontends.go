@@ -80,7 +80,7 @@ func hasNodePorts(row *store.Service) bool {
 
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
 // load balancer, which has a list of who may ask, and granted to its tenant. What
-// leads to nodes or inside of the cluster is none, whoever claims it.
+// leads to nodes or inside of the cluster is none, also where an object claims it.
 func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []netip.Addr) {
 	if row.LoadBalancer == store.LoadBalancerExternal {
 		for _, address := range store.ExternalAddressesByService(tx, row.UID) {

@@ -56,7 +56,7 @@ func (r *events) Lost(l plan.Lost) {
 	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
 }
 
-// Closed writes an event for a pod to which a port of this node leads no more.
+// Closed writes an event for a pod to which a port of this node does not lead any longer.
 func (r *events) Closed(c plan.ClosedPort) {
 	r.warn(podReference(c.Pod), c.Refusal.Reason, c.Refusal.Message)
 }

@@ -108,6 +108,10 @@ func (e *env) refusedWithoutGrant(t *testing.T, admin *scene.Scene, attacker *sc
 	wantRefused(t, admin, attacker.Pod("b", asking(wantedPort)), noPort)
 	wantRefused(t, admin, attacker.Pod("c", onHostNetwork), noNetwork)
 	wantRefused(t, admin, scene.HostAccess(attacker.Name, []string{attacker.Name}, "1-65535"), "cannot create resource")
+	wantRefused(t, admin, &v1alpha1.AdmissionGrants{
+		ObjectMeta: metav1.ObjectMeta{Name: attacker.Name},
+		HostAccess: map[string]v1alpha1.HostGrant{attacker.Name: {HostNetwork: true}},
+	}, "cannot create resource")
 	template := attacker.Pod("d", onHostNetwork, scene.WithLabel("app", "d"))
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: attacker.Namespace.Name, Name: "by-a-controller"},
