@@ -33,7 +33,7 @@ type Service struct {
 	ExternalNodeLocal bool
 	// HealthCheckNodePort is where a node says how many backends it has; 0: nowhere.
 	HealthCheckNodePort uint16
-	// ExternalIPs are those of the spec, whoever may have them: see scaled.ExternalIPs.
+	// ExternalIPs are those of the spec, whoever may have them: see services.ExternalIPs.
 	ExternalIPs []netip.Addr
 	// LoadBalancer is the text that says what is asked of Alioth as a load balancer:
 	// LoadBalancerVPC, LoadBalancerExternal, or what is neither; "" where Alioth is

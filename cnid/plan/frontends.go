@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // places are where what comes from outside leads on this node, and whether it leads to
@@ -89,7 +89,7 @@ func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []
 			}
 		}
 	}
-	return claimed, scaled.ExternalIPs(tx, row)
+	return claimed, services.ExternalIPs(tx, row)
 }
 
 // expose plans how clients outside reach a Service of a VPC, for the families that it has
@@ -157,7 +157,7 @@ func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 func (b *frontendBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
 	ready := map[netip.Addr]bool{}
 	for _, port := range row.Ports {
-		spread := scaled.SpreadOf(b.tx, b.site(vpc), row, port, row.ClusterIPs[0].Is4())
+		spread := services.SpreadOf(b.tx, b.site(vpc), row, port, row.ClusterIPs[0].Is4())
 		for _, backend := range spread.Here {
 			if spread.Ready {
 				ready[backend.Addr()] = true
@@ -167,12 +167,12 @@ func (b *frontendBuilder) healthCheck(vpc string, row *store.Service) HealthChec
 	return HealthCheck{ServiceRef{row.Namespace, row.Name}, row.HealthCheckNodePort, len(ready)}
 }
 
-func (b *frontendBuilder) site(vpc string) scaled.Site {
-	return scaled.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
+func (b *frontendBuilder) site(vpc string) services.Site {
+	return services.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
 }
 
 func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Frontend {
-	spread := scaled.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
+	spread := services.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
 	frontend := netfilter.Frontend{
 		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
 		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
@@ -197,7 +197,7 @@ func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port stor
 }
 
 // elsewhere adds to places those of other nodes, which have the addresses that at returns.
-func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread scaled.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
+func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
 	places = slices.Clone(places)
 	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
 		if ip := at(name); ip.IsValid() {

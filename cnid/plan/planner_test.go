@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
@@ -124,7 +124,7 @@ func TestAPlannerSharesLikeBuild(t *testing.T) {
 		if want, got := w.build(), together(now); !reflect.DeepEqual(want.Datapath.Services, got.Datapath.Services) {
 			t.Fatalf("step %d: anew there are %d services, kept %d", step, len(want.Datapath.Services), len(got.Datapath.Services))
 		}
-		if rows := len(together(now).Datapath.Services); rows > scaled.RoomOfVPC.Rows {
+		if rows := len(together(now).Datapath.Services); rows > services.QuotaOfVPC.Rows {
 			t.Fatalf("step %d: %d services", step, rows)
 		}
 		if len(planner.services.vpcs["blue"].beyond) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // randomWorld is a world in which anything may happen.
@@ -257,7 +257,7 @@ func (r *randomWorld) changeBalancer(tx store.Tx, release bool) error {
 		row.UID = r.serviceUID(row.Namespace, row.Name)
 		return store.PutService(tx, &row)
 	}
-	vpc, ip := scaled.VPCOf(tx, &row, "default"), r.ip()
+	vpc, ip := services.VPCOf(tx, &row, "default"), r.ip()
 	if vpc == "" {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (r *randomWorld) changeBackendHere(tx store.Tx) error {
 	if rec == nil {
 		return nil
 	}
-	all := slices.DeleteFunc(store.ListServices(tx), func(row *store.Service) bool { return scaled.VPCOf(tx, row, "default") != rec.VPC })
+	all := slices.DeleteFunc(store.ListServices(tx), func(row *store.Service) bool { return services.VPCOf(tx, row, "default") != rec.VPC })
 	if len(all) == 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // serviceBuilder plans single Services from one snapshot.
@@ -47,7 +47,7 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	}
 	s := &servicePlan{
 		ref: ref, row: store.Service{Meta: store.Meta{UID: row.UID, Created: row.Created}, Namespace: row.Namespace, Name: row.Name},
-		vpc: scaled.VPCOf(b.tx, row, b.in.DefaultVPC), shared: row.Network == "" && b.shared[ref],
+		vpc: services.VPCOf(b.tx, row, b.in.DefaultVPC), shared: row.Network == "" && b.shared[ref],
 	}
 	vni := b.present[s.vpc]
 	s.inside = !s.shared && vni != 0
@@ -55,15 +55,15 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	if !s.shared && !s.inside && !s.exposed {
 		return nil
 	}
-	s.named = scaled.Named(b.tx, row)
+	s.named = services.Named(b.tx, row)
 	switch {
 	case s.shared:
 		s.services = b.endpoints(row, 0, row.ClusterIPs)
 	case s.inside:
-		s.services = b.endpoints(row, vni, scaled.VIPs(b.tx, s.vpc, row))
-		s.usage = scaled.RoomFor(b.tx, s.vpc, row)
+		s.services = b.endpoints(row, vni, services.VIPs(b.tx, s.vpc, row))
+		s.usage = services.UsageOf(b.tx, s.vpc, row)
 	}
-	s.wide = row.Selectorless && len(s.named) > 0 || s.inside && scaled.IsWide(b.tx, s.vpc, row, s.named)
+	s.wide = row.Selectorless && len(s.named) > 0 || s.inside && services.IsWide(b.tx, s.vpc, row, s.named)
 	if s.exposed {
 		b.expose(s, store.GetVPC(b.tx, s.vpc), row)
 	}
@@ -93,8 +93,8 @@ func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.
 
 // backends are those of a Service in its own VPC.
 func (b *serviceBuilder) backends(row *store.Service, port store.ServicePort, is4 bool) (list []state.Backend) {
-	at := b.site(scaled.VPCOf(b.tx, row, b.in.DefaultVPC))
-	for _, backend := range scaled.Backends(b.tx, at, row, port, is4) {
+	at := b.site(services.VPCOf(b.tx, row, b.in.DefaultVPC))
+	for _, backend := range services.Backends(b.tx, at, row, port, is4) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // servicesPlan is what a node has to hold of Services: inside of VPCs, shared with all
@@ -57,10 +57,10 @@ type servicePlan struct {
 	// Service's own.
 	shared, inside bool
 	services       []state.Service
-	usage          scaled.Room
+	usage          services.Usage
 	// named are the addresses that its slices name.
 	named []netip.Addr
-	// wide says that it goes by nodes, ranges and tenants too: see scaled.IsWide.
+	// wide says that it goes by nodes, ranges and tenants too: see services.IsWide.
 	wide bool
 	// exposed says that clients outside reach it, by what follows.
 	exposed   bool
@@ -72,7 +72,7 @@ type servicePlan struct {
 	health *HealthCheck
 }
 
-func byAge(a, b *servicePlan) int { return scaled.Age(&a.row, &b.row) }
+func byAge(a, b *servicePlan) int { return services.Age(&a.row, &b.row) }
 
 // staleServices are Services that have to be planned anew.
 type staleServices struct {
@@ -146,7 +146,7 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 			refs[ref] = true
 		}
 		if row := store.GetVPC(tx, vpc); row != nil {
-			for _, service := range scaled.Services(tx, row, in.DefaultVPC) {
+			for _, service := range services.Services(tx, row, in.DefaultVPC) {
 				refs[refOf(service)] = true
 			}
 		}

@@ -10,16 +10,16 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // virtualAddresses are those of the Services of one VPC, or of those that are shared.
 type virtualAddresses struct {
-	// limited says that they take no more than scaled.RoomOfVPC.
+	// limited says that they take no more than services.QuotaOfVPC.
 	limited bool
 	// byAge are the Services, the oldest first, and usage what they take together.
 	byAge []*servicePlan
-	usage scaled.Room
+	usage services.Usage
 	// beyond are those for which there is no room.
 	beyond map[*servicePlan]bool
 	// having are the Services that have a virtual address.
@@ -97,8 +97,8 @@ func (v *virtualAddresses) settle(vni uint32) (changed bool) {
 func (v *virtualAddresses) fit() {
 	last := v.beyond
 	v.beyond = nil
-	if v.limited && !scaled.RoomOfVPC.Holds(v.usage) {
-		fitting := scaled.Fitting(func(yield func(scaled.Room) bool) {
+	if v.limited && !services.QuotaOfVPC.Holds(v.usage) {
+		fitting := services.Fitting(func(yield func(services.Usage) bool) {
 			for _, s := range v.byAge {
 				if !yield(s.usage) {
 					return

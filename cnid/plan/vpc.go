@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/told"
+	"github.com/alioth-net/alioth/store/allocation"
 )
 
 // vpcPlan is what a node has to hold of one VPC. It is never changed: another
@@ -129,7 +129,7 @@ func keptFor(tx store.ReadTx, rec journal.Record) bool {
 	for _, prefix := range rec.Addrs {
 		ips = append(ips, prefix.Addr())
 	}
-	return pod != nil && told.Same(pod, rec.VPC, ips)
+	return pod != nil && allocation.Same(pod, rec.VPC, ips)
 }
 
 // attachments adds the interfaces and local addresses of the journal's

@@ -11,7 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/answers"
+	"github.com/alioth-net/alioth/store/replies"
 )
 
 // Kinds of differences within the API.
@@ -65,8 +65,8 @@ func (c *comparison) vnis() {
 		}
 	}
 	// A claim that waits for nodes has its reason to be there.
-	for _, claim := range answers.Resting(c.tx) {
-		if !claim.Deleting && len(answers.Awaited(c.tx, claim.VNI)) == 0 {
+	for _, claim := range replies.Resting(c.tx) {
+		if !claim.Deleting && len(replies.Awaited(c.tx, claim.VNI)) == 0 {
 			c.add(Difference{
 				Kind: VNILeft, Subject: fmt.Sprintf("VNIClaim vni-%d", claim.VNI),
 				What: fmt.Sprintf("is left of VPC %s (UID %s), which is gone, although no node holds the VNI any more", claim.VPC, claim.VPCUID),

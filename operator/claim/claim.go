@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/told"
 )
 
 // rounds bounds how often one call chooses anew because somebody else was
@@ -253,7 +253,7 @@ func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("expel %s of VPC %s: %w", row.IP, row.VPC, err)
 	}
-	return c.forget(row, func(tx store.Tx) (bool, error) { return told.Remove(tx, row.Name, row.UID) })
+	return c.forget(row, func(tx store.Tx) (bool, error) { return allocation.Remove(tx, row.Name, row.UID) })
 }
 
 // remove deletes an object of that UID from the API; without one it was never there.

@@ -8,7 +8,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -36,7 +36,7 @@ func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) 
 func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
 	serves := func(*store.Node) bool { return true }
 	if service.ByBackendsHere() {
-		ready := scaled.ReadyOn(tx, scaled.Site{VPC: vpcOf(tx, service, defaultVPC), DefaultVPC: defaultVPC}, service)
+		ready := services.ReadyOn(tx, services.Site{VPC: vpcOf(tx, service, defaultVPC), DefaultVPC: defaultVPC}, service)
 		nowhere := len(ready) == 0 && !service.ExternalNodeLocal // any node says so
 		serves = func(node *store.Node) bool { return nowhere || ready[node.Name] }
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // decision is what the status of one pool says.
@@ -65,7 +65,7 @@ func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string
 	}
 	for _, node := range store.ListNodes(tx) {
 		for _, ip := range node.AllAddresses {
-			if scaled.Contains(pool, ip) {
+			if services.Contains(pool, ip) {
 				return fmt.Sprintf("it contains the address %s of node %s: leave that out", ip, node.Name)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // ExternalRequest asks for addresses of a Service outside of every VPC.
@@ -63,7 +63,7 @@ func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddr
 func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool, error) {
 	var allowed, ready []*store.ExternalPool
 	for _, pool := range store.ListExternalPools(tx) {
-		if pool.ForExternalIPs || !scaled.Grants(pool, req.Tenant) || req.Pool != "" && pool.Name != req.Pool {
+		if pool.ForExternalIPs || !services.Grants(pool, req.Tenant) || req.Pool != "" && pool.Name != req.Pool {
 			continue
 		}
 		allowed = append(allowed, pool)
@@ -104,7 +104,7 @@ func (req *ExternalRequest) row(ip netip.Addr, pool *store.ExternalPool) *store.
 
 // askedExternal takes an address that is asked for by number.
 func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, req *ExternalRequest) (*store.ExternalAddress, error) {
-	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return scaled.Contains(pool, ip) })
+	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return services.Contains(pool, ip) })
 	if at < 0 {
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
 			"%s is in no ExternalPool that allows tenant %q: ask for another address, or for none", ip, req.Tenant)

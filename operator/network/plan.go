@@ -11,8 +11,8 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
-	"github.com/alioth-net/alioth/store/told"
 )
 
 // usersNamed is how many users of a Network a message names.
@@ -117,7 +117,7 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 // elsewhere returns the VPC that a pod got through the Network, if it differs from
 // the one that the Network names, or "".
 func elsewhere(pod *store.Pod, net *store.Network) string {
-	for _, attachment := range told.Attachments(pod) {
+	for _, attachment := range allocation.Attachments(pod) {
 		if attachment.Network == net.Namespace+"/"+net.Name && attachment.VPC != net.VPC {
 			return attachment.VPC
 		}

@@ -23,9 +23,9 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
-	"github.com/alioth-net/alioth/store/told"
 )
 
 // workers is how many pods are worked on at once: the time goes into waiting
@@ -150,7 +150,7 @@ func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string
 		return "", claim.ErrHolderGone
 	}
 	row, err := kinds.Pod.Convert(object)
-	if err == nil && told.Attachments(row) != nil {
+	if err == nil && allocation.Attachments(row) != nil {
 		err = errToldMeanwhile
 	}
 	return object.ResourceVersion, err

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
-	"github.com/alioth-net/alioth/store/told"
 )
 
 // wish is what a pod is to be given.
@@ -54,7 +54,7 @@ func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {
 		return decision{}
 	}
-	if list := told.Attachments(pod); list != nil {
+	if list := allocation.Attachments(pod); list != nil {
 		return recheck(tx, pod, list)
 	}
 	nic, err := annotations.ParseNIC(pod.NIC)
@@ -120,7 +120,7 @@ func requestOf(pod *store.Pod, vpc string) ipam.Request {
 // API, they are to be claimed again as they were, and others are to go.
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
 	for _, attachment := range list {
-		ips := told.IPs(attachment)
+		ips := allocation.IPs(attachment)
 		missing := slices.ContainsFunc(ips, func(ip netip.Addr) bool {
 			row := store.AddressByIP(tx, attachment.VPC, ip)
 			return row == nil || !pod.Holds(row) || row.UID == ""
@@ -139,7 +139,7 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 func untold(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
 		return row.Attachment != attachment.Name ||
-			row.VPC == attachment.VPC && slices.Contains(told.IPs(attachment), row.IP)
+			row.VPC == attachment.VPC && slices.Contains(allocation.IPs(attachment), row.IP)
 	})
 }
 

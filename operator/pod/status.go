@@ -21,9 +21,9 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
-	"github.com/alioth-net/alioth/store/told"
 )
 
 // podPatch is a strategic merge patch of a pod's status subresource, which
@@ -112,7 +112,7 @@ func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) 
 	switch {
 	case row == nil:
 		return claim.ErrHolderGone
-	case told.Attachments(row) != nil:
+	case allocation.Attachments(row) != nil:
 		return errToldMeanwhile
 	}
 	patch.Metadata.ResourceVersion = row.ResourceVersion
@@ -152,7 +152,7 @@ func (r *Reconciler) take(object *corev1.Pod) error {
 		if before = store.GetPod(tx, row.UID); before == nil {
 			return nil
 		}
-		err := told.Put(tx, row)
+		err := allocation.Put(tx, row)
 		after = store.GetPod(tx, row.UID)
 		return err
 	})

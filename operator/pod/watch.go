@@ -9,7 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/told"
+	"github.com/alioth-net/alioth/store/allocation"
 )
 
 // wakeAfter gathers changes that may help pods that wait, so that a wave of
@@ -86,7 +86,7 @@ func everything(tx store.ReadTx) []feed.Request {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := feed.Now(pod.Namespace, pod.Name)
-		if told.Attachments(pod) != nil || len(pod.IPs) > 0 {
+		if allocation.Attachments(pod) != nil || len(pod.IPs) > 0 {
 			served = append(served, request)
 		} else {
 			others = append(others, request)

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/answers"
+	"github.com/alioth-net/alioth/store/replies"
 )
 
 const (
@@ -95,7 +95,7 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	var left time.Duration
 	var due bool
 	r.Store.View(func(tx store.ReadTx) {
-		rest = answers.Resting(tx)
+		rest = replies.Resting(tx)
 		left, due = r.due(tx, rest)
 	})
 	if !due || left > 0 {
@@ -179,7 +179,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	var names []string
 	var standing *store.RollCall
 	r.Store.View(func(tx store.ReadTx) {
-		names = answers.Silent(tx, r.call, true)
+		names = replies.Silent(tx, r.call, true)
 		standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall)
 	})
 	left := patience - r.Now().Sub(r.began)
@@ -205,7 +205,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 // release deletes the claims whose VNIs have rested.
 func (r *Reconciler) release(ctx context.Context) error {
 	var claims []*store.VNIClaim
-	r.Store.View(func(tx store.ReadTx) { claims = answers.Released(tx, r.call, r.covered) })
+	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })
 	for _, claim := range claims {
 		object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 		uid := types.UID(claim.UID)

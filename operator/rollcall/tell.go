@@ -9,7 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/answers"
+	"github.com/alioth-net/alioth/store/replies"
 )
 
 // longSilence is after how long it is told of a node that is Ready and does not answer
@@ -19,8 +19,8 @@ const longSilence = time.Minute
 // tellExcess tells of each node that begins to hold more VNIs than is believed, and
 // when it holds more still.
 func (r *Reconciler) tellExcess() {
-	var all []answers.Excess
-	r.Store.View(func(tx store.ReadTx) { all = answers.Excessive(tx) })
+	var all []replies.Excess
+	r.Store.View(func(tx store.ReadTx) { all = replies.Excessive(tx) })
 	now := map[string]int{}
 	for _, one := range all {
 		now[one.Node] = one.Surplus
@@ -42,8 +42,8 @@ func (r *Reconciler) tellSilent() time.Duration {
 	}
 	var names []string
 	r.Store.View(func(tx store.ReadTx) {
-		if len(answers.Resting(tx)) > 0 {
-			names = answers.Silent(tx, r.call, true)
+		if len(replies.Resting(tx)) > 0 {
+			names = replies.Silent(tx, r.call, true)
 		}
 	})
 	if len(names) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -152,7 +152,7 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRequest) bool {
 	pool := store.GetExternalPool(tx, row.Pool)
 	of := ipam.FamiliesOf([]netip.Addr{row.IP})
-	return pool != nil && !pool.ForExternalIPs && scaled.Grants(pool, request.Tenant) && scaled.Contains(pool, row.IP) &&
+	return pool != nil && !pool.ForExternalIPs && services.Grants(pool, request.Tenant) && services.Contains(pool, row.IP) &&
 		(request.Pool == "" || request.Pool == row.Pool) && (of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
 }

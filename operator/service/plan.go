@@ -11,7 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -46,7 +46,7 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 	case shared(tx, service, rules):
 		return nil // its backends may be anywhere
 	}
-	out := scaled.LeftOut(tx, scaled.Site{VPC: target.VPC.Name, DefaultVPC: rules.DefaultVPC}, service)
+	out := services.LeftOut(tx, services.Site{VPC: target.VPC.Name, DefaultVPC: rules.DefaultVPC}, service)
 	switch {
 	case len(out) == 0:
 		return nil
@@ -68,7 +68,7 @@ func unconcerned(refusal *tenancy.Refusal, tenant string) bool {
 
 // ungranted says which external IPs a Service names that it can't have, nil for none.
 func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
-	granted := scaled.ExternalIPs(tx, service)
+	granted := services.ExternalIPs(tx, service)
 	out := slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool { return slices.Contains(granted, ip) })
 	if service.Deleting || len(out) == 0 {
 		return nil
@@ -85,11 +85,11 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		return nil
 	}
 	ips := outsideIPs(tx, service)
-	vpc := scaled.VPCOf(tx, service, rules.DefaultVPC)
+	vpc := services.VPCOf(tx, service, rules.DefaultVPC)
 	if len(ips) == 0 || vpc == "" {
 		return nil
 	}
-	ready := scaled.ReadyOn(tx, scaled.Site{VPC: vpc, DefaultVPC: rules.DefaultVPC}, service)
+	ready := services.ReadyOn(tx, services.Site{VPC: vpc, DefaultVPC: rules.DefaultVPC}, service)
 	lacking := func(node *store.Node) bool { return node.MayAnnounce() && !ready[node.Name] }
 	if len(ready) == 0 || !slices.ContainsFunc(store.ListNodes(tx), lacking) {
 		return nil
@@ -101,7 +101,7 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 
 // outsideIPs are the addresses outside of every VPC that a Service has.
 func outsideIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
-	ips := scaled.ExternalIPs(tx, service)
+	ips := services.ExternalIPs(tx, service)
 	for _, row := range store.ExternalAddressesByService(tx, service.UID) {
 		if !row.Deleting {
 			ips = append(ips, row.IP)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -21,7 +21,7 @@ import (
 // the same ones, but only the operator tells of it.
 type shares struct {
 	mu       sync.Mutex
-	taken    map[string]scaled.Room
+	taken    map[string]services.Usage
 	services map[types.NamespacedName]share
 	// told are the Services that were told, with their VPC and UID. It needs no
 	// persistence: after a restart all are told once more.
@@ -30,15 +30,15 @@ type shares struct {
 
 // share is what one Service takes in its VPC.
 type share struct {
-	vpc  string
-	room scaled.Room
+	vpc   string
+	usage services.Usage
 }
 
 // crowded is one life of a Service for which there is no room.
 type crowded struct{ vpc, uid string }
 
 func newShares() *shares {
-	return &shares{taken: map[string]scaled.Room{}, services: map[types.NamespacedName]share{}, told: map[types.NamespacedName]crowded{}}
+	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, told: map[types.NamespacedName]crowded{}}
 }
 
 // look takes note of a Service, nil where there is none of the name, and returns the
@@ -64,16 +64,16 @@ func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store
 func (s *shares) note(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) {
 	if last, known := s.services[name]; known {
 		delete(s.services, name)
-		if s.taken[last.vpc] = s.taken[last.vpc].Minus(last.room); s.taken[last.vpc] == (scaled.Room{}) {
+		if s.taken[last.vpc] = s.taken[last.vpc].Minus(last.usage); s.taken[last.vpc] == (services.Usage{}) {
 			delete(s.taken, last.vpc)
 		}
 	}
 	if service == nil || shared(tx, service, rules) {
 		return
 	}
-	if vpc := scaled.VPCOf(tx, service, rules.DefaultVPC); vpc != "" {
-		now := share{vpc: vpc, room: scaled.RoomFor(tx, vpc, service)}
-		s.services[name], s.taken[vpc] = now, s.taken[vpc].Plus(now.room)
+	if vpc := services.VPCOf(tx, service, rules.DefaultVPC); vpc != "" {
+		now := share{vpc: vpc, usage: services.UsageOf(tx, vpc, service)}
+		s.services[name], s.taken[vpc] = now, s.taken[vpc].Plus(now.usage)
 	}
 }
 
@@ -99,10 +99,10 @@ func (s *shares) lookAt(tx store.ReadTx, vpc string, rules Rules) (news []*store
 // beyond returns the Services of a VPC for which there is no room on any node.
 func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Service {
 	row := store.GetVPC(tx, vpc)
-	if row == nil || scaled.RoomOfVPC.Holds(s.taken[vpc]) {
+	if row == nil || services.QuotaOfVPC.Holds(s.taken[vpc]) {
 		return nil
 	}
-	return scaled.Beyond(tx, vpc, slices.DeleteFunc(scaled.Services(tx, row, rules.DefaultVPC), func(service *store.Service) bool {
+	return services.Beyond(tx, vpc, slices.DeleteFunc(services.Services(tx, row, rules.DefaultVPC), func(service *store.Service) bool {
 		return shared(tx, service, rules)
 	}))
 }
@@ -111,4 +111,4 @@ func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Servi
 var noRoom = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
 	"the Services of its VPC take more than the %d addresses and ports of addresses, or the %d backends, that every node has room for: "+
 		"the youngest, and this one, are served nowhere; delete Services that nobody needs, or move some to another VPC",
-	scaled.RoomOfVPC.Rows, scaled.RoomOfVPC.Backends)}
+	services.QuotaOfVPC.Rows, services.QuotaOfVPC.Backends)}

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/answers"
+	"github.com/alioth-net/alioth/store/replies"
 )
 
 // ReservedRange is a range that the cluster needs and no VPC may use.
@@ -123,7 +123,7 @@ func (d decision) deleting() decision {
 }
 
 func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) decision {
-	request := ipam.VNIRequest{Want: cmp.Or(vpc.VNI, vpc.WantVNI), Taken: taken, Held: answers.HeldVNIs(tx)}
+	request := ipam.VNIRequest{Want: cmp.Or(vpc.VNI, vpc.WantVNI), Taken: taken, Held: replies.HeldVNIs(tx)}
 	if request.Want != 0 {
 		if text := takenBy(tx, vpc, request.Want, taken); text != "" {
 			d.reason, d.message = v1alpha1.VNITakenReason, text
@@ -144,13 +144,13 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 // it can. What nodes hold under a VNI that the VPC had already is its own.
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
-	if claim != nil && !answers.Rests(tx, claim) {
+	if claim != nil && !replies.Rests(tx, claim) {
 		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, claim.VPC)
 	}
-	if claim != nil || vni != vpc.VNI && len(answers.NodesWith(tx, vni)) > 0 {
+	if claim != nil || vni != vpc.VNI && len(replies.NodesWith(tx, vni)) > 0 {
 		return fmt.Sprintf("VNI %d rests after a VPC that is gone, until all nodes have said that they hold it no more%s: "+
 			"wait, or ask for another VNI; a node that is lost for good is to be deleted or tainted with %s",
-			vni, nodeList(answers.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
+			vni, nodeList(replies.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
 	}
 	// Its claim may have been deleted by hand.
 	if other := store.VPCByVNI(tx, vni); other != nil && other.UID != vpc.UID {

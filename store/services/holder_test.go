@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled_test
+package services_test
 
 import (
 	"net/netip"
@@ -9,11 +9,11 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // blueSite is node-1 in the tenant's VPC.
-var blueSite = scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+var blueSite = services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
 
 // A tenant has the Service web of blue-vpc, in which others have pods too.
 func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
@@ -61,12 +61,12 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, want bool) {
 	t.Helper()
 	port := store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
-	spread := scaled.SpreadOf(tx, blueSite, web, port, true)
+	spread := services.SpreadOf(tx, blueSite, web, port, true)
 	for what, got := range map[string]bool{
-		"inside":   len(scaled.Backends(tx, site, web, port, true)) == 1,
+		"inside":   len(services.Backends(tx, site, web, port, true)) == 1,
 		"outside":  len(spread.Here) == 1,
-		"ready":    scaled.ReadyOn(tx, blueSite, web)["node-1"],
-		"not left": len(scaled.LeftOut(tx, site, web)) == 0,
+		"ready":    services.ReadyOn(tx, blueSite, web)["node-1"],
+		"not left": len(services.LeftOut(tx, site, web)) == 0,
 	} {
 		if got != want {
 			t.Errorf("%s, without a selector %v: %s: %v, want %v", name, web.Selectorless, what, got, want)
@@ -96,7 +96,7 @@ func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
 			if c.named != nil {
 				named = operatortest.Addrs(c.named...)
 			}
-			if got := scaled.IsWide(tx, "blue-vpc", web, named); got != c.want {
+			if got := services.IsWide(tx, "blue-vpc", web, named); got != c.want {
 				t.Errorf("%s: %v, want %v", name, got, c.want)
 			}
 		})
@@ -111,7 +111,7 @@ func TestAnEndpointWithoutAPodIsOnNoNode(t *testing.T) {
 	s := operatortest.New(t, operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
 		slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, e))
 	s.View(func(tx store.ReadTx) {
-		spread := scaled.SpreadOf(tx, blueSite, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
+		spread := services.SpreadOf(tx, blueSite, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
 		if len(spread.Elsewhere) != 0 {
 			t.Errorf("on other nodes %v, want none", spread.Elsewhere)
 		}

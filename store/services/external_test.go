@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled_test
+package services_test
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 func pool(name string, change func(*store.ExternalPool), first, last string) *store.ExternalPool {
@@ -58,7 +58,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 			rows := append([]any{namespace("blue-a", "blue"), namespace("blue-b", "blue"), namespace("red-a", "red"), mine}, c.rows...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				var got []string
-				for _, ip := range scaled.ExternalIPs(tx, mine) {
+				for _, ip := range services.ExternalIPs(tx, mine) {
 					got = append(got, ip.String())
 				}
 				slices.Sort(got)
@@ -79,7 +79,7 @@ func TestReadyOnNamesTheNodesOfReadyBackends(t *testing.T) {
 		operatortest.ServiceAddress("blue-vpc", "lb", "10.0.8.1", web),
 		slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.9", "10.0.8.1"), endpoint(false, true, "10.0.0.2")), slice("b", http, endpoint(true, false, "10.0.0.3")),
 	).View(func(tx store.ReadTx) {
-		got := scaled.ReadyOn(tx, scaled.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web)
+		got := services.ReadyOn(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web)
 		if len(got) != 2 || !got["node-1"] || !got["node-3"] {
 			t.Errorf("got %v, want node-1 and node-3", got)
 		}

@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package told reads what the operator told pods, and keeps it theirs while
+// Package allocation reads what the operator told pods, and keeps it theirs while
 // they live: the row of such an address stays in the store when the object
 // goes, as it does when somebody deletes all Addresses or restores an older
 // state of the API, until the object has been made again.
-package told
+package allocation
 
 import (
 	"net/netip"

@@ -1,14 +1,15 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaled finds the scaled endpoints of a VPC: the Services that belong to
-// it, with their virtual addresses and the backends behind these. It is pure: it
-// reads a snapshot of the store and nothing else.
+// Package services finds the Services that belong to a VPC, with their virtual
+// addresses and the backends behind these. Mizar's word for such a Service is
+// "scaled endpoint". The package is pure: it reads a snapshot of the store and
+// nothing else.
 //
 // Services and EndpointSlices are written by tenants. So what a slice says of an
 // address counts only where an Address object of the VPC says that the right pod
 // holds it, and on which node; or where the VPC's egress leads its pods anyhow.
-package scaled
+package services
 
 import (
 	"cmp"
@@ -137,7 +138,7 @@ type Backend struct {
 // are ready to the ones meant for it.
 func Backends(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) []Backend {
 	var ready, terminating []candidate
-	border := borderOf(tx, at)
+	reachable := reachabilityOf(tx, at)
 	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
 		one := candidate{Backend{AddrPort: backend}, endpoint}
 		held, node := backendAt(tx, at.VPC, service, endpoint, backend.Addr()), endpoint.Node
@@ -146,7 +147,7 @@ func Backends(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 		}
 		one.Outside = held == nil
 		switch {
-		case one.Outside && !border.isPassed(service, endpoint, backend.Addr()), service.NodeLocal && node != at.Node:
+		case one.Outside && !reachable.reaches(service, endpoint, backend.Addr()), service.NodeLocal && node != at.Node:
 		case endpoint.Ready:
 			ready = append(ready, one)
 		case endpoint.Terminating:
@@ -218,12 +219,12 @@ func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 // The node of the site does not matter.
 func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
-	border := borderOf(tx, at)
+	reachable := reachabilityOf(tx, at)
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {
-				if (endpoint.Ready || endpoint.Terminating) && backendAt(tx, at.VPC, service, endpoint, ip) == nil && !border.isPassed(service, endpoint, ip) {
+				if (endpoint.Ready || endpoint.Terminating) && backendAt(tx, at.VPC, service, endpoint, ip) == nil && !reachable.reaches(service, endpoint, ip) {
 					out = append(out, ip)
 				}
 			}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled
+package services
 
 import (
 	"cmp"
@@ -11,43 +11,43 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Room is how much of a node's tables something takes.
-type Room struct {
+// Usage is how much of a node's tables something takes.
+type Usage struct {
 	// Rows are one for each virtual address, and one for each port of it.
 	Rows int
 	// Backends are those of all ports of all virtual addresses.
 	Backends int
 }
 
-// RoomOfVPC is what the Services of one VPC may take together, whatever its tenants
+// QuotaOfVPC is what the Services of one VPC may take together, whatever its tenants
 // make: an eighth of the tables.
-var RoomOfVPC = Room{Rows: 16384, Backends: 32768}
+var QuotaOfVPC = Usage{Rows: 16384, Backends: 32768}
 
 // Plus returns what both take together.
-func (r Room) Plus(other Room) Room {
-	return Room{Rows: r.Rows + other.Rows, Backends: r.Backends + other.Backends}
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{Rows: u.Rows + other.Rows, Backends: u.Backends + other.Backends}
 }
 
 // Minus returns what is left when the other goes.
-func (r Room) Minus(other Room) Room {
-	return Room{Rows: r.Rows - other.Rows, Backends: r.Backends - other.Backends}
+func (u Usage) Minus(other Usage) Usage {
+	return Usage{Rows: u.Rows - other.Rows, Backends: u.Backends - other.Backends}
 }
 
 // Holds reports whether there is room for the other.
-func (r Room) Holds(other Room) bool { return other.Rows <= r.Rows && other.Backends <= r.Backends }
+func (u Usage) Holds(other Usage) bool { return other.Rows <= u.Rows && other.Backends <= u.Backends }
 
-// RoomFor returns what a Service takes in its VPC. It counts what its slices name, so that it
+// UsageOf returns what a Service takes in its VPC. It counts what its slices name, so that it
 // is the same for all nodes, whatever they hold and wherever they are.
-func RoomFor(tx store.ReadTx, vpc string, service *store.Service) Room {
-	var r Room
+func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
+	var u Usage
 	list := store.EndpointSlicesByService(tx, service.Namespace, service.Name)
 	for _, vip := range VIPs(tx, vpc, service) {
-		r.Rows += 1 + len(service.Ports)
+		u.Rows += 1 + len(service.Ports)
 		for _, port := range service.Ports {
-			r.Backends += min(endpoints(list, port, vip.Is4()), MaxBackends)
+			u.Backends += min(endpoints(list, port, vip.Is4()), MaxBackends)
 		}
 	}
-	return r
+	return u
 }
 
 // endpoints counts those that slices name for a port, of one family.
@@ -73,10 +73,10 @@ func Age(a, b *store.Service) int { return cmp.Or(a.Created.Compare(b.Created), 
 // Fitting returns how many there is room for in a VPC, in their order: where one
 // does not fit, nothing after it does, so that what comes never takes the place of
 // what is there.
-func Fitting(rooms iter.Seq[Room]) (count int) {
-	var taken Room
-	for room := range rooms {
-		if taken = taken.Plus(room); !RoomOfVPC.Holds(taken) {
+func Fitting(usages iter.Seq[Usage]) (count int) {
+	var taken Usage
+	for usage := range usages {
+		if taken = taken.Plus(usage); !QuotaOfVPC.Holds(taken) {
 			return count
 		}
 		count++
@@ -88,9 +88,9 @@ func Fitting(rooms iter.Seq[Room]) (count int) {
 // youngest.
 func Beyond(tx store.ReadTx, vpc string, services []*store.Service) []*store.Service {
 	sorted := slices.SortedFunc(slices.Values(services), Age)
-	fitting := Fitting(func(yield func(Room) bool) {
+	fitting := Fitting(func(yield func(Usage) bool) {
 		for _, service := range sorted {
-			if !yield(RoomFor(tx, vpc, service)) {
+			if !yield(UsageOf(tx, vpc, service)) {
 				return
 			}
 		}

@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package answers reads what the nodes have answered to the operator's roll
+// Package replies reads what the nodes have answered to the operator's roll
 // calls (docs/design/010-roll-call.md): which nodes count, which VNIs they hold,
 // and which claims rest. The operator acts on it, and `aliothctl verify` judges
 // by it.
-package answers
+package replies
 
 import (
 	"slices"

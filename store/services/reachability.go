@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled
+package services
 
 import (
 	"net/netip"
@@ -10,11 +10,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// border decides which addresses that nobody holds in a VPC its Services may lead to:
+// reachability decides which addresses that nobody holds in a VPC its Services may lead to:
 // they are outside of it, and reached as its egress allows. It need not know all that
 // egress is closed to, because the datapath decides about every packet; what it knows
 // is left out, so that clients get another backend, or are refused at once.
-type border struct {
+type reachability struct {
 	tx         store.ReadTx
 	vpc        *store.VPC
 	isDefault  bool
@@ -23,27 +23,27 @@ type border struct {
 	nodes map[netip.Addr]string
 }
 
-func borderOf(tx store.ReadTx, at Site) *border {
-	return &border{
+func reachabilityOf(tx store.ReadTx, at Site) *reachability {
+	return &reachability{
 		tx: tx, vpc: store.GetVPC(tx, at.VPC), isDefault: at.VPC == at.DefaultVPC, defaultVPC: store.GetVPC(tx, at.DefaultVPC),
 	}
 }
 
-// isPassed tells whether an endpoint of a Service may lead to an address that is none
+// reaches tells whether an endpoint of a Service may lead to an address that is none
 // of a pod in the VPC. Somebody has to have written that address down: for one that is
 // found by a selector it is another VPC's pod's, which means something else outside. But
 // nodes have one meaning everywhere, and pods on their network are the default VPC's.
-func (b *border) isPassed(service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
-	if b.vpc == nil || !b.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(b.vpc.Prefixes, ip) {
+func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
+	if r.vpc == nil || !r.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(r.vpc.Prefixes, ip) {
 		return false
 	}
-	if !listed(b.vpc, ip) {
+	if !listed(r.vpc, ip) {
 		return false
 	}
-	if node, ok := b.nodeOf(ip); ok {
-		return b.isDefault && (service.Selectorless || isOnNetworkOf(node, endpoint))
+	if node, ok := r.nodeOf(ip); ok {
+		return r.isDefault && (service.Selectorless || isOnNetworkOf(node, endpoint))
 	}
-	return service.Selectorless && !b.isOfCluster(ip)
+	return service.Selectorless && !r.isOfCluster(ip)
 }
 
 // isOnNetworkOf tells whether an endpoint that a selector has found may be a pod on the
@@ -60,26 +60,26 @@ func listed(vpc *store.VPC, ip netip.Addr) bool {
 }
 
 // nodeOf returns the name of the node that has an address, if one has it.
-func (b *border) nodeOf(ip netip.Addr) (name string, ok bool) {
-	if b.nodes == nil {
-		b.nodes = map[netip.Addr]string{}
-		for _, node := range store.ListNodes(b.tx) {
+func (r *reachability) nodeOf(ip netip.Addr) (name string, ok bool) {
+	if r.nodes == nil {
+		r.nodes = map[netip.Addr]string{}
+		for _, node := range store.ListNodes(r.tx) {
 			for _, own := range slices.Concat(node.Addresses, node.AllAddresses) {
-				b.nodes[own] = node.Name
+				r.nodes[own] = node.Name
 			}
 		}
 	}
-	name, ok = b.nodes[ip]
+	name, ok = r.nodes[ip]
 	return name, ok
 }
 
 // isOfCluster tells whether an address is a Service's or, in another VPC than that, the
 // default VPC's. Those that lead to nodes are theirs.
-func (b *border) isOfCluster(ip netip.Addr) bool {
-	if store.GetExternalAddress(b.tx, ip) != nil || b.defaultVPC != nil && contains(b.defaultVPC.Prefixes, ip) {
+func (r *reachability) isOfCluster(ip netip.Addr) bool {
+	if store.GetExternalAddress(r.tx, ip) != nil || r.defaultVPC != nil && contains(r.defaultVPC.Prefixes, ip) {
 		return true
 	}
-	return slices.ContainsFunc(store.ListServiceCIDRs(b.tx), func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) })
+	return slices.ContainsFunc(store.ListServiceCIDRs(r.tx), func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) })
 }
 
 func contains(ranges []netip.Prefix, ip netip.Addr) bool {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled_test
+package services_test
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 func ranges(list ...string) (all []netip.Prefix) {
@@ -80,7 +80,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 				&store.ExternalAddress{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, b := range scaled.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
+				for _, b := range services.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
 					got = append(got, b.String())
 					if b.Outside != (b.String() != inside) {
 						t.Errorf("%s is outside: %v", b, b.Outside)
@@ -89,7 +89,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 				if !slices.Equal(got, c.want) {
 					t.Errorf("backends %v, want %v", got, c.want)
 				}
-				if left := len(scaled.LeftOut(tx, at, web)); left != len(c.named)-len(c.want) {
+				if left := len(services.LeftOut(tx, at, web)); left != len(c.named)-len(c.want) {
 					t.Errorf("%d are left out of %d, and %d count", left, len(c.named), len(c.want))
 				}
 			})
@@ -110,7 +110,7 @@ func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
 		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
 	s.View(func(tx store.ReadTx) {
-		spread := scaled.SpreadOf(tx, scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
+		spread := services.SpreadOf(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
 		if len(spread.Here) != 1 || spread.Here[0].String() != "10.0.0.1:8080" || len(spread.Elsewhere) != 1 || spread.Elsewhere["node-2"] != 1 {
 			t.Errorf("here %v, elsewhere %v", spread.Here, spread.Elsewhere)
 		}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scaled_test
+package services_test
 
 import (
 	"net/netip"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 func service(namespace, name, network string, vips ...string) *store.Service {
@@ -69,7 +69,7 @@ func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
 	s.View(func(tx store.ReadTx) {
 		for vpc, want := range want {
 			var got []string
-			for _, row := range scaled.Services(tx, store.GetVPC(tx, vpc), "alioth") {
+			for _, row := range services.Services(tx, store.GetVPC(tx, vpc), "alioth") {
 				got = append(got, row.Namespace+"/"+row.Name)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -111,7 +111,7 @@ func hinted(ip string, nodes, zones []string) store.Endpoint {
 }
 
 // site is where the clients of these tests are.
-var site = scaled.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
 
 func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
@@ -172,7 +172,7 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"))
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range scaled.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true) {
+				for _, backend := range services.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -250,7 +250,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			}, c.slices...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range scaled.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
+				for _, backend := range services.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -260,7 +260,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 				for _, ip := range c.out {
 					out = append(out, netip.MustParseAddr(ip))
 				}
-				if left := scaled.LeftOut(tx, site, web); !slices.Equal(left, out) {
+				if left := services.LeftOut(tx, site, web); !slices.Equal(left, out) {
 					t.Errorf("left out %v, want %v", left, out)
 				}
 			})
@@ -295,7 +295,7 @@ func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
 			"a predecessor's":       {successor, []string{"10.96.0.1"}},
 		} {
 			var got []string
-			for _, ip := range scaled.VIPs(tx, "blue-vpc", c.service) {
+			for _, ip := range services.VIPs(tx, "blue-vpc", c.service) {
 				got = append(got, ip.String())
 			}
 			if !slices.Equal(got, c.want) {

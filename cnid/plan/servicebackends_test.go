@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 func namespace(name, tenant string) func(store.Tx) error {
@@ -78,8 +78,8 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 }
 
 func TestEightVPCsHaveRoomInTheMaps(t *testing.T) {
-	if scaled.MaxBackends > state.MaxBackends || 8*scaled.RoomOfVPC.Rows > state.MaxServices || 8*scaled.RoomOfVPC.Backends > state.MaxAllBackends {
-		t.Errorf("a VPC may take %+v, and a port %d backends", scaled.RoomOfVPC, scaled.MaxBackends)
+	if services.MaxBackends > state.MaxBackends || 8*services.QuotaOfVPC.Rows > state.MaxServices || 8*services.QuotaOfVPC.Backends > state.MaxAllBackends {
+		t.Errorf("a VPC may take %+v, and a port %d backends", services.QuotaOfVPC, services.MaxBackends)
 	}
 }
 
