@@ -116,6 +116,8 @@ func (s *syncer) problems(ctx context.Context, d doubt) []report.Problem {
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
 	}
+	// Unread tables may be empty, so they do not make the node unhealthy.
+	warnings = append(warnings, foreign.Unread()...)
 	s.mu.Lock()
 	s.warnings = warnings
 	s.mu.Unlock()

@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sample is a packet of ours as far as it is known: what a rule asks for beyond
-// that is uncertain.
+// sample is one of Alioth's packets, as far as its fields are known.
 type sample struct {
 	family byte
 	// in and out are the devices; "" where the packet has none.
 	in, out string
-	// source and destination; the zero value for what may be any.
+	// source and destination are the zero value where any address is possible.
 	source, destination netip.Addr
-	// protocol and port, the destination's; 0 for what may be any.
-	protocol byte
-	port     uint16
+	// udpPort is the destination port of a datagram; 0 where any protocol is
+	// possible.
+	udpPort uint16
 	// state is the ct state, as its bit.
 	state uint32
 }
@@ -32,110 +31,79 @@ type sample struct {
 const (
 	ctEstablished = 1 << 1
 	ctNew         = 1 << 3
+	ctUntracked   = 1 << 6
 )
 
-// rule is a rule of somebody else: how a packet fits its conditions, and what it
-// does with one that fits, and where to.
-type rule interface {
-	match(p sample) match
-	verdict() (expr.VerdictKind, string)
-}
-
-// chain is a chain of somebody else.
+// chain is a chain of another program.
 type chain struct {
-	// title names it for people, name within its table.
-	title, name string
-	family      nftables.TableFamily
-	// hook is where it filters; nil for a chain that others jump to.
+	// hook is the hook of a base chain that filters, otherwise nil.
 	hook *nftables.ChainHook
-	// drops reports whether it drops what no rule decides.
+	// drops reports whether the policy is drop.
 	drops bool
-	rules []rule
-	// command is how people change a chain of legacy iptables, in table; "" for
-	// one of nf_tables.
-	command, table string
+	rules [][]expr.Any
 }
 
-// table are the chains of one table, by name.
+// table has the chains of one table by name.
 type table map[string]chain
 
-// ending is what a packet meets in a chain.
-type ending int
-
-const (
-	// passesOn: no rule decides.
-	passesOn ending = iota
-	accepted
-	dropped
-)
-
-// maxJumps is how deep the kernel follows jumps (NFT_JUMP_STACK_SIZE).
+// maxJumps is the kernel's limit of nested jumps (NFT_JUMP_STACK_SIZE).
 const maxJumps = 16
 
-// walk says what a packet meets in a chain. certain is false below a jump that
-// may not be taken.
-func (t table) walk(chain string, p sample, certain bool, depth int) ending {
-	for _, r := range t[chain].rules {
-		match := r.match(p)
-		if match.never {
+// blocked reports whether a base chain certainly drops the packet.
+func (t table) blocked(name string, p sample) bool {
+	end := t.walk(name, p, true, 0)
+	return end == expr.VerdictDrop || end == expr.VerdictContinue && t[name].drops
+}
+
+// walk returns accept or drop if the rules of a chain decide about the packet,
+// otherwise continue. certain is false if it is not known whether the packet
+// gets to the chain.
+func (t table) walk(name string, p sample, certain bool, depth int) expr.VerdictKind {
+	for _, r := range t[name].rules {
+		m := p.match(r)
+		if m.never {
 			continue
 		}
-		match.uncertain = match.uncertain || !certain
-		kind, target := r.verdict()
+		sure := certain && !m.uncertain
+		kind, target := verdict(r)
 		switch kind {
 		case expr.VerdictReturn:
-			if !match.uncertain {
-				return passesOn
+			if sure {
+				return expr.VerdictContinue
 			}
 		case expr.VerdictJump, expr.VerdictGoto:
 			if depth == maxJumps {
 				continue
 			}
-			end := t.walk(target, p, !match.uncertain, depth+1)
-			if end != passesOn || kind == expr.VerdictGoto && !match.uncertain {
+			end := t.walk(target, p, sure, depth+1)
+			if end != expr.VerdictContinue || kind == expr.VerdictGoto && sure {
 				return end
 			}
-		default:
-			if end := match.ends(kind, p); end != passesOn {
-				return end
+		case expr.VerdictDrop:
+			if sure {
+				return kind
+			}
+		case expr.VerdictAccept:
+			// An uncertain accept counts if the rule names a known field, or if
+			// the packet is a reply: such a rule is meant for these packets.
+			if sure || m.named || p.state&ctEstablished != 0 {
+				return kind
 			}
 		}
 	}
-	return passesOn
+	return expr.VerdictContinue
 }
 
-// ends reports whether a verdict ends the packet's way. A drop counts only if the
-// packet meets it for certain. An accept that asks for more than is known counts
-// if it names something of the packet, or the packet answers: whoever wrote it
-// meant packets like this one.
-func (m match) ends(kind expr.VerdictKind, p sample) ending {
-	switch {
-	case kind == expr.VerdictDrop && !m.uncertain:
-		return dropped
-	case kind == expr.VerdictAccept && (!m.uncertain || m.named || p.state&ctEstablished != 0):
-		return accepted
-	}
-	return passesOn
-}
-
-// drops reports whether a base chain drops the packet for certain.
-func (t table) drops(base chain, p sample) bool {
-	end := t.walk(base.name, p, true, 0)
-	return end == dropped || end == passesOn && base.drops
-}
-
-// nftRule is a rule of nf_tables.
-type nftRule []expr.Any
-
-// verdict is to continue for a rule that does nothing final.
-func (r nftRule) verdict() (expr.VerdictKind, string) {
+// verdict returns a rule's verdict with the chain of a jump or goto; continue for
+// a rule without one.
+func verdict(r []expr.Any) (expr.VerdictKind, string) {
 	for _, e := range r {
 		switch e := e.(type) {
 		case *expr.Verdict:
 			return e.Kind, e.Chain
 		case *expr.Reject:
 			return expr.VerdictDrop, ""
-		case *expr.Target: // of iptables
+		case *expr.Target: // of iptables-nft
 			if e.Name == "REJECT" {
 				return expr.VerdictDrop, ""
 			}
@@ -144,141 +112,92 @@ func (r nftRule) verdict() (expr.VerdictKind, string) {
 	return expr.VerdictContinue, ""
 }
 
-// match is how a packet fits a rule's conditions.
+// match tells how a packet fits the conditions of a rule.
 type match struct {
-	// never: one of them excludes it. uncertain: one of them asks for what is
-	// not known. named: one of them asks for what is known.
+	// never: a condition excludes the packet. uncertain: a condition needs a field
+	// that is not known. named: a condition names a known field.
 	never, uncertain, named bool
 }
 
-func (r nftRule) match(p sample) match {
+func (p sample) match(r []expr.Any) match {
 	var m match
-	registers := map[uint32][]byte{} // what is known of their values
+	registers := map[uint32][]byte{} // their known values
 	for _, e := range r {
-		if p.load(e, registers) || harmless(e) {
-			continue
-		}
-		cmp, ok := e.(*expr.Cmp)
-		if !ok {
-			// A set that is asked for something known was made for it.
-			lookup, ok := e.(*expr.Lookup)
-			m.named = m.named || ok && registers[lookup.SourceRegister] != nil
-			m.uncertain = true
-			continue
-		}
-		value := registers[cmp.Register]
-		if len(value) < len(cmp.Data) {
-			m.uncertain = true
-			continue
-		}
-		m.named = true
-		m.never = m.never || !holdsFor(cmp.Op, bytes.Compare(value[:len(cmp.Data)], cmp.Data))
-	}
-	return m
-}
-
-func holdsFor(op expr.CmpOp, order int) bool {
-	switch op {
-	case expr.CmpOpEq:
-		return order == 0
-	case expr.CmpOpNeq:
-		return order != 0
-	case expr.CmpOpLt:
-		return order < 0
-	case expr.CmpOpLte:
-		return order <= 0
-	case expr.CmpOpGt:
-		return order > 0
-	}
-	return order >= 0
-}
-
-// harmless expressions are no conditions.
-func harmless(e expr.Any) bool {
-	switch e := e.(type) {
-	case *expr.Verdict, *expr.Counter, *expr.Log, *expr.Reject, *expr.Target, *expr.Notrack, *expr.Objref:
-		return true
-	case *expr.Match:
-		return e.Name == "comment"
-	}
-	return false
-}
-
-// load follows an expression that puts a value into a register or changes one
-// there, and reports whether it was such.
-func (p sample) load(e expr.Any, registers map[uint32][]byte) bool {
-	switch e := e.(type) {
-	case *expr.Meta:
-		if !e.SourceRegister {
+		switch e := e.(type) {
+		case *expr.Meta:
 			registers[e.Register] = p.meta(e.Key)
-		}
-	case *expr.Ct:
-		if !e.SourceRegister {
+		case *expr.Ct:
 			registers[e.Register] = nil
 			if e.Key == expr.CtKeySTATE {
 				registers[e.Register] = binaryutil.NativeEndian.PutUint32(p.state)
 			}
-		}
-	case *expr.Payload:
-		if e.OperationType == expr.PayloadLoad {
+		case *expr.Payload:
 			registers[e.DestRegister] = p.payload(e)
+		case *expr.Bitwise:
+			registers[e.DestRegister] = masked(registers[e.SourceRegister], e)
+		case *expr.Cmp:
+			value := registers[e.Register]
+			if len(value) < len(e.Data) || e.Op != expr.CmpOpEq && e.Op != expr.CmpOpNeq {
+				m.uncertain = true
+				continue
+			}
+			m.named = true
+			m.never = m.never || bytes.HasPrefix(value, e.Data) != (e.Op == expr.CmpOpEq)
+		case *expr.Lookup:
+			m.named = m.named || registers[e.SourceRegister] != nil
+			m.uncertain = true
+		case *expr.Match:
+			m.uncertain = m.uncertain || e.Name != "comment"
+		case *expr.Verdict, *expr.Reject, *expr.Target, *expr.Counter, *expr.Log, *expr.Notrack, *expr.Objref, *expr.Immediate:
+			// no conditions
+		default:
+			m.uncertain = true
 		}
-	case *expr.Immediate:
-		registers[e.Register] = e.Data
-	case *expr.Bitwise:
-		registers[e.DestRegister] = masked(registers[e.SourceRegister], e)
-	default:
-		return false
 	}
-	return true
+	return m
 }
 
+// meta returns the value of a key, nil if it is not known.
 func (p sample) meta(key expr.MetaKey) []byte {
 	switch key {
 	case expr.MetaKeyIIFNAME:
-		return wholeName(p.in)
+		return padded(p.in)
 	case expr.MetaKeyOIFNAME:
-		return wholeName(p.out)
+		return padded(p.out)
 	case expr.MetaKeyNFPROTO:
 		return []byte{p.family}
 	case expr.MetaKeyL4PROTO:
-		if p.protocol != 0 {
-			return []byte{p.protocol}
+		if p.udpPort != 0 {
+			return []byte{unix.IPPROTO_UDP}
 		}
 	}
 	return nil
 }
 
-// payload returns addresses, protocol and destination port: RFC 791 section 3.1,
-// RFC 8200 section 3, RFC 768.
+// payload returns the loaded part of an address, the protocol or the destination
+// port: RFC 791 section 3.1, RFC 8200 section 3, RFC 768. It returns nil if the
+// field is not known.
 func (p sample) payload(e *expr.Payload) []byte {
-	var found []byte
-	switch {
-	case e.Base == expr.PayloadBaseTransportHeader:
-		if e.Offset == 2 && e.Len == 2 && p.port != 0 {
-			found = binaryutil.BigEndian.PutUint16(p.port)
-		}
-	case e.Base != expr.PayloadBaseNetworkHeader:
-	case inField(e, 12, 8, p.family):
-		found = p.source.AsSlice()
-	case inField(e, 16, 24, p.family):
-		found = p.destination.AsSlice()
-	case p.family == unix.NFPROTO_IPV4 && e.Offset == 9 && e.Len == 1 && p.protocol != 0:
-		found = []byte{p.protocol}
+	source, destination := uint32(12), uint32(16)
+	if p.family == unix.NFPROTO_IPV6 {
+		source, destination = 8, 24
 	}
-	if uint32(len(found)) < e.Len {
+	var field []byte
+	switch {
+	case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 2 && p.udpPort != 0:
+		field = binaryutil.BigEndian.PutUint16(p.udpPort)
+	case e.Base != expr.PayloadBaseNetworkHeader:
+	case e.Offset == source:
+		field = p.source.AsSlice()
+	case e.Offset == destination:
+		field = p.destination.AsSlice()
+	case e.Offset == 9 && p.family == unix.NFPROTO_IPV4:
+		field = p.meta(expr.MetaKeyL4PROTO)
+	}
+	if len(field) < int(e.Len) {
 		return nil
 	}
-	return found[:e.Len]
-}
-
-// inField reports whether the whole of an address, or its beginning, is loaded.
-// The address begins at one of the two offsets, by its family.
-func inField(e *expr.Payload, ip4, ip6 uint32, family byte) bool {
-	if family == unix.NFPROTO_IPV4 {
-		return e.Offset == ip4 && e.Len <= 4
-	}
-	return e.Offset == ip6 && e.Len <= 16
+	return field[:e.Len]
 }
 
 func masked(value []byte, e *expr.Bitwise) []byte {
@@ -292,9 +211,7 @@ func masked(value []byte, e *expr.Bitwise) []byte {
 	return result
 }
 
-// wholeName is a device's name with its padding.
-func wholeName(name string) []byte {
-	padded := make([]byte, unix.IFNAMSIZ)
-	copy(padded, name)
-	return padded
+// padded returns a device's name as the kernel compares it.
+func padded(name string) []byte {
+	return append([]byte(name), make([]byte, unix.IFNAMSIZ-len(name))...)
 }

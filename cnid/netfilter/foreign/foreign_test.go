@@ -203,7 +203,7 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 		}, ""},
 		{"a chain below that returns", []string{v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -j RETURN", v4 + "-A FORWARD -j ours"}, forward4},
 		{"a rejection in a chain below", []string{v4 + "-N rest", v4 + "-A rest -j REJECT", v4 + "-A FORWARD -j rest"}, forward4},
-		{"a drop of everything but another device", []string{v4 + "-A FORWARD ! -i docker0 -j DROP"}, forward4},
+		{"a drop with conditions, which is not certain", []string{v4 + "-A FORWARD ! -i docker0 -j DROP"}, ""},
 		{"a drop of something else", []string{v4 + "-A FORWARD -i docker0 -j DROP", v4 + "-A FORWARD -p tcp --dport 25 -j DROP"}, ""},
 		{"a rule that only counts", []string{v4 + "-A FORWARD -i alv+"}, ""},
 		{"an input without the tunnel", []string{v4 + "-P INPUT DROP", v4 + "-A INPUT -p tcp --dport 22 -j ACCEPT"}, "iptables-legacy filter INPUT"},
@@ -239,19 +239,52 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 }
 
 func TestACommentOfLegacyIptablesIsNoConditionAndNoTarget(t *testing.T) {
-	tables := legacyFamilies[0].parse(`# Generated
-*filter
-:FORWARD DROP [0:0]
+	const rules = `:FORWARD DROP [0:0]
 -A FORWARD -i alv+ -m comment --comment "say \"no\" -j DROP" -j ACCEPT
 -A FORWARD -o alv+ -j LOG --log-prefix "-j DROP "
 -A FORWARD -o alv+ -j ACCEPT
 COMMIT
-`)
-	if len(tables) != 1 {
-		t.Fatalf("tables: %+v", tables)
+`
+	if forward := testTraffic().crossings()[0]; legacyDrops(rules, forward) {
+		t.Errorf("%s drops: %s", rules, forward.what)
 	}
-	if found := tables[0].blocks(tables[0]["FORWARD"], testTraffic()); len(found) != 0 {
-		t.Errorf("blocks: %v", found)
+}
+
+func TestLegacyTablesWithoutAProgramToReadThemAreReported(t *testing.T) {
+	iptables, err := exec.LookPath("iptables-legacy")
+	if err != nil {
+		t.Skip("missing feature: iptables-legacy is not installed")
+	}
+	for _, c := range []struct {
+		name, command string
+		want          int
+	}{
+		{"no table", "", 0},
+		{"a table that filters", iptables + " -A FORWARD -j DROP", 1},
+		{"a table that only translates", iptables + " -t nat -A POSTROUTING -j RETURN", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testnet.In(t, testnet.New(t), func() error {
+				if c.command != "" {
+					if err := commands(c.command); err != nil {
+						return err
+					}
+				}
+				if found := Unread(); len(found) != 0 {
+					t.Errorf("with the program: %q", found)
+				}
+				t.Setenv("PATH", t.TempDir())
+				found := Unread()
+				if len(found) != c.want || c.want > 0 && !strings.Contains(found[0], "iptables-legacy (filter)") {
+					t.Errorf("without the program: %q, want %d", found, c.want)
+				}
+				blocks, err := Blocks(t.Context(), testTraffic())
+				if err != nil || len(blocks) != 0 {
+					t.Errorf("blocks without the program: %v, %v", blocks, err)
+				}
+				return nil
+			})
+		})
 	}
 }
 

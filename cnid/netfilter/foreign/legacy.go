@@ -5,208 +5,121 @@ package foreign
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
 // legacyFamily is one family of legacy iptables.
 type legacyFamily struct {
-	family  nftables.TableFamily
+	family  byte
 	command string
-	// names is the file that lists the tables which are in use.
+	// names is the file that lists the tables of the network namespace.
 	names string
 }
 
 var legacyFamilies = []legacyFamily{
-	{nftables.TableFamilyIPv4, "iptables-legacy", "/proc/thread-self/net/ip_tables_names"},
-	{nftables.TableFamilyIPv6, "ip6tables-legacy", "/proc/thread-self/net/ip6_tables_names"},
+	{unix.NFPROTO_IPV6, "ip6tables-legacy", "/proc/thread-self/net/ip6_tables_names"},
+	{unix.NFPROTO_IPV4, "iptables-legacy", "/proc/thread-self/net/ip_tables_names"},
 }
 
-// legacyTables reads what was made with legacy iptables and may filter. Where its
-// program is not installed, nothing is known.
-func legacyTables(ctx context.Context) ([]table, error) {
-	var list []table
+// tables returns the names of the tables that can drop forwarded or incoming
+// packets. A kernel without legacy iptables has neither file nor table.
+func (f legacyFamily) tables() []string {
+	names, _ := os.ReadFile(f.names)
+	return slices.DeleteFunc(strings.Fields(string(names)), func(name string) bool { return name == "nat" || name == "raw" })
+}
+
+// Unread returns a sentence for each family of legacy iptables that has tables in
+// the current network namespace while iptables-legacy-save is not installed: it
+// is not known whether their rules drop Alioth's packets.
+func Unread() []string {
+	var list []string
 	for _, f := range legacyFamilies {
-		names, err := os.ReadFile(f.names)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("list tables of %s: %w", f.command, err)
-		}
-		if len(names) == 0 {
-			continue // the program would load modules to find nothing
-		}
-		save, err := exec.LookPath(f.command + "-save")
-		if err != nil {
-			continue
-		}
-		text, err := exec.CommandContext(ctx, save).Output()
-		if err != nil {
-			return nil, fmt.Errorf("run %s: %w", save, err)
-		}
-		list = append(list, f.parse(string(text))...)
-	}
-	return list, nil
-}
-
-// parse reads what iptables-save(8) prints: a line for each table, chain and
-// rule.
-func (f legacyFamily) parse(text string) []table {
-	var list []table
-	var name string
-	t := table{}
-	for line := range strings.Lines(text) {
-		words := splitWords(line)
-		switch {
-		case len(words) == 0:
-		case strings.HasPrefix(words[0], "*"):
-			t, name = table{}, words[0][1:]
-			list = append(list, t)
-		case strings.HasPrefix(words[0], ":") && len(words) > 1:
-			t[words[0][1:]] = f.chain(name, words[0][1:], words[1])
-		case words[0] == "-A" && len(words) > 1:
-			c := t[words[1]]
-			c.rules = append(c.rules, parseRule(words[2:]))
-			t[words[1]] = c
+		names := strings.Join(f.tables(), ", ")
+		if _, err := exec.LookPath(f.command + "-save"); err != nil && names != "" {
+			list = append(list, fmt.Sprintf("the node has tables of %s (%s) that the daemon can't read; if packets of pods are lost, look for rules that drop them: %s-save",
+				f.command, names, f.command))
 		}
 	}
 	return list
 }
 
-func (f legacyFamily) chain(table, name, policy string) chain {
-	hooks := map[string]*nftables.ChainHook{"INPUT": nftables.ChainHookInput, "FORWARD": nftables.ChainHookForward}
-	c := chain{
-		title: fmt.Sprintf("%s %s %s", f.command, table, name), name: name, family: f.family,
-		drops: policy == "DROP", command: f.command, table: table,
+// blocks reads the tables where iptables-legacy-save is installed. It does not run
+// the program without a table, because the program would make one.
+func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block, error) {
+	save, err := exec.LookPath(f.command + "-save")
+	if err != nil || len(f.tables()) == 0 {
+		return nil, nil
 	}
-	if table != "nat" {
-		c.hook = hooks[name]
+	text, err := exec.CommandContext(ctx, save).Output()
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", save, err)
 	}
-	return c
-}
-
-// splitWords splits a line at spaces that are not between quotes.
-func splitWords(line string) []string {
-	quoted, last := false, rune(0)
-	return strings.FieldsFunc(line, func(r rune) bool {
-		if r == '"' && last != '\\' {
-			quoted = !quoted
+	var list []Block
+	for _, table := range strings.Split(string(text), "\n*")[1:] {
+		name, rules, _ := strings.Cut(table, "\n")
+		for _, c := range crossings {
+			if name != "nat" && c.has(f.family) && legacyDrops(rules, c) {
+				title := fmt.Sprintf("%s %s %s", f.command, name, c.legacyChain)
+				insert := fmt.Sprintf("%s -t %s -I %s %%s -j ACCEPT", f.command, name, c.legacyChain)
+				list = append(list, c.block(title, insert, c.legacy))
+			}
 		}
-		last = r
-		return !quoted && (r == ' ' || r == '\n')
-	})
+	}
+	return list, nil
 }
 
-// legacyRule is a rule of legacy iptables: its conditions, each an option with a
-// value, and where packets go that fit.
-type legacyRule struct {
-	conditions []condition
-	goes       bool
-	target     string
-}
+// legacyRule matches a rule that has a target, as iptables-save(8) prints it: chain,
+// conditions, j or g, target. legacyComment is a condition that always holds.
+var (
+	legacyRule    = regexp.MustCompile(`(?m)^-A (\S+) ((?:[^"\n]|"(?:\\.|[^"\\])*")*?)-([jg]) (\S+)`)
+	legacyComment = regexp.MustCompile(`-m comment --comment ("(?:\\.|[^"\\])*"|\S+) `)
+)
 
-type condition struct {
-	option, value string
-	not           bool
-}
-
-// parseRule reads the words of a rule. Options of a target end it.
-func parseRule(words []string) legacyRule {
-	var r legacyRule
-	not := false
-	for i := 0; i < len(words); i++ {
-		var value string
-		if i+1 < len(words) {
-			value = words[i+1]
+// legacyDrops reports whether the rules of a table drop a crossing by the policy or
+// by a rule without conditions. A rule that names the crossing and has another
+// target is taken to accept all of its packets.
+func legacyDrops(rules string, c crossing) bool {
+	chains := map[string][][]string{}
+	for _, rule := range legacyRule.FindAllStringSubmatch(rules, -1) {
+		chain, conditions, target := rule[1], legacyComment.ReplaceAllString(rule[2], ""), rule[4]
+		named := slices.ContainsFunc(c.legacyNames, func(name string) bool { return strings.Contains(conditions, name+" ") })
+		switch {
+		case conditions == "":
+			chains[chain] = append(chains[chain], rule[3:])
+		case named && !slices.Contains([]string{"DROP", "REJECT", "RETURN", "LOG"}, target):
+			return false
 		}
-		switch word := words[i]; word {
-		case "!":
-			not = true
-			continue
-		case "-j", "-g":
-			r.target, r.goes = value, word == "-g"
-			return r
-		case "-i", "-o", "-s", "-d", "-p", "-m", "--comment":
-			r.conditions = append(r.conditions, condition{word, value, not})
-			i++
-		default:
-			r.conditions = append(r.conditions, condition{word, "", not})
+	}
+	switch followed(chains, c.legacyChain, maxJumps) {
+	case "ACCEPT":
+		return false
+	case "":
+		return strings.Contains("\n"+rules, "\n:"+c.legacyChain+" DROP ")
+	}
+	return true
+}
+
+// followed returns the target that ends a packet's way through a chain by rules
+// without conditions: ACCEPT, DROP or REJECT; "" if none does.
+func followed(chains map[string][][]string, chain string, jumps int) string {
+	for _, rule := range chains[chain] {
+		switch kind, target := rule[0], rule[1]; {
+		case target == "RETURN":
+			return ""
+		case target == "ACCEPT" || target == "DROP" || target == "REJECT":
+			return target
+		case jumps > 0:
+			if end := followed(chains, target, jumps-1); end != "" || kind == "g" {
+				return end
+			}
 		}
-		not = false
 	}
-	return r
-}
-
-func (r legacyRule) verdict() (expr.VerdictKind, string) {
-	switch {
-	case r.target == "ACCEPT":
-		return expr.VerdictAccept, ""
-	case r.target == "DROP" || r.target == "REJECT":
-		return expr.VerdictDrop, ""
-	case r.target == "RETURN":
-		return expr.VerdictReturn, ""
-	case r.target == "":
-		return expr.VerdictContinue, ""
-	case r.goes:
-		return expr.VerdictGoto, r.target
-	}
-	// A target that is no chain, such as LOG, has no rules: it continues.
-	return expr.VerdictJump, r.target
-}
-
-func (r legacyRule) match(p sample) match {
-	var m match
-	for _, c := range r.conditions {
-		if c.option == "--comment" || c.option == "-m" && c.value == "comment" {
-			continue
-		}
-		fits, known := c.fits(p)
-		if !known {
-			m.uncertain = true
-			continue
-		}
-		m.named = true
-		m.never = m.never || fits == c.not
-	}
-	return m
-}
-
-// fits reports whether a packet is as a condition asks, if that is known.
-func (c condition) fits(p sample) (fits, known bool) {
-	switch c.option {
-	case "-i":
-		return isDevice(p.in, c.value), true
-	case "-o":
-		return isDevice(p.out, c.value), true
-	case "-s":
-		return inPrefix(p.source, c.value)
-	case "-d":
-		return inPrefix(p.destination, c.value)
-	case "-p":
-		return p.protocol == unix.IPPROTO_UDP && c.value == "udp", p.protocol != 0
-	}
-	return false, false
-}
-
-// isDevice reports whether a name is the one asked for, or begins so where a plus
-// follows.
-func isDevice(name, asked string) bool {
-	if prefix, all := strings.CutSuffix(asked, "+"); all {
-		return strings.HasPrefix(name, prefix)
-	}
-	return name == asked
-}
-
-func inPrefix(a netip.Addr, text string) (inside, known bool) {
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil || !a.IsValid() {
-		return false, false
-	}
-	return prefix.Contains(a), true
+	return ""
 }
