@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -120,46 +121,14 @@ func buildShim(t *testing.T) string {
 	return path
 }
 
-func meta(uid string) store.Meta { return store.Meta{UID: uid, ResourceVersion: "1"} }
-
-func vpcRow(name string, vni uint32, cidrs ...string) store.VPC {
-	row := store.VPC{Meta: meta(name), Name: name, VNI: vni, Ready: true, EgressMasquerade: name == "default"}
-	for _, cidr := range cidrs {
-		row.Prefixes = append(row.Prefixes, netip.MustParsePrefix(cidr))
-	}
-	return row
-}
-
-func subnetRow(name, vpc string, cidrsAndGateways ...string) store.Subnet {
-	row := store.Subnet{Meta: meta(name), Name: name, VPC: vpc, ShortName: name, Ready: true}
-	for pair := range slices.Chunk(cidrsAndGateways, 2) {
-		row.Prefixes = append(row.Prefixes, netip.MustParsePrefix(pair[0]))
-		row.Gateways = append(row.Gateways, netip.MustParseAddr(pair[1]))
-	}
-	return row
-}
-
-func nodeRow(name string, addrs ...string) store.Node {
-	row := store.Node{Meta: meta(name), Name: name}
-	for _, addr := range addrs {
-		row.Addresses = append(row.Addresses, netip.MustParseAddr(addr))
-	}
-	row.AllAddresses = row.Addresses
-	return row
-}
-
-func addressRow(vpc, subnet, ip, node string, holder store.Holder, set ...string) store.Address {
-	row := store.Address{
-		Meta: meta(vpc + ip), Name: vpc + "." + ip, VPC: vpc, Subnet: subnet, IP: netip.MustParseAddr(ip), Node: node,
-		Holder: holder, Attachment: "eth0",
-	}
-	for _, addr := range set {
-		row.Set = append(row.Set, netip.MustParseAddr(addr))
-	}
-	first := row.Set[0].As16()
-	row.MAC = append(net.HardwareAddr{2, 0}, first[12:]...).String()
-	return row
-}
+// The rows that stand for the API.
+var (
+	meta       = testrows.Meta
+	vpcRow     = testrows.VPC
+	subnetRow  = testrows.Subnet
+	nodeRow    = testrows.Node
+	addressRow = testrows.Address
+)
 
 // addPod decides a pod's network and makes its sandbox, without interface.
 func (l *lab) addPod(t *testing.T, s *script, node int, name, vpc, subnet string, probed bool, addrs ...string) {

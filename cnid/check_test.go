@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -103,10 +105,10 @@ func (c *checked) assemble(t *testing.T) error {
 	c.syncer = newSyncer(c.cfg.planConfig(), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
 	attachments := attachment.New(attachment.Config{
 		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
-		Decisions: &decisions{
-			cfg: c.cfg.planConfig(), reserved: noAddresses, store: c.store, kind: veth.Kind, probed: release.NewHeld(j).Probed, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			mtu: c.syncer.PodMTU, problem: c.syncer.keptBy, warn: func(journal.Pod, string, string) {}, attached: j.Records, log: log,
-		},
+		Decisions: decision.New(decision.Config{
+			Plan: c.cfg.planConfig(), Reserved: noAddresses, Store: c.store, Kind: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			MTU: c.syncer.PodMTU, Problem: c.syncer.keptBy, Warn: func(journal.Pod, string, string) {}, Attached: j.Records, Log: log,
+		}),
 		Datapath: passing{c}, Releaser: releaseAtOnce{j, release.NewHeld(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
 	c.server = cniserver.New(cniserver.Config{Manager: attachments, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log})
@@ -263,3 +265,6 @@ func emptied(m *ebpf.Map) error {
 	}
 	return err
 }
+
+// noAddresses are those of an API server that has no name.
+func noAddresses() []netip.Addr { return nil }

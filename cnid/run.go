@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -238,11 +239,11 @@ func (n *node) assemble(c control) error {
 	n.attachments = attachment.New(attachment.Config{
 		Journal: n.journal,
 		Drivers: opened,
-		Decisions: &decisions{
-			cfg: n.plan, reserved: n.apiHost.Addresses, store: n.store, kind: n.kind, probed: n.held.Probed, vpcSynced: c.vpcSynced,
-			attached: n.journal.Records, listens: n.kernel.host.Listens,
-			mtu: n.syncer.PodMTU, problem: n.syncer.keptBy, warn: c.warn, log: n.log,
-		},
+		Decisions: decision.New(decision.Config{
+			Plan: n.plan, Reserved: n.apiHost.Addresses, Store: n.store, Kind: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,
+			Attached: n.journal.Records, Listens: n.kernel.host.Listens,
+			MTU: n.syncer.PodMTU, Problem: n.syncer.keptBy, Warn: c.warn, Log: n.log,
+		}),
 		Datapath: n.syncer, Releaser: release.NewDelayed(n.held, c.releaser, func() { n.syncer.ask() }), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -341,9 +342,6 @@ func (s *syncer) idle(ctx context.Context, last outcome, atMost time.Duration) {
 	})
 }
 
-// errLost says why a device is left out.
-var errLost = errors.New("the pod has lost its address; delete the pod")
-
 // pass programs what is wanted now.
 func (s *syncer) pass(look scope) (o outcome) {
 	s.mu.Lock()
@@ -461,7 +459,7 @@ func (s *syncer) finish(o outcome) {
 		s.failed = map[int]error{}
 		maps.Copy(s.failed, o.failed)
 		for _, l := range o.lost {
-			s.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", errLost, l.Reason)
+			s.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", decision.ErrLost, l.Reason)
 		}
 	} else if s.lastError == nil {
 		s.failing = time.Now()

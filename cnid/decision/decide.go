@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package decision
 
 import (
 	"cmp"
@@ -20,9 +20,8 @@ import (
 
 // question is everything from which a decision for a pod is taken.
 type question struct {
-	cfg     plan.Config
-	records []journal.Record
-	pod     journal.Pod
+	parties
+	pod journal.Pod
 	// kind of the attachment that the pod gets.
 	kind attach.Kind
 	// mtu that the network carries for pods in bytes, 0 before the node has been
@@ -31,10 +30,6 @@ type question struct {
 	problem string
 	// synced reports whether everything of a VPC has been read.
 	synced func(vpc string) bool
-	// attached are the records of all that is attached here, and listens knows
-	// the ports of the node's own programs.
-	attached []journal.Record
-	listens  plan.Listens
 }
 
 // answer is what was decided for a pod, or else why there is none yet.
@@ -104,8 +99,12 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.A
 	}
 	first := &decisions[0]
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
-	if refused := conflicts(tx, q, pod, *first); refused.missing != "" {
-		return refused
+	asking := journal.Record{
+		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
+		Binding:  first.Binding, Interface: first.Interface, HostPorts: first.HostPorts,
+	}
+	if no := conflict(tx, q.parties, pod, asking); no != nil {
+		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}
 }
@@ -202,26 +201,6 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 	}
 	d.MTU = plan.PodMTU(q.mtu, d.Addrs)
 	return d, ""
-}
-
-// conflicts returns what keeps a pod from being attached as decided, the zero value
-// for nothing. What comes about between decision and journal Confirm finds.
-func conflicts(tx store.ReadTx, q question, pod *store.Pod, d attachment.Decision) answer {
-	ips := ipsOf(d.Addrs)
-	if refusal := plan.ProbeRefusal(tx, q.cfg, pod, ips); refusal != "" {
-		return answer{seen: true, elsewhere: true, warning: refusal, reason: v1alpha1.ProbeConflictReason, missing: refusal}
-	}
-	if conflict := plan.ProbeConflict(tx, q.records, pod, ips, 0); conflict != "" {
-		return answer{seen: true, warning: conflict, reason: v1alpha1.ProbeConflictReason, missing: conflict}
-	}
-	asking := journal.Record{
-		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
-		Binding:  d.Binding, HostPorts: d.HostPorts,
-	}
-	if no := plan.HostPortConflict(tx, q.cfg, q.attached, asking, q.listens); no != nil {
-		return answer{seen: true, elsewhere: no.Lasting, warning: no.Message, reason: no.Reason, missing: no.Message}
-	}
-	return answer{}
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package decision
 
 import (
 	stdcmp "cmp"
@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -47,12 +48,12 @@ type decided struct {
 func newDecided() *decided {
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
 	d := &decided{
-		vpc:    vpcRow("blue", 20, "10.10.0.0/16", "fd10:10::/48"),
-		subnet: subnetRow("blue1", "blue", "10.10.1.0/24", "10.10.1.1", "fd10:10:0:1::/64", "fd10:10:0:1::1"),
-		pod:    store.Pod{Meta: meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true},
+		vpc:    testrows.VPC("blue", 20, "10.10.0.0/16", "fd10:10::/48"),
+		subnet: testrows.Subnet("blue1", "blue", "10.10.1.0/24", "10.10.1.1", "fd10:10:0:1::/64", "fd10:10:0:1::1"),
+		pod:    store.Pod{Meta: testrows.Meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true},
 		addresses: []store.Address{
-			addressRow("blue", "blue1", "fd10:10:0:1::10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
-			addressRow("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+			testrows.Address("blue", "blue1", "fd10:10:0:1::10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+			testrows.Address("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
 		},
 		mtu: 1450,
 	}
@@ -72,14 +73,18 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		}
 		d.pod.Attachments = text
 	}
-	rows := script{
-		VPCs: []store.VPC{d.vpc}, Subnets: []store.Subnet{d.subnet}, Addresses: d.addresses,
-		Namespaces: []store.Namespace{{Meta: meta("ns"), Name: "ns", Tenant: stdcmp.Or(d.tenant, "ns:ns")}},
-	}
-	if d.pod.UID != "" {
-		rows.Pods = []store.Pod{d.pod}
-	}
-	if err := s.Update(rows.fill); err != nil {
+	err := s.Update(func(tx store.Tx) error {
+		namespace := store.Namespace{Meta: testrows.Meta("ns"), Name: "ns", Tenant: stdcmp.Or(d.tenant, "ns:ns")}
+		err := errors.Join(store.PutVPC(tx, &d.vpc), store.PutSubnet(tx, &d.subnet), store.PutNamespace(tx, &namespace))
+		for _, row := range d.addresses {
+			err = errors.Join(err, store.PutAddress(tx, &row))
+		}
+		if d.pod.UID != "" {
+			err = errors.Join(err, store.PutPod(tx, &d.pod))
+		}
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,11 +99,14 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	var got answer
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			cfg: plan.Config{Node: "node1", TunnelPort: 4789}, records: d.records, pod: pod, kind: netkit.Kind, mtu: d.mtu, problem: d.problem,
-			synced: func(string) bool { return !d.unsynced }, attached: d.attached,
-			listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
-				return protocol == 6 && port == d.listening, nil
+			parties: parties{
+				cfg: plan.Config{Node: "node1", TunnelPort: 4789}, probed: d.records, attached: d.attached,
+				listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
+					return protocol == 6 && port == d.listening, nil
+				},
 			},
+			pod: pod, kind: netkit.Kind, mtu: d.mtu, problem: d.problem,
+			synced: func(string) bool { return !d.unsynced },
 		})
 	})
 	return got
@@ -147,7 +155,7 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 		{"an Address of another pod", func(d *decided) { d.addresses[0].Holder.UID = "p0" }, "Address object of fd10:10:0:1::10 has not arrived"},
 		{"an Address that is being deleted", func(d *decided) { d.addresses[0].Deleting = true }, "has not arrived"},
 		{"an Address more than the set", func(d *decided) {
-			d.addresses = append(d.addresses, addressRow("blue", "blue1", "10.10.1.11", "node1", d.addresses[0].Holder, "10.10.1.10", "fd10:10:0:1::10"))
+			d.addresses = append(d.addresses, testrows.Address("blue", "blue1", "10.10.1.11", "node1", d.addresses[0].Holder, "10.10.1.10", "fd10:10:0:1::10"))
 		}, "more Address objects than their set"},
 		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
 		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC or MAC"},
@@ -160,7 +168,7 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
 		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
 		{"before the first pass", func(d *decided) { d.mtu = 0 }, "node1 is not programmed yet: alioth-cnid is about to"},
-		{"when passes fail", func(d *decided) { d.mtu, d.problem = 0, errNoUnderlay.Error() }, "node1 is not programmed yet: the Node object has no InternalIP"},
+		{"when passes fail", func(d *decided) { d.mtu, d.problem = 0, "the Node object has no InternalIP" }, "node1 is not programmed yet: the Node object has no InternalIP"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,17 +217,17 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	})
 	var once sync.Once
 	looking := make(chan struct{})
-	decisions := &decisions{
-		cfg: plan.Config{Node: "node1"}, reserved: noAddresses, store: s, log: slog.New(slog.DiscardHandler),
-		vpcSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		probed:    release.NewHeld(j).Probed, attached: j.Records, problem: func() string { return "" },
-		listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
-		warn:    func(journal.Pod, string, string) {},
-		mtu: func() (int, <-chan struct{}) {
+	decisions := New(Config{
+		Plan: plan.Config{Node: "node1"}, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
+		VPCSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+		Probed:    release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
+		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Warn:    func(journal.Pod, string, string) {},
+		MTU: func() (int, <-chan struct{}) {
 			once.Do(func() { close(looking) })
 			return 1450, nil
 		},
-	}
+	})
 	ended := make(chan error, 1)
 	go func() {
 		_, err := decisions.Await(ctx, thePod)
@@ -290,7 +298,7 @@ func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
 		t.Errorf("answer %+v", got)
 	}
 	s, ended := awaiting(t.Context(), t, d)
-	grant := store.HostAccess{Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []store.HostPortRange{{First: 80, Last: 80}}}
+	grant := store.HostAccess{Meta: testrows.Meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []store.HostPortRange{{First: 80, Last: 80}}}
 	if err := s.Update(func(tx store.Tx) error { return store.PutHostAccess(tx, &grant) }); err != nil {
 		t.Fatal(err)
 	}
@@ -353,10 +361,10 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 			d := newDecided()
 			tc.change(&d.pod)
 			d.fill(t, s)
-			asked := &decisions{
-				store: s, probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
-				attached: func() []journal.Record { return nil },
-			}
+			asked := New(Config{
+				Store: s, Probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
+				Attached: func() []journal.Record { return nil },
+			})
 			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
 			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {
 				t.Errorf("leaving is %t, want %t: %v", got, tc.want, err)

@@ -1,0 +1,60 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testrows makes rows of the store for tests of the daemon.
+package testrows
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// Meta returns the first version of an object.
+func Meta(uid string) store.Meta { return store.Meta{UID: uid, ResourceVersion: "1"} }
+
+// VPC returns a VPC that is ready; that of the name default masquerades egress.
+func VPC(name string, vni uint32, cidrs ...string) store.VPC {
+	row := store.VPC{Meta: Meta(name), Name: name, VNI: vni, Ready: true, EgressMasquerade: name == "default"}
+	for _, cidr := range cidrs {
+		row.Prefixes = append(row.Prefixes, netip.MustParsePrefix(cidr))
+	}
+	return row
+}
+
+// Subnet returns a subnet that is ready, of pairs of range and gateway.
+func Subnet(name, vpc string, cidrsAndGateways ...string) store.Subnet {
+	row := store.Subnet{Meta: Meta(name), Name: name, VPC: vpc, ShortName: name, Ready: true}
+	for pair := range slices.Chunk(cidrsAndGateways, 2) {
+		row.Prefixes = append(row.Prefixes, netip.MustParsePrefix(pair[0]))
+		row.Gateways = append(row.Gateways, netip.MustParseAddr(pair[1]))
+	}
+	return row
+}
+
+// Node returns a node with these InternalIPs.
+func Node(name string, addrs ...string) store.Node {
+	row := store.Node{Meta: Meta(name), Name: name}
+	for _, addr := range addrs {
+		row.Addresses = append(row.Addresses, netip.MustParseAddr(addr))
+	}
+	row.AllAddresses = row.Addresses
+	return row
+}
+
+// Address returns the Address of an IP that one holds on a node as eth0, with all IPs of
+// the set; the MAC is that of the set's first one.
+func Address(vpc, subnet, ip, node string, holder store.Holder, set ...string) store.Address {
+	row := store.Address{
+		Meta: Meta(vpc + ip), Name: vpc + "." + ip, VPC: vpc, Subnet: subnet, IP: netip.MustParseAddr(ip), Node: node,
+		Holder: holder, Attachment: "eth0",
+	}
+	for _, addr := range set {
+		row.Set = append(row.Set, netip.MustParseAddr(addr))
+	}
+	first := row.Set[0].As16()
+	row.MAC = append(net.HardwareAddr{2, 0}, first[12:]...).String()
+	return row
+}
