@@ -38,10 +38,12 @@ type crowd struct {
 	lab   *cluster.Cluster
 	stage *scene.Scene
 	pod   func(name string, options ...scene.PodOption) *corev1.Pod
+	logs  *runtimeLogs
 }
 
-// waves measures how long a wave of pods takes to be Ready, against the
-// reference plugins on a second lab, and the daemon's own work for each ADD.
+// waves measures how long a wave of pods takes to be Ready and what the runtime
+// waits for each plugin call, against the reference plugins on a second lab, and
+// the daemon's own work for each ADD.
 func (b *bench) waves(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
 	if err != nil {
@@ -53,38 +55,71 @@ func (b *bench) waves(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeReference()) }()
-	mine := &crowd{alioth, b.lab, b.stage, tenant.Pod}
-	row := &figures.Row{
-		What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
-		Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
+	mine := &crowd{name: alioth, lab: b.lab, stage: b.stage, pod: tenant.Pod}
+	restore, err := mine.logCalls(ctx, cluster.DefaultDir(b.root))
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, restore()) }()
 	before, err := b.addHistograms(ctx)
 	if err != nil {
 		return err
 	}
+	rows := b.waveRows()
 	for round := range b.rounds {
 		for i := range 2 {
-			c := []*crowd{reference, mine}[(i+round)%2]
-			took, err := c.wave(ctx, b.pods)
-			if err != nil {
+			if err := b.measureWave(ctx, round, []*crowd{reference, mine}[(i+round)%2], rows); err != nil {
 				return err
 			}
-			b.step(fmt.Sprintf("wave %d of %d, %s: %.1f s", round+1, b.rounds, c.name, took.Seconds()))
-			row.Add(c.name, took.Seconds())
 		}
 	}
 	after, err := b.addHistograms(ctx)
 	if err != nil {
 		return err
 	}
+	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, rows); err != nil {
+		return err
+	}
+	return b.printAdds(before, after)
+}
+
+// waveRows are the quantities of a wave: time until all are Ready, and two
+// quantiles of the plugin calls.
+func (b *bench) waveRows() []*figures.Row {
+	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}
+	return []*figures.Row{
+		{
+			What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
+			Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
+		},
+		{What: "plugin call, p50", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
+		{What: "plugin call, p99", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
+	}
+}
+
+func (b *bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
+	took, calls, err := c.wave(ctx, b.pods)
+	if err != nil {
+		return err
+	}
+	if len(calls) < b.pods {
+		return fmt.Errorf("%d pods of %s are Ready, and containerd tells of %d plugin calls", b.pods, c.name, len(calls))
+	}
+	p50, p99 := calls.Quantile(0.5), calls.Quantile(0.99)
+	b.step(fmt.Sprintf("wave %d of %d, %s: %.1f s, plugin call p50 %.0f ms, p99 %.0f ms", round+1, b.rounds, c.name, took.Seconds(), p50, p99))
+	for i, value := range []float64{took.Seconds(), p50, p99} {
+		rows[i].Add(c.name, value)
+	}
+	return nil
+}
+
+// printAdds prints what the daemons did for ADDs between two readings.
+func (b *bench) printAdds(before, after map[string]figures.Histogram) error {
 	adds, waits := after[phaseTotal], after[phaseWait]
 	adds.Add(before[phaseTotal], -1)
 	waits.Add(before[phaseWait], -1)
-	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, []*figures.Row{row}); err != nil {
-		return err
-	}
 	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", adds.Count())
-	err = figures.Print(b.out, title, []string{alioth}, []*figures.Row{
+	err := figures.Print(b.out, title, []string{alioth}, []*figures.Row{
 		quantileRow("p50", adds.Quantile(0.5), 15), quantileRow("p99", adds.Quantile(0.99), 60),
 	})
 	return errors.Join(err, figures.Print(b.out, "An ADD's wait for the annotation", []string{alioth}, []*figures.Row{
@@ -126,14 +161,22 @@ func (b *bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() err
 	if err := stage.WaitForAccount(ctx, namespace.Name); err != nil {
 		return nil, nil, err
 	}
-	return &crowd{pluginsPath, lab, stage, func(name string, options ...scene.PodOption) *corev1.Pod {
+	c = &crowd{name: pluginsPath, lab: lab, stage: stage, pod: func(name string, options ...scene.PodOption) *corev1.Pod {
 		return scene.Pod(namespace.Name, name, options...)
-	}}, remove, nil
+	}}
+	_, err = c.logCalls(ctx, folder) // the lab goes, so that nothing has to be restored
+	return c, remove, err
 }
 
-// wave starts pods on all nodes, returns how long it took until all were
-// Ready, and deletes them again.
-func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, err error) {
+// logCalls has the runtime of the lab in folder log plugin calls; restore ends that.
+func (c *crowd) logCalls(ctx context.Context, folder string) (restore func() error, err error) {
+	c.logs, restore, err = newRuntimeLogs(ctx, c.lab, folder)
+	return restore, err
+}
+
+// wave starts pods on all nodes, returns how long it took until all were Ready and
+// how long each plugin call took, in ms, and deletes them again.
+func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls figures.Series, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*setUpTime)
 	defer cancel()
 	nodes := c.lab.Nodes()
@@ -143,12 +186,22 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, err err
 		pod := c.pod(fmt.Sprintf("wave-%02d", i), scene.OnNode(nodes[i%len(nodes)].Name))
 		pods, objects = append(pods, pod), append(objects, pod)
 	}
+	if _, err := c.logs.calls(); err != nil { // of other pods
+		return 0, nil, err
+	}
 	start := time.Now()
 	if err := c.stage.Start(ctx, pods...); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	took = time.Since(start)
-	return took, c.stage.Delete(ctx, objects...)
+	each, err := c.logs.calls()
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, call := range each {
+		calls = append(calls, call.Seconds()*1e3)
+	}
+	return took, calls, c.stage.Delete(ctx, objects...)
 }
 
 // addHistograms reads the daemons' histograms of an ADD's phases, all nodes

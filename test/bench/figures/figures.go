@@ -30,6 +30,17 @@ func (s Series) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+// Quantile q (0 to 1) of the series: the smallest measurement that a share q of all
+// does not exceed; 0 if it is empty.
+func (s Series) Quantile(q float64) float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
 // Bar is what a ratio to a reference has to reach.
 type Bar struct {
 	// Reference is the name of the path that is compared with; "" compares the

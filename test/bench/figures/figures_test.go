@@ -26,6 +26,21 @@ func TestMedians(t *testing.T) {
 	}
 }
 
+func TestQuantilesAreMeasurements(t *testing.T) {
+	series := Series{}
+	for i := 60; i > 0; i-- {
+		series = append(series, float64(i))
+	}
+	for q, want := range map[float64]float64{0: 1, 0.5: 30, 0.99: 60, 1: 60} {
+		if got := series.Quantile(q); got != want {
+			t.Errorf("quantile %g: %g, want %g", q, got, want)
+		}
+	}
+	if got := (Series{}).Quantile(0.5); got != 0 {
+		t.Errorf("of none: %g", got)
+	}
+}
+
 func TestBarsSayByHowMuchTheyAreMissed(t *testing.T) {
 	tests := map[string]struct {
 		bar   Bar
