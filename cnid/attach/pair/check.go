@@ -25,14 +25,18 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	if err := ctx.Err(); err != nil {
 		return attach.Link{}, err
 	}
-	link, err := d.check(spec)
+	var link attach.Link
+	err := d.with(func(s *session) (err error) {
+		link, err = s.check(spec)
+		return err
+	})
 	if err != nil {
 		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *Driver) check(spec attach.Spec) (attach.Link, error) {
+func (d *session) check(spec attach.Spec) (attach.Link, error) {
 	name := d.HostName(spec.ContainerID, spec.IfName)
 	host, err := d.host.LinkByName(name)
 	if isNotFound(err) {
@@ -53,11 +57,11 @@ func (d *Driver) check(spec attach.Spec) (attach.Link, error) {
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
-	err = inNamespace(pod, func(h *netlink.Handle) error {
+	err = inNamespace(pod, func(h *socket) error {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}
-		return d.checkPod(h, host, spec)
+		return d.checkPod(h.Handle, host, spec)
 	})
 	if err != nil {
 		return attach.Link{}, err
@@ -65,7 +69,7 @@ func (d *Driver) check(spec attach.Spec) (attach.Link, error) {
 	return d.describe(host, id), nil
 }
 
-func (d *Driver) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
+func (d *session) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if isNotFound(err) {
 		return mismatch("interface %s is gone", spec.IfName)

@@ -17,7 +17,15 @@ import (
 
 // List implements attach.Driver. The name of a host end follows from the
 // container and the interface, so that no alias of another one is believed.
-func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
+func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
+	err = d.with(func(s *session) error {
+		list, err = s.list(ctx)
+		return err
+	})
+	return list, err
+}
+
+func (d *session) list(ctx context.Context) ([]attach.Found, error) {
 	links, err := dump(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
@@ -41,7 +49,7 @@ func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
 
 // otherEnd identifies the network namespace of a host end's other end, if that
 // is the one at path.
-func (d *Driver) otherEnd(host netlink.Link, path string) netns.ID {
+func (d *session) otherEnd(host netlink.Link, path string) netns.ID {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return netns.ID{}

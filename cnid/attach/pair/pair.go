@@ -40,9 +40,25 @@ const HostPrefix = "alv"
 // in and pods. It implements attach.Driver.
 type Driver struct {
 	devices Devices
-	host    *netlink.Handle
+	sockets *sockets
 	hostID  netns.ID
 	mac     net.HardwareAddr
+}
+
+// session is one call of a Driver, with a socket of its own in the node's namespace.
+type session struct {
+	*Driver
+	host *socket
+}
+
+// with calls f with a session.
+func (d *Driver) with(f func(*session) error) error {
+	host, err := d.sockets.take()
+	if err != nil {
+		return err
+	}
+	defer d.sockets.giveBack(host)
+	return f(&session{Driver: d, host: host})
 }
 
 // New returns a Driver for the network namespace of the calling thread. All
@@ -52,18 +68,18 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	sockets, err := newSockets()
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket: %w", err)
+		return nil, err
 	}
-	return &Driver{devices: devices, host: host, hostID: id, mac: hostMAC}, nil
+	return &Driver{devices: devices, sockets: sockets, hostID: id, mac: hostMAC}, nil
 }
 
 // Capabilities implements attach.Driver.
 func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilities() }
 
 // Close releases the Driver's sockets.
-func (d *Driver) Close() { d.host.Close() }
+func (d *Driver) Close() { d.sockets.close() }
 
 // HostName implements attach.Driver. The name has the 15 characters that a
 // name may have.
@@ -74,14 +90,18 @@ func (d *Driver) HostName(containerID, ifName string) string {
 
 // Attach implements attach.Driver.
 func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
-	link, err := d.attach(ctx, spec)
+	var link attach.Link
+	err := d.with(func(s *session) (err error) {
+		link, err = s.attach(ctx, spec)
+		return err
+	})
 	if err != nil {
 		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
 	}
 	return link, nil
 }
 
-func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	pod, err := netns.Open(spec.NetnsPath)
 	if err != nil {
 		return attach.Link{}, err
@@ -98,7 +118,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	return d.describe(host, id), nil
 }
 
-func (d *Driver) describe(host netlink.Link, id netns.ID) attach.Link {
+func (d *session) describe(host netlink.Link, id netns.ID) attach.Link {
 	return attach.Link{
 		HostIfName: host.Attrs().Name, HostIfindex: host.Attrs().Index, HostMAC: host.Attrs().HardwareAddr,
 		NetnsInode: id.Inode, NetnsCookie: id.Cookie,
@@ -107,7 +127,7 @@ func (d *Driver) describe(host netlink.Link, id netns.ID) attach.Link {
 
 // createPair makes both ends, each in its namespace from the beginning, so
 // that no name in the node's namespace can be in the way of the pod's end.
-func (d *Driver) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
+func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
 	if err := d.refuseOwnNamespace(pod); err != nil {
 		return nil, err
 	}
@@ -134,7 +154,7 @@ func (d *Driver) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec)
 	return pair, nil
 }
 
-func (d *Driver) hostEnd(spec attach.Spec) netlink.LinkAttrs {
+func (d *session) hostEnd(spec attach.Spec) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = d.HostName(spec.ContainerID, spec.IfName)
 	attrs.HardwareAddr, attrs.MTU = d.mac, spec.MTU
@@ -153,7 +173,7 @@ func podEnd(spec attach.Spec, pod ns.NetNS) netlink.LinkAttrs {
 }
 
 // refuseOwnNamespace keeps a runtime's mistake from renumbering the node.
-func (d *Driver) refuseOwnNamespace(pod ns.NetNS) error {
+func (d *session) refuseOwnNamespace(pod ns.NetNS) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(pod.Fd()), &stat); err != nil {
 		return fmt.Errorf("stat network namespace: %w", err)
@@ -164,12 +184,12 @@ func (d *Driver) refuseOwnNamespace(pod ns.NetNS) error {
 	return nil
 }
 
-func (d *Driver) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
+func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
 	var id netns.ID
-	err := inNamespace(pod, func(h *netlink.Handle) error {
+	err := inNamespace(pod, func(h *socket) error {
 		var err error
 		if id, err = netns.Current(); err != nil {
 			return err
@@ -186,29 +206,14 @@ func (d *Driver) configure(ctx context.Context, pod ns.NetNS, host netlink.Link,
 // address: the node must not talk to the pod on its own account. It has the
 // qdisc for the programs to come, because a device that is up is stopped while
 // it gets one, and the kernel waits for that under its lock.
-func (d *Driver) configureHost(host netlink.Link, spec attach.Spec) error {
-	return errors.Join(
-		d.host.LinkSetAlias(host, attach.Mark(spec)),
-		setNoLinkLocal(d.host, host),
-		d.host.LinkSetARPOff(host),
-		d.host.QdiscAdd(clsact(host.Attrs().Index)),
-		d.host.LinkSetUp(host))
-}
-
-func clsact(ifindex int) netlink.Qdisc {
-	return &netlink.GenericQdisc{QdiscType: "clsact", QdiscAttrs: netlink.QdiscAttrs{
-		LinkIndex: ifindex, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
-	}}
-}
-
-// setNoLinkLocal stops the kernel from giving the device an IPv6 link-local
-// address. A kernel without IPv6 knows no such setting, and needs none.
-func setNoLinkLocal(h *netlink.Handle, link netlink.Link) error {
-	err := h.LinkSetIP6AddrGenMode(link, nl.IN6_ADDR_GEN_MODE_NONE)
-	if errors.Is(err, unix.EAFNOSUPPORT) {
-		return nil
-	}
-	return err
+func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
+	var b batch
+	ifindex := host.Attrs().Index
+	b.setLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec))))
+	b.setNoLinkLocal(ifindex)
+	b.addClsact(ifindex)
+	b.setUp("set up", ifindex)
+	return b.execute(d.host.batches)
 }
 
 // Detach implements attach.Driver. The pod's end goes with the host end.
@@ -216,10 +221,10 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.detach(d.HostName(containerID, ifName))
+	return d.with(func(s *session) error { return s.detach(d.HostName(containerID, ifName)) })
 }
 
-func (d *Driver) detach(hostName string) error {
+func (d *session) detach(hostName string) error {
 	link, err := d.host.LinkByName(hostName)
 	if isNotFound(err) {
 		return nil
@@ -231,7 +236,7 @@ func (d *Driver) detach(hostName string) error {
 }
 
 // remove deletes the device, which the end of the pod's namespace may do first.
-func (d *Driver) remove(link netlink.Link) error {
+func (d *session) remove(link netlink.Link) error {
 	err := d.host.LinkDel(link)
 	if err != nil && !isNotFound(err) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete %s: %w", link.Attrs().Name, err)
@@ -246,13 +251,13 @@ func isNotFound(err error) bool {
 
 // inNamespace runs f on a thread inside the pod's namespace, for what is bound
 // to threads there: netlink sockets and /proc/sys/net.
-func inNamespace(pod ns.NetNS, f func(*netlink.Handle) error) error {
+func inNamespace(pod ns.NetNS, f func(*socket) error) error {
 	return pod.Do(func(ns.NetNS) error {
-		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		h, err := openSocket()
 		if err != nil {
-			return fmt.Errorf("open netlink socket: %w", err)
+			return err
 		}
-		defer h.Close()
+		defer h.close()
 		return f(h)
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
@@ -19,13 +17,13 @@ func (d *Driver) Resize(ctx context.Context, spec attach.Spec) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := d.resize(spec); err != nil {
+	if err := d.with(func(s *session) error { return s.resize(spec) }); err != nil {
 		return fmt.Errorf("set MTU %d of %s of %s: %w", spec.MTU, spec.IfName, spec.Description, err)
 	}
 	return nil
 }
 
-func (d *Driver) resize(spec attach.Spec) error {
+func (d *session) resize(spec attach.Spec) error {
 	host, err := d.host.LinkByName(d.HostName(spec.ContainerID, spec.IfName))
 	if isNotFound(err) {
 		return attach.ErrGone
@@ -38,7 +36,7 @@ func (d *Driver) resize(spec attach.Spec) error {
 		return err
 	}
 	defer func() { _ = pod.Close() }()
-	return inNamespace(pod, func(h *netlink.Handle) error {
+	return inNamespace(pod, func(h *socket) error {
 		link, err := h.LinkByName(spec.IfName)
 		if isNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
 			return mismatch("interface %s is gone or is another", spec.IfName)

@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pair
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// batch is a list of requests that reach the kernel by one system call, which
+// executes them in order, also behind one that fails. The kernel takes its lock of
+// all devices for each of them, but the thread does not sleep and wake up in between,
+// which under load takes far longer than the requests.
+type batch struct {
+	requests []*nl.NetlinkRequest
+	// doing says what each request does, for errors, and tolerated what error of it
+	// is none.
+	doing     []string
+	tolerated []error
+}
+
+func (b *batch) add(doing string, kind, flags int, data ...nl.NetlinkRequestData) {
+	request := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
+	for _, d := range data {
+		request.AddData(d)
+	}
+	b.requests, b.doing, b.tolerated = append(b.requests, request), append(b.doing, doing), append(b.tolerated, nil)
+}
+
+// tolerate makes an error of the request that was added last none.
+func (b *batch) tolerate(err error) { b.tolerated[len(b.tolerated)-1] = err }
+
+// setLink changes a device: those of its flags that change has, and attributes.
+func (b *batch) setLink(doing string, ifindex int, flags, change uint32, data ...nl.NetlinkRequestData) {
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index, msg.Flags, msg.Change = int32(ifindex), flags, change
+	b.add(doing, unix.RTM_SETLINK, 0, append([]nl.NetlinkRequestData{msg}, data...)...)
+}
+
+func (b *batch) setUp(doing string, ifindex int) { b.setLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP) }
+
+// setNoLinkLocal stops the kernel from giving the device an IPv6 link-local
+// address. A kernel without IPv6 knows no such setting, and needs none.
+func (b *batch) setNoLinkLocal(ifindex int) {
+	mode := nl.NewRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE})
+	family := nl.NewRtAttr(unix.AF_INET6, mode.Serialize())
+	b.setLink("set no link-local address", ifindex, 0, 0, nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize()))
+	b.tolerate(unix.EAFNOSUPPORT)
+}
+
+func (b *batch) addName(ifindex int, name string) {
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(ifindex)
+	list := nl.NewRtAttr(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, nil)
+	list.AddRtAttr(unix.IFLA_ALT_IFNAME, []byte(name))
+	b.add(fmt.Sprintf("add the name %q", name), unix.RTM_NEWLINKPROP, 0, msg, list)
+}
+
+// addClsact adds the qdisc that programs of the datapath are attached to.
+func (b *batch) addClsact(ifindex int) {
+	msg := &nl.TcMsg{Ifindex: int32(ifindex), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	b.add("add a clsact qdisc", unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, msg, nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
+}
+
+// addAddress adds an address that is never tentative, a time in which nothing could
+// use it.
+func (b *batch) addAddress(ifindex int, address netip.Prefix) {
+	msg := nl.NewIfAddrmsg(familyOf(address.Addr()))
+	msg.Index, msg.Prefixlen = uint32(ifindex), uint8(address.Bits())
+	data := []nl.NetlinkRequestData{
+		msg, nl.NewRtAttr(unix.IFA_LOCAL, address.Addr().AsSlice()), nl.NewRtAttr(unix.IFA_ADDRESS, address.Addr().AsSlice()),
+	}
+	if address.Addr().Is6() {
+		msg.Flags = unix.IFA_F_NODAD
+	} else if address.Bits() < 31 {
+		data = append(data, nl.NewRtAttr(unix.IFA_BROADCAST, broadcastOf(address)))
+	}
+	b.add(fmt.Sprintf("add address %s", address), unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, data...)
+}
+
+// broadcastOf returns the last address of an IPv4 prefix.
+func broadcastOf(prefix netip.Prefix) []byte {
+	last := prefix.Addr().AsSlice()
+	for i, m := range ipNet(prefix).Mask {
+		last[i] |= ^m
+	}
+	return last
+}
+
+// addDefaultRoute adds a route by a gateway that is on the link whether or not an
+// address's prefix has it.
+func (b *batch) addDefaultRoute(ifindex int, gateway netip.Addr, onLink bool) {
+	msg := nl.NewRtMsg()
+	msg.Family = uint8(familyOf(gateway))
+	if onLink {
+		msg.Flags = unix.RTNH_F_ONLINK
+	}
+	b.add(fmt.Sprintf("add default route by %s", gateway), unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		msg, nl.NewRtAttr(unix.RTA_GATEWAY, gateway.AsSlice()), nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(ifindex))))
+}
+
+func familyOf(ip netip.Addr) int {
+	if ip.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// execute returns what failed, nil if nothing did.
+func (b *batch) execute(socket *nl.NetlinkSocket) error {
+	var text bytes.Buffer
+	index := map[uint32]int{}
+	for i, request := range b.requests {
+		text.Write(request.Serialize())
+		index[request.Seq] = i
+	}
+	if err := unix.Sendto(socket.GetFd(), text.Bytes(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("send requests: %w", err)
+	}
+	errs := make([]error, len(b.requests))
+	for len(index) > 0 {
+		messages, _, err := socket.Receive()
+		if err != nil {
+			return fmt.Errorf("receive answers: %w", err)
+		}
+		for _, m := range messages {
+			i, ok := index[m.Header.Seq]
+			if !ok || m.Header.Type != unix.NLMSG_ERROR {
+				continue
+			}
+			delete(index, m.Header.Seq)
+			if err := answered(m); err != nil && !errors.Is(err, b.tolerated[i]) {
+				errs[i] = fmt.Errorf("%s: %w", b.doing[i], err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// answered returns the error of an answer, nil of one that is none.
+func answered(m syscall.NetlinkMessage) error {
+	if len(m.Data) < 4 {
+		return errors.New("short answer of the kernel")
+	}
+	if errno := int32(nl.NativeEndian().Uint32(m.Data)); errno != 0 {
+		return unix.Errno(-errno)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pair
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
+	var s *sockets
+	netnstest.New(t).Do(t, func() (err error) {
+		s, err = newSockets()
+		return err
+	})
+	defer s.close()
+	take := func() *socket {
+		t.Helper()
+		one, err := s.take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one
+	}
+	first, second := take(), take()
+	if first == second {
+		t.Error("two calls have one socket")
+	}
+	// It belongs to the namespace in which the sockets were made, not to the caller's.
+	if links, err := second.LinkList(); err != nil || len(links) != 1 {
+		t.Errorf("the socket sees %d devices (%v), want lo alone", len(links), err)
+	}
+	s.giveBack(first)
+	if third := take(); third != first {
+		t.Error("a socket that was given back is not used again")
+	}
+	for range idleSockets + 1 {
+		another, err := openSocket()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.giveBack(another)
+	}
+	if len(s.idle) != idleSockets {
+		t.Errorf("%d sockets are kept, want %d", len(s.idle), idleSockets)
+	}
+}
+
+func TestABatchSaysWhichOfItsRequestsFailed(t *testing.T) {
+	netnstest.New(t).Do(t, func() error {
+		s, err := openSocket()
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		const missing = 4711
+		var b batch
+		b.setUp("set the missing one up", missing)
+		b.setUp("set lo up", loopbackIndex)
+		b.tolerate(unix.ENODEV)
+		b.setUp("set another missing one up", missing+1)
+		b.tolerate(unix.ENODEV)
+		err = b.execute(s.batches)
+		if !errors.Is(err, unix.ENODEV) || !strings.HasPrefix(err.Error(), "set the missing one up: ") || strings.Contains(err.Error(), "another") {
+			t.Errorf("got %v", err)
+		}
+		lo, err := s.LinkByName("lo")
+		if err == nil && lo.Attrs().RawFlags&unix.IFF_UP == 0 {
+			t.Error("what follows a request that failed was not done")
+		}
+		return err
+	})
+}
