@@ -47,7 +47,7 @@ func installCommand(o *options) *cobra.Command {
 	binary := "/usr/local/bin/alioth"
 	cmd := &cobra.Command{
 		Use:   "install-cni",
-		Short: "Copy the CNI plugin into the container runtime's directory and end",
+		Short: "Copy the CNI plugin into the container runtime's directory and exit",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return install.Plugin(binary, o.CNIBinDir) },
 	}
@@ -58,7 +58,7 @@ func installCommand(o *options) *cobra.Command {
 func uninstallCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstall",
-		Short: "Take everything of Alioth off this node, the interfaces of running pods included",
+		Short: "Remove Alioth from this node, including the interfaces of running pods",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := o.prepare()
@@ -73,28 +73,28 @@ func uninstallCommand(o *options) *cobra.Command {
 func (o *options) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME)")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; needed outside of a pod only")
-	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server, instead of what the environment says")
-	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "its port; 443 when only the host is given")
-	flags.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the journal; outlives reboots")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; needed only outside of a pod")
+	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server; default: the environment's")
+	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "port of the API server; default: 443 if the host is set")
+	flags.StringVar(&o.StateDir, "state-dir", o.StateDir, "directory of the journal; must survive reboots")
 	flags.StringVar(&o.RunDir, "run-dir", o.RunDir, "directory of the unix socket for the CNI plugin")
 	flags.StringVar(&o.BPFDir, "bpf-dir", o.BPFDir, "directory for pinned maps and programs, on a bpf file system")
-	flags.StringVar(&o.CgroupRoot, "cgroup-root", "", "root of the cgroup2 hierarchy; found by itself when empty")
+	flags.StringVar(&o.CgroupRoot, "cgroup-root", "", "root of the cgroup2 hierarchy; detected if empty")
 	flags.StringVar(&o.CNIBinDir, "cni-bin-dir", o.CNIBinDir, "the container runtime's directory of CNI plugins")
 	flags.StringVar(&o.CNIConfDir, "cni-conf-dir", o.CNIConfDir, "the container runtime's directory of CNI configurations")
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, closed to pods' egress")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", texts(o.Shadows), "ranges of shadow addresses, at most one per family")
-	flags.StringSliceVar(&o.infrastructure, "infrastructure-cidrs", nil, "ranges in which the kubelet may have business of its own: no pod with an IP in one has network probes or hooks")
-	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
-	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services, closed to every VPC that does not list them by themselves in spec.egressAllow")
+	flags.StringSliceVar(&o.infrastructure, "infrastructure-cidrs", nil, "ranges to which the kubelet itself may connect; pods with an IP in one get no network probes or hooks")
+	flags.StringSliceVar(&o.sharedServices, "shared-services", texts(o.SharedServices), "Services (namespace/name) that every VPC reaches, in addition to SharedService objects")
+	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services; closed unless spec.egressAllow of the VPC has exactly that address")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
-	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts of Services on this node, and addresses from outside that lead to them; false where kube-proxy does")
-	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "flows through the host that one pod may have at a time; 0 is no limit")
-	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "flows to services that one pod may have at a time")
+	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts and external addresses of Services on this node; set to false if kube-proxy serves them")
+	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "limit of flows through the host per pod; 0: no limit")
+	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "limit of flows to services per pod")
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
 		"what the interfaces of new pods are made of: veth, netkit, or auto for netkit where the kernel has it")
-	flags.DurationVar(&o.Wait, "wait", o.Wait, "how long an ADD waits for the control plane")
+	flags.DurationVar(&o.Wait, "wait", o.Wait, "time for which an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.ProxyHealthAddr, "proxy-health-addr", o.ProxyHealthAddr, "address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics; empty for none")

@@ -28,7 +28,7 @@ func newCommand() *cobra.Command {
 	o := &options{Config: operator.DefaultConfig()}
 	root := &cobra.Command{
 		Use:   "alioth-operator",
-		Short: "Decide what every VPC, subnet and pod of the cluster gets",
+		Short: "Assign VNIs and addresses to the VPCs, subnets and pods of the cluster",
 		Args:  cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := o.prepare()
@@ -48,14 +48,14 @@ func (o *options) addFlags(root *cobra.Command) {
 		o.shadowCIDRs = append(o.shadowCIDRs, prefix.String())
 	}
 	flags := root.Flags()
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file that says how to reach the API server; needed outside of a pod only (environment: KUBECONFIG)")
-	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server, instead of what the environment says")
-	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "its port; 443 when only the host is given")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
+	flags.StringVar(&o.APIServerHost, "api-server-host", "", "host of the API server; default: the environment's")
+	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "port of the API server; default: 443 if the host is set")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "act only while holding the lease")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the lease (environment: POD_NAMESPACE)")
-	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the VPC that the nodes are part of")
+	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC, which contains the nodes")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, which no VPC may use")
-	flags.StringSliceVar(&o.SharedServices, "shared-services", o.SharedServices, "services (namespace/name) that every VPC reaches, beside those that SharedService objects name")
+	flags.StringSliceVar(&o.SharedServices, "shared-services", o.SharedServices, "Services (namespace/name) that every VPC reaches, in addition to SharedService objects")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", o.shadowCIDRs, "ranges of shadow addresses, which no VPC may use")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization unless it is a loopback address; empty for none")

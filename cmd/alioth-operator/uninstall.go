@@ -25,7 +25,7 @@ func uninstallCommand() *cobra.Command {
 	kubeconfig := os.Getenv("KUBECONFIG")
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Clean every node and let go of all objects, unless pods still have addresses",
+		Short: "Clean all nodes and remove all finalizers, unless pods still have addresses",
 		Args:  cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger("info", "text")
@@ -41,9 +41,9 @@ func uninstallCommand() *cobra.Command {
 			return uninstall.Run(cmd.Context(), c, cfg, log)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "file that says how to reach the API server; needed outside of a pod only (environment: KUBECONFIG)")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "kubeconfig file; needed only outside of a pod (environment: KUBECONFIG)")
 	cmd.Flags().StringVar(&cfg.Namespace, "namespace", cfg.Namespace, "namespace of the operator and the daemons (environment: POD_NAMESPACE)")
-	cmd.Flags().DurationVar(&cfg.Timeout, "timeout", cfg.Timeout, "how long all nodes together may take")
+	cmd.Flags().DurationVar(&cfg.Timeout, "timeout", cfg.Timeout, "time limit for all nodes together")
 	return cmd
 }
 

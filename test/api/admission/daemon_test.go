@@ -106,7 +106,7 @@ func TestDaemonMakesNoAddressWhateverRolesItIsGiven(t *testing.T) {
 			if err == nil || strings.Contains(err.Error(), "cannot create") {
 				return fmt.Errorf("not refused by a policy: %w", err)
 			}
-			return wantRefused(err, map[string]string{"node-a": "makes none", "node-b": "of its own node only"}[node])
+			return wantRefused(err, map[string]string{"node-a": "only the operator creates", "node-b": "of its own node only"}[node])
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestDaemonsEventsNameTheirNode(t *testing.T) {
 		{"with a token of no node", daemonOn(""), creating(daemonsEvent("node-a")), "needs a token that is bound to its pod"},
 		{"about its own Node", daemonOn("node-c"), creating(about("node-c", "node-c")), ""},
 		{"about another Node", daemonOn("node-a"), creating(about("node-a", "node-b")), "about its own Node"},
-		{"one that nobody may delete", daemonOn("node-a"), creating(held), "no finalizers"},
+		{"one that nobody may delete", daemonOn("node-a"), creating(held), "must not have finalizers"},
 		{"the operator's", operator(), creating(daemonsEvent("anything")), ""},
 	})
 }
@@ -164,7 +164,7 @@ func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
 		}
 	}
 	own, yes := v1alpha1.NodeRollCall("node-a"), true
-	const refusal = "owned by its Node"
+	const refusal = "must have its Node as owner"
 	run(t, []attempt{
 		{"of nobody", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.OwnerReferences = nil }), refusal},
 		{"of another Node", daemonOn("node-a"), answer(own, func(r *v1alpha1.RollCall) { r.OwnerReferences[0].Name = "node-b" }), refusal},
@@ -232,7 +232,7 @@ func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
 	}
 	info := func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v9" }
 	images := func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"example.com/x"}}} }
-	const refusal, conditions = "conditions of its node only", "of conditions the daemon may write only NetworkUnavailable and alioth.dev/NetworkHealthy"
+	const refusal, conditions = "conditions of its node only", "the daemon may write only these conditions: NetworkUnavailable and alioth.dev/NetworkHealthy"
 	changes := []change[*corev1.Node]{
 		{name: "the other condition of its own", who: daemonOn("node-a"), object: node("node-a"), edit: of(v1alpha1.NetworkHealthyCondition)},
 		{name: "Ready", who: daemonOn("node-a"), object: node("node-a"), edit: of(corev1.NodeReady), refused: conditions},

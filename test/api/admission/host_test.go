@@ -145,7 +145,7 @@ func TestWithoutGrantsTenantsHaveNoPods(t *testing.T) {
 
 func TestOnlyTheOperatorWritesWhatAdmissionGoesBy(t *testing.T) {
 	start(t)
-	const refused = "only the Alioth operator writes what admission goes by"
+	const refused = "only the Alioth operator writes AdmissionGrants"
 	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
 		grants := published(t, name)
 		runChanges(t, []change[*v1alpha1.AdmissionGrants]{

@@ -122,7 +122,7 @@ func TestProxyReachesTheDefaultVPCOnly(t *testing.T) {
 
 	for _, tt := range []struct{ name, namespace, want string }{
 		{"a namespace in the default VPC", "proxy-plain", "not found"},
-		{"a tenant's namespace", "proxy-tenant", `can not reach pods of the tenant "blue"`},
+		{"a tenant's namespace", "proxy-tenant", `cannot reach pods of the tenant "blue"`},
 		{"a namespace with a Network of another VPC", "proxy-own", `pods of the Network "net" of this namespace`},
 		{"a namespace with a Network of the default VPC", "proxy-default", "not found"},
 		{"a namespace with a Network of another kind", "proxy-other-type", "not found"},
@@ -167,5 +167,5 @@ func TestProxyTakesARightOnTheDefaultVPC(t *testing.T) {
 		})
 	}
 	t.Run("with the right", func(t *testing.T) { proxies(t, trusted, "proxy-right", "not found") })
-	t.Run("with the right, to a tenant", func(t *testing.T) { proxies(t, trusted, "proxy-closed", `can not reach pods of the tenant "blue"`) })
+	t.Run("with the right, to a tenant", func(t *testing.T) { proxies(t, trusted, "proxy-closed", `cannot reach pods of the tenant "blue"`) })
 }
