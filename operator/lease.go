@@ -30,7 +30,7 @@ const (
 const leaseName = "alioth-operator"
 
 // errNotLeading is what a write gets that comes too late.
-var errNotLeading = errors.New("this process does not hold the lease (any more), so it writes nothing")
+var errNotLeading = errors.New("this process does not hold the lease, so it does not write")
 
 // lease is the lock of one term. It knows until when this process may write,
 // whatever the elector has noticed so far: a process that was stopped and goes

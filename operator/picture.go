@@ -12,10 +12,10 @@ import (
 
 var (
 	addressesDesc = prometheus.NewDesc("alioth_operator_addresses",
-		"Addresses by state: held; orphaned (their pod or node is gone, and they wait for the node's daemon, or for the node to be fenced); "+
+		"Addresses by state: held; orphaned (their pod or node is gone; the node's daemon has not released them and the node is not fenced); "+
 			"claiming (being created).", []string{"state"}, nil)
 	refusedDesc = prometheus.NewDesc("alioth_operator_refused_objects",
-		"Objects that can't have what they ask for, by kind and by the reason of their condition.", []string{"kind", "reason"}, nil)
+		"Objects whose request is refused, by kind and reason of their condition.", []string{"kind", "reason"}, nil)
 )
 
 // picture makes metrics of what the store holds when they are asked for. Every

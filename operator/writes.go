@@ -25,7 +25,7 @@ func newWrites(registry prometheus.Registerer) (*writes, error) {
 	w := &writes{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "alioth_operator_writes_total",
-			Help: "Writes to the API server by controller, kind, verb and result: ok; exists (somebody has that name); " +
+			Help: "Writes to the API server by controller, kind, verb and result: ok; exists (another object has that name); " +
 				"conflict (an old copy, or another object of that name); gone; refused (invalid or forbidden); " +
 				"late (the lease was not held); error (the outcome is unknown).",
 		}, []string{"controller", "kind", "verb", "result"}),

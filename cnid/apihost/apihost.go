@@ -61,7 +61,7 @@ func (f *Follower) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := lookEvery
 		if err := f.look(ctx, time.Now()); err != nil {
-			f.log.Warn("can't look up the API server's name; its last addresses count on", "host", f.host, "error", err)
+			f.log.Warn("can't look up the API server's name; its last addresses stay in use", "host", f.host, "error", err)
 			pause = retryEvery
 		}
 		select {

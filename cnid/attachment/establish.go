@@ -55,7 +55,7 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 		if err == nil {
 			return list, m.programAll(ctx, records)
 		}
-		m.logOf(records[0]).Warn("attachment is not intact; making it anew", "error", err)
+		m.logOf(records[0]).Warn("attachment is not intact; replacing it", "error", err)
 	}
 	if err := m.removeAll(ctx, records); err != nil {
 		return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)

@@ -102,7 +102,7 @@ func (m *Manager) lock(ctx context.Context, containerID string) (func(), error) 
 	defer cancel()
 	unlock, err := m.locks.acquire(ctx, containerID)
 	if err != nil {
-		return nil, &NotReady{Reason: "another command for this container is still at work"}
+		return nil, &NotReady{Reason: "another command for this container is still running"}
 	}
 	return unlock, nil
 }

@@ -31,7 +31,7 @@ func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	if err := m.reattach(ctx, driver, rec); err != nil {
 		return true, fmt.Errorf("make interface %s of pod %s anew: %w", rec.IfName, rec.Pod, err)
 	}
-	m.logOf(rec).Warn("made a pod's interface anew that somebody deleted")
+	m.logOf(rec).Warn("restored a pod's interface that another program had deleted")
 	return true, nil
 }
 

@@ -47,7 +47,7 @@ func (s *Server) Handler() http.Handler {
 		resp := s.Do(r.Context(), req)
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(resp); err != nil {
-			s.cfg.Log.Debug("nobody reads the answer", "command", req.Command, "containerID", req.ContainerID, "error", err)
+			s.cfg.Log.Debug("the client does not read the answer", "command", req.Command, "containerID", req.ContainerID, "error", err)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestCommandsOfOneContainerFollowEachOtherAndWaitOnlySoLong(t *testing.T) {
 	<-atWork
 	for _, command := range []string{"ADD", "DEL", "CHECK"} {
 		resp := r.server.Do(t.Context(), p.request(command))
-		if resp.Error == nil || resp.Error.Code != cniapi.CodeNotReady || !strings.Contains(resp.Error.Msg, "still at work") {
+		if resp.Error == nil || resp.Error.Code != cniapi.CodeNotReady || !strings.Contains(resp.Error.Msg, "still running") {
 			t.Errorf("%s meanwhile: %+v", command, resp.Error)
 		}
 	}

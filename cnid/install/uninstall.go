@@ -69,7 +69,7 @@ func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	if err := removeState(n); err != nil {
 		return err
 	}
-	log.Info("Alioth is gone from this node")
+	log.Info("removed Alioth from this node")
 	return nil
 }
 

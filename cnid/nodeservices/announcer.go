@@ -56,7 +56,7 @@ func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	a.at = at
 	// What fails is tried again with the next pass.
 	if err := a.join(at.Ifindex, ips); err != nil {
-		a.log.Warn("can't join the groups of external addresses; behind a switch that filters multicast nobody may find them", "device", at.Device, "error", err)
+		a.log.Warn("can't join the multicast groups of external addresses; neighbours behind a switch that filters multicast may not find them", "device", at.Device, "error", err)
 	}
 	maps.DeleteFunc(a.due, func(ip netip.Addr, _ int) bool { return moved || !slices.Contains(ips, ip) })
 	for _, ip := range ips {
@@ -106,7 +106,7 @@ func (a *Announcer) round() (more bool) {
 		return false
 	}
 	if err := a.send(at.Ifindex, at.MAC, ips); err != nil {
-		a.log.Warn("can't tell the network of an external address; neighbours find out when they ask", "device", at.Device, "error", err)
+		a.log.Warn("can't announce an external address; neighbours learn it by their next request", "device", at.Device, "error", err)
 	}
 	return more
 }

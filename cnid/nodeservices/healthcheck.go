@@ -73,7 +73,7 @@ func (h *HealthChecks) open(check plan.HealthCheck) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(check.Port))))
 	if err != nil {
 		if !h.failed[check.Port] {
-			h.log.Error("can't serve a healthCheckNodePort; load balancers take the node for one without backends",
+			h.log.Error("can't serve a healthCheckNodePort; load balancers see the node as one without backends",
 				"service", check.Service, "port", check.Port, "error", err)
 		}
 		h.failed[check.Port] = true

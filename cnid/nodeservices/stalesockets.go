@@ -40,7 +40,7 @@ func NewStaleSockets(find func() ([]datapath.StrandedSocket, error), changed <-c
 ) *StaleSockets {
 	ended := prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: "alioth", Subsystem: "cnid", Name: "stale_sockets_ended_total",
-		Help: "UDP sockets that were ended because what they were connected to is no backend of their service any more.",
+		Help: "UDP sockets that were closed because the service no longer has their backend.",
 	})
 	registry.MustRegister(ended)
 	return &StaleSockets{find: find, changed: changed, own: own, records: records, ended: ended, log: log}
@@ -65,7 +65,7 @@ func (s *StaleSockets) Run(ctx context.Context) {
 		ended, err := s.end()
 		s.ended.Add(float64(ended))
 		if err != nil {
-			s.log.Warn("can't end every socket of a backend that is gone; trying again", "error", err)
+			s.log.Warn("can't end all sockets of a removed backend; trying again", "error", err)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func CanEndSockets(log *slog.Logger) (bool, error) {
 	err := sockdiag.Probe()
 	if errors.Is(err, sockdiag.ErrNotSupported) {
 		log.Warn("sockets for datagrams that are connected to a service are served by the packet door; "+
-			"the node's own, and those without a host end, stay with a backend that is gone until they are closed", "reason", err)
+			"the node's own, and those without a host end, keep a removed backend until they are closed", "reason", err)
 		return false, nil
 	}
 	if err != nil {

@@ -98,7 +98,7 @@ func HopHandler(answer func(context.Context, Question) (Hop, error)) http.Handle
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		// An error means that nobody reads the answer.
+		// An error means that the client does not read the answer.
 		_ = json.NewEncoder(w).Encode(hop)
 	})
 }

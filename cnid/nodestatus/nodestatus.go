@@ -101,7 +101,7 @@ func Handler[T any](current func(context.Context) T) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		// An error means that nobody reads the answer.
+		// An error means that the client does not read the answer.
 		_ = json.NewEncoder(w).Encode(current(r.Context()))
 	})
 }

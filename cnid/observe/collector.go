@@ -33,14 +33,14 @@ func NewCollector(path Counters, n Names, share func() (uint32, error), log *slo
 	return &Collector{
 		path: path, names: n, flows: share, log: log,
 		packets: prometheus.NewDesc("alioth_datapath_packets_total",
-			"Packets that the datapath's programs saw, by what became of them and where.", []string{"verdict", "reason", "direction"}, nil),
+			"Packets that the datapath's programs handled, by verdict, reason and direction.", []string{"verdict", "reason", "direction"}, nil),
 		theirs: prometheus.NewDesc("alioth_datapath_vpc_dropped_packets_total",
-			"Packets that the datapath's programs dropped, by reason, direction and VPC; of no VPC where the label is empty.",
+			"Packets that the datapath's programs dropped, by reason, direction and VPC. The label is empty for packets of no VPC.",
 			[]string{"reason", "direction", "vpc"}, nil),
 		dropped: prometheus.NewDesc("alioth_filter_dropped_packets_total",
 			"Packets that the host's packet filter dropped, by reason.", []string{"reason"}, nil),
 		share: prometheus.NewDesc("alioth_filter_flows_per_pod",
-			"Flows through the host that one pod may have at a time: what was asked for, or what conntrack has room for; 0 is no limit.", nil, nil),
+			"Limit of flows through the host per pod: the configured limit, or less for a small conntrack table; 0: no limit.", nil, nil),
 	}
 }
 
@@ -68,7 +68,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	share, err := c.flows()
 	if err != nil {
-		c.log.Warn("can't read how many flows a pod may have", "error", err)
+		c.log.Warn("can't read the limit of flows per pod", "error", err)
 	} else {
 		ch <- prometheus.MustNewConstMetric(c.share, prometheus.GaugeValue, float64(share))
 	}

@@ -145,6 +145,6 @@ const (
 
 func (l *PacketLog) renew() {
 	if err := l.ask(askFor); err != nil {
-		l.log.Debug("can't ask the programs for packets", "error", err)
+		l.log.Debug("can't read packets from the programs", "error", err)
 	}
 }

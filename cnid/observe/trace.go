@@ -180,9 +180,9 @@ func (t Tracer) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 	case datapath.Replied:
 		hop.Does = "answered in place"
 	case datapath.RepliedTooBig:
-		hop.Dropped, hop.Does = true, "too big for the way: the sender is told by ICMP to send smaller packets"
+		hop.Dropped, hop.Does = true, "too big for the path: the sender gets an ICMP error with the MTU"
 	case datapath.RepliedRefused:
-		hop.Dropped, hop.Does = true, "the service has no ready backend: the sender is refused at once"
+		hop.Dropped, hop.Does = true, "the service has no ready backend: the connection is refused at once"
 	case datapath.ToStack:
 		return t.throughDoor(hop, a, q), nil
 	default:
@@ -194,7 +194,7 @@ func (t Tracer) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) 
 // throughDoor says what the host's rules do with a packet that left the VPC;
 // the mark that the program has set decides.
 func (t Tracer) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) nodestatus.Hop {
-	hop.Facts = append(hop.Facts, fmt.Sprintf("the node knows the pod as %s", a.after.Src))
+	hop.Facts = append(hop.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
 	for _, warning := range t.warnings() {
 		hop.Facts = append(hop.Facts, "a warning on this node: "+warning)
 	}
@@ -202,18 +202,18 @@ func (t Tracer) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question
 	switch a.outcome.Mark {
 	case state.MarkShared:
 		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: t.words.holder(t.defaultVPC(a.state), to.Addr())}
-		hop.Does = fmt.Sprintf("let out to a backend of the shared service: %s", backend)
+		hop.Does = fmt.Sprintf("sent to a backend of the shared service: %s", backend)
 		if t.inDefaultVPC(a.state, to.Addr()) {
 			hop.Next, hop.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, t.words.nodeName
 		} else {
-			hop.Does += "; the node's own routes lead there"
+			hop.Does += "; the node's routes apply"
 		}
 	case state.MarkEgress, state.MarkNode:
-		hop.Does = "let out of the VPC, masqueraded to the node's address; the node's own routes lead on"
+		hop.Does = "sent out of the VPC, masqueraded to the node's address; the node's routes apply"
 	default:
-		hop.Does = "handed to the node itself, which takes only answers to what it has asked"
+		hop.Does = "delivered to the node, which accepts only replies to its own packets"
 		if !slices.Contains(t.words.nodeShadows, to.Addr()) {
-			hop.Does = "handed to the node, which lets out only what answers somebody who has reached the pod from outside"
+			hop.Does = "delivered to the node, which forwards only replies to clients outside of the cluster"
 		}
 	}
 	return hop

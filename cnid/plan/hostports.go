@@ -34,7 +34,7 @@ func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec jou
 }
 
 func leadsTo(port journal.HostPort, holder journal.Pod) string {
-	return fmt.Sprintf("hostPort %s leads to pod %s on this node already; choose another one, or wait until that pod is gone", port, holder)
+	return fmt.Sprintf("hostPort %s already leads to pod %s on this node; choose another port, or wait until that pod is deleted", port, holder)
 }
 
 // PortRefusal says why a port of the node must not lead to a pod.
@@ -64,7 +64,7 @@ func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, ask
 			return lasting("hostPort %s is the port of the tunnel between nodes; choose another one", port)
 		}
 		if port.Protocol == "TCP" && port.HostPort == cfg.ProxyHealthPort {
-			return lasting("hostPort %s is the port at which load balancers ask about the node; choose another one", port)
+			return lasting("hostPort %s is the port of the node's health check for load balancers; choose another one", port)
 		}
 		if refusal := whyClosed(tx, cfg, asking, port); refusal != nil {
 			return refusal

@@ -111,7 +111,7 @@ func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Add
 			return fmt.Sprintf("IP %s is also this node's, or in a range of the infrastructure (chart value infrastructureCIDRs), where the kubelet"+
 				" has business of its own; give the pod another IP or another node, or exec probes and hooks only", ip)
 		case pod.NetworkHooks && slices.Contains(servers, ip):
-			return fmt.Sprintf("IP %s is also the API server's, and the kubelet's calls of a hook can't be told from those of the API server;"+
+			return fmt.Sprintf("IP %s is also the API server's, and the kubelet's calls of a hook can't be distinguished from those of the API server;"+
 				" give the pod another IP, or exec hooks only", ip)
 		}
 	}

@@ -67,15 +67,15 @@ func TestWhereJournalAndAPIDisagreeTheAPIWins(t *testing.T) {
 		},
 		"the Address is missing, and the pod was told nothing": {
 			rows: []func(store.Tx) error{released, podWithHooks("b1")},
-			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
+			lost: "no Address object holds 10.10.1.10 of VPC blue for it",
 		},
 		"the Address is missing, and the pod was told another": {
 			rows: []func(store.Tx) error{released, tell("b1", "blue", "10.10.1.12/24")},
-			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
+			lost: "no Address object holds 10.10.1.10 of VPC blue for it",
 		},
 		"the Address and the pod are missing": {
 			rows: []func(store.Tx) error{released, gonePod("b1")},
-			lost: "nobody holds 10.10.1.10 of VPC blue for it any more",
+			lost: "no Address object holds 10.10.1.10 of VPC blue for it",
 		},
 		"somebody else has the address": {
 			rows: []func(store.Tx) error{

@@ -112,7 +112,7 @@ func WhyLost(tx store.ReadTx, rec journal.Record) string {
 		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
 		switch {
 		case row == nil && !keptFor(tx, rec):
-			return fmt.Sprintf("nobody holds %s of VPC %s for it any more", prefix.Addr(), rec.VPC)
+			return fmt.Sprintf("no Address object holds %s of VPC %s for it", prefix.Addr(), rec.VPC)
 		case row != nil && row.Holder.UID != rec.Pod.UID:
 			return fmt.Sprintf("%s of VPC %s belongs to %s %s now", row.IP, rec.VPC, strings.ToLower(string(row.Holder.Kind)),
 				strings.TrimPrefix(row.Holder.Namespace+"/"+row.Holder.Name, "/"))

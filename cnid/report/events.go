@@ -131,7 +131,7 @@ func repairMessages(list []Repair) []string {
 		details := byKind[kind]
 		slices.Sort(details) // so that one and the same harm is told in the same words
 		named := details[:min(len(details), most)]
-		messages = append(messages, fmt.Sprintf("deleted or changed by somebody other than Alioth, and put right: %s%s",
+		messages = append(messages, fmt.Sprintf("deleted or changed by another program, and repaired: %s%s",
 			strings.Join(named, ", "), AndMore(len(details)-len(named))))
 	}
 	return messages
@@ -140,10 +140,10 @@ func repairMessages(list []Repair) []string {
 // Restored writes an event on a pod whose interface was made anew, or, with
 // the cause, could not be.
 func (r *Reporter) Restored(pod journal.Pod, cause error) {
-	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface had been deleted on its node by somebody other than Alioth, and was made anew"
+	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface was deleted on its node by another program, and was restored"
 	if cause != nil {
 		reason = v1alpha1.InterfaceLostReason
-		message = fmt.Sprintf("the pod's interface was deleted, moved or renamed on its node and can't be made anew (%v): delete the pod", cause)
+		message = fmt.Sprintf("the pod's interface was deleted, moved or renamed on its node and can't be restored (%v): delete the pod", cause)
 	}
 	go r.write(r.event(podReference(pod), reason, message))
 }

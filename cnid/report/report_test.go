@@ -39,7 +39,7 @@ func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
 	for _, name := range []string{"f", "b", "e", "a", "g", "c", "d"} {
 		list = append(list, Repair{datapath.RepairLink, name})
 	}
-	want := []string{"deleted or changed by somebody other than Alioth, and put right: a, b, c, d, e and 2 more"}
+	want := []string{"deleted or changed by another program, and repaired: a, b, c, d, e and 2 more"}
 	for range 2 {
 		if d := cmp.Diff(want, repairMessages(list)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)

@@ -156,7 +156,7 @@ func (r *RollCall) look(tx store.ReadTx) task {
 }
 
 // errBehind says that the store has not heard yet what the API server says.
-var errBehind = errors.New("what has been read of this node is not yet what the API server says")
+var errBehind = errors.New("the state that was read of this node is older than that of the API server")
 
 // agree returns once a pass has been made by what the API server itself says of this
 // node now: a sandbox that the API knows nothing of, as after a restore from a backup,

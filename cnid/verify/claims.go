@@ -47,7 +47,7 @@ const (
 // What to do, where several kinds have it in common.
 const (
 	seeOperator = "see the log of alioth-operator, which should have repaired it"
-	recreatePod = "delete the pod, so that it is made anew"
+	recreatePod = "delete and recreate the pod"
 )
 
 // vnis compares VPCs with the claims of their VNIs.
@@ -69,7 +69,7 @@ func (c *comparison) vnis() {
 		if !claim.Deleting && len(replies.Awaited(c.tx, claim.VNI)) == 0 {
 			c.add(Difference{
 				Kind: VNILeft, Subject: fmt.Sprintf("VNIClaim vni-%d", claim.VNI),
-				What: fmt.Sprintf("is left of VPC %s (UID %s), which is gone, although no node holds the VNI any more", claim.VPC, claim.VPCUID),
+				What: fmt.Sprintf("belongs to VPC %s (UID %s), which is gone, and no node holds the VNI", claim.VPC, claim.VPCUID),
 				Do:   "see the log of alioth-operator, which should have released it",
 			})
 		}
@@ -112,7 +112,7 @@ func (c *comparison) serviceAddress(row *store.Address) {
 	case service == nil || service.UID != row.Holder.UID:
 		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s (UID %s), which is gone", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
 	case service.LoadBalancer != store.LoadBalancerVPC:
-		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s, which asks for no address in a VPC", row.Holder.Namespace, row.Holder.Name)
+		c.claim(AddressLeft, row, seeOperator, "is held by Service %s/%s, which requests no address in a VPC", row.Holder.Namespace, row.Holder.Name)
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *comparison) externalAddresses() {
 		}
 		c.add(Difference{
 			Kind: AddressLeft, Subject: "ExternalAddress " + row.IP.String(), Do: seeOperator,
-			What: fmt.Sprintf("is held by Service %s/%s (UID %s), which is gone or asks for none", row.Holder.Namespace, row.Holder.Name, row.Holder.UID),
+			What: fmt.Sprintf("is held by Service %s/%s (UID %s), which is gone or requests none", row.Holder.Namespace, row.Holder.Name, row.Holder.UID),
 		})
 	}
 }
@@ -194,7 +194,7 @@ func (c *comparison) pods() {
 		status := c.in.Pods[pod.UID]
 		if len(held) == 0 {
 			if status.Running {
-				c.pod(AddressMissing, pod, recreatePod+"; until then somebody else may get its IP", "runs with IPs %v and has no Address", status.IPs)
+				c.pod(AddressMissing, pod, recreatePod+"; until then another pod may get its IP", "runs with IPs %v and has no Address", status.IPs)
 			}
 			continue
 		}
@@ -229,7 +229,7 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 		}
 	}
 	if !slices.Equal(sorted(told), held) {
-		c.pod(AnnotationDiffers, pod, recreatePod, "was told IPs %v, and has Addresses for %v", told, held)
+		c.pod(AnnotationDiffers, pod, recreatePod, "has IPs %v in its annotation, and Addresses for %v", told, held)
 	}
 }
 

@@ -73,7 +73,7 @@ func (c *comparison) node(node Node) {
 		c.device(node.Name, rec, devices)
 	}
 	for _, rec := range d.Releasing {
-		c.record(node.Name, ReleasePending, rec, "wait; if it lasts, "+seeDaemon, "is gone, and its Addresses are still to be released")
+		c.record(node.Name, ReleasePending, rec, "wait; if it lasts, "+seeDaemon, "is gone, and its Addresses are not released yet")
 	}
 	for _, broken := range d.Broken {
 		c.broken(node.Name, broken, d.Attachments)
@@ -180,7 +180,7 @@ func (c *comparison) device(node string, rec journal.Record, devices map[string]
 	case !found:
 		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has lost its device %s", rec.HostIfName)
 	case link.Index != rec.Device.HostIfindex:
-		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has another device of the name %s: index %d, was made with %d",
+		c.record(node, DeviceMissing, rec, recreatePod+"; it has no network", "has a different device of the name %s: index %d, expected %d",
 			rec.HostIfName, link.Index, rec.Device.HostIfindex)
 	case !link.Up:
 		c.record(node, DeviceMissing, rec, "bring it up: ip link set dev "+rec.HostIfName+" up", "has its device %s down", rec.HostIfName)
@@ -190,7 +190,7 @@ func (c *comparison) device(node string, rec journal.Record, devices map[string]
 func (c *comparison) broken(node string, broken nodestatus.Broken, records []journal.Record) {
 	for _, rec := range records {
 		if rec.ContainerID == broken.ContainerID && rec.IfName == broken.IfName {
-			c.record(node, InterfaceBroken, rec, recreatePod, "is not as it was made: %s", broken.What)
+			c.record(node, InterfaceBroken, rec, recreatePod, "was changed: %s", broken.What)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func inAPI() []difference {
 		}, []Kind{AddressLeft}, "Service ns/s9"},
 		{"an address is held by a Service that does not ask for it", func(_ *testing.T, w *world) {
 			w.claim("blue", "net1", "10.10.1.99", "", "", store.Holder{Kind: store.HolderService, Namespace: w.service.Namespace, Name: w.service.Name, UID: w.service.UID}, "10.10.1.99")
-		}, []Kind{AddressLeft}, "asks for no address in a VPC"},
+		}, []Kind{AddressLeft}, "requests no address in a VPC"},
 		{"an external address is held by a Service that is gone", func(_ *testing.T, w *world) {
 			holder := store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}
 			w.external = map[string]*store.ExternalAddress{"": {IP: netip.MustParseAddr("192.0.2.16"), Holder: holder}}

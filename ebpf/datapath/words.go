@@ -34,9 +34,9 @@ var explanations = [aliothReasonREASON_LEN]explanation{
 	aliothReasonDROP_SPOOFED_IP:    {"the sender's IP address is not the interface's own", ownSource},
 	aliothReasonDROP_SPOOFED_LOCAL: {"another node sent it with the source address of a pod of this node", "look for two pods with one address: run aliothctl verify"},
 
-	aliothReasonDROP_ARP_OWN:             {"the pod asks for the holder of its own address, which is unique", ""},
+	aliothReasonDROP_ARP_OWN:             {"the pod asks for the owner of its own address, which is unique", ""},
 	aliothReasonDROP_ARP_OTHER:           {"an ARP packet other than a request", ""},
-	aliothReasonDROP_ND_OWN:              {"the pod asks for the holder of its own address, which is unique", ""},
+	aliothReasonDROP_ND_OWN:              {"the pod asks for the owner of its own address, which is unique", ""},
 	aliothReasonDROP_ND_OTHER:            {"neighbour discovery other than a solicitation", ""},
 	aliothReasonDROP_ROUTER_SOLICITATION: {"the pod solicits a router; its routes are set already", ""},
 	aliothReasonDROP_MLD:                 {"the pod reports its multicast groups, which a VPC does not have", ""},

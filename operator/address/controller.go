@@ -75,8 +75,8 @@ func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	}
 	holder := address.Holder
 	r.Distrust.Report(address.Node, v1alpha1.AddressNotOfNodeReason, fmt.Sprintf(
-		"Address %s said that pod %s/%s (UID %s) is on this node, and the pod is %s: the Address counted for nothing and was deleted. "+
-			"Unless somebody made it by hand, take the node for broken into: see \"A node that is not believed\" in docs/operations.md",
+		"Address %s names pod %s/%s (UID %s) on this node, but the pod is %s: the Address was ignored and deleted. "+
+			"If the Address was not created by hand, the node may be compromised: see \"A node that is not believed\" in docs/operations.md",
 		address.Name, holder.Namespace, holder.Name, holder.UID, pod))
 	return nil
 }

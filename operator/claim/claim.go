@@ -35,11 +35,11 @@ const rounds = 16
 
 // ErrUnsettled says that nothing can be chosen yet: nodes may hold addresses
 // that the API does not know. What exists is served all the same.
-var ErrUnsettled = errors.New("waiting for the nodes to say what they hold")
+var ErrUnsettled = errors.New("waiting for the nodes to report what they hold")
 
 // ErrHolderGone says that the pod has ended, or the node or Service is gone, since
 // somebody asked for its addresses.
-var ErrHolderGone = errors.New("who asked for addresses is gone")
+var ErrHolderGone = errors.New("the holder of the requested addresses is gone")
 
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
 

@@ -90,7 +90,7 @@ func (r *Reconciler) appoint(ctx context.Context, row *store.ExternalAddress, no
 	before := object.DeepCopy()
 	object.Status.Node = node
 	if node != before.Status.Node {
-		ctrl.LoggerFrom(ctx).Info("external address goes to a node", "address", row.IP, "node", node, "before", before.Status.Node)
+		ctrl.LoggerFrom(ctx).Info("assigned an external address to a node", "address", row.IP, "node", node, "before", before.Status.Node)
 	}
 	return status.Patch(ctx, r.Client, before, object)
 }

@@ -282,7 +282,7 @@ func TestChooseRefusesWithAReasonAndAWayOut(t *testing.T) {
 		"IP that turned out to be taken": {
 			rows:       []any{subnet(1, "net1", "10.0.1.0/24")},
 			req:        ipam.Request{IPs: ips("10.0.1.5"), Exclude: map[netip.Addr]struct{}{netip.MustParseAddr("10.0.1.5"): {}}},
-			wantReason: v1alpha1.IPInUseReason, wantRetry: ipam.WhenReleased, wantWords: "is taken",
+			wantReason: v1alpha1.IPInUseReason, wantRetry: ipam.WhenReleased, wantWords: "is in use",
 		},
 		"subnet asked for is full": {
 			rows: []any{full(1, "net1", "10.0.1.0/29", "10.0.1.2", "10.0.1.6"), subnet(2, "net2", "10.0.2.0/24")}, req: ipam.Request{Subnet: "net1"},

@@ -80,7 +80,7 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool
 			"no ExternalPool for load balancers allows tenant %q: the cluster's operator can create one, or add the tenant to spec.allowedTenants of one", req.Tenant)
 	case len(ready) == 0:
 		return nil, refuse(v1alpha1.ExternalPoolNotReadyReason, WhenSubnetsChange,
-			"ExternalPool %q is not Ready: its Ready condition says why", allowed[0].Name)
+			"ExternalPool %q is not Ready: see its Ready condition", allowed[0].Name)
 	}
 	return ready, nil
 }
@@ -107,12 +107,12 @@ func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, 
 	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return services.Contains(pool, ip) })
 	if at < 0 {
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
-			"%s is in no ExternalPool that allows tenant %q: ask for another address, or for none", ip, req.Tenant)
+			"%s is in no ExternalPool that allows tenant %q: use another address, or remove the request", ip, req.Tenant)
 	}
 	held := store.GetExternalAddress(tx, ip)
 	_, excluded := req.Exclude[ip]
 	if held != nil || excluded {
-		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "%s is held by another Service: ask for another address, or for none", ip)
+		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "%s is held by another Service: use another address, or remove the request", ip)
 	}
 	return req.row(ip, pools[at]), nil
 }

@@ -40,7 +40,7 @@ func noneReady(subnets []*store.Subnet, req *Request) *Error {
 func forOthers(subnet *store.Subnet, req *Request) *Error {
 	if subnet.ForServices {
 		return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
-			"subnet %s of VPC %q is for load balancers (spec.use Services): ask for another subnet or address, or for none", names([]*store.Subnet{subnet}), req.VPC)
+			"subnet %s of VPC %q is for load balancers (spec.use Services): use another subnet or address, or remove the request", names([]*store.Subnet{subnet}), req.VPC)
 	}
 	return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
 		"subnet %s of VPC %q is for pods: a load balancer's address is from a subnet with spec.use Services", names([]*store.Subnet{subnet}), req.VPC)
@@ -59,14 +59,14 @@ func outside(all, others []*store.Subnet, req *Request) *Error {
 		for _, ip := range req.IPs {
 			if !prefixOf(all[0], ip).IsValid() {
 				return refuse(v1alpha1.IPOutsideSubnetReason, WhenSubnetsChange,
-					"%s is not in subnet %s: ask for an address of that subnet, or leave ip or subnet out", ip, names(all))
+					"%s is not in subnet %s: use an address of that subnet, or omit ip or subnet", ip, names(all))
 			}
 		}
 	}
 	for _, ip := range req.IPs {
 		if !inAny(all, ip) {
 			return refuse(v1alpha1.IPOutsideVPCReason, WhenSubnetsChange,
-				"no subnet of VPC %q contains %s: ask for an address of one of its subnets: %s", req.VPC, ip, names(all))
+				"no subnet of VPC %q contains %s: use an address of one of its subnets: %s", req.VPC, ip, names(all))
 		}
 	}
 	return refuse(v1alpha1.IPOutsideSubnetReason, WhenSubnetsChange,
@@ -91,14 +91,14 @@ func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Reques
 	}
 	if cause := blockedBy(subnet, prefixOf(subnet, ip), ip); cause != "" {
 		return refuse(v1alpha1.IPReservedReason, WhenSubnetsChange,
-			"%s is %s of subnet %s: ask for another address, or for none", ip, cause, subnet.Name)
+			"%s is %s of subnet %s: use another address, or remove the request", ip, cause, subnet.Name)
 	}
 	if held != nil {
 		return inUse(tx, held, req)
 	}
 	if _, excluded := req.Exclude[ip]; excluded {
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
-			"%s is taken: ask for another address, or wait until it is released", ip)
+			"%s is in use: use another address, or wait until it is released", ip)
 	}
 	return nil
 }
@@ -116,17 +116,17 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 	switch held.Holder.Kind {
 	case store.HolderNode:
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
-			"%s is the address of node %s: ask for another address, or for none", held.IP, held.Holder.Name)
+			"%s is the address of node %s: use another address, or remove the request", held.IP, held.Holder.Name)
 	case store.HolderService:
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
-			"%s is held by Service %s: ask for another address, or delete that Service", held.IP, name)
+			"%s is held by Service %s: use another address, or delete that Service", held.IP, name)
 	case store.HolderPod:
 	}
 	pod := store.GetPod(tx, held.Holder.UID)
 	switch {
 	case pod == nil:
 		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
-			"%s is still held by pod %s, which is gone from the API, until node %s has released it; if that node is lost for good, delete its Node object or taint it with node.kubernetes.io/out-of-service",
+			"%s is still held by pod %s, which is gone from the API, until node %s has released it; if that node is permanently lost, delete its Node object or taint it with node.kubernetes.io/out-of-service",
 			held.IP, name, held.Node)
 	case pod.Deleting || pod.Terminal:
 		return refuse(v1alpha1.IPReleasingReason, WhenReleased,
@@ -137,7 +137,7 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 			held.IP, name)
 	}
 	return refuse(v1alpha1.IPInUseReason, WhenReleased,
-		"%s is held by pod %s: ask for another address, or delete that pod", held.IP, name)
+		"%s is held by pod %s: use another address, or delete that pod", held.IP, name)
 }
 
 // exhausted says that none of the subnets has room in every family asked for.

@@ -39,7 +39,7 @@ func ChooseVNI(tx store.ReadTx, r VNIRequest) (uint32, error) {
 	if r.Want != 0 {
 		if used[r.Want] {
 			return 0, refuse(v1alpha1.VNITakenReason, WhenReleased,
-				"VNI %d belongs to another VPC: ask for another VNI, or for none", r.Want)
+				"VNI %d belongs to another VPC: use another VNI, or remove the request", r.Want)
 		}
 		return r.Want, nil
 	}

@@ -49,7 +49,7 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 	}
 	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, fmt.Sprintf("pods use VPC %q", net.VPC)
 	if left := leftBehind(tx, net); len(left) > 0 {
-		d.message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; make them anew to move them", len(left), some(left))
+		d.message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; recreate them to move them", len(left), some(left))
 	}
 	return d
 }

@@ -36,7 +36,7 @@ const workers = 8
 const noteLimit = 1000
 
 // errToldMeanwhile says that the store has not heard yet what a pod was told.
-var errToldMeanwhile = errors.New("the pod was told its addresses meanwhile")
+var errToldMeanwhile = errors.New("the pod got its addresses in the meantime")
 
 // Options are what a Reconciler needs.
 type Options struct {

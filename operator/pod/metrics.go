@@ -16,7 +16,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		assignments: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "alioth_operator_pod_assignments_total",
-			Help: "Pods that were told their addresses.",
+			Help: "Pods whose addresses were written to their status.",
 		}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "alioth_operator_pod_refusals_total",

@@ -116,7 +116,7 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	if len(covered) > 0 {
 		r.rested = r.asked
 	}
-	ctrl.LoggerFrom(ctx).Info("asked all nodes what they hold", "call", call, "restingVNIs", len(covered))
+	ctrl.LoggerFrom(ctx).Info("started a roll call of all nodes", "call", call, "restingVNIs", len(covered))
 	return 0, nil
 }
 
@@ -191,7 +191,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if len(names) > 0 {
-		log.Info("going on without the answer of nodes that are ready: look at their daemons", "nodes", strings.Join(names, ", "))
+		log.Info("continuing without the answers of Ready nodes: check their daemons", "nodes", strings.Join(names, ", "))
 	}
 	r.settled.Store(true)
 	log.Info("the term is settled: addresses and VNIs may be chosen")

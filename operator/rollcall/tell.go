@@ -26,7 +26,7 @@ func (r *Reconciler) tellExcess() {
 		now[one.Node] = one.Surplus
 		if one.Surplus > r.excess[one.Node] {
 			r.Distrust.Report(one.Node, v1alpha1.TooManyVNIsReason, fmt.Sprintf(
-				"this node's answer lists %d VNIs of VPCs that are gone beyond what the pods it has room for can have used: these are not waited for. "+
+				"this node's answer lists %d VNIs of deleted VPCs more than its pods can have used: the operator does not wait for these. "+
 					"Take the node for broken into: see \"A node that is not believed\" in docs/operations.md", one.Surplus))
 		}
 	}
@@ -55,8 +55,8 @@ func (r *Reconciler) tellSilent() time.Duration {
 	r.mute = r.call
 	for _, name := range names {
 		r.Distrust.Report(name, v1alpha1.RollCallUnansweredReason, fmt.Sprintf(
-			"this node is Ready and has not said for %s which VNIs it holds, so VNIs of VPCs that are gone can't be given to others: "+
-				"look at its alioth-cnid; if that has answered, see \"A node that is not believed\" in docs/operations.md", longSilence))
+			"this node is Ready but has not reported its VNIs for %s, so VNIs of deleted VPCs can't be assigned again: "+
+				"check its alioth-cnid; if the daemon has answered, see \"A node that is not believed\" in docs/operations.md", longSilence))
 	}
 	return 0
 }

@@ -52,11 +52,11 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		return nil
 	case service.Selectorless:
 		return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
-			"EndpointSlices of the Service name %s, which no pod of its tenant holds in VPC %q and to which its egress does not lead: connections go to the others; correct the slices, or spec.egress of the VPC",
+			"EndpointSlices of the Service contain %s, which is neither an address of the tenant's pods in VPC %q nor allowed by its egress: connections use the other endpoints; correct the slices, or spec.egress of the VPC",
 			some(out), target.VPC.Name)}
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsLeftOutReason, Message: fmt.Sprintf(
-		"EndpointSlices of the Service name %s, which the pods that its selector finds don't hold in VPC %q: connections go to those that are in that VPC; correct the selector, the Network of the pods or that of the Service",
+		"EndpointSlices of the Service contain %s, which the selected pods do not hold in VPC %q: connections use the pods in that VPC; correct the selector, or the Network of the pods or of the Service",
 		some(out), target.VPC.Name)}
 }
 
@@ -74,7 +74,7 @@ func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 		return nil
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.ExternalIPsNotGrantedReason, Message: fmt.Sprintf(
-		"nothing answers at the external IPs %s: they need an ExternalPool with use ExternalIPs that is Ready and allows the Service's tenant, and must be no older Service's of another tenant",
+		"the external IPs %s are not served: they need a Ready ExternalPool with use ExternalIPs that allows the Service's tenant, and no older Service of another tenant may have them",
 		some(out))}
 }
 
@@ -95,8 +95,8 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		return nil
 	}
 	return &tenancy.Refusal{Reason: v1alpha1.NotServedByAllNodesReason, Message: fmt.Sprintf(
-		"nodes without a ready backend of the Service refuse what comes to them for %s, because it has no node ports: "+
-			"give it some (allocateLoadBalancerNodePorts, or type NodePort), or run a backend on every node", some(ips))}
+		"nodes without a ready backend of the Service refuse connections to %s, because the Service has no node ports: "+
+			"set allocateLoadBalancerNodePorts or type NodePort, or run a backend on every node", some(ips))}
 }
 
 // outsideIPs are the addresses outside of every VPC that a Service has.

@@ -61,7 +61,7 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 		reason, message string
 	}{
 		"its VPC's pods":           {rows(web(unchanged), network, held, slice(true, "10.0.1.2")), "", ""},
-		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which the pods that its selector finds don't hold in VPC "blue-vpc"`},
+		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which the selected pods do not hold in VPC "blue-vpc"`},
 		"another pod":              {rows(web(unchanged), network, other, slice(true, "10.0.1.2")), v1alpha1.EndpointsLeftOutReason, "10.0.1.2, which the pods"},
 		"by hand, its own":         {rows(web(byHand), network, other, slice(true, "10.0.1.2")), "", ""},
 		"by hand, another's":       {rows(web(byHand), network, foreign, slice(true, "10.0.1.4")), v1alpha1.EndpointsLeftOutReason, "10.0.1.4, which no pod of its tenant"},

@@ -109,6 +109,6 @@ func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Servi
 
 // noRoom says why a Service is served nowhere.
 var noRoom = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
-	"the Services of its VPC take more than the %d addresses and ports of addresses, or the %d backends, that every node has room for: "+
-		"the youngest, and this one, are served nowhere; delete Services that nobody needs, or move some to another VPC",
+	"the Services of the VPC exceed the limit of %d addresses and ports of addresses, or of %d backends, on each node: "+
+		"the youngest Services, including this one, are not served; delete unused Services, or move some to another VPC",
 	services.QuotaOfVPC.Rows, services.QuotaOfVPC.Backends)}

@@ -173,7 +173,7 @@ func cutsNothingOff(tx store.ReadTx, subnet *store.Subnet) (string, string, bool
 
 func vpcIsReady(tx store.ReadTx, subnet *store.Subnet) (string, string, bool) {
 	if vpc := store.GetVPC(tx, subnet.VPC); !vpc.Ready || vpc.Deleting {
-		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: its Ready condition says why", subnet.VPC), false
+		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not ready: see its Ready condition", subnet.VPC), false
 	}
 	return "", "", true
 }

@@ -106,7 +106,7 @@ func outcome(pods []corev1.Pod) (pending, failures []string) {
 		case corev1.PodFailed:
 			failures = append(failures, "node "+pod.Spec.NodeName+": "+lastWords(pod))
 		default:
-			pending = append(pending, "node "+pod.Spec.NodeName+" (delete its Node object if it is gone for good)")
+			pending = append(pending, "node "+pod.Spec.NodeName+" (delete its Node object if it is permanently lost)")
 		}
 	}
 	slices.Sort(pending)

@@ -331,7 +331,7 @@ func TestUninstallThatFailsLetsEverythingRunAgain(t *testing.T) {
 		want            string
 	}{
 		{"because a clean-up failed", "failed", failed, time.Minute, "clean the nodes: node failed-node: maps are busy"},
-		{"because a node does not answer", "silent", corev1.PodStatus{}, 5 * time.Second, "node silent-node (delete its Node object if it is gone for good)"},
+		{"because a node does not answer", "silent", corev1.PodStatus{}, 5 * time.Second, "node silent-node (delete its Node object if it is permanently lost)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := install(t, tt.namespace, tt.cleanup)

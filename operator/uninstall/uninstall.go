@@ -91,12 +91,12 @@ func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (er
 	}{
 		{"stop the operators", u.stopOperators},
 		// From here on no pod gets an address that has none yet.
-		{"look for pods that came meanwhile", u.refuseInUse},
+		{"look for pods that were created in the meantime", u.refuseInUse},
 		{"stop the daemons", u.stopDaemons},
 		{"clean the nodes", u.cleanNodes},
 		{"release addresses", u.releaseAddresses},
-		{"forget what nodes have said", u.forgetNodes},
-		{"let go of finalizers", u.dropFinalizers},
+		{"delete the nodes' answers", u.forgetNodes},
+		{"remove finalizers", u.dropFinalizers},
 	} {
 		log.Info("next step", "step", step.name)
 		if err := step.do(ctx); err != nil {
@@ -108,7 +108,7 @@ func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (er
 
 // undo lets operators and daemons run again.
 func (u *uninstaller) undo(ctx context.Context) error {
-	u.log.Info("undoing: operators and daemons run again")
+	u.log.Info("rolling back: operators and daemons run again")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
 	defer cancel()
 	err := errors.Join(u.deleteCleanupPods(ctx), u.retireDaemons(ctx, false), u.scaleOperators(ctx, 1))

@@ -145,19 +145,19 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
 	if claim != nil && !replies.Rests(tx, claim) {
-		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, claim.VPC)
+		return fmt.Sprintf("VNI %d belongs to VPC %q: use another VNI, or remove the request", vni, claim.VPC)
 	}
 	if claim != nil || vni != vpc.VNI && len(replies.NodesWith(tx, vni)) > 0 {
-		return fmt.Sprintf("VNI %d rests after a VPC that is gone, until all nodes have said that they hold it no more%s: "+
-			"wait, or ask for another VNI; a node that is lost for good is to be deleted or tainted with %s",
+		return fmt.Sprintf("VNI %d of a deleted VPC is reserved until all nodes have reported that they no longer hold it%s: "+
+			"wait, or use another VNI; delete a node that is permanently lost, or taint it with %s",
 			vni, nodeList(replies.Awaited(tx, vni)), corev1.TaintNodeOutOfService)
 	}
 	// Its claim may have been deleted by hand.
 	if other := store.VPCByVNI(tx, vni); other != nil && other.UID != vpc.UID {
-		return fmt.Sprintf("VNI %d belongs to VPC %q: ask for another VNI, or for none", vni, other.Name)
+		return fmt.Sprintf("VNI %d belongs to VPC %q: use another VNI, or remove the request", vni, other.Name)
 	}
 	if slices.Contains(taken, vni) {
-		return fmt.Sprintf("VNI %d belongs to another VPC: ask for another VNI, or for none", vni)
+		return fmt.Sprintf("VNI %d belongs to another VPC: use another VNI, or remove the request", vni)
 	}
 	return ""
 }

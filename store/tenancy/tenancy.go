@@ -149,7 +149,7 @@ func checkVPC(tx store.ReadTx, vpc *store.VPC) *Refusal {
 	}
 	if !vpc.Ready || vpc.VNI == 0 {
 		return &Refusal{v1alpha1.VPCNotReadyReason, fmt.Sprintf(
-			"VPC %q is not ready: its Ready condition says why", vpc.Name)}
+			"VPC %q is not ready: see its Ready condition", vpc.Name)}
 	}
 	for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
 		if subnet.Ready && !subnet.Deleting && !subnet.ForServices {

@@ -39,7 +39,7 @@ func (d *session) resize(spec attach.Spec) error {
 	return inNamespace(pod, func(h *socket) error {
 		link, err := h.LinkByName(spec.IfName)
 		if isNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
-			return mismatch("interface %s is gone or is another", spec.IfName)
+			return mismatch("interface %s is gone or was replaced", spec.IfName)
 		}
 		if err != nil || link.Attrs().MTU == spec.MTU {
 			return err

@@ -68,7 +68,7 @@ func New(config *rest.Config, next http.Handler, log *slog.Logger) (http.Handler
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := g.judge(r)
 	if err != nil {
-		g.log.Warn("can't ask the API server who may read this", "path", r.URL.Path, "error", err)
+		g.log.Warn("can't check the reader's rights at the API server", "path", r.URL.Path, "error", err)
 	}
 	if status != http.StatusOK {
 		http.Error(w, http.StatusText(status), status)

@@ -118,7 +118,7 @@ func TestAPodWhoseDeviceSomebodyDeletedHasItBackAndASuccessorWorksAsWell(t *test
 	e.Run(t, near, far)
 	began, before := time.Now(), addressesOf([]*corev1.Pod{far})
 	e.OnNode(t, second, "ip", "link", "del", "dev", e.deviceOf(t, far))
-	e.expectEvent(t, far.Namespace, far.Name, v1alpha1.InterfaceRestoredReason, "made anew", began)
+	e.expectEvent(t, far.Namespace, far.Name, v1alpha1.InterfaceRestoredReason, "was restored", began)
 	e.expectReach(t, near, far)
 	e.expectReach(t, far, near)
 	e.expectUnharmed(t, far)
