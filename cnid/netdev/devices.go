@@ -137,11 +137,11 @@ func (h *Host) tuneOne(link netlink.Link, mtu int) error {
 	if err := h.set(perDevice("ipv4", attrs.Name, "rp_filter"), "2", forget); err != nil {
 		return err
 	}
-	return h.mend(link, mtu)
+	return h.restore(link, mtu)
 }
 
-// mend gives a device its MTU, in bytes, and brings it up.
-func (h *Host) mend(link netlink.Link, mtu int) error {
+// restore gives a device its MTU, in bytes, and brings it up.
+func (h *Host) restore(link netlink.Link, mtu int) error {
 	attrs := link.Attrs()
 	if attrs.MTU != mtu {
 		if err := h.netlink.LinkSetMTU(link, mtu); err != nil {

@@ -58,7 +58,7 @@ func (h *Host) applyPod(link netlink.Link, pod Pod) error {
 	if mtu == 0 {
 		mtu = attrs.MTU
 	}
-	return errors.Join(h.mend(link, mtu), h.tunePod(pod))
+	return errors.Join(h.restore(link, mtu), h.tunePod(pod))
 }
 
 // tunePod undoes what a distribution's defaults for new devices may be, for

@@ -58,8 +58,8 @@ const smallConntrack = 65536
 
 const conntrackMax = "/proc/sys/net/netfilter/nf_conntrack_max"
 
-// conntrackRoom returns how many flows the node can track; 0 means no limit.
-func conntrackRoom() (uint32, error) {
+// conntrackLimit returns how many flows the node can track; 0 means no limit.
+func conntrackLimit() (uint32, error) {
 	text, err := os.ReadFile(conntrackMax)
 	if errors.Is(err, os.ErrNotExist) {
 		return smallConntrack, nil
@@ -78,23 +78,23 @@ func conntrackRoom() (uint32, error) {
 // wanted: fewer, where conntrack has no room for so many times the pods that the
 // node takes, or a usual node if that is 0.
 func Share(asked, pods uint32) (uint32, error) {
-	room, err := conntrackRoom()
+	limit, err := conntrackLimit()
 	if err != nil {
 		return 0, err
 	}
-	return fittingShare(asked, pods, room), nil
+	return fittingShare(asked, pods, limit), nil
 }
 
 // fittingShare returns the share of a pod with which all pods of a node leave a
 // quarter of conntrack to the node itself, whatever they do.
-func fittingShare(asked, pods, room uint32) uint32 {
-	if asked == 0 || room == 0 {
+func fittingShare(asked, pods, limit uint32) uint32 {
+	if asked == 0 || limit == 0 {
 		return asked
 	}
 	if pods == 0 {
 		pods = usualPods
 	}
-	return max(1, min(asked, uint32(uint64(room)*3/4/uint64(min(pods, mostPods)))))
+	return max(1, min(asked, uint32(uint64(limit)*3/4/uint64(min(pods, mostPods)))))
 }
 
 func families() []byte { return []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} }

@@ -120,18 +120,18 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		state := s.State()
-		tell(w, state, state.Programmed && state.Eligible, &state.Eligible)
+		respond(w, state, state.Programmed && state.Eligible, &state.Eligible)
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		state := s.State()
-		tell(w, state, state.Programmed, nil)
+		respond(w, state, state.Programmed, nil)
 	})
 	return mux
 }
 
-// tell writes an answer. Where all is well the time of the last update is now, as
+// respond writes an answer. Where all is well the time of the last update is now, as
 // nothing is left to be done.
-func tell(w http.ResponseWriter, state State, healthy bool, eligible *bool) {
+func respond(w http.ResponseWriter, state State, healthy bool, eligible *bool) {
 	now := time.Now()
 	body := answer{LastUpdated: state.Since, CurrentTime: now, NodeEligible: eligible, Healthy: state.Programmed}
 	if healthy {

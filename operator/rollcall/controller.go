@@ -81,8 +81,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if !r.Settled() {
 		wait = r.settle(ctx, wait)
 	}
-	r.tellExcess()
-	if due := r.tellSilent(); due > 0 && (wait == 0 || due < wait) {
+	r.notifyExcess()
+	if due := r.notifySilent(); due > 0 && (wait == 0 || due < wait) {
 		wait = due
 	}
 	return ctrl.Result{RequeueAfter: wait}, r.release(ctx)

@@ -53,19 +53,19 @@ type Reconciler struct {
 	// refused are the Services of which there was something to say, with what it was
 	// last. They are looked at again when something changes that may help. It needs
 	// no persistence: after a restart all are told once more.
-	refused map[types.NamespacedName]said
+	refused map[types.NamespacedName]notice
 	shares  *shares
 }
 
-// said is what was told of one life of a Service.
-type said struct {
+// notice is what was told of one life of a Service.
+type notice struct {
 	uid      string
 	refusals []tenancy.Refusal
 }
 
 // New returns a reconciler.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, refused: map[types.NamespacedName]said{}, shares: newShares()}
+	return &Reconciler{Options: options, refused: map[types.NamespacedName]notice{}, shares: newShares()}
 }
 
 // Register adds the controller.
@@ -78,26 +78,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var service *store.Service
 	var serving, external, part *tenancy.Refusal
 	var w wish
-	var crowded []*store.Service
+	var unserved []*store.Service
 	r.Store.View(func(tx store.ReadTx) {
 		if service = store.GetService(tx, request.Namespace, request.Name); service != nil {
 			serving, external, part = decide(tx, service, r.Rules), ungranted(tx, service), partly(tx, service, r.Rules)
 			w = wishOf(tx, service, r.Rules)
 		}
-		crowded = r.shares.look(tx, request.NamespacedName, service, r.Rules)
+		unserved = r.shares.look(tx, request.NamespacedName, service, r.Rules)
 	})
-	for _, other := range crowded {
-		r.warn(other, noRoom)
+	for _, other := range unserved {
+		r.warn(other, exhausted)
 	}
 	if service == nil {
-		r.tell(request.NamespacedName, &store.Service{})
+		r.notify(request.NamespacedName, &store.Service{})
 		return ctrl.Result{}, nil
 	}
 	balancing, err := r.balance(ctx, service, w)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.tell(request.NamespacedName, service, serving, balancing, external, part)
+	r.notify(request.NamespacedName, service, serving, balancing, external, part)
 	return ctrl.Result{}, nil
 }
 
@@ -125,7 +125,7 @@ func (r *Reconciler) balance(ctx context.Context, service *store.Service, w wish
 	if service.LoadBalancer == "" {
 		return nil, nil
 	}
-	have, refusal, err := r.claim(ctx, w, shown(object))
+	have, refusal, err := r.claim(ctx, w, publishedIPs(object))
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +175,9 @@ func (r *Reconciler) claimOnce(ctx context.Context, w wish) (have holdings, err 
 	return have, err
 }
 
-// tell warns of what has not been said of this life of a Service yet.
-func (r *Reconciler) tell(name types.NamespacedName, service *store.Service, refusals ...*tenancy.Refusal) {
-	now := said{uid: service.UID}
+// notify warns of what has not been said of this life of a Service yet.
+func (r *Reconciler) notify(name types.NamespacedName, service *store.Service, refusals ...*tenancy.Refusal) {
+	now := notice{uid: service.UID}
 	for _, refusal := range refusals {
 		if refusal != nil {
 			now.refusals = append(now.refusals, *refusal)
@@ -189,7 +189,7 @@ func (r *Reconciler) tell(name types.NamespacedName, service *store.Service, ref
 }
 
 // news remembers what there is to say of a Service, and returns what of it is new.
-func (r *Reconciler) news(name types.NamespacedName, now said) []tenancy.Refusal {
+func (r *Reconciler) news(name types.NamespacedName, now notice) []tenancy.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.refused[name]

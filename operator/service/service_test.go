@@ -62,9 +62,9 @@ func TestAServiceThatIsServedNowhereSaysWhy(t *testing.T) {
 	}{
 		"its VPC's pods":           {rows(web(unchanged), network, held, slice(true, "10.0.1.2")), "", ""},
 		"another VPC's pod":        {rows(web(unchanged), network, held, theirs, slice(true, "10.0.1.2", "10.0.1.3")), v1alpha1.EndpointsLeftOutReason, `10.0.1.3, which the selected pods do not hold in VPC "blue-vpc"`},
-		"another pod":              {rows(web(unchanged), network, other, slice(true, "10.0.1.2")), v1alpha1.EndpointsLeftOutReason, "10.0.1.2, which the pods"},
+		"another pod":              {rows(web(unchanged), network, other, slice(true, "10.0.1.2")), v1alpha1.EndpointsLeftOutReason, "10.0.1.2, which the selected pods"},
 		"by hand, its own":         {rows(web(byHand), network, other, slice(true, "10.0.1.2")), "", ""},
-		"by hand, another's":       {rows(web(byHand), network, foreign, slice(true, "10.0.1.4")), v1alpha1.EndpointsLeftOutReason, "10.0.1.4, which no pod of its tenant"},
+		"by hand, another's":       {rows(web(byHand), network, foreign, slice(true, "10.0.1.4")), v1alpha1.EndpointsLeftOutReason, "10.0.1.4, which is neither an address of the tenant's pods"},
 		"many":                     {rows(web(unchanged), network, slice(true, "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")), v1alpha1.EndpointsLeftOutReason, "192.0.2.3, and 2 more"},
 		"not ready anyway":         {rows(web(unchanged), network, slice(false, "10.0.1.3")), "", ""},
 		"outside, by a selector":   {rows(web(unchanged), network, slice(true, "203.0.113.7"), leaving), v1alpha1.EndpointsLeftOutReason, "correct the selector"},
@@ -121,7 +121,7 @@ func TestServicesForWhichThereIsNoRoomAreWarned(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		for name := range r.shares.told {
+		for name := range r.shares.notified {
 			names = append(names, name.Name)
 		}
 		slices.Sort(names)
@@ -226,7 +226,7 @@ func TestExternalIPsThatAServiceMayNotHaveAreTold(t *testing.T) {
 	}{
 		"none":       {naming(), ""},
 		"granted":    {naming("192.0.2.1", "192.0.2.2"), ""},
-		"one is not": {naming("192.0.2.1", "192.0.2.10"), "external IPs 192.0.2.10: they need an ExternalPool"},
+		"one is not": {naming("192.0.2.1", "192.0.2.10"), "external IPs 192.0.2.10 are not served: they need a Ready ExternalPool"},
 	} {
 		operatortest.New(t, rows(c.service, pool)...).View(func(tx store.ReadTx) {
 			got := ungranted(tx, c.service)

@@ -25,7 +25,7 @@ type shares struct {
 	services map[types.NamespacedName]share
 	// told are the Services that were told, with their VPC and UID. It needs no
 	// persistence: after a restart all are told once more.
-	told map[types.NamespacedName]crowded
+	notified map[types.NamespacedName]unserved
 }
 
 // share is what one Service takes in its VPC.
@@ -34,11 +34,11 @@ type share struct {
 	usage services.Usage
 }
 
-// crowded is one life of a Service for which there is no room.
-type crowded struct{ vpc, uid string }
+// unserved is one life of a Service for which there is no room.
+type unserved struct{ vpc, uid string }
 
 func newShares() *shares {
-	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, told: map[types.NamespacedName]crowded{}}
+	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, notified: map[types.NamespacedName]unserved{}}
 }
 
 // look takes note of a Service, nil where there is none of the name, and returns the
@@ -81,16 +81,16 @@ func (s *shares) note(tx store.ReadTx, name types.NamespacedName, service *store
 func (s *shares) lookAt(tx store.ReadTx, vpc string, rules Rules) (news []*store.Service) {
 	left := map[types.NamespacedName]bool{}
 	for _, service := range s.beyond(tx, vpc, rules) {
-		name, now := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, crowded{vpc, service.UID}
+		name, now := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, unserved{vpc, service.UID}
 		left[name] = true
-		if s.told[name] != now {
-			s.told[name] = now
+		if s.notified[name] != now {
+			s.notified[name] = now
 			news = append(news, service)
 		}
 	}
-	for name, last := range s.told {
+	for name, last := range s.notified {
 		if last.vpc == vpc && !left[name] {
-			delete(s.told, name)
+			delete(s.notified, name)
 		}
 	}
 	return news
@@ -107,8 +107,8 @@ func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Servi
 	}))
 }
 
-// noRoom says why a Service is served nowhere.
-var noRoom = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
+// exhausted says why a Service is served nowhere.
+var exhausted = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
 	"the Services of the VPC exceed the limit of %d addresses and ports of addresses, or of %d backends, on each node: "+
 		"the youngest Services, including this one, are not served; delete unused Services, or move some to another VPC",
 	services.QuotaOfVPC.Rows, services.QuotaOfVPC.Backends)}

@@ -32,8 +32,8 @@ type statusPatch struct {
 	} `json:"status"`
 }
 
-// shown returns the addresses in the status of a Service.
-func shown(service *corev1.Service) []netip.Addr {
+// publishedIPs returns the addresses in the status of a Service.
+func publishedIPs(service *corev1.Service) []netip.Addr {
 	var ips []netip.Addr
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
 		if ip, err := netip.ParseAddr(ingress.IP); err == nil {

@@ -35,15 +35,15 @@ func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
 	return slices.Compact(names)
 }
 
-// shown is how many names a message lists.
-const shown = 8
+// namesListed is how many names a message lists.
+const namesListed = 8
 
 // summarize lists some of the names and says how many more there are.
 func summarize(names []string) string {
-	if len(names) <= shown {
+	if len(names) <= namesListed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesListed], ", "), len(names)-namesListed)
 }
 
 // servedNodes returns the names of the nodes that the daemons are meant for.

@@ -64,7 +64,7 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 		{
 			name: "a claim of an earlier VPC of the name is not ours", vpc: wants,
 			rows:   []any{&store.VNIClaim{VNI: 7, VPC: "blue", VPCUID: "an earlier one"}},
-			reason: v1alpha1.VNITakenReason, text: "VNI 7 rests",
+			reason: v1alpha1.VNITakenReason, text: "VNI 7 of a deleted VPC is reserved",
 		},
 		{
 			name: "one that a node still holds rests without a claim", vpc: wants, rows: holding(7),

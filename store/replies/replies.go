@@ -33,17 +33,17 @@ const (
 // each pod that it had: more is not believed, or one stolen token could keep every
 // VNI for ever.
 func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
-	room := int(min(a.node.Pods, mostPods))
-	if room == 0 {
-		room = usualPods
+	quota := int(min(a.node.Pods, mostPods))
+	if quota == 0 {
+		quota = usualPods
 	}
-	room += slack
+	quota += slack
 	for _, vni := range a.said.VNIs {
 		switch {
 		case store.VPCByVNI(tx, vni) != nil:
 			vnis = append(vnis, vni)
-		case room > 0:
-			vnis, room = append(vnis, vni), room-1
+		case quota > 0:
+			vnis, quota = append(vnis, vni), quota-1
 		default:
 			surplus++
 		}

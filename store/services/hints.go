@@ -25,33 +25,33 @@ func backendsOf(list []candidate) []Backend {
 	return backends[:min(len(backends), MaxBackends)]
 }
 
-// nearest returns those that hints mean for clients on a node: for the node itself,
+// preferred returns those that hints mean for clients on a node: for the node itself,
 // otherwise for its zone. Hints of a kind count only if all have one and at least
 // one fits, as kube-proxy does; otherwise all are returned.
-func nearest(tx store.ReadTx, all []candidate, node string) []candidate {
-	near := meantFor(all, node, func(e *store.Endpoint) []string { return e.ForNodes })
-	if near != nil {
-		return near
+func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
+	found := withHint(all, node, func(e *store.Endpoint) []string { return e.ForNodes })
+	if found != nil {
+		return found
 	}
 	if self := store.GetNode(tx, node); self != nil {
-		near = meantFor(all, self.Zone, func(e *store.Endpoint) []string { return e.ForZones })
+		found = withHint(all, self.Zone, func(e *store.Endpoint) []string { return e.ForZones })
 	}
-	if near != nil {
-		return near
+	if found != nil {
+		return found
 	}
 	return all
 }
 
-// meantFor returns those with a hint, nil if there are none or one has no hint.
-func meantFor(all []candidate, place string, hints func(*store.Endpoint) []string) (near []candidate) {
+// withHint returns those with a hint, nil if there are none or one has no hint.
+func withHint(all []candidate, place string, hints func(*store.Endpoint) []string) (found []candidate) {
 	for _, c := range all {
 		places := hints(c.endpoint)
 		if len(places) == 0 {
 			return nil
 		}
 		if slices.Contains(places, place) {
-			near = append(near, c)
+			found = append(found, c)
 		}
 	}
-	return near
+	return found
 }

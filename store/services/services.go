@@ -160,7 +160,7 @@ func Backends(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	if service.NodeLocal {
 		return backendsOf(ready)
 	}
-	return backendsOf(nearest(tx, ready, at.Node))
+	return backendsOf(preferred(tx, ready, at.Node))
 }
 
 // endpointsFor are the addresses of a family that slices name for a port of a

@@ -16,9 +16,9 @@ import (
 // while VNIs wait for it.
 const longSilence = time.Minute
 
-// tellExcess tells of each node that begins to hold more VNIs than is believed, and
+// notifyExcess tells of each node that begins to hold more VNIs than is believed, and
 // when it holds more still.
-func (r *Reconciler) tellExcess() {
+func (r *Reconciler) notifyExcess() {
 	var all []replies.Excess
 	r.Store.View(func(tx store.ReadTx) { all = replies.Excessive(tx) })
 	now := map[string]int{}
@@ -33,10 +33,10 @@ func (r *Reconciler) tellExcess() {
 	r.excess = now
 }
 
-// tellSilent tells once of each call which nodes are Ready, have not answered it for
+// notifySilent tells once of each call which nodes are Ready, have not answered it for
 // long, and keep VNIs from being released so. It returns when to look again; 0: not by
 // the clock.
-func (r *Reconciler) tellSilent() time.Duration {
+func (r *Reconciler) notifySilent() time.Duration {
 	if len(r.covered) == 0 || r.mute == r.call {
 		return 0
 	}
