@@ -74,7 +74,7 @@ func (h *host) vniOf(vpc string) int32 {
 	return 0
 }
 
-// lost tells whether the API gave one of a sandbox's addresses to somebody else, or
+// lost reports whether the API gave one of a sandbox's addresses to somebody else, or
 // its VPC away, or whether nobody holds it for the pod any more: then no packet passes.
 func (h *host) lost(s *sandbox) bool {
 	if h.vniOf(s.attachment.VPC) != s.vni {
@@ -89,7 +89,7 @@ func (h *host) lost(s *sandbox) bool {
 	})
 }
 
-// keptFor tells whether the operator keeps a sandbox's addresses for its pod.
+// keptFor reports whether the operator keeps a sandbox's addresses for its pod.
 func (h *host) keptFor(s *sandbox) bool {
 	pod := h.podOf(s.uid)
 	if podIsEnding(pod) {

@@ -87,7 +87,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// body tells whether it was closed.
+// body reports whether it was closed.
 type body struct {
 	*strings.Reader
 	closed bool

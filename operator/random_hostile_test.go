@@ -107,7 +107,7 @@ func (c *chaos) abuseCreate() {
 	}
 }
 
-// mayBeOff tells whether a sandbox is one for which nothing is promised: it is on the
+// mayBeOff reports whether a sandbox is one for which nothing is promised: it is on the
 // node whose token is stolen, and the API has its address or VPC for somebody else.
 func (w *world) mayBeOff(h *host, s *sandbox) bool {
 	if !w.thief || h.name != stolen {

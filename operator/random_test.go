@@ -134,7 +134,7 @@ func (c *chaos) step() {
 	}
 }
 
-// answered tells whether the operators' patience is not tried: a call to which
+// answered reports whether the operators' patience is not tried: a call to which
 // nodes that are up have not had the time to answer must not run out, because
 // what follows is allowed to go wrong.
 func (c *chaos) answered() bool {
@@ -290,7 +290,7 @@ func (c *chaos) forcePod() {
 	c.api.drop(pod)
 }
 
-// lacks tells whether an Address of a sandbox is missing in the API.
+// lacks reports whether an Address of a sandbox is missing in the API.
 func (c *chaos) lacks(s *sandbox) bool {
 	for _, ip := range s.ips {
 		if _, ok := c.api.objects[keyOf(&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.AddressName(s.attachment.VPC, ip)}})]; !ok {

@@ -53,7 +53,7 @@ type synced struct {
 // HasSynced implements toolscache.ResourceEventHandlerRegistration.
 func (synced) HasSynced() bool { return true }
 
-// behind tells whether there is a change to hear of.
+// behind reports whether there is a change to hear of.
 func (i *informer) behind() bool {
 	for i.next < len(i.api.log) && i.api.log[i.next].key.kind != i.kind {
 		i.next++

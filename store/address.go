@@ -107,7 +107,7 @@ func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.list(tx, byHolder, textKey(uid))
 }
 
-// CountsFor tells whether the address is the holder's, which is on that node, "" for a
+// CountsFor reports whether the address is the holder's, which is on that node, "" for a
 // Service. Kind, UID, namespace, name and node must all agree: an Address that says
 // otherwise about its holder than the holder itself was made by mistake or with a
 // stolen token, and nobody goes by it (docs/design/011).

@@ -42,7 +42,7 @@ var nodes = define(table[Node]{
 	meta: func(n *Node) *Meta { return &n.Meta },
 })
 
-// MayAnnounce tells whether the node may announce addresses on the nodes' network.
+// MayAnnounce reports whether the node may announce addresses on the nodes' network.
 func (n *Node) MayAnnounce() bool {
 	return n.Ready && !n.Deleting && !n.OutOfService && !n.NoBalancers
 }

@@ -85,7 +85,7 @@ func (p *Pod) AsHolder() Holder {
 	return Holder{Kind: HolderPod, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// Holds tells whether an address counts for the pod.
+// Holds reports whether an address counts for the pod.
 func (p *Pod) Holds(row *Address) bool { return row.CountsFor(p.AsHolder(), p.Node) }
 
 // PodByName returns the newest pod of that name, or nil. An older one of the

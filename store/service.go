@@ -85,7 +85,7 @@ func (s *Service) AsHolder() Holder {
 	return Holder{Kind: HolderService, Namespace: s.Namespace, Name: s.Name, UID: s.UID}
 }
 
-// ByBackendsHere tells whether nodes without a backend of the Service do not serve what
+// ByBackendsHere reports whether nodes without a backend of the Service do not serve what
 // comes from outside: either it must not go on to another node, or it can't, as there is
 // no node port by which it would.
 func (s *Service) ByBackendsHere() bool {

@@ -121,7 +121,7 @@ func newAsker(t *testing.T, from, to ns.NetNS, group [16]byte, direct string) *a
 	return a
 }
 
-// passes tells whether the switch lets what is sent to the group come to the listener:
+// passes reports whether the switch lets what is sent to the group come to the listener:
 // what is sent to the listener itself is behind that, and always does.
 func (a *asker) passes() (passes bool, err error) {
 	text := fmt.Appendf(nil, "at %d", time.Now().UnixNano())

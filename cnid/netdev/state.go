@@ -43,7 +43,7 @@ const (
 // NodeDevices are the devices that every node has.
 var NodeDevices = []string{TunnelDevice, NodeDevice, NodePeerDevice, FragmentDevice, FragmentPeerDevice}
 
-// OwnName tells whether a device of that name is Alioth's.
+// OwnName reports whether a device of that name is Alioth's.
 func OwnName(name string) bool {
 	return slices.Contains(NodeDevices, name) || strings.HasPrefix(name, PodDevices)
 }

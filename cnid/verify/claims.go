@@ -158,7 +158,7 @@ func (c *comparison) releaser(node string) string {
 	return "alioth-cnid on " + node
 }
 
-// fenced tells whether nothing can run on a node.
+// fenced reports whether nothing can run on a node.
 func (c *comparison) fenced(name string) bool {
 	node := store.GetNode(c.tx, name)
 	return node == nil || node.OutOfService

@@ -54,7 +54,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s [%s]; %s", where, d.What, d.Kind, d.Do)
 }
 
-// SameAs tells whether two differences are one, seen at two times: what is said
+// SameAs reports whether two differences are one, seen at two times: what is said
 // of it may hold a number that changes.
 func (d Difference) SameAs(other Difference) bool {
 	return d.Kind == other.Kind && d.Node == other.Node && d.Subject == other.Subject

@@ -62,6 +62,6 @@ func decidePod(tx store.ReadTx, address *store.Address) verb {
 	return keep
 }
 
-// fenced tells whether nothing can run on a node any more: its object is gone,
+// fenced reports whether nothing can run on a node any more: its object is gone,
 // or somebody vouches for it.
 func fenced(node *store.Node) bool { return node == nil || node.OutOfService }

@@ -90,7 +90,7 @@ func overlap(tx store.ReadTx, pool *store.ExternalPool) string {
 	return ""
 }
 
-// overlaps tells whether a range and a prefix have an address in common.
+// overlaps reports whether a range and a prefix have an address in common.
 func overlaps(r store.AddrRange, prefix netip.Prefix) bool {
 	return prefix.Contains(r.First) || prefix.Contains(r.Last) ||
 		r.First.Is4() == prefix.Addr().Is4() && !prefix.Masked().Addr().Less(r.First) && !r.Last.Less(prefix.Masked().Addr())

@@ -69,7 +69,7 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*ki
 	return nil
 }
 
-// Synced tells whether everything that existed when the cache was started is
+// Synced reports whether everything that existed when the cache was started is
 // in the store.
 func (f *Feed) Synced() bool {
 	f.mu.RLock()

@@ -77,12 +77,12 @@ func (f Families) Count() int {
 	return 1
 }
 
-// wanted tells whether an address of a family is asked for.
+// wanted reports whether an address of a family is asked for.
 func (f Families) wanted(is4 bool) bool {
 	return f == Families{} || is4 && f.V4 || !is4 && f.V6
 }
 
-// in tells whether a subnet has all of the families.
+// in reports whether a subnet has all of the families.
 func (f Families) in(subnet *store.Subnet) bool {
 	has := Families{}
 	for _, prefix := range subnet.Prefixes {

@@ -47,7 +47,7 @@ func (r *Resting) Add(vpc string, ip netip.Addr, at time.Time) {
 	r.order = append(r.order, rest{key, at})
 }
 
-// Contains tells whether the last release of an address was less than
+// Contains reports whether the last release of an address was less than
 // RestingTime before now.
 func (r *Resting) Contains(vpc string, ip netip.Addr, now time.Time) bool {
 	if r == nil {

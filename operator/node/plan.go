@@ -44,13 +44,13 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	return d
 }
 
-// settled tells whether a node has one set of addresses, whole and alone. Two
+// settled reports whether a node has one set of addresses, whole and alone. Two
 // operators at once may have made two.
 func settled(tx store.ReadTx, own []*store.Address) bool {
 	return len(own) > 0 && len(own) == len(own[0].Set) && whole(tx, own[0])
 }
 
-// whole tells whether every address of the set is there.
+// whole reports whether every address of the set is there.
 func whole(tx store.ReadTx, address *store.Address) bool {
 	for _, ip := range address.Set {
 		row := store.AddressByIP(tx, address.VPC, ip)

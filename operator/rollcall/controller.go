@@ -69,7 +69,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("rollcall", 1, r, source(f))
 }
 
-// Settled tells whether addresses and VNIs may be chosen in this term.
+// Settled reports whether addresses and VNIs may be chosen in this term.
 func (r *Reconciler) Settled() bool { return r.settled.Load() }
 
 // Reconcile implements reconcile.Reconciler.
@@ -120,7 +120,7 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// due tells whether a call is due, and in how long: the first of the term, one
+// due reports whether a call is due, and in how long: the first of the term, one
 // for claims that no call covers, and one in place of a call that is waited for
 // and that somebody else overwrote or removed.
 func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {

@@ -147,7 +147,7 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 	return w
 }
 
-// given tells whether an external address is one as the request asks for, out of a
+// given reports whether an external address is one as the request asks for, out of a
 // pool that still gives it to the tenant.
 func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRequest) bool {
 	pool := store.GetExternalPool(tx, row.Pool)
@@ -165,7 +165,7 @@ func unsaid(refusal *tenancy.Refusal, tenant string) *tenancy.Refusal {
 	return refusal
 }
 
-// answers tells whether an address is of a set as the request asks for.
+// answers reports whether an address is of a set as the request asks for.
 func answers(row *store.Address, request *ipam.Request) bool {
 	return ipam.FamiliesOf(row.Set) == request.Families &&
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return !slices.Contains(row.Set, ip) })

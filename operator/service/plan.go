@@ -60,7 +60,7 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 		some(out), target.VPC.Name)}
 }
 
-// unconcerned tells whether a Service that is refused may never have been meant for a
+// unconcerned reports whether a Service that is refused may never have been meant for a
 // VPC.
 func unconcerned(refusal *tenancy.Refusal, tenant string) bool {
 	return refusal.Reason == v1alpha1.NoDefaultNetworkReason && !tenancy.Labelled(tenant)

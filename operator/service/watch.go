@@ -63,7 +63,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// respecified tells whether an object is to be another than it was.
+// respecified reports whether an object is to be another than it was.
 func respecified(old, now *store.Meta) bool {
 	return old.Generation != now.Generation || old.Deleting != now.Deleting
 }

@@ -123,7 +123,7 @@ func ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	return all
 }
 
-// sameRanges tells whether a change concerns no other subnet.
+// sameRanges reports whether a change concerns no other subnet.
 func sameRanges(a, b *store.Subnet) bool {
 	return a.UID == b.UID && a.ShortName == b.ShortName && slices.Equal(a.Prefixes, b.Prefixes)
 }

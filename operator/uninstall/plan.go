@@ -61,7 +61,7 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	return names
 }
 
-// saysHealth tells whether a node has the condition that its daemon writes.
+// saysHealth reports whether a node has the condition that its daemon writes.
 func saysHealth(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
 }

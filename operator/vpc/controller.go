@@ -35,7 +35,7 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Settled tells whether VNIs may be chosen (package rollcall).
+	// Settled reports whether VNIs may be chosen (package rollcall).
 	Settled func() bool
 	// Publish tells others what went from the store ahead of the watch event.
 	Publish func(feed.Change)

@@ -40,7 +40,7 @@ func IPs(attachment annotations.Attachment) []netip.Addr {
 	return ips
 }
 
-// Same tells whether a living pod was told these addresses of a VPC, all of them and
+// Same reports whether a living pod was told these addresses of a VPC, all of them and
 // no others.
 func Same(pod *store.Pod, vpc string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {

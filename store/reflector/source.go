@@ -87,7 +87,7 @@ func (src *Source) Synced() <-chan struct{} {
 	return src.synced
 }
 
-// HasSynced tells whether the channel of Synced is closed.
+// HasSynced reports whether the channel of Synced is closed.
 func (src *Source) HasSynced() bool {
 	select {
 	case <-src.synced:

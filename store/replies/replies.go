@@ -114,7 +114,7 @@ func HeldVNIs(tx store.ReadTx) []uint32 {
 	return all
 }
 
-// Rests tells whether the VPC of a claim is gone. The claim goes too once the
+// Rests reports whether the VPC of a claim is gone. The claim goes too once the
 // nodes have said that they hold its VNI no more.
 func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 	vpc := store.GetVPC(tx, claim.VPC)

@@ -11,13 +11,13 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// Grants tells whether a tenant may use an ExternalPool. An empty list of tenants
+// Grants reports whether a tenant may use an ExternalPool. An empty list of tenants
 // allows nobody.
 func Grants(pool *store.ExternalPool, tenant string) bool {
 	return !pool.Deleting && tenancy.Lists(pool.AllowedTenants, tenant)
 }
 
-// Contains tells whether an ExternalPool has an address.
+// Contains reports whether an ExternalPool has an address.
 func Contains(pool *store.ExternalPool, ip netip.Addr) bool {
 	return slices.ContainsFunc(pool.Ranges, func(r store.AddrRange) bool {
 		return r.First.Is4() == ip.Is4() && !ip.Less(r.First) && !r.Last.Less(ip)
@@ -38,7 +38,7 @@ func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	})
 }
 
-// granted tells whether a pool gives an address to the tenant of a Service.
+// granted reports whether a pool gives an address to the tenant of a Service.
 func granted(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
 	tenant, ok := tenantOf(tx, service)
 	return ok && slices.ContainsFunc(store.ListExternalPools(tx), func(pool *store.ExternalPool) bool {
@@ -46,7 +46,7 @@ func granted(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
 	})
 }
 
-// named tells whether an older Service of another tenant has an address.
+// named reports whether an older Service of another tenant has an address.
 func named(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
 	mine, _ := tenantOf(tx, service)
 	return slices.ContainsFunc(store.ServicesWithExternalIPs(tx), func(other *store.Service) bool {

@@ -41,7 +41,7 @@ func heldByPod(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
 	return held
 }
 
-// isOfTenant tells whether a namespace is one of the tenant of a Service.
+// isOfTenant reports whether a namespace is one of the tenant of a Service.
 func isOfTenant(tx store.ReadTx, service *store.Service, namespace string) bool {
 	tenant, ok := tenantOf(tx, service)
 	ns := store.GetNamespace(tx, namespace)

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// isOnHost tells whether an endpoint of a Service of the default VPC is a pod on the
+// isOnHost reports whether an endpoint of a Service of the default VPC is a pod on the
 // network of the site's own node. The pod itself must be known: slices and their
 // references are written by tenants, and any port of the node would be open to whoever
 // forges one. It is in the namespace of the Service, where alone a selector looks.
@@ -22,13 +22,13 @@ func isOnHost(tx store.ReadTx, at Site, service *store.Service, endpoint *store.
 	return pod != nil && pod.Node == at.Node && pod.Namespace == service.Namespace && !pod.Terminal
 }
 
-// mayBeOnHost tells whether it may be one on the network of the node that it names,
+// mayBeOnHost reports whether it may be one on the network of the node that it names,
 // which knows.
 func mayBeOnHost(tx store.ReadTx, at Site, endpoint *store.Endpoint, ip netip.Addr) bool {
 	return at.VPC == at.DefaultVPC && endpoint.PodUID != "" && isOfNode(tx, endpoint.Node, ip)
 }
 
-// isOfNode tells whether pods on the network of a node may have an address.
+// isOfNode reports whether pods on the network of a node may have an address.
 func isOfNode(tx store.ReadTx, node string, ip netip.Addr) bool {
 	row := store.GetNode(tx, node)
 	return row != nil && slices.Contains(row.Addresses, ip)

@@ -60,7 +60,7 @@ func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	return s
 }
 
-// isElsewhere tells whether an endpoint says of itself that another node has it, where
+// isElsewhere reports whether an endpoint says of itself that another node has it, where
 // it can count.
 func isElsewhere(service *store.Service, endpoint *store.Endpoint, node string) bool {
 	return endpoint.Node != node && endpoint.Node != "" && (service.Selectorless || endpoint.PodUID != "")

@@ -29,7 +29,7 @@ func reachabilityOf(tx store.ReadTx, at Site) *reachability {
 	}
 }
 
-// reaches tells whether an endpoint of a Service may lead to an address that is none
+// reaches reports whether an endpoint of a Service may lead to an address that is none
 // of a pod in the VPC. Somebody has to have written that address down: for one that is
 // found by a selector it is another VPC's pod's, which means something else outside. But
 // nodes have one meaning everywhere, and pods on their network are the default VPC's.
@@ -46,7 +46,7 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 	return service.Selectorless && !r.isOfCluster(ip)
 }
 
-// isOnNetworkOf tells whether an endpoint that a selector has found may be a pod on the
+// isOnNetworkOf reports whether an endpoint that a selector has found may be a pod on the
 // network of a node whose address it has: one that runs there. No node knows more of
 // the pods of others. A pod of another VPC with a node's address can pass for one; its
 // Service then gives to clients what they reach by that address themselves.
@@ -54,7 +54,7 @@ func isOnNetworkOf(node string, endpoint *store.Endpoint) bool {
 	return endpoint.PodUID != "" && endpoint.Node == node
 }
 
-// listed tells whether the lists of a VPC's egress let an address through.
+// listed reports whether the lists of a VPC's egress let an address through.
 func listed(vpc *store.VPC, ip netip.Addr) bool {
 	return !contains(vpc.EgressDeny, ip) && (len(vpc.EgressAllow) == 0 || contains(vpc.EgressAllow, ip))
 }
@@ -73,7 +73,7 @@ func (r *reachability) nodeOf(ip netip.Addr) (name string, ok bool) {
 	return name, ok
 }
 
-// isOfCluster tells whether an address is a Service's or, in another VPC than that, the
+// isOfCluster reports whether an address is a Service's or, in another VPC than that, the
 // default VPC's. Those that lead to nodes are theirs.
 func (r *reachability) isOfCluster(ip netip.Addr) bool {
 	if store.GetExternalAddress(r.tx, ip) != nil || r.defaultVPC != nil && contains(r.defaultVPC.Prefixes, ip) {

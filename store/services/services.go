@@ -234,7 +234,7 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// IsWide tells whether what Backends says of a Service depends on more than on the
+// IsWide reports whether what Backends says of a Service depends on more than on the
 // Service, its slices and the Addresses that these name: on nodes and on what belongs to
 // the cluster, where no pod holds an address that they name; on the tenants of namespaces,
 // where the Service has no selector.

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// HostPortGranted tells whether pods of a tenant may ask for a port of a node, 1 to
+// HostPortGranted reports whether pods of a tenant may ask for a port of a node, 1 to
 // 65535, of a protocol (TCP, UDP or SCTP). Tenants of namespaces without a label need
 // no grant.
 func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool {
@@ -32,7 +32,7 @@ func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *store.Servi
 	return nil
 }
 
-// HasNodePort tells whether a Service has a port of all nodes.
+// HasNodePort reports whether a Service has a port of all nodes.
 func HasNodePort(service *store.Service, protocol string, port uint16) bool {
 	return protocol == "TCP" && port != 0 && service.HealthCheckNodePort == port ||
 		slices.ContainsFunc(service.Ports, func(p store.ServicePort) bool {
