@@ -66,9 +66,9 @@ type parts struct {
 	rows    *store.Store
 	// resting are addresses that nobody gets for a moment.
 	resting *ipam.Resting
-	// reporter tells of nodes that are not believed.
+	// reporter reports nodes that are not trusted.
 	reporter *distrust.Reporter
-	// calls says when addresses and VNIs may be chosen.
+	// calls decides when addresses and VNIs may be chosen.
 	calls *rollcall.Reconciler
 }
 

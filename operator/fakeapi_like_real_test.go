@@ -37,7 +37,7 @@ func TestTheFakeAPIAnswersLikeTheRealOne(t *testing.T) {
 	}
 }
 
-// answers tells what becomes of one request after the other.
+// answers returns the results of requests in order.
 func answers(t *testing.T, c client.Client) []string {
 	t.Helper()
 	var log []string

@@ -62,7 +62,7 @@ func newHostAccess(name string, spec v1alpha1.HostAccessSpec) *v1alpha1.HostAcce
 	return &v1alpha1.HostAccess{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 }
 
-// hostAccessReady says that admission has been told of what the object is now.
+// hostAccessReady reports that admission has been told of what the object is now.
 func hostAccessReady() func(*v1alpha1.HostAccess) error {
 	return func(a *v1alpha1.HostAccess) error {
 		if a.Status.ObservedGeneration != a.Generation {

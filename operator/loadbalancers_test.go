@@ -239,7 +239,7 @@ func (r *rig) hasOutside(ip string, service *corev1.Service, node string) {
 	})
 }
 
-// setReady says of a node whether it is ready, at the end of a test too.
+// setReady sets whether a node is Ready, and resets it at the end of the test.
 func (r *rig) setReady(name string, status corev1.ConditionStatus) {
 	r.t.Helper()
 	ctx, node := context.WithoutCancel(r.t.Context()), newNode(name)

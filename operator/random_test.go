@@ -75,7 +75,7 @@ func TestAnythingMayHappen(t *testing.T) {
 	t.Logf("%d steps, ALIOTH_SEED=%d: %v", count*episodeSteps, seed, did)
 }
 
-// seeded says how to repeat what fails.
+// seeded prints how to repeat a failure.
 type seeded struct {
 	testing.TB
 	seed uint64

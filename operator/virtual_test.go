@@ -86,7 +86,7 @@ func (i *informer) list() {
 	}
 }
 
-// repeat tells everything again.
+// repeat notifies of everything again.
 func (i *informer) repeat() {
 	for _, key := range keysOf(i.objects) {
 		i.tell(key, i.objects[key])

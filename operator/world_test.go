@@ -36,7 +36,7 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
-	// thief says that somebody writes with the token of a node, and toldBefore what
+	// thief reports that somebody writes with the token of a node, and toldBefore what
 	// pods were told, for what that must never change.
 	thief      bool
 	toldBefore map[types.UID]string

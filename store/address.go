@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// HolderKind says what holds an address.
+// HolderKind is the kind of the holder of an address.
 type HolderKind string
 
 // The kinds of holder, spelled as in the API.
@@ -100,17 +100,17 @@ func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Addres
 	}
 }
 
-// AddressesNaming returns every address whose holder has that UID, also those that
-// do not count for it: for those who release and compare. Everybody else asks
+// AddressesNaming returns every address whose holder has that UID, also those that do
+// not count for it. It is for releasing and comparing; other callers use
 // AddressesByPod, AddressesByService or AddressesOf.
 func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.list(tx, byHolder, textKey(uid))
 }
 
 // CountsFor reports whether the address is the holder's, which is on that node, "" for a
-// Service. Kind, UID, namespace, name and node must all agree: an Address that says
-// otherwise about its holder than the holder itself was made by mistake or with a
-// stolen token, and nobody goes by it (docs/design/011).
+// Service. Kind, UID, namespace, name and node must all agree: an Address that
+// contradicts its holder was made by mistake or with a stolen token, and does not count
+// (docs/design/011).
 func (a *Address) CountsFor(holder Holder, node string) bool {
 	return a.Holder == holder && a.Node == node
 }
@@ -175,10 +175,9 @@ func PutAddress(tx Tx, row *Address) error {
 	return addresses.insert(tx, row, held, what)
 }
 
-// AssumeAddress inserts the row of an address that is about to be created in
-// the API, so that nobody else chooses it meanwhile. The row has no UID. It
-// returns ErrConflict, and names the holder, if the address is there already,
-// assumed or real.
+// AssumeAddress inserts the row of an address that is about to be created in the API,
+// so that it is not chosen twice. The row has no UID. It returns ErrConflict, and
+// names the holder, if the address is there already, assumed or real.
 //
 // What follows is ConfirmAddress after the creation, or DeleteAddress with an
 // empty UID after a failure; the real row may arrive in between and wins over
@@ -199,8 +198,8 @@ func AssumeAddress(tx Tx, row *Address) error {
 
 // ConfirmAddress replaces an assumed row, as GetAddress gave it before the creation,
 // by the one that the API returned. It does nothing where the assumed row is gone:
-// then the object's own events have been seen already, and perhaps its deletion
-// too, after which the address may have been assumed anew.
+// then the object's own events have been seen already, and perhaps its deletion too,
+// after which the address may have been assumed again.
 func ConfirmAddress(tx Tx, assumed, row *Address) error {
 	if held := GetAddress(tx, row.Name); held == nil || held != assumed || held.UID != "" {
 		return nil

@@ -15,11 +15,10 @@ type Change struct {
 	Old, New any
 }
 
-// ChangesSince lists what later commits than that of the revision changed, up to
-// the snapshot tx, in the order of the writes. It says nothing of rows of which
-// only the resource version is another. ok is false when the store does not
-// remember that far back: then whoever kept something of those rows has to read
-// all of them anew.
+// ChangesSince lists what later commits than that of the revision changed, up to the
+// snapshot tx, in the order of the writes. It omits rows with only a new resource
+// version. ok is false when the store has no changes from so long ago: the caller then
+// has to read all rows again.
 func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
 	return tx.base().store.changes.since(revision, tx.Revision())
 }

@@ -12,10 +12,10 @@
 //		blue = store.GetVPC(tx, "blue")
 //	})
 //
-// Rows are immutable: whoever puts a row gives it away, and whoever gets one
-// must copy it before changing anything in it, slices included. Reads therefore
-// never block writes and need no lock. Writes are serialised; no blocking work
-// belongs inside Update.
+// Rows are immutable: the caller must not change a row after it has put it, and
+// whoever gets one must copy it before changing anything in it, slices included. Reads
+// therefore never block writes and need no lock. Writes are serialised; no blocking
+// work belongs inside Update.
 //
 // Whoever keeps something that was made from rows asks ChangesSince what became
 // of them, and reads everything only when the store does not remember.

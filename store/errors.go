@@ -5,6 +5,6 @@ package store
 
 import "errors"
 
-// ErrConflict says that a row with another key holds a value that is unique,
-// such as an address within a VPC or a VNI.
+// ErrConflict reports that a row with another key holds a value that is unique, such
+// as an address within a VPC or a VNI.
 var ErrConflict = errors.New("already taken")

@@ -56,8 +56,8 @@ func PutNamespace(tx Tx, row *Namespace) error {
 	return nil
 }
 
-// DeleteNamespace removes a namespace if it has that UID, and reports whether
-// it did. What is left in it keeps its tenant.
+// DeleteNamespace removes a namespace if it has that UID, and reports whether it did.
+// Objects that remain in it keep their tenant.
 func DeleteNamespace(tx Tx, name, uid string) bool {
 	return namespaces.remove(tx, textKey(name), uid) != nil
 }

@@ -18,16 +18,16 @@ type Node struct {
 	Zone string
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
-	// Pods is how many pods the node's kubelet takes; 0: it has not said.
+	// Pods is the maximum number of pods of the node's kubelet; 0: not reported.
 	Pods uint32
-	// KubeletPort is the TCP port at which the node's kubelet listens; 0: it has not
-	// said.
+	// KubeletPort is the TCP port at which the node's kubelet listens; 0: not
+	// reported.
 	KubeletPort uint16
 	// Ready is the status of the node's Ready condition.
 	Ready bool
 	// OutOfService is true while the node has the taint
-	// node.kubernetes.io/out-of-service: somebody vouches that nothing runs
-	// there any more.
+	// node.kubernetes.io/out-of-service: an administrator confirms that no pod runs
+	// there.
 	OutOfService bool
 	// NoBalancers is true while the node has the label
 	// node.kubernetes.io/exclude-from-external-load-balancers.

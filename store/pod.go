@@ -26,8 +26,8 @@ type Pod struct {
 	NIC string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
-	// IPs are those that the kubelet says the pod has. They are kept as long as the
-	// pod was told none, and say then with which ones a sandbox of it ran.
+	// IPs are those in the pod's status, written by the kubelet. They are kept until
+	// the pod has allocation status, and are then the addresses of an earlier sandbox.
 	IPs []netip.Addr
 	// NetworkReady is true when the readiness annotation says "true".
 	NetworkReady bool
@@ -45,7 +45,7 @@ type Pod struct {
 	// ProbeHost is the host that a probe or hook names in the place of the pod's own
 	// address, "" when none does.
 	ProbeHost string
-	// HostPorts are the node's ports that the pod asks for, each once.
+	// HostPorts are the node's ports that the pod requests, each once.
 	HostPorts []HostPort
 }
 

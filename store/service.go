@@ -15,13 +15,14 @@ type Service struct {
 	Namespace, Name string
 	// Network is the value of the network label, or "".
 	Network string
-	// OtherProxy says that the Service asks for another proxy than the cluster's own. It
-	// then has no ClusterIPs and no ExternalIPs here, and is no load balancer.
+	// OtherProxy reports that the Service is left to a different proxy. It then has no
+	// ClusterIPs and no ExternalIPs here, and is no load balancer.
 	OtherProxy bool
 	// ClusterIPs are none for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
-	// Selectorless says that somebody writes the EndpointSlices by hand.
+	// Selectorless reports that the Service has no selector, so that users write its
+	// EndpointSlices.
 	Selectorless bool
 	// Affinity is how long a client's new connections go where its last one
 	// went; 0: they go anywhere.
@@ -31,16 +32,17 @@ type Service struct {
 	// ExternalNodeLocal keeps connections from outside of the cluster on the node
 	// at which they come in, and their source address as it is.
 	ExternalNodeLocal bool
-	// HealthCheckNodePort is where a node says how many backends it has; 0: nowhere.
+	// HealthCheckNodePort is the port at which a node reports its number of backends;
+	// 0: none.
 	HealthCheckNodePort uint16
-	// ExternalIPs are those of the spec, whoever may have them: see services.ExternalIPs.
+	// ExternalIPs are those of the spec: see services.ExternalIPs.
 	ExternalIPs []netip.Addr
-	// LoadBalancer is the text that says what is asked of Alioth as a load balancer:
-	// LoadBalancerVPC, LoadBalancerExternal, or what is neither; "" where Alioth is
-	// not asked.
+	// LoadBalancer is the requested kind of load balancer: LoadBalancerVPC,
+	// LoadBalancerExternal, or an invalid text; "" if the Service is not of Alioth's
+	// class.
 	LoadBalancer string
-	// AskedIPs is the text that asks for addresses of the load balancer, AskedPool
-	// the name of the ExternalPool they are to come from; "" for any.
+	// AskedIPs is the text with the requested addresses of the load balancer,
+	// AskedPool the name of the requested ExternalPool; "" for any.
 	AskedIPs, AskedPool string
 	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
 	SourceRanges []netip.Prefix

@@ -20,9 +20,9 @@ type Store struct {
 
 // ReadTx is a consistent snapshot of all tables.
 type ReadTx interface {
-	// Revision counts the commits that changed what a row says, from 0 for an
-	// empty store. A new resource version alone doesn't count: API objects get
-	// one with every heartbeat.
+	// Revision counts the commits that changed the content of a row, from 0 for an
+	// empty store. A new resource version alone doesn't count: API objects get one
+	// with every heartbeat.
 	Revision() uint64
 
 	base() *txn
@@ -38,8 +38,8 @@ type Tx interface {
 // New returns an empty store.
 func New() (*Store, error) { return open(schema(), true) }
 
-// NewForNode returns an empty store for a node's daemon. It has nothing of what is
-// asked by those alone who hand out addresses: AddressesBySubnet panics, and
+// NewForNode returns an empty store for a node's daemon. It lacks the indexes that
+// only the operator needs to assign addresses: AddressesBySubnet panics, and
 // CountAddressesBySubnet returns zeroes. An address takes a fifth less memory.
 func NewForNode() (*Store, error) {
 	s := schema()

@@ -174,7 +174,7 @@ const (
 	changeContent
 )
 
-// compare says what a row would change, held being the row in its place or nil.
+// compare describes what a row would change, held being the row in its place or nil.
 func (t *table[R]) compare(row, held *R) change {
 	if held == nil {
 		return changeContent

@@ -17,8 +17,8 @@ type VPC struct {
 	AllowedTenants []string
 	// EgressMasquerade is spec.egress == Masquerade.
 	EgressMasquerade bool
-	// EgressAllow, if there are any, are the only destinations of egress;
-	// EgressDeny are none, whatever EgressAllow says.
+	// EgressAllow, if there are any, are the only destinations of egress; EgressDeny
+	// are excluded, with precedence over EgressAllow.
 	EgressAllow, EgressDeny []netip.Prefix
 	// WantVNI is spec.vni, or 0.
 	WantVNI uint32

@@ -24,7 +24,7 @@ import (
 type NIC struct {
 	// Name is the interface name asked for; "" for the runtime's own.
 	Name string
-	// IPs asked for, at most one per family, in the order written.
+	// requested IPs, at most one per family, in the order written.
 	IPs []netip.Addr
 	// Subnet asked for, by object name or spec.name; "" for any.
 	Subnet string

@@ -37,7 +37,7 @@ type Capabilities struct {
 	Hook Hook
 	// FollowsMTU: Resize can change the MTU of an interface that a pod uses.
 	FollowsMTU bool
-	// Restorable: Attach can make an interface anew in a sandbox that has lost it.
+	// Restorable: Attach can recreates an interface  in a sandbox that has lost it.
 	Restorable bool
 }
 
@@ -151,11 +151,11 @@ func (d Drivers) Of(kind Kind) (Driver, error) {
 // all that is needed of them.
 var ErrUnsupported = errors.New("this kernel has no such devices")
 
-// ErrExists says that the pod has an interface of the wanted name already.
+// ErrExists reports that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 
-// ErrGone says that the node's side of an interface doesn't exist.
+// ErrGone reports that the node's side of an interface doesn't exist.
 var ErrGone = errors.New("interface is gone")
 
-// ErrMismatch says that an interface is not, or no longer, as specified.
+// ErrMismatch reports that an interface is not, or no longer, as specified.
 var ErrMismatch = errors.New("interface differs from what was attached")

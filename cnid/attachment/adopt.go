@@ -44,8 +44,8 @@ func (m *Manager) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 	return unknown, errors.Join(errs...)
 }
 
-// adopt leaves what a call is at work on to it: Establish makes the interface
-// anew, and Remove removes it.
+// adopt leaves what a call is at work on to it: Establish recreates the interface ,
+// and Remove removes it.
 func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
 	unlock, free := m.locks.try(found.ContainerID)
 	if !free {

@@ -76,24 +76,23 @@ type Datapath interface {
 
 // Releaser gives addresses back.
 type Releaser interface {
-	// Release tells that rec has left the journal's records and is in its
-	// release queue (journal.Releases) since. It must not block. Whether the
-	// pod's Addresses may go is the releaser's to decide: what was rolled back
-	// ends here too.
+	// Release reports that rec has left the journal's records and is in its release
+	// queue (journal.Releases) since. It must not block. Whether the pod's Addresses
+	// may go is the releaser's to decide: what was rolled back ends here too.
 	Release(rec journal.Record)
 }
 
-// ErrPodGone says that the pod is being deleted or gone, so that waiting on its network is
-// pointless.
+// ErrPodGone reports that the pod is being deleted or gone, so that waiting on its network
+// is pointless.
 var ErrPodGone = errors.New("pod is being deleted or gone")
 
-// ErrNamespaceAlive says that the attachment is alive in another network namespace than the
-// one it is asked for in.
+// ErrNamespaceAlive reports that the attachment is alive in another network namespace than
+// the one it is asked for in.
 var ErrNamespaceAlive = errors.New("attachment is alive in another network namespace")
 
 // NotReady is the error of what may succeed later.
 type NotReady struct {
-	// Reason says for a person what is missing and, where known, what to do.
+	// Reason is the text for users: what is missing and, if known, what to do.
 	Reason string
 }
 

@@ -77,7 +77,7 @@ func (c Client) Do(ctx context.Context, req Request) ([]byte, error) {
 	return resp.Result, nil
 }
 
-// awayError says that no daemon answered, or that it went away meanwhile.
+// awayError reports that no daemon answered, or that it went away meanwhile.
 type awayError struct{ cause error }
 
 func (e *awayError) Error() string { return e.cause.Error() }

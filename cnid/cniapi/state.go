@@ -43,7 +43,7 @@ type Instant struct {
 	Uptime time.Duration `json:"uptime"`
 }
 
-// bootIDFile holds an ID that is made anew at every boot.
+// bootIDFile holds an ID that changes at every boot.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
 // Now returns the present.

@@ -227,8 +227,7 @@ func doUntilCrash(r *rig, req cniapi.Request) (crashed bool) {
 func TestADaemonThatDiesAnywhereLeavesNothingThatTheNextDoesNotRemove(t *testing.T) {
 	for _, tc := range []struct {
 		command, step string
-		// attached says that the attachment was finished and is kept until
-		// its DEL.
+		// attached reports that the attachment was finished and is kept until its DEL.
 		attached bool
 	}{
 		{"ADD", beforeAwait, false},

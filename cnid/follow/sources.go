@@ -43,7 +43,7 @@ func (p part) scopes() []kinds.Scope {
 	return scopes
 }
 
-// String says what it is, for the log.
+// String describes what it is, for the log.
 func (p part) String() string { return "VPC " + p.vpc }
 
 // Config is what of the daemon's configuration decides about what is followed.
@@ -80,7 +80,7 @@ type Sources struct {
 // followed is a part that is followed.
 type followed struct {
 	sources []*reflector.Source
-	// confirmed says that the VPC's row is not from before the part was followed.
+	// confirmed reports that the VPC's row is not from before the part was followed.
 	confirmed bool
 	// cancel ends what confirms it.
 	cancel context.CancelFunc
@@ -124,7 +124,7 @@ func (s *Sources) follow(ctx context.Context, scopes []kinds.Scope) []*reflector
 	return list
 }
 
-// broadcast tells that a source has synced.
+// broadcast reports that a source has synced.
 func (s *Sources) broadcast() {
 	s.mu.Lock() // not while somebody looks and has not taken the channel yet
 	defer s.mu.Unlock()

@@ -54,8 +54,8 @@ func cgroup2Mounts(table io.Reader) ([]string, error) {
 
 var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// isCgroupRoot tells the root by a file that every other cgroup has: a
-// container sees its own cgroup mounted too.
+// isCgroupRoot recognizes the root by a file that only other cgroups have: a container
+// sees its own cgroup mounted too.
 func isCgroupRoot(dir string) bool {
 	_, isGroup := os.Stat(filepath.Join(dir, "cgroup.controllers"))
 	_, hasEvents := os.Stat(filepath.Join(dir, "cgroup.events"))

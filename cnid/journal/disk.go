@@ -21,8 +21,8 @@ import (
 // process as soon as they are written, because the kernel holds them. To survive
 // a power failure they need a flush; few do, as no attachment survives one.
 //
-// A file that could not be written is written anew as a whole when the next
-// change comes: what the disk missed meanwhile is in memory.
+// A file that could not be written is written again as a whole when the next change
+// comes: what the disk missed meanwhile is in memory.
 type disk struct {
 	path string
 	lock *os.File
@@ -32,8 +32,8 @@ type disk struct {
 	movedTo string
 	now     func() time.Time
 
-	// size is the length of the file, and limit the one at which it is written
-	// anew without what its changes have undone.
+	// size is the length of the file, and limit the one at which it is written again
+	// without what its changes have undone.
 	size, limit int64
 	// written counts changes. As file does, it changes only while Journal.writing
 	// is held; it may be read at any time.
@@ -45,8 +45,8 @@ type disk struct {
 	flushed  uint64
 }
 
-// slack is how much longer than twice its first length a file becomes before it
-// is written anew: some hundred attachments come and go for it.
+// slack is how much longer than twice its first length a file becomes before it is
+// written again: some hundred attachments come and go for it.
 const slack = 1 << 20
 
 // openDisk takes the lock and reads the file. That it can't be written is no

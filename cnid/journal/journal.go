@@ -28,7 +28,7 @@ var (
 	ErrNewerFormat = errors.New("journal was written by a newer release")
 )
 
-// Config says where a Journal is and what it gives out.
+// Config has the place of a Journal and the range of its shadow addresses.
 type Config struct {
 	// Path of the file. Its directory must exist.
 	Path string
@@ -51,7 +51,7 @@ type Journal struct {
 	writing sync.Mutex
 	mu      sync.RWMutex
 	content content
-	// sorted is what Records returns; nil when it has to be made anew.
+	// sorted is what Records returns; nil when it has to be built again.
 	sorted []Record
 	// failure is why the file could not be written, since failing; nil when it
 	// could.

@@ -43,12 +43,13 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 type Phase string
 
 const (
-	// PhaseIntended says that side effects may or may not have begun. Not to be
+	// PhaseIntended reports that side effects may or may not have begun. Not to be
 	// programmed; undone when found at start.
 	PhaseIntended Phase = "intended"
-	// PhaseDone says that the device exists and Device is filled in. To be programmed.
+	// PhaseDone reports that the device exists and Device is filled in. To be
+	// programmed.
 	PhaseDone Phase = "done"
-	// PhaseLeaving says that undoing has begun. No longer to be programmed.
+	// PhaseLeaving reports that undoing has begun. No longer to be programmed.
 	PhaseLeaving Phase = "leaving"
 )
 
@@ -122,7 +123,7 @@ func (p HostPort) Clashes(q HostPort) bool {
 		(!p.HostIP.IsValid() || !q.HostIP.IsValid() || p.HostIP == q.HostIP)
 }
 
-// Identity tells attachments apart, and whose they are.
+// Identity distinguishes attachments and names their pod.
 type Identity struct {
 	Key
 	// Request is the IfName that was asked for when this attachment came along

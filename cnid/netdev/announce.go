@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Announce tells everybody on the network of a device, whose MAC is given, that
-// addresses are to be found there from now on: by an ARP request for itself (RFC 5944
-// section 4.6) and an unsolicited neighbour advertisement (RFC 4861 section 7.2.6).
+// Announce announces addresses on the network of a device, whose MAC is given: by a
+// gratuitous ARP request (RFC 5944 section 4.6) and an unsolicited neighbour
+// advertisement (RFC 4861 section 7.2.6).
 func Announce(ifindex int, mac [6]byte, ips []netip.Addr) error {
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestNeighboursLearnWhereAnAnnouncedAddressIs(t *testing.T) {
 	t.Error(last)
 }
 
-// whereAre says why addresses are not known to be at a MAC.
+// whereAre explains why addresses are not known to be at a MAC.
 func whereAre(ips []netip.Addr, mac net.HardwareAddr) error {
 	list, err := netlink.NeighList(0, netlink.FAMILY_ALL)
 	if err != nil {

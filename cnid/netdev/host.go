@@ -28,7 +28,7 @@ type Host struct {
 	routes  []route
 	// devices is what Links made true last, the zero value after a failure.
 	devices Devices
-	// settled says that what is found to differ was changed by somebody else.
+	// settled reports that what is found to differ was changed by somebody else.
 	settled bool
 	// repaired is what Repaired returns next.
 	repaired []Repair

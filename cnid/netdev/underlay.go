@@ -19,7 +19,7 @@ const (
 	OverheadIPv6 = 40 + 8 + 8 + 14
 )
 
-// ErrNoUnderlay says that no device has the node's address.
+// ErrNoUnderlay reports that no device has the node's address.
 var ErrNoUnderlay = errors.New("no device of this node has the address")
 
 // Underlay is the device that holds the node's tunnel address.

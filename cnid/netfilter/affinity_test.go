@@ -58,7 +58,7 @@ func (r rig) clients(t *testing.T, vni uint32) (list []netip.Addr) {
 	return list
 }
 
-// stays says where all of several flows of a client go.
+// stays returns the destination of several flows of a client.
 func (r rig) stays(t *testing.T, source string) string {
 	t.Helper()
 	first := r.answered(t, source)

@@ -60,7 +60,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return addr.Unmap()
 }
 
-// udpFlows says which flows of UDP there may be.
+// udpFlows returns the possible UDP flows.
 type udpFlows struct {
 	shadows []netip.Prefix
 	// own are the addresses for which a frontend of the unspecified address stands.

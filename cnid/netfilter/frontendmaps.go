@@ -52,7 +52,7 @@ const (
 // shape is what a map has for key and data.
 type shape struct {
 	slot, verdict, place bool
-	// at says that the key goes on with a place.
+	// at reports that the key goes on with a place.
 	at bool
 }
 

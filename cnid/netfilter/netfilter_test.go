@@ -30,8 +30,8 @@ func testState() State {
 	}
 }
 
-// handles identifies the rules of the table that don't change with pods' ports; a
-// rule made anew has another.
+// handles identifies the rules of the table that don't change with pods' ports; a rule
+// made again has another.
 func handles(t *testing.T) []uint64 {
 	t.Helper()
 	var list []uint64

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone says that no network namespace is at a path: it doesn't exist, or is
-// what a namespace's mount leaves behind.
+// ErrGone reports that no network namespace is at a path: it doesn't exist, or is what
+// a namespace's mount leaves behind.
 var ErrGone = errors.New("network namespace is gone")
 
-// ID tells network namespaces apart.
+// ID distinguishes network namespaces.
 type ID struct {
 	// Inode is that of the namespace's file. It may be used again for another
 	// one after the namespace has ended.

@@ -25,7 +25,7 @@ const (
 	announceEvery = time.Second
 )
 
-// Announcer tells the node's network of external addresses that have become this
+// Announcer announces to the node's network external addresses that have become this
 // node's. Who asks for them is answered by a program, with or without a daemon; over
 // IPv6 the question has to come here first, through switches that send groups only to
 // their members.

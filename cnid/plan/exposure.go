@@ -139,7 +139,7 @@ type exposure struct {
 	// ports counts those of nodes that lead to its Services, where its egress may lead to
 	// nodes.
 	ports map[state.NodePort]int
-	// stale says that counts have changed.
+	// stale reports that counts have changed.
 	stale bool
 	// preserves and list are what they come to. list is never changed: another one takes
 	// its place.

@@ -22,8 +22,8 @@ type places struct {
 	// live are the addresses at which the node reaches what is here: pods under their
 	// shadows, and pods on its network under its own addresses.
 	live map[vpcAddress]netip.Addr
-	// relays says that this node has an address in the default VPC, from which it sends
-	// on to other nodes.
+	// relays reports that this node has an address in the default VPC, from which it
+	// sends on to other nodes.
 	relays bool
 }
 

@@ -21,7 +21,7 @@ import (
 // protocol, by its IANA number, at an address or, with the zero value, at any.
 type Listens func(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 
-// HostPortRace says why rec, which is in the journal, can't have a port: of two
+// HostPortRace explains why rec, which is in the journal, can't have a port: of two
 // ADDs at one time, which saw nothing of each other, the later gives way.
 func HostPortRace(tx store.ReadTx, cfg Config, records []journal.Record, rec journal.Record) string {
 	earlier := slices.DeleteFunc(slices.Clone(records), func(other journal.Record) bool { return other.Seq >= rec.Seq })
@@ -37,7 +37,7 @@ func leadsTo(port journal.HostPort, holder journal.Pod) string {
 	return fmt.Sprintf("hostPort %s already leads to pod %s on this node; choose another port, or wait until that pod is deleted", port, holder)
 }
 
-// PortRefusal says why a port of the node must not lead to a pod.
+// PortRefusal explains why a port of the node must not lead to a pod.
 type PortRefusal struct {
 	// Reason is one of package v1alpha1, Message says it for a person. Both depend
 	// on the cause alone.
@@ -56,7 +56,7 @@ func lasting(format string, args ...any) *PortRefusal {
 	return refusal
 }
 
-// HostPortConflict says why a pod can't have the ports of the node that its record
+// HostPortConflict explains why a pod can't have the ports of the node that its record
 // asks for, or nil.
 func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, asking journal.Record, listens Listens) *PortRefusal {
 	for _, port := range asking.HostPorts {
@@ -83,7 +83,7 @@ func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, ask
 	return nil
 }
 
-// whyClosed says why a port of the node does not lead to a pod that asks for it,
+// whyClosed explains why a port of the node does not lead to a pod that asks for it,
 // whoever else does: nobody grants it to the pod's tenant, a Service has it on every
 // node, or it is at an address at which the node speaks to itself. A grant that ends
 // and a Service that comes later close it for a running pod, too.

@@ -113,7 +113,7 @@ func TestTenantsHaveThePortsThatAreGrantedThem(t *testing.T) {
 		vpc, tenant string
 		port        journal.HostPort
 		grant       func(store.Tx) error
-		// open says that the port leads to the pod, own that what the node sends to
+		// open reports that the port leads to the pod, own that what the node sends to
 		// itself does, too.
 		open, own bool
 	}{

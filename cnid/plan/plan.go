@@ -73,7 +73,7 @@ type Config struct {
 	ProxyHealthPort uint16
 	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
 	FlowsPerShadow uint32
-	// NodePorts says that Services are reached by ports of this node, and by
+	// NodePorts reports that Services are reached by ports of this node, and by
 	// addresses that lead to it.
 	NodePorts bool
 	// Kinds are those of attachments, with what they can.
@@ -131,7 +131,7 @@ type HealthCheck struct {
 // Lost is an attachment that the API has nothing for any more.
 type Lost struct {
 	Record journal.Record
-	// Reason says for a person what happened.
+	// Reason is the text for users.
 	Reason string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Planner plans one node again and again. It keeps what it has planned, and plans anew
+// Planner plans one node again and again. It keeps what it has planned, and plans again
 // what depends on a row or a record that has changed: what it returns is the same as that
 // of Build, part by part, and of a part that is the same the pointer is. The zero value
 // has planned nothing yet. Its method must not be called at the same time.
@@ -134,8 +134,8 @@ func (p *Planner) joined(vni uint32, part *state.State, add func(*state.State)) 
 type stale struct {
 	// vpcs are names of VPCs.
 	vpcs map[string]bool
-	// node says that all parts are stale that belong to no VPC alone, parts are the names
-	// of those that are.
+	// node reports that all parts are stale that belong to no VPC alone, parts are the
+	// names of those that are.
 	node     bool
 	parts    map[string]bool
 	services staleServices

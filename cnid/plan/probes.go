@@ -70,10 +70,10 @@ func shadowOf(rec journal.Record, ip netip.Addr) netip.Addr {
 	return rec.Shadow6
 }
 
-// ProbeConflict says why a pod with network probes or hooks can't have one of
-// the addresses on this node, and what to do; or "" when nothing is in the
-// way. Only records older than before count; 0 means all. Those in
-// journal.PhaseLeaving count too: the kubelet may probe what has just left.
+// ProbeConflict explains why a pod with network probes or hooks can't have one of the
+// addresses on this node, and what to do; or "" when nothing is in the way. Only
+// records older than before count; 0 means all. Those in journal.PhaseLeaving count
+// too: the kubelet may probe what has just left.
 func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, addrs []netip.Addr, before uint64) string {
 	if !pod.NetworkProbes {
 		return ""
@@ -93,9 +93,9 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 	return ""
 }
 
-// ProbeRefusal says why a pod can't have its network probes and hooks on this node,
-// whatever else is there, and what to do; or "". The kubelet would dial something of
-// the node's for it.
+// ProbeRefusal explains why a pod can't have its network probes and hooks on this
+// node, whatever else is there, and what to do; or "". The kubelet would dial
+// something of the node's for it.
 func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
 	if pod.ProbeHost != "" {
 		return fmt.Sprintf("a probe or hook names the host %q, which the kubelet would dial on the node's network; leave the field host away:"+

@@ -53,19 +53,19 @@ type servicePlan struct {
 	row store.Service
 	// vpc is the name of the Service's VPC, or "".
 	vpc string
-	// shared says that services are for every VPC, inside that they are for the
+	// shared reports that services are for every VPC, inside that they are for the
 	// Service's own.
 	shared, inside bool
 	services       []state.Service
 	usage          services.Usage
 	// named are the addresses that its slices name.
 	named []netip.Addr
-	// wide says that it goes by nodes, ranges and tenants too: see services.IsWide.
+	// wide reports that it goes by nodes, ranges and tenants too: see services.IsWide.
 	wide bool
-	// exposed says that clients outside reach it, by what follows.
+	// exposed reports that clients outside reach it, by what follows.
 	exposed   bool
 	frontends []*netfilter.Frontend
-	// preserves says that its pods see the addresses of clients outside.
+	// preserves reports that its pods see the addresses of clients outside.
 	preserves bool
 	// ports of nodes that pods of its VPC may ask for.
 	ports  []state.NodePort

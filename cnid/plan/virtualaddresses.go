@@ -15,7 +15,7 @@ import (
 
 // virtualAddresses are those of the Services of one VPC, or of those that are shared.
 type virtualAddresses struct {
-	// limited says that they take no more than services.QuotaOfVPC.
+	// limited reports that they take no more than services.QuotaOfVPC.
 	limited bool
 	// byAge are the Services, the oldest first, and usage what they take together.
 	byAge []*servicePlan
@@ -24,8 +24,8 @@ type virtualAddresses struct {
 	beyond map[*servicePlan]bool
 	// having are the Services that have a virtual address.
 	having map[netip.Addr][]*servicePlan
-	// stale says that Services have been replaced; changed are the virtual addresses
-	// that have to be put together anew.
+	// stale reports that Services have been replaced; changed are the virtual
+	// addresses that have to be put together anew.
 	stale   bool
 	changed map[netip.Addr]bool
 	// list is never changed: another one takes its place.

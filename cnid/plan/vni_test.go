@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// ofVNI says who is on the node in a VNI, and with which ranges.
+// ofVNI returns the interfaces of a VNI on the node, with its ranges.
 func ofVNI(s state.State, vni uint32) (ifindexes []int, ranges []state.VPC) {
 	for _, row := range s.Interfaces {
 		if row.VNI == vni {

@@ -32,7 +32,7 @@ type here struct {
 	// live are the records to be programmed, lost those that must not be.
 	live []journal.Record
 	lost []Lost
-	// opensAll says that a pod of the VPC may send to the backends of every shared
+	// opensAll reports that a pod of the VPC may send to the backends of every shared
 	// service by itself: they are in its VPC, or where its egress leads without any
 	// exception.
 	opensAll bool
@@ -94,12 +94,12 @@ func (b *vpcBuilder) chooseLive(attached []journal.Record) {
 	}
 }
 
-// WhyLost says why an attachment's addresses are its own no longer, or "". A
-// journal can disagree with the API after the API was restored from an older
-// backup, or after claims were taken away by hand; then the API wins, because
-// it is what everybody else goes by (docs/design/010). An Address that is merely
-// missing is no loss while the pod lives and was told this one: the operator keeps
-// it for the pod and makes it again.
+// WhyLost explains why an attachment's addresses are its own no longer, or "". A
+// journal can disagree with the API after the API was restored from an older backup,
+// or after claims were taken away by hand; then the API wins, because it is what
+// everybody else goes by (docs/design/010). An Address that is merely missing is no
+// loss while the pod lives and was told this one: the operator keeps it for the pod
+// and makes it again.
 func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	vpc := store.GetVPC(tx, rec.VPC)
 	switch {

@@ -34,8 +34,8 @@ const (
 
 // State is what is told.
 type State struct {
-	// Programmed says that the node serves what the API says, or has only just failed
-	// to; Since is when it did last, the zero value if it did never.
+	// Programmed reports that the node serves what the API says, or has only just
+	// failed to; Since is when it did last, the zero value if it did never.
 	Programmed bool
 	Since      time.Time
 	// Eligible is false for a node that is about to be deleted.
@@ -70,7 +70,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Problem says why nothing is served, "" while it is.
+// Problem explains why nothing is served, "" while it is.
 func (s *Server) Problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

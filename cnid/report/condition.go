@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// Reporter tells people through the Node object how the node's network is.
+// Reporter reports the state of the node's network in the Node object.
 type Reporter struct {
 	*events
 	store *store.Store

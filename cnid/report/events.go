@@ -137,8 +137,8 @@ func repairMessages(list []Repair) []string {
 	return messages
 }
 
-// Restored writes an event on a pod whose interface was made anew, or, with
-// the cause, could not be.
+// Restored writes an event on a pod whose interface was made again, or, with the
+// cause, could not be.
 func (r *Reporter) Restored(pod journal.Pod, cause error) {
 	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface was deleted on its node by another program, and was restored"
 	if cause != nil {

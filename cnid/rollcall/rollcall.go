@@ -143,7 +143,7 @@ func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 	return now, err
 }
 
-// look says what is asked.
+// look describes what is asked.
 func (r *RollCall) look(tx store.ReadTx) task {
 	now := task{call: v1alpha1.NoCall}
 	if row := store.GetRollCall(tx, v1alpha1.OperatorRollCall); row != nil {
@@ -155,7 +155,7 @@ func (r *RollCall) look(tx store.ReadTx) task {
 	return now
 }
 
-// errBehind says that the store has not heard yet what the API server says.
+// errBehind reports that the store has not heard yet what the API server says.
 var errBehind = errors.New("the state that was read of this node is older than that of the API server")
 
 // agree returns once a pass has been made by what the API server itself says of this

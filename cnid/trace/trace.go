@@ -44,7 +44,7 @@ func Walk(ctx context.Context, ask Ask, node string, q nodestatus.Question) ([]n
 // Delivered reports whether the last hop let the packet go on.
 func Delivered(hops []nodestatus.Hop) bool { return len(hops) > 0 && !hops[len(hops)-1].Dropped }
 
-// Write tells the way of a packet, hop by hop.
+// Write prints the path of a packet, hop by hop.
 func Write(out io.Writer, hops []nodestatus.Hop) error {
 	for i, hop := range hops {
 		fmt.Fprintf(out, "%d. node %s, %s\n", i+1, hop.Node, hop.At)

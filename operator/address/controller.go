@@ -24,13 +24,13 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Live reads from the API server.
 	Live    client.Reader
 	Store   *store.Store
 	Claimer *claim.Claimer
-	// Distrust tells of addresses that do not count.
+	// Distrust reports addresses that do not count.
 	Distrust *distrust.Reporter
 }
 

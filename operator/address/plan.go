@@ -5,7 +5,7 @@ package address
 
 import "github.com/alioth-net/alioth/store"
 
-// verb says what is to be done about an address.
+// verb describes what is to be done about an address.
 type verb int
 
 const (

@@ -32,7 +32,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return &Metrics{total}, nil
 }
 
-// Reporter tells of nodes. The nil value tells nobody.
+// Reporter reports problems of nodes. The nil value reports nothing.
 type Reporter struct {
 	Store   *store.Store
 	Events  events.EventRecorder

@@ -25,7 +25,7 @@ import (
 // lookAfter gathers changes of endpoints.
 const lookAfter = time.Second
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client

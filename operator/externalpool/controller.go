@@ -26,13 +26,13 @@ import (
 // countsEvery bounds how often the count of one pool is written.
 const countsEvery = 2 * time.Second
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
 	Rules  vpc.Rules
-	// Publisher tells admission.
+	// Publisher writes the grants for admission.
 	Publisher publish.Publisher
 }
 

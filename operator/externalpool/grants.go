@@ -36,7 +36,7 @@ func grants(tx store.ReadTx) []v1alpha1.ExternalIPGrant {
 	return list
 }
 
-// publish tells admission.
+// publish writes the grants for admission.
 func (r *Reconciler) publish(ctx context.Context) error {
 	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
 	r.Store.View(func(tx store.ReadTx) { granted.ExternalIPs = grants(tx) })

@@ -45,7 +45,7 @@ func decide(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) decision
 	return d
 }
 
-// reserved says which of the pool's addresses the cluster needs, "" for none.
+// reserved returns the pool's addresses that the cluster needs, "" for none.
 func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string {
 	ranges := rules.Ranges(tx)
 	for _, prefix := range special {
@@ -73,7 +73,7 @@ func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string
 	return ""
 }
 
-// overlap says which older pool has some of the addresses, "" for none.
+// overlap returns the older pool that has some of the addresses, "" for none.
 func overlap(tx store.ReadTx, pool *store.ExternalPool) string {
 	for _, other := range store.ListExternalPools(tx) {
 		if !other.Older(pool) {

@@ -164,8 +164,8 @@ func write(tx store.Tx, kind *kinds.Kind, id kinds.ID, row any) (Change, error) 
 	return change, err
 }
 
-// Publish tells the subscribers about a change, also one that no informer
-// reports: that of a row which was in the store ahead of the API.
+// Publish notifies the subscribers of a change, also of one that no informer reports:
+// that of a row which was in the store ahead of the API.
 func (f *Feed) Publish(change Change) {
 	if change.Old == nil && change.New == nil {
 		return

@@ -34,7 +34,7 @@ func Later(after time.Duration, namespace, name string) Request {
 	return Request{Request: reconcile.Request{NamespacedName: key}, After: after}
 }
 
-// Mapper says which objects a change concerns.
+// Mapper returns the objects that a change concerns.
 type Mapper func(tx store.ReadTx, change Change) []Request
 
 // On makes a Mapper for changes of one type of row. old is nil for a new row,

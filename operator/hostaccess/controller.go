@@ -19,12 +19,12 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Reconciler carries out what grants says.
+// Reconciler applies the decisions of grants.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
-	// Publisher tells admission.
+	// Publisher writes the grants for admission.
 	Publisher publish.Publisher
 }
 

@@ -102,7 +102,7 @@ func Prefixes(r store.AddrRange) []netip.Prefix {
 	}
 }
 
-// blockedBy says in words why nobody may hold an address, "" for no reason.
+// blockedBy explains why nobody may hold an address, "" for no reason.
 func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string {
 	whole := rangeOf(prefix)
 	switch {

@@ -20,15 +20,14 @@ type Request struct {
 	VPC string
 	// Subnet asked for, by spec.name or object name; "" for any.
 	Subnet string
-	// IPs asked for, at most one per family. Families that are not named are
-	// chosen.
+	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
 	// Families are those of which an address is wanted; the zero value means those
 	// of the subnet, whichever they are.
 	Families Families
-	// Node, Holder and Attachment are who gets them; a Service is on no node and
-	// has no attachment. An IP asked for that the same attachment of the same holder
-	// has already is no conflict.
+	// Node, Holder and Attachment are who gets them; a Service is on no node and has
+	// no attachment. An requested IP that the same attachment of the same holder has
+	// already is no conflict.
 	Node       string
 	Holder     store.Holder
 	Attachment string
@@ -156,9 +155,9 @@ func sameAttachment(a, b *store.Address) bool {
 	return a.CountsFor(b.Holder, b.Node) && a.Attachment == b.Attachment
 }
 
-// candidateSubnets returns the subnets that may serve a request, in the order
-// in which they are tried. Those that contain the IPs asked for have been
-// checked to have them to give.
+// candidateSubnets returns the subnets that may serve a request, in the order in which
+// they are tried. Those that contain the requested IPs have been checked to have them
+// to give.
 func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 	all, others := subnetsFor(tx, req)
 	if req.Subnet != "" {
@@ -241,8 +240,8 @@ func byName(subnets []*store.Subnet, wanted string) *store.Subnet {
 	return nil
 }
 
-// subnetOfIPs finds the subnet that contains all IPs asked for, a usable one
-// before others, and checks that it can give them.
+// subnetOfIPs finds the subnet that contains all requested IPs, a usable one before
+// others, and checks that it can give them.
 func subnetOfIPs(tx store.ReadTx, all, others []*store.Subnet, req *Request) (*store.Subnet, error) {
 	var found *store.Subnet
 	for _, subnet := range all {

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Retry says which change may turn a refusal into success.
+// Retry is the change after which a refused request may succeed.
 type Retry int
 
 const (

@@ -20,8 +20,7 @@ type ExternalRequest struct {
 	// Pool is the name of the ExternalPool asked for; "" for any that allows the
 	// tenant.
 	Pool string
-	// IPs asked for, at most one per family. Families that are not named are
-	// chosen.
+	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
 	// Families are those of which an address is wanted.
 	Families Families

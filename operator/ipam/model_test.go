@@ -20,7 +20,7 @@ import (
 type model struct {
 	prefixes []netip.Prefix
 	blocked  map[netip.Addr]bool
-	// held says on which node; other is what VPC red uses, by node and IP.
+	// held is the node by IP; other is what VPC red uses, by node and IP.
 	held     map[netip.Addr]string
 	other    map[string]map[netip.Addr]bool
 	released map[netip.Addr]time.Time

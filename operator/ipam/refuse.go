@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// noneReady says why none of the subnets may be used.
+// noneReady explains why none of the subnets may be used.
 func noneReady(subnets []*store.Subnet, req *Request) *Error {
 	switch {
 	case len(subnets) == 0 && req.Holder.Kind == store.HolderService:
@@ -36,7 +36,7 @@ func noneReady(subnets []*store.Subnet, req *Request) *Error {
 		"subnet %s of VPC %q %s", first.Name, req.VPC, state)
 }
 
-// forOthers says that a subnet is there for holders of another kind.
+// forOthers reports that a subnet is there for holders of another kind.
 func forOthers(subnet *store.Subnet, req *Request) *Error {
 	if subnet.ForServices {
 		return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
@@ -46,7 +46,7 @@ func forOthers(subnet *store.Subnet, req *Request) *Error {
 		"subnet %s of VPC %q is for pods: a load balancer's address is from a subnet with spec.use Services", names([]*store.Subnet{subnet}), req.VPC)
 }
 
-// outside says that no subnet contains the IPs asked for, together or at all.
+// outside reports that no subnet contains the requested IPs, together or at all.
 func outside(all, others []*store.Subnet, req *Request) *Error {
 	for _, subnet := range others {
 		for _, ip := range req.IPs {
@@ -83,7 +83,7 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 	return false
 }
 
-// available refuses an IP asked for that the subnet can't give to the request.
+// available refuses an requested IP that the subnet can't give to the request.
 func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Request) error {
 	held := store.AddressByIP(tx, req.VPC, ip)
 	if held != nil && held.CountsFor(req.Holder, req.Node) && held.Attachment == req.Attachment {
@@ -103,7 +103,7 @@ func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Reques
 	return nil
 }
 
-// inUse says who has an address, and whether there is hope.
+// inUse names the holder of an address, and when the address may become free.
 func inUse(tx store.ReadTx, held *store.Address, req *Request) *Error {
 	holder := held.Holder
 	err := takenBy(tx, held, req)
@@ -140,7 +140,7 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 		"%s is held by pod %s: use another address, or delete that pod", held.IP, name)
 }
 
-// exhausted says that none of the subnets has room in every family asked for.
+// exhausted reports that none of the subnets has room in every family asked for.
 func exhausted(subnets []*store.Subnet, req *Request) *Error {
 	holders := "pods"
 	if req.Holder.Kind == store.HolderService {

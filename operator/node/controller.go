@@ -29,7 +29,7 @@ import (
 // of a full VPC are released without anybody telling its nodes.
 const retryAfter = 10 * time.Second
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Live reads from the API server.
 	Live    client.Reader

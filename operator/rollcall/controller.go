@@ -43,9 +43,9 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Publish tells others what changes without an event of the API.
+	// Publish notifies other controllers of changes without an event of the API.
 	Publish func(feed.Change)
-	// Distrust tells of nodes that are not believed.
+	// Distrust reports nodes that are not trusted.
 	Distrust *distrust.Reporter
 	Now      func() time.Time
 

@@ -12,12 +12,12 @@ import (
 	"github.com/alioth-net/alioth/store/replies"
 )
 
-// longSilence is after how long it is told of a node that is Ready and does not answer
+// longSilence is the time after which a Ready node without an answer is reported,
 // while VNIs wait for it.
 const longSilence = time.Minute
 
-// notifyExcess tells of each node that begins to hold more VNIs than is believed, and
-// when it holds more still.
+// notifyExcess reports each node whose answer has more VNIs than its quota, and again
+// when their number grows.
 func (r *Reconciler) notifyExcess() {
 	var all []replies.Excess
 	r.Store.View(func(tx store.ReadTx) { all = replies.Excessive(tx) })
@@ -33,9 +33,9 @@ func (r *Reconciler) notifyExcess() {
 	r.excess = now
 }
 
-// notifySilent tells once of each call which nodes are Ready, have not answered it for
-// long, and keep VNIs from being released so. It returns when to look again; 0: not by
-// the clock.
+// notifySilent reports, once for each call, the Ready nodes that have not answered it
+// for a long time and so block the release of VNIs. It returns the time until the next
+// check; 0: no check is due.
 func (r *Reconciler) notifySilent() time.Duration {
 	if len(r.covered) == 0 || r.mute == r.call {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// wish is what a Service is to have as a load balancer.
+// wish is the wanted state of a Service as a load balancer.
 type wish struct {
 	// request is what is to be claimed in a VPC, external what is outside; nil for
 	// nothing.
@@ -24,7 +24,7 @@ type wish struct {
 	external *ipam.ExternalRequest
 	// keep are the addresses that it has and may keep, drop those that it must not.
 	keep, drop holdings
-	// refusal says why nothing is claimed.
+	// refusal is the reason why nothing is claimed.
 	refusal *tenancy.Refusal
 }
 
@@ -157,7 +157,7 @@ func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRe
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
 }
 
-// unsaid leaves out the refusals of which decide tells.
+// unsaid omits the refusals that decide reports.
 func unsaid(refusal *tenancy.Refusal, tenant string) *tenancy.Refusal {
 	if !unconcerned(refusal, tenant) {
 		return nil

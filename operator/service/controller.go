@@ -1,13 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package service gives the load balancers of Alioth's class their addresses and
-// shows them in the status of their Services. It tells in events why a Service is
-// served in no VPC or not by all nodes, that there is no room for it, which of its
-// endpoints get nothing, and why it lacks an address.
+// Package service assigns addresses to load balancers of Alioth's class and writes
+// them to the status of their Services. Its events report Services that are not served
+// in a VPC or by all nodes, Services above the quota of their VPC, endpoints without
+// connections, and missing addresses.
 //
-// Services have no finalizer of Alioth's: an address is an object of its own that
-// names the UID of its Service, and package address releases it when that is gone.
+// Services have no finalizer of Alioth's: an address is a separate object with the UID
+// of its Service, and package address releases it after the Service is deleted.
 package service
 
 import (
@@ -45,19 +45,19 @@ type Options struct {
 	Rules   Rules
 }
 
-// Reconciler carries out what the plans say. Use New.
+// Reconciler applies the plans. Use New.
 type Reconciler struct {
 	Options
 
 	mu sync.Mutex
-	// refused are the Services of which there was something to say, with what it was
-	// last. They are looked at again when something changes that may help. It needs
-	// no persistence: after a restart all are told once more.
+	// refused are the Services with refusals, and the last ones of each. They are
+	// checked again after a change that may help. It needs no persistence: after a
+	// restart all events are written once more.
 	refused map[types.NamespacedName]notice
 	shares  *shares
 }
 
-// notice is what was told of one life of a Service.
+// notice is what was reported of a Service with one UID.
 type notice struct {
 	uid      string
 	refusals []tenancy.Refusal
@@ -101,8 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// balance gives a load balancer the addresses that it is to have, takes away all
-// others, and shows those that it has. It returns why it lacks some.
+// balance claims the wanted addresses of a load balancer, releases all others, and
+// writes its addresses to the status. It returns why addresses are missing.
 func (r *Reconciler) balance(ctx context.Context, service *store.Service, w wish) (*tenancy.Refusal, error) {
 	if service.LoadBalancer == "" && len(w.drop.inVPC)+len(w.drop.outside) == 0 {
 		return nil, nil
@@ -146,8 +146,8 @@ func (r *Reconciler) release(ctx context.Context, drop holdings) error {
 	return nil
 }
 
-// claim returns the addresses that a wish gets. Where none is asked for by number,
-// those that the status shows are tried first: their claims may have got lost.
+// claim returns the addresses that a wish gets. If the Service requests no certain
+// address, those of its status are tried first: their claims may have been lost.
 func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (holdings, *tenancy.Refusal, error) {
 	have, err := r.claimOnce(ctx, w.preferring(before))
 	var refused *ipam.Error
@@ -175,7 +175,8 @@ func (r *Reconciler) claimOnce(ctx context.Context, w wish) (have holdings, err 
 	return have, err
 }
 
-// notify warns of what has not been said of this life of a Service yet.
+// notify writes an event for each refusal that this Service object did not have
+// before.
 func (r *Reconciler) notify(name types.NamespacedName, service *store.Service, refusals ...*tenancy.Refusal) {
 	now := notice{uid: service.UID}
 	for _, refusal := range refusals {
@@ -188,7 +189,7 @@ func (r *Reconciler) notify(name types.NamespacedName, service *store.Service, r
 	}
 }
 
-// news remembers what there is to say of a Service, and returns what of it is new.
+// news stores the refusals of a Service, and returns the new ones.
 func (r *Reconciler) news(name types.NamespacedName, now notice) []tenancy.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()

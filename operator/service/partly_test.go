@@ -80,7 +80,7 @@ func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
 	}
 }
 
-// It is looked at again when a node comes, goes, or becomes another in this respect.
+// It is examined again when a node is added, deleted or changed in this respect.
 func TestNodesThatComeConcernServicesWithoutNodePorts(t *testing.T) {
 	ready := &store.Node{Name: "a", Ready: true}
 	for name, c := range map[string]struct {

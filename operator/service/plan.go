@@ -27,10 +27,10 @@ type Rules struct {
 // addressesNamed is how many addresses a message names.
 const addressesNamed = 3
 
-// decide says why a Service is served in no VPC, or which endpoints get nothing; nil
-// where there is nothing to say. One without a virtual address has nothing to be
-// served, and one without a label, in a namespace that has neither a VPC nor a
-// tenant, is nobody's concern: it may never have been meant for one.
+// decide explains why a Service is served in no VPC, or which endpoints get nothing;
+// nil where there is nothing to say. One without a virtual address has nothing to be
+// served, and one without a label, in a namespace that has neither a VPC nor a tenant,
+// gets no event: it may not be meant for a VPC.
 func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	ns := store.GetNamespace(tx, service.Namespace)
 	if service.Deleting || len(service.ClusterIPs) == 0 || ns == nil {
@@ -66,7 +66,7 @@ func unconcerned(refusal *tenancy.Refusal, tenant string) bool {
 	return refusal.Reason == v1alpha1.NoDefaultNetworkReason && !tenancy.Labelled(tenant)
 }
 
-// ungranted says which external IPs a Service names that it can't have, nil for none.
+// ungranted returns the external IPs of a Service that no pool grants, nil for none.
 func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 	granted := services.ExternalIPs(tx, service)
 	out := slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool { return slices.Contains(granted, ip) })
@@ -78,8 +78,8 @@ func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 		some(out))}
 }
 
-// partly says that a Service is not served by every node from outside, nil if it is, or
-// if it is not meant to be. It says the same however many nodes those are.
+// partly reports that a Service is not served by every node from outside, nil if it is,
+// or if it is not meant to be. It says the same however many nodes those are.
 func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	if service.Deleting || service.ExternalNodeLocal || !service.ByBackendsHere() {
 		return nil

@@ -16,34 +16,33 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// shares know what the Services of each VPC take of the nodes' tables, so that all
-// of them are looked at only where there is no room for all. The daemons leave out
-// the same ones, but only the operator tells of it.
+// shares have the usage of the nodes' tables by the Services of each VPC, so that all
+// Services are examined only where the VPC exceeds its quota. The daemons omit the
+// same Services, but only the operator reports them.
 type shares struct {
 	mu       sync.Mutex
 	taken    map[string]services.Usage
 	services map[types.NamespacedName]share
-	// told are the Services that were told, with their VPC and UID. It needs no
-	// persistence: after a restart all are told once more.
+	// notified are the Services with an event, with their VPC and UID. It needs no
+	// persistence: after a restart all events are written once more.
 	notified map[types.NamespacedName]unserved
 }
 
-// share is what one Service takes in its VPC.
+// share is the usage of one Service in its VPC.
 type share struct {
 	vpc   string
 	usage services.Usage
 }
 
-// unserved is one life of a Service for which there is no room.
+// unserved is a Service with one UID that is above the quota.
 type unserved struct{ vpc, uid string }
 
 func newShares() *shares {
 	return &shares{taken: map[string]services.Usage{}, services: map[types.NamespacedName]share{}, notified: map[types.NamespacedName]unserved{}}
 }
 
-// look takes note of a Service, nil where there is none of the name, and returns the
-// Services that have to be told that there is no room for them: a Service can take
-// that of younger ones.
+// look stores the usage of a Service, nil if there is none of the name, and returns
+// the Services that are newly above the quota: a Service can displace younger ones.
 func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) (news []*store.Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +59,7 @@ func (s *shares) look(tx store.ReadTx, name types.NamespacedName, service *store
 	return news
 }
 
-// note takes the place of what was known of a Service.
+// note replaces the stored usage of a Service.
 func (s *shares) note(tx store.ReadTx, name types.NamespacedName, service *store.Service, rules Rules) {
 	if last, known := s.services[name]; known {
 		delete(s.services, name)
@@ -77,7 +76,7 @@ func (s *shares) note(tx store.ReadTx, name types.NamespacedName, service *store
 	}
 }
 
-// lookAt returns the Services of a VPC that are newly without room.
+// lookAt returns the Services of a VPC that are newly above the quota.
 func (s *shares) lookAt(tx store.ReadTx, vpc string, rules Rules) (news []*store.Service) {
 	left := map[types.NamespacedName]bool{}
 	for _, service := range s.beyond(tx, vpc, rules) {
@@ -96,7 +95,7 @@ func (s *shares) lookAt(tx store.ReadTx, vpc string, rules Rules) (news []*store
 	return news
 }
 
-// beyond returns the Services of a VPC for which there is no room on any node.
+// beyond returns the Services of a VPC that are above its quota on every node.
 func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Service {
 	row := store.GetVPC(tx, vpc)
 	if row == nil || services.QuotaOfVPC.Holds(s.taken[vpc]) {
@@ -107,7 +106,7 @@ func (s *shares) beyond(tx store.ReadTx, vpc string, rules Rules) []*store.Servi
 	}))
 }
 
-// exhausted says why a Service is served nowhere.
+// exhausted refuses a Service above the quota.
 var exhausted = tenancy.Refusal{Reason: v1alpha1.ServicesExhaustedReason, Message: fmt.Sprintf(
 	"the Services of the VPC exceed the limit of %d addresses and ports of addresses, or of %d backends, on each node: "+
 		"the youngest Services, including this one, are not served; delete unused Services, or move some to another VPC",

@@ -52,8 +52,7 @@ func ingressOf(ips []netip.Addr) []corev1.LoadBalancerIngress {
 	return all
 }
 
-// hide takes addresses out of the status of a Service that may belong to somebody
-// else by now.
+// hide removes addresses from the status of a Service that may have a new holder.
 func (r *Reconciler) hide(ctx context.Context, service *corev1.Service, ips []netip.Addr) error {
 	return r.show(ctx, service, slices.DeleteFunc(slices.Clone(service.Status.LoadBalancer.Ingress), func(ingress corev1.LoadBalancerIngress) bool {
 		ip, err := netip.ParseAddr(ingress.IP)
@@ -61,8 +60,7 @@ func (r *Reconciler) hide(ctx context.Context, service *corev1.Service, ips []ne
 	}))
 }
 
-// show writes the status of a Service, if it says something else. That the Service
-// is gone is no error.
+// show writes the status of a Service, if it differs. A deleted Service is no error.
 func (r *Reconciler) show(ctx context.Context, service *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	if equality.Semantic.DeepEqual(ingress, service.Status.LoadBalancer.Ingress) {
 		return nil

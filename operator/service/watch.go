@@ -11,8 +11,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// lookAfter gathers changes, so that what comes in one go, a Network behind its
-// Services, is looked at once and nobody is warned of what is over already.
+// lookAfter collects changes. So objects that are applied together, such as a Network
+// after its Services, are examined once, and no event reports a problem that has
+// already ended.
 const lookAfter = time.Second
 
 // source asks for a Service when it changes, and when something does on which its
@@ -63,7 +64,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// respecified reports whether an object is to be another than it was.
+// respecified reports whether the spec of an object changed.
 func respecified(old, now *store.Meta) bool {
 	return old.Generation != now.Generation || old.Deleting != now.Deleting
 }
@@ -86,8 +87,8 @@ func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
 	return append(balancers(tx), of(store.ServicesWithExternalIPs(tx))...)
 }
 
-// ofNode asks for those that nodes without a backend do not serve from outside, when
-// there is another set of nodes for that.
+// ofNode requests the Services that nodes without a backend do not serve from outside,
+// when the set of such nodes changes.
 func ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	if (old != nil && old.MayAnnounce()) == (now != nil && now.MayAnnounce()) {
 		return nil
@@ -97,7 +98,7 @@ func ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	}))
 }
 
-// ofService asks for the Service, at once where somebody waits for an address.
+// ofService requests the Service, immediately if it waits for an address.
 func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 	service := feed.Either(old, now)
 	requests := of([]*store.Service{service})
@@ -107,8 +108,8 @@ func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 	return requests
 }
 
-// ofAddress asks for those that an address which is free, or has become somebody's,
-// may concern, and for the Service that has lost or got it.
+// ofAddress asks for those that an address which is free, or has a new holder, may
+// concern, and for the Service that has lost or got it.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
 	if old != nil && now != nil { // still somebody's
 		return nil
@@ -133,7 +134,7 @@ func (r *Reconciler) ofHolder(holder store.Holder) []feed.Request {
 
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListServices(tx)) }
 
-// balancers asks for the Services that want to be load balancers.
+// balancers requests the Services of type LoadBalancer.
 func balancers(tx store.ReadTx) []feed.Request {
 	return of(slices.DeleteFunc(store.ListServices(tx), func(service *store.Service) bool { return service.LoadBalancer == "" }))
 }
@@ -162,7 +163,7 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	return append(all, r.again()...)
 }
 
-// again asks for those of which there was something to say.
+// again requests the Services with refusals.
 func (r *Reconciler) again() []feed.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +174,7 @@ func (r *Reconciler) again() []feed.Request {
 	return all
 }
 
-// ofTenant asks for the Services of a tenant.
+// ofTenant requests the Services of a tenant.
 func ofTenant(tx store.ReadTx, tenant string) []feed.Request {
 	var all []feed.Request
 	for _, ns := range store.NamespacesByTenant(tx, tenant) {

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client

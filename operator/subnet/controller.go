@@ -24,7 +24,7 @@ import (
 // countsEvery bounds how often the figures of one subnet are written.
 const countsEvery = 2 * time.Second
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client

@@ -32,7 +32,7 @@ var ErrInUse = errors.New("pods still use Alioth's network")
 const (
 	// daemonSet is the name that the chart gives to the daemons.
 	daemonSet = "alioth-cnid"
-	// componentLabel tells the chart's workloads apart.
+	// componentLabel distinguishes the chart's workloads.
 	componentLabel    = "app.kubernetes.io/component"
 	componentOperator = "operator"
 	componentDaemon   = "daemon"
@@ -43,7 +43,7 @@ const (
 	undoWithin = 30 * time.Second
 )
 
-// Config says what to take off.
+// Config describes what to take off.
 type Config struct {
 	// Namespace is where the chart is installed.
 	Namespace string

@@ -28,7 +28,7 @@ import (
 // countsEvery bounds how often the counts of one VPC are written.
 const countsEvery = 2 * time.Second
 
-// Reconciler carries out what decide says.
+// Reconciler applies the decisions of decide.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
@@ -37,7 +37,8 @@ type Reconciler struct {
 	Store *store.Store
 	// Settled reports whether VNIs may be chosen (package rollcall).
 	Settled func() bool
-	// Publish tells others what went from the store ahead of the watch event.
+	// Publish notifies other controllers of rows that are deleted from the store
+	// before the watch event.
 	Publish func(feed.Change)
 	Rules   Rules
 }

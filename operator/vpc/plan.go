@@ -107,7 +107,7 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 	return own
 }
 
-// deleting says what holds the VPC. Its claim stays when it goes: the VNI rests
+// deleting describes what holds the VPC. Its claim stays when it goes: the VNI rests
 // until no node holds it.
 func (d decision) deleting() decision {
 	d.reason = v1alpha1.DeletingReason
@@ -140,7 +140,7 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 	return d
 }
 
-// takenBy says why a VPC can't have the VNI that it asks for by number, "" where
+// takenBy explains why a VPC can't have the VNI that it asks for by number, "" where
 // it can. What nodes hold under a VNI that the VPC had already is its own.
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
@@ -175,9 +175,8 @@ func nodeList(names []string) string {
 	return fmt.Sprintf(" (missing: %s)", strings.Join(names, ", "))
 }
 
-// reservedOverlap says which range of the VPC is not its to use, "" for none.
-// The default VPC is routed on every node, so the nodes' own addresses must
-// not lie in it.
+// reservedOverlap returns the range of the VPC that is reserved, "" for none. The
+// default VPC is routed on every node, so the nodes' own addresses must not lie in it.
 func reservedOverlap(tx store.ReadTx, vpc *store.VPC, rules Rules) string {
 	for _, prefix := range vpc.Prefixes {
 		for _, reserved := range rules.Ranges(tx) {

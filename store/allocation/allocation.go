@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocation reads what the operator told pods, and keeps it theirs while
-// they live: the row of such an address stays in the store when the object
-// goes, as it does when somebody deletes all Addresses or restores an older
-// state of the API, until the object has been made again.
+// Package allocation reads the allocation status of pods, and keeps their addresses
+// while they live. The row of such an address stays in the store when its object is
+// deleted, by hand or by a restored older state of the API, until the object exists
+// again.
 package allocation
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Attachments returns what a pod was told, nil where it was told nothing. The
-// condition is part of the status, which nobody can write when creating a pod,
-// so it vouches for the annotations beside it. Only the operator writes the
-// list, so what can't be read is not its own.
+// Attachments returns the allocation status of a pod, nil if it has none. Users cannot
+// write the condition when they create a pod, because it is part of the status, so it
+// confirms the annotations. Only the operator writes the list, so an unreadable list
+// is not the operator's.
 func Attachments(pod *store.Pod) []annotations.Attachment {
 	if pod.Reason != v1alpha1.AttachedReason || !pod.NetworkReady || pod.Attachments == "" {
 		return nil
@@ -40,8 +40,8 @@ func IPs(attachment annotations.Attachment) []netip.Addr {
 	return ips
 }
 
-// Same reports whether a living pod was told these addresses of a VPC, all of them and
-// no others.
+// Same reports whether the allocation status of a living pod has exactly these
+// addresses of a VPC.
 func Same(pod *store.Pod, vpc string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {
 		return false
@@ -55,8 +55,8 @@ func sorted(ips []netip.Addr) []netip.Addr {
 	return slices.SortedFunc(slices.Values(ips), netip.Addr.Compare)
 }
 
-// Put puts the row of a pod, unless there is a newer one, and keeps for it what it was
-// told.
+// Put puts the row of a pod, unless there is a newer one, and keeps the addresses of
+// its allocation status.
 func Put(tx store.Tx, row *store.Pod) error {
 	if err := store.PutPod(tx, row); err != nil {
 		return err
@@ -65,9 +65,9 @@ func Put(tx store.Tx, row *store.Pod) error {
 }
 
 // Remove removes the row of an Address object that is gone, and keeps the address for
-// the living pod that was told it. It reports whether the row was there. Where the
-// Address did not count for the pod that it named, it may have been in the place of
-// somebody else's, so everybody is asked.
+// the living pod whose allocation status has it. It reports whether the row was there.
+// If the Address did not count for the pod that it named, it may have replaced the one
+// of a different pod, so all pods are checked.
 func Remove(tx store.Tx, name, uid string) (bool, error) {
 	row := store.GetAddress(tx, name)
 	if !store.DeleteAddress(tx, name, uid) {
@@ -88,8 +88,8 @@ func Remove(tx store.Tx, name, uid string) (bool, error) {
 	return true, nil
 }
 
-// Hold puts an assumed row for every address that a living pod was told and
-// that nobody has. Once the pod ends, who reviews addresses forgets them.
+// Hold puts an assumed row for every free address in the allocation status of a living
+// pod. The controller of addresses deletes the rows after the pod has ended.
 func Hold(tx store.Tx, pod *store.Pod) error {
 	if pod.Node == "" || pod.Deleting || pod.Terminal {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Address is the kind of an address that somebody holds in a VPC.
+// Address is the kind of an address in a VPC, with its holder.
 var Address = define(description[*v1alpha1.Address, store.Address]{
 	name: "Address", object: &v1alpha1.Address{}, list: &v1alpha1.AddressList{}, convert: convertAddress,
 	table:  byName(store.GetAddress, store.PutAddress, store.DeleteAddress),

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// description is all that has to be said of a kind. What it leaves out the kind has
-// not, but for object, list, convert and table.
+// description has all properties of a kind. All fields but object, list, convert and
+// table are optional.
 type description[O kube.Object, R any] struct {
 	name    string
 	object  O

@@ -61,8 +61,8 @@ func slicePort(in *discoveryv1.EndpointPort) store.ServicePort {
 	return port
 }
 
-// endpoint converts one endpoint. A condition that is not known counts as the
-// API says: ready and serving are then true, terminating is false.
+// endpoint converts one endpoint. An unknown condition counts as the API specifies:
+// ready and serving are then true, terminating is false.
 func endpoint(in *discoveryv1.Endpoint) store.Endpoint {
 	out := store.Endpoint{
 		Addresses:   readableAddrs(in.Addresses),

@@ -24,7 +24,7 @@ func rowMeta(obj metav1.Object) store.Meta {
 	}
 }
 
-// readiness returns what the Ready condition says.
+// readiness returns status, reason and message of the Ready condition.
 func readiness(conditions []metav1.Condition) (ready bool, reason, message string) {
 	condition := meta.FindStatusCondition(conditions, v1alpha1.ReadyCondition)
 	if condition == nil {

@@ -224,8 +224,8 @@ func hostOf(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) string {
 }
 
 // toPod reports whether a probe or hook with these actions goes to the pod's own
-// address. One that names a host goes to that, so the pod's IP must not stand
-// for it.
+// address. A probe with a host goes to that host, so it must not count as one to the
+// pod's IP.
 func toPod(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
 	return get != nil && get.Host == "" || socket != nil && socket.Host == ""
 }

@@ -29,8 +29,8 @@ var Service = define(description[*corev1.Service, store.Service]{
 	onNode: everything,
 })
 
-// convertService converts a Service. A headless one has no ClusterIPs, and one that another
-// proxy serves has no addresses of any kind, so that nobody serves it here. It never
+// convertService converts a Service. A headless one has no ClusterIPs, and one of a
+// different proxy has no addresses of any kind, so that it is not served here. It never
 // fails.
 func convertService(in *corev1.Service) (*store.Service, error) {
 	row := &store.Service{
@@ -79,7 +79,7 @@ func convertServiceCIDR(in *networkingv1.ServiceCIDR) (*store.ServiceCIDR, error
 	return &store.ServiceCIDR{Meta: rowMeta(in), Name: in.Name, Prefixes: prefixes}, nil
 }
 
-// loadBalancer fills in what a Service asks of Alioth as a load balancer.
+// loadBalancer fills in the load balancer that a Service requests of Alioth.
 func loadBalancer(row *store.Service, in *corev1.Service) {
 	if row.OtherProxy || in.Spec.Type != corev1.ServiceTypeLoadBalancer || valueOr(in.Spec.LoadBalancerClass, "") != v1alpha1.LoadBalancerClass {
 		return

@@ -40,9 +40,9 @@ type List interface {
 const RequestTimeout = 10 * time.Second
 
 // Client talks to one API server, in JSON. Its methods may be called from any
-// goroutine. Which resource a request is for follows from the object's Go type,
-// which the scheme must know, and from its name and namespace. What the server
-// refuses is an apierrors.APIStatus.
+// goroutine. Which resource a request is for follows from the object's Go type, which
+// the scheme must know, and from its name and namespace. A refusal by the server is an
+// apierrors.APIStatus.
 type Client struct {
 	scheme   *runtime.Scheme
 	versions map[schema.GroupVersion]rest.Interface
@@ -139,9 +139,9 @@ func (c *Client) Delete(ctx context.Context, obj Object, uid types.UID) error {
 	return request.Body(options).Do(ctx).Error()
 }
 
-// Stream asks for all objects of obj's kind in a namespace ("" for all, and for
-// kinds without), with the parameters of a list or a watch. It returns once the
-// answer begins. The caller closes the stream, which ends with ctx as well.
+// Stream requests all objects of obj's kind in a namespace ("" for all, and for kinds
+// without), with the parameters of a list or a watch. It returns once the answer
+// begins. The caller closes the stream, which ends with ctx as well.
 func (c *Client) Stream(ctx context.Context, obj runtime.Object, namespace string, parameters map[string]string) (io.ReadCloser, error) {
 	request, err := c.to(http.MethodGet, obj, namespace)
 	if err != nil {

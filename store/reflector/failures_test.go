@@ -73,7 +73,7 @@ const (
 	list       = "a list not older than "
 )
 
-// askedFor says what a request is for.
+// askedFor describes what a request is for.
 func askedFor(query url.Values) string {
 	version := query.Get("resourceVersion")
 	switch {

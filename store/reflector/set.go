@@ -29,8 +29,8 @@ type Set struct {
 	mu sync.Mutex
 	// covered counts the sources that hold an object.
 	covered map[coverKey]int
-	// refused are the rows that met another row in their way which the API no
-	// longer has: of two scopes, the one with the successor may be told first.
+	// refused are the rows that conflict with a row that the API no longer has: of two
+	// scopes, the one with the successor may get its event first.
 	refused map[coverKey]any
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
@@ -87,7 +87,7 @@ func (s *Set) complain(kind string, err error) {
 	}
 }
 
-// change is what a source was told.
+// change is an event of a source.
 type change struct {
 	present []entry
 	gone    []kinds.ID

@@ -36,17 +36,17 @@ func retries() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 6 * time.Second}
 }
 
-// Source keeps the rows of one scope like the API has them: it lists the scope,
-// watches it from there on, and lists it anew only where the API server can't say
-// what has changed since. One goroutine does it all, which holds no buffer
-// while nothing comes.
+// Source keeps the rows of one scope equal to the API's objects: it lists the scope,
+// watches it from there on, and lists it again only if the API server no longer has
+// the changes since then. One goroutine does this, which holds no buffer while no
+// events arrive.
 type Source struct {
 	set   *Set
 	scope kinds.Scope
 	// held are the objects of the scope that have rows; guarded by set.mu.
 	held map[kinds.ID]struct{}
-	// version is the resource version that the source was told last; listed says
-	// that a watch may go on from there. Only the source's goroutine uses them.
+	// version is the last resource version of the source; listed reports that a watch
+	// may continue from there. Only the source's goroutine uses them.
 	version string
 	listed  bool
 
@@ -132,7 +132,7 @@ func (src *Source) run(ctx context.Context) {
 	}
 }
 
-// follow takes into the store what the API server says until it ends the watch,
+// follow writes the API server's events to the store until the server ends the watch,
 // which is no error.
 func (src *Source) follow(ctx context.Context) error {
 	events, err := src.open(ctx)
@@ -192,8 +192,7 @@ func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
 	return events, nil
 }
 
-// initial reads what there is when a watch begins. An event that says that this
-// was all ends it.
+// initial reads what there is when a watch begins. A bookmark event ends it.
 func (src *Source) initial(events *eventReader) error {
 	var all []entry
 	for {
@@ -221,9 +220,8 @@ func (src *Source) initial(events *eventReader) error {
 	}
 }
 
-// list makes the rows those that the API server has in its cache, which is not
-// older than what the source has been told; or, where that can't be, those that
-// etcd has.
+// list makes the rows those that the API server has in its cache, if the cache is not
+// older than the source's last version, otherwise those that etcd has.
 func (src *Source) list(ctx context.Context) error {
 	if err := src.set.beginList(ctx); err != nil {
 		return err
@@ -236,7 +234,7 @@ func (src *Source) list(ctx context.Context) error {
 	return err
 }
 
-// listSince asks for a list that is not older than a version; "" is for now.
+// listSince requests a list that is not older than a version; "": the newest.
 func (src *Source) listSince(ctx context.Context, version string) error {
 	parameters := parametersOf(src.scope)
 	parameters["resourceVersion"] = version

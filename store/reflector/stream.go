@@ -139,8 +139,8 @@ type entry struct {
 	initialEnd bool
 }
 
-// read reads an object in the API's JSON. Of one that can't be read the entry says
-// which it is, as far as possible.
+// read reads an object in the API's JSON. Of an unreadable one the entry has the
+// identity, as far as possible.
 func read(kind *kinds.Kind, raw []byte) (entry, error) {
 	object := kind.NewObject()
 	if err := kube.Decode(raw, object); err != nil {
@@ -165,7 +165,7 @@ func identify(raw []byte) (entry, error) {
 	}, nil
 }
 
-// statusError is what the API server says against a watch.
+// statusError is the error by which the API server ends a watch.
 func statusError(raw []byte) error {
 	var status metav1.Status
 	if err := kube.Decode(raw, &status); err != nil {

@@ -14,24 +14,24 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// answer is what a known node said last.
+// answer is the last answer of a known node.
 type answer struct {
 	node *store.Node
 	said *store.RollCall
 }
 
 const (
-	// usualPods is how many pods a node has room for that has not said.
+	// usualPods is the assumed number of pods of a node that has not reported it.
 	usualPods = 110
-	// mostPods bounds what a node may say of that, and slack is what it may hold
-	// beyond: of pods that have ended, and of VPCs that it still follows.
+	// mostPods is the maximum that a node may report, and slack is the number of
+	// further VNIs that it may hold: of ended pods, and of VPCs that it still follows.
 	mostPods, slack = 1024, 64
 )
 
 // believed are the VNIs of an answer that count, and the number of those that do not.
-// What living VPCs have is nobody else's anyway. Of all others a node can hold one for
-// each pod that it had: more is not believed, or one stolen token could keep every
-// VNI for ever.
+// VNIs of existing VPCs always count. Of the others a node can hold one for each pod
+// that it had. More do not count, because one stolen token could otherwise reserve
+// every VNI forever.
 func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 	quota := int(min(a.node.Pods, mostPods))
 	if quota == 0 {
@@ -51,13 +51,13 @@ func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 	return vnis, surplus
 }
 
-// Excess is how many VNIs of a node's answer are not believed.
+// Excess is the number of VNIs in a node's answer that do not count.
 type Excess struct {
 	Node    string
 	Surplus int
 }
 
-// Excessive lists the known nodes that say more than is believed.
+// Excessive lists the known nodes whose answers exceed their quota.
 func Excessive(tx store.ReadTx) []Excess {
 	var all []Excess
 	for _, a := range known(tx) {
@@ -93,7 +93,7 @@ func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	return names
 }
 
-// NodesWith lists the known nodes that say, and are believed, that they hold a VNI.
+// NodesWith lists the known nodes whose answers hold a VNI and count.
 func NodesWith(tx store.ReadTx, vni uint32) []string {
 	var names []string
 	for _, a := range known(tx) {
@@ -121,8 +121,8 @@ func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 	return vpc == nil || vpc.UID != claim.VPCUID
 }
 
-// Awaited says of a VNI whose nodes it waits for: those that have not answered
-// the last call, and those that hold the VNI.
+// Awaited returns the nodes for which a VNI waits: those that have not answered the
+// last call, and those that hold the VNI.
 func Awaited(tx store.ReadTx, vni uint32) []string {
 	names := NodesWith(tx, vni)
 	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {

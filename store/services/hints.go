@@ -25,9 +25,9 @@ func backendsOf(list []candidate) []Backend {
 	return backends[:min(len(backends), MaxBackends)]
 }
 
-// preferred returns those that hints mean for clients on a node: for the node itself,
-// otherwise for its zone. Hints of a kind count only if all have one and at least
-// one fits, as kube-proxy does; otherwise all are returned.
+// preferred returns the candidates whose topology hints name the node of the clients,
+// otherwise those that name its zone. As in kube-proxy, hints of a kind count only if
+// all candidates have one and at least one matches; otherwise it returns all.
 func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
 	found := withHint(all, node, func(e *store.Endpoint) []string { return e.ForNodes })
 	if found != nil {
@@ -42,7 +42,8 @@ func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
 	return all
 }
 
-// withHint returns those with a hint, nil if there are none or one has no hint.
+// withHint returns the candidates whose hint names a place, nil if none does or one
+// has no hint.
 func withHint(all []candidate, place string, hints func(*store.Endpoint) []string) (found []candidate) {
 	for _, c := range all {
 		places := hints(c.endpoint)

@@ -12,12 +12,12 @@ import (
 // backendAt returns the Address of a VPC to which a Service may lead at an address
 // that an endpoint has, or nil.
 //
-// The address alone does not say whose it is: a pod of another VPC may have it too,
-// and Kubernetes writes the slices of a selector without regard to VPCs. So with a
-// selector the pod that the endpoint names must hold the Address. It must also be of
+// The address alone does not identify its holder: a pod of another VPC may have it
+// too, and Kubernetes writes the slices of a selector without regard to VPCs. So with
+// a selector the pod that the endpoint names must hold the Address. It must also be of
 // the Service's namespace, as each pod that a selector finds is: a tenant may write
-// slices with any UID in it. Without a selector nobody has chosen the pod but the
-// writer of the slice, who may lead to pods of the Service's own tenant.
+// slices with any UID in it. Without a selector the writer of the slice has chosen the
+// pod, which must be of the Service's tenant.
 func backendAt(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) *store.Address {
 	held := heldByPod(tx, vpc, ip)
 	switch {

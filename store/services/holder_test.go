@@ -77,7 +77,7 @@ func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, wan
 	}
 }
 
-// Each row on which the answer depends is one by which a planner plans anew.
+// Each row on which the answer depends is one by which a planner plans again.
 func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		selectorless bool

@@ -12,8 +12,8 @@ import (
 
 // isOnHost reports whether an endpoint of a Service of the default VPC is a pod on the
 // network of the site's own node. The pod itself must be known: slices and their
-// references are written by tenants, and any port of the node would be open to whoever
-// forges one. It is in the namespace of the Service, where alone a selector looks.
+// references are written by tenants, and a forged one would open any port of the node.
+// It is in the namespace of the Service, where alone a selector looks.
 func isOnHost(tx store.ReadTx, at Site, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
 	if at.VPC != at.DefaultVPC || endpoint.Node != at.Node || !isOfNode(tx, at.Node, ip) {
 		return false

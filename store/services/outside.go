@@ -15,7 +15,7 @@ type Spread struct {
 	// Here are the backends on the node: the ready ones, or where none is ready
 	// those that are shutting down but serve still. Ascending, each once.
 	Here []netip.AddrPort
-	// Ready says that those of Here are.
+	// Ready reports that those of Here are.
 	Ready bool
 	// Also are those of Here among which and Elsewhere one is chosen where all
 	// nodes count: none of them if they are shutting down while others are ready.
@@ -24,13 +24,13 @@ type Spread struct {
 	Elsewhere map[string]int
 }
 
-// SpreadOf says where connections to a port of a Service of the site's VPC go from its
-// node, for addresses of one family.
+// SpreadOf returns the backends for connections to a port of a Service of the site's
+// VPC from its node, for addresses of one family.
 //
-// What slices say of other nodes is taken on trust, because a node knows the Address
-// objects of a VPC only if it has a part in it. It decides nothing but which node is
-// asked: that one chooses among the pods that count and are held there. An endpoint
-// that a selector has found and that names no pod counts nowhere.
+// The node names in slices are not verified for other nodes, because a node knows the
+// Address objects of a VPC only if it has pods of it. They only decide which node gets
+// the packet: that node chooses among its own valid pods. An endpoint that a selector
+// has found and that names no pod counts nowhere.
 func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) Spread {
 	var ready, leavingHere []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}

@@ -10,10 +10,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// reachability decides which addresses that nobody holds in a VPC its Services may lead to:
-// they are outside of it, and reached as its egress allows. It need not know all that
-// egress is closed to, because the datapath decides about every packet; what it knows
-// is left out, so that clients get another backend, or are refused at once.
+// reachability decides which addresses without a holder in a VPC its Services may lead to:
+// they are outside of the VPC, and its egress must allow them. It need not know all that
+// egress is closed to, because the datapath decides about every packet; what it knows is
+// left out, so that clients get another backend, or are refused at once.
 type reachability struct {
 	tx         store.ReadTx
 	vpc        *store.VPC
@@ -30,9 +30,9 @@ func reachabilityOf(tx store.ReadTx, at Site) *reachability {
 }
 
 // reaches reports whether an endpoint of a Service may lead to an address that is none
-// of a pod in the VPC. Somebody has to have written that address down: for one that is
-// found by a selector it is another VPC's pod's, which means something else outside. But
-// nodes have one meaning everywhere, and pods on their network are the default VPC's.
+// of a pod in the VPC. The slice must be written by hand: an address that a selector has
+// found is that of another VPC's pod, and has a different meaning outside. But nodes
+// have one meaning everywhere, and pods on their network are the default VPC's.
 func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
 	if r.vpc == nil || !r.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(r.vpc.Prefixes, ip) {
 		return false

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package services finds the Services that belong to a VPC, with their virtual
-// addresses and the backends behind these. Mizar's word for such a Service is
-// "scaled endpoint". The package is pure: it reads a snapshot of the store and
-// nothing else.
+// addresses and the backends behind these. Mizar's term for such a Service is "scaled
+// endpoint". The package is pure: it reads a snapshot of the store and nothing else.
 //
-// Services and EndpointSlices are written by tenants. So what a slice says of an
-// address counts only where an Address object of the VPC says that the right pod
-// holds it, and on which node; or where the VPC's egress leads its pods anyhow.
+// Services and EndpointSlices are written by tenants. So an address in a slice counts
+// only if an Address object of the VPC names the right pod as its holder, with its
+// node, or if the VPC's egress allows it.
 package services
 
 import (
@@ -24,8 +23,8 @@ import (
 )
 
 // Services returns the Services with a virtual address that belong to a VPC, by
-// namespace and name. It asks less of the VPC than it takes to give addresses to
-// new pods: while a VPC is not ready for those, what runs there goes on.
+// namespace and name. The VPC need not be Ready for new pods: running pods keep their
+// Services.
 func Services(tx store.ReadTx, vpc *store.VPC, defaultVPC string) []*store.Service {
 	var all []*store.Service
 	seen := map[label]bool{}
@@ -46,7 +45,7 @@ func Services(tx store.ReadTx, vpc *store.VPC, defaultVPC string) []*store.Servi
 	return all
 }
 
-// label is what Services of a namespace say of their Network.
+// label is the Network label of Services in one namespace.
 type label struct{ namespace, network string }
 
 // labelled returns the Services of one label, which share their VPC.
@@ -94,8 +93,8 @@ func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
 }
 
 // VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and
-// behind them those that Address objects give to it as a load balancer, by IP. What
-// its status says of these does not count.
+// behind them those that Address objects give to it as a load balancer, by IP. The
+// status of the Service does not count.
 func VIPs(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 	all := slices.Clone(service.ClusterIPs)
 	if service.LoadBalancer != store.LoadBalancerVPC {
@@ -127,7 +126,7 @@ type Site struct {
 // Backend is where a connection goes.
 type Backend struct {
 	netip.AddrPort
-	// Outside says that the address is none of the VPC: its egress leads there.
+	// Outside reports that the address is none of the VPC: its egress leads there.
 	Outside bool
 }
 

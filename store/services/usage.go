@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Usage is how much of a node's tables something takes.
+// Usage is the number of rows in a node's tables.
 type Usage struct {
 	// Rows are one for each virtual address, and one for each port of it.
 	Rows int
@@ -19,8 +19,7 @@ type Usage struct {
 	Backends int
 }
 
-// QuotaOfVPC is what the Services of one VPC may take together, whatever its tenants
-// make: an eighth of the tables.
+// QuotaOfVPC limits the Services of one VPC together: an eighth of the tables.
 var QuotaOfVPC = Usage{Rows: 16384, Backends: 32768}
 
 // Plus returns what both take together.
@@ -33,7 +32,7 @@ func (u Usage) Minus(other Usage) Usage {
 	return Usage{Rows: u.Rows - other.Rows, Backends: u.Backends - other.Backends}
 }
 
-// Holds reports whether there is room for the other.
+// Holds reports whether the quota allows a usage.
 func (u Usage) Holds(other Usage) bool { return other.Rows <= u.Rows && other.Backends <= u.Backends }
 
 // UsageOf returns what a Service takes in its VPC. It counts what its slices name, so that it
@@ -67,12 +66,12 @@ func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (c
 	return count
 }
 
-// Age orders Services: the oldest has room first.
+// Age orders Services: the oldest gets its share of the quota first.
 func Age(a, b *store.Service) int { return cmp.Or(a.Created.Compare(b.Created), compare(a, b)) }
 
-// Fitting returns how many there is room for in a VPC, in their order: where one
-// does not fit, nothing after it does, so that what comes never takes the place of
-// what is there.
+// Fitting returns how many of the Services of a VPC the quota allows, in their order.
+// If one exceeds it, all later ones are omitted, so that a new Service never displaces
+// an older one.
 func Fitting(usages iter.Seq[Usage]) (count int) {
 	var taken Usage
 	for usage := range usages {
@@ -84,8 +83,7 @@ func Fitting(usages iter.Seq[Usage]) (count int) {
 	return count
 }
 
-// Beyond returns those of the Services of a VPC for which there is no room: the
-// youngest.
+// Beyond returns the Services of a VPC that exceed the quota: the youngest.
 func Beyond(tx store.ReadTx, vpc string, services []*store.Service) []*store.Service {
 	sorted := slices.SortedFunc(slices.Values(services), Age)
 	fitting := Fitting(func(yield func(Usage) bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// HostPortGranted reports whether pods of a tenant may ask for a port of a node, 1 to
+// HostPortGranted reports whether pods of a tenant may use a port of a node, 1 to
 // 65535, of a protocol (TCP, UDP or SCTP). Tenants of namespaces without a label need
 // no grant.
 func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool {

@@ -112,7 +112,7 @@ func verdict(r []expr.Any) (expr.VerdictKind, string) {
 	return expr.VerdictContinue, ""
 }
 
-// match tells how a packet fits the conditions of a rule.
+// match is how a packet fits the conditions of a rule.
 type match struct {
 	// never: a condition excludes the packet. uncertain: a condition needs a field
 	// that is not known. named: a condition names a known field.
