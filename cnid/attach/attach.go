@@ -37,7 +37,7 @@ type Capabilities struct {
 	Hook Hook
 	// FollowsMTU: Resize can change the MTU of an interface that a pod uses.
 	FollowsMTU bool
-	// Restorable: Attach can recreates an interface  in a sandbox that has lost it.
+	// Restorable: Attach can recreate an interface in a sandbox that has lost it.
 	Restorable bool
 }
 

@@ -44,7 +44,7 @@ func (m *Manager) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 	return unknown, errors.Join(errs...)
 }
 
-// adopt leaves what a call is at work on to it: Establish recreates the interface ,
+// adopt leaves what a call is at work on to it: Establish recreates the interface,
 // and Remove removes it.
 func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
 	unlock, free := m.locks.try(found.ContainerID)

@@ -237,7 +237,7 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 }
 
 // changeBalancer claims an address for a Service that there is, where it is served,
-// releases one, or recreates the Service .
+// releases one, or recreates the Service.
 func (r *randomWorld) changeBalancer(tx store.Tx, release bool) error {
 	all := store.ListServices(tx)
 	if len(all) == 0 {
