@@ -38,10 +38,18 @@ type Result struct {
 	// Output is what the test and its subtests printed; of a skipped one, what
 	// it printed itself.
 	Output string
+	Took   time.Duration
 }
 
-// event is one of the stream that `go doc test2json` describes.
-type event struct{ Action, Test, Output string }
+// event is one of the stream that `go doc test2json` describes. Elapsed is in
+// seconds.
+type event struct {
+	Action  string
+	Package string  `json:",omitempty"`
+	Test    string  `json:",omitempty"`
+	Output  string  `json:",omitempty"`
+	Elapsed float64 `json:",omitempty"`
+}
 
 // readEvents makes the report of a package from the events of its tests.
 func readEvents(r io.Reader) (Report, error) {
@@ -67,7 +75,9 @@ func readEvents(r io.Reader) (Report, error) {
 		case e.Test != "" && e.Action == skipped:
 			report.Tests = append(report.Tests, Result{Name: e.Test, Outcome: skipped, Output: own[e.Test]})
 		case name != "" && !sub && (e.Action == passed || e.Action == failed):
-			report.Tests = append(report.Tests, Result{Name: name, Outcome: e.Action, Output: output[name].String()})
+			report.Tests = append(report.Tests, Result{
+				Name: name, Outcome: e.Action, Output: output[name].String(), Took: time.Duration(e.Elapsed * float64(time.Second)),
+			})
 			delete(output, name)
 		}
 	}
@@ -144,6 +154,29 @@ func (r Report) write(w io.Writer, kernel string) {
 	if problem := r.problem(); problem != "" {
 		fmt.Fprintf(w, "%s\n%s: %s\n", r.Output, r.Package, problem)
 	}
+}
+
+// writeEvents prints how long each test took, as `go test -json` does. The kernel is
+// a part of the package's name.
+func (r Report) writeEvents(w io.Writer, kernel string) error {
+	encoder := json.NewEncoder(w)
+	all := event{Action: passed, Package: "linux " + kernel + " " + r.Package, Elapsed: r.Took.Seconds()}
+	if r.count(failed) > 0 || r.problem() != "" {
+		all.Action = failed
+	}
+	for _, t := range r.Tests {
+		if t.Outcome == skipped {
+			continue
+		}
+		one := event{Action: t.Outcome, Package: all.Package, Test: t.Name, Elapsed: t.Took.Seconds()}
+		if err := encoder.Encode(one); err != nil {
+			return fmt.Errorf("write events: %w", err)
+		}
+	}
+	if err := encoder.Encode(all); err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
 }
 
 // skipReason is the last line that a skipped test has logged, without the place

@@ -6,8 +6,11 @@ package vm
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
 const someEvents = `{"Action":"start","Package":"p"}
@@ -57,6 +60,29 @@ func TestAReportSaysWhatBecameOfEveryTest(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "=== RUN   TestGood") {
 		t.Errorf("what passed is printed:\n%s", &text)
+	}
+}
+
+// The table of slow tests is made of events, whose package has the kernel's name.
+func TestAReportHasItsTestsTimes(t *testing.T) {
+	report := readReport(t, `{"Action":"pass","Test":"TestSlow","Elapsed":61.5}
+{"Action":"skip","Test":"TestNot"}
+{"Action":"fail","Test":"TestBad","Elapsed":0.5}
+`)
+	var text strings.Builder
+	if err := report.writeEvents(&text, "6.1"); err != nil {
+		t.Fatal(err)
+	}
+	reader := events.Reader{Print: func(line string) { t.Errorf("no event: %s", line) }}
+	for line := range strings.Lines(text.String()) {
+		reader.Line(strings.TrimSpace(line))
+	}
+	want := []events.Test{
+		{Package: "linux 6.1 p", Name: "TestSlow", Took: 61500 * time.Millisecond},
+		{Package: "linux 6.1 p", Name: "TestBad", Took: 500 * time.Millisecond},
+	}
+	if diff := cmp.Diff(want, reader.Tests); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -36,7 +36,9 @@ type Options struct {
 	// Devices are further devices of each machine, Modules what they need.
 	Devices, Modules []string
 	// Out gets the reports, Progress one line per step.
-	Out      io.Writer
+	Out io.Writer
+	// Events adds to each report an event per test, as `go test -json` prints them.
+	Events   bool
 	Progress func(line string)
 }
 
@@ -172,5 +174,8 @@ func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message,
 	defer r.mu.Unlock()
 	report.write(r.Out, kernel.Series)
 	r.total.add(report)
+	if r.Events {
+		return report.writeEvents(r.Out, kernel.Series)
+	}
 	return nil
 }
