@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,9 +30,6 @@ import (
 // workers is how many pods are worked on at once: the time goes into waiting
 // for the API server.
 const workers = 8
-
-// noteLimit is the length of an event's note that the API accepts, in bytes.
-const noteLimit = 1000
 
 // errToldMeanwhile says that the store has not heard yet what a pod was told.
 var errToldMeanwhile = errors.New("the pod got its addresses in the meantime")
@@ -195,9 +191,5 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 }
 
 func (r *Reconciler) warn(pod *store.Pod, refusal tenancy.Refusal) {
-	note := refusal.Message
-	if len(note) > noteLimit {
-		note = strings.ToValidUTF8(note[:noteLimit], "") + "..."
-	}
-	r.Events.Eventf(reference(pod), nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "%s", note)
+	r.Events.Eventf(reference(pod), nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "%s", refusal.Message)
 }

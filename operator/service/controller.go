@@ -15,7 +15,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,9 +30,6 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
-
-// noteLimit is the length of an event's note that the API accepts, in bytes.
-const noteLimit = 1000
 
 // Options are what a Reconciler works with.
 type Options struct {
@@ -205,10 +201,6 @@ func (r *Reconciler) news(name types.NamespacedName, now notice) []tenancy.Refus
 }
 
 func (r *Reconciler) warn(service *store.Service, refusal tenancy.Refusal) {
-	note := refusal.Message
-	if len(note) > noteLimit {
-		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
-	}
 	about := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: types.UID(service.UID)}}
-	r.Events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "ServeInVPC", "%s", note)
+	r.Events.Eventf(about, nil, corev1.EventTypeWarning, refusal.Reason, "ServeInVPC", "%s", refusal.Message)
 }
