@@ -1,0 +1,91 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
+)
+
+// ReleaseAll releases everything that counts for a holder on a node.
+func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node string) error {
+	var rows []*store.Address
+	c.Store.View(func(tx store.ReadTx) { rows = store.AddressesOf(tx, holder, node) })
+	for _, row := range rows {
+		if err := c.Release(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release deletes an address, or forgets it where it was never created. That
+// it is gone already is success. That a successor has its name is a conflict: the
+// store is about to hear of it.
+func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
+	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
+		return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
+	}
+	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
+}
+
+// drop deletes an address that is of no set worth keeping. It may be one that the pod was
+// told, in an object that names others beside it: that stays the pod's. What is not in
+// the API is forgotten, so that a set which somebody else has a part of is not kept.
+func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
+	if row.UID == "" {
+		return c.Release(ctx, row)
+	}
+	return c.Expel(ctx, row)
+}
+
+// Expel deletes an address that does not count for the pod that it names, or is in no
+// set that the pod keeps. Where a living pod was told the same one, it is kept for that
+// pod from the same moment on.
+func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
+	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
+		return fmt.Errorf("expel %s of VPC %s: %w", row.IP, row.VPC, err)
+	}
+	return c.forget(row, func(tx store.Tx) (bool, error) { return allocation.Remove(tx, row.Name, row.UID) })
+}
+
+// remove deletes an object of that UID from the API; without one it was never there.
+func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, holder store.Holder) error {
+	if uid == "" {
+		return nil
+	}
+	precondition := types.UID(uid)
+	err := c.Client.Delete(ctx, object, client.Preconditions{UID: &precondition})
+	if err == nil || apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).Info("address released", "address", object.GetName(), "holder", holder.Name)
+		return nil
+	}
+	return err
+}
+
+// forget removes a row from the store, and tells those who wait for its address.
+func (c *Claimer) forget(row any, remove func(store.Tx) (bool, error)) error {
+	gone := false
+	err := c.Store.Update(func(tx store.Tx) (err error) {
+		gone, err = remove(tx)
+		return err
+	})
+	if gone {
+		c.Publish(feed.Change{Old: row})
+	}
+	return err
+}
