@@ -10,20 +10,15 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // rounds bounds how often one call chooses anew because somebody else was
@@ -79,15 +74,12 @@ func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []neti
 		if len(p.keep) == 0 {
 			continue // what was dropped is out of the way now
 		}
-		rows, taken, err := c.create(ctx, p.keep)
-		if err != nil {
-			return nil, err
+		rows, other, err := addresses.create(ctx, c, p.keep, ofChoice)
+		if err != nil || other == nil {
+			return rows, err
 		}
-		if rows != nil {
-			return rows, nil
-		}
-		if taken.IsValid() {
-			request.Exclude[taken] = struct{}{}
+		if !other.CountsFor(request.Holder, request.Node) {
+			request.Exclude[other.IP] = struct{}{}
 		}
 	}
 	return nil, errOutpaced
@@ -150,80 +142,8 @@ func assumeLacking(tx store.Tx, rows []*store.Address) error {
 	return nil
 }
 
-// create creates the objects of the rows that have no UID yet. It returns no
-// rows where one of the objects turns out to exist otherwise than planned, and
-// the IP where somebody else has it. After an error, which may hide a success,
-// the rows stay assumed: the next call asks for the same names and recognises
-// its own.
-func (c *Claimer) create(ctx context.Context, rows []*store.Address) (_ []*store.Address, taken netip.Addr, _ error) {
-	made := make([]*store.Address, 0, len(rows))
-	for _, row := range rows {
-		if row.UID != "" {
-			made = append(made, row)
-			continue
-		}
-		object, assumed := objectOf(row), c.assumed(row)
-		err := c.Client.Create(ctx, object)
-		if apierrors.IsAlreadyExists(err) {
-			object, err = c.existing(ctx, row)
-		}
-		if err != nil {
-			return nil, netip.Addr{}, fmt.Errorf("claim %s of VPC %s: %w", row.IP, row.VPC, err)
-		}
-		real, err := c.confirm(object, assumed)
-		if err != nil {
-			return nil, netip.Addr{}, err
-		}
-		if !real.CountsFor(row.Holder, row.Node) {
-			return nil, row.IP, nil
-		}
-		if real.Attachment != row.Attachment || !slices.Equal(real.Set, row.Set) {
-			return nil, netip.Addr{}, nil // of another choice of the same holder
-		}
-		made = append(made, real)
-	}
-	return made, netip.Addr{}, nil
-}
-
-// existing reads the object that was faster. It may be one of ours, created by
-// a call whose answer got lost.
-func (c *Claimer) existing(ctx context.Context, row *store.Address) (*v1alpha1.Address, error) {
-	object := &v1alpha1.Address{}
-	if err := c.Live.Get(ctx, client.ObjectKey{Name: row.Name}, object); err != nil {
-		return nil, fmt.Errorf("read the object in the way: %w", err)
-	}
-	return object, nil
-}
-
-// assumed returns the row that stands for an address until it is created.
-func (c *Claimer) assumed(row *store.Address) (found *store.Address) {
-	c.Store.View(func(tx store.ReadTx) { found = store.GetAddress(tx, row.Name) })
-	return found
-}
-
-func (c *Claimer) confirm(object *v1alpha1.Address, assumed *store.Address) (*store.Address, error) {
-	row, err := kinds.Address.Convert(object)
-	if err != nil {
-		return nil, err
-	}
-	return row, c.Store.Update(func(tx store.Tx) error { return store.ConfirmAddress(tx, assumed, row) })
-}
-
-func objectOf(row *store.Address) *v1alpha1.Address {
-	ips := make([]string, 0, len(row.Set))
-	for _, ip := range row.Set {
-		ips = append(ips, ip.String())
-	}
-	return &v1alpha1.Address{
-		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
-		Spec: v1alpha1.AddressSpec{
-			VPC: row.VPC, Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
-			Holder: v1alpha1.AddressHolder{
-				Kind: v1alpha1.HolderKind(row.Holder.Kind), Namespace: row.Holder.Namespace,
-				Name: row.Holder.Name, UID: row.Holder.UID,
-			},
-			Attachment: row.Attachment,
-			Set:        ips,
-		},
-	}
+// ofChoice reports whether an Address is of the same choice as the planned row: the
+// same holder may have another one of that name, of an earlier choice.
+func ofChoice(real, row *store.Address) bool {
+	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && slices.Equal(real.Set, row.Set)
 }

@@ -106,6 +106,9 @@ type Of[O kube.Object, R any] struct {
 	Convert func(object O) (*R, error)
 }
 
+// New returns an empty object of the kind.
+func (o Of[O, R]) New() O { return o.NewObject().(O) }
+
 // PutBy returns a kind whose rows are put in another way.
 func (o Of[O, R]) PutBy(put func(tx store.Tx, row *R) error) *Kind {
 	kind := *o.Kind

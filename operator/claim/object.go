@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// objects are what rows R are created as in the API.
+type objects[O kube.Object, R any] struct {
+	kind kinds.Of[O, R]
+	// of makes the object of a row.
+	of func(row *R) O
+	// uid returns the UID of a row, "" as long as the row is assumed.
+	uid func(row *R) string
+	// held returns the row of the same address in the store.
+	held    func(tx store.ReadTx, row *R) *R
+	confirm func(tx store.Tx, assumed, row *R) error
+}
+
+var addresses = objects[*v1alpha1.Address, store.Address]{
+	kind: kinds.Address, of: objectOf,
+	uid:     func(row *store.Address) string { return row.UID },
+	held:    func(tx store.ReadTx, row *store.Address) *store.Address { return store.GetAddress(tx, row.Name) },
+	confirm: store.ConfirmAddress,
+}
+
+var externalAddresses = objects[*v1alpha1.ExternalAddress, store.ExternalAddress]{
+	kind: kinds.ExternalAddress, of: externalObject,
+	uid: func(row *store.ExternalAddress) string { return row.UID },
+	held: func(tx store.ReadTx, row *store.ExternalAddress) *store.ExternalAddress {
+		return store.GetExternalAddress(tx, row.IP)
+	},
+	confirm: store.ConfirmExternalAddress,
+}
+
+// create creates the objects of the rows that have no UID yet, and returns the rows of
+// all. It stops at the first object that turns out to exist otherwise than planned, and
+// returns the row of that one alone. After an error, which may hide a success, the rows
+// stay assumed: the next call asks for the same names and recognises its own.
+func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planned func(real, row *R) bool) (made []*R, other *R, _ error) {
+	for _, row := range rows {
+		real := row
+		if o.uid(row) == "" {
+			var err error
+			if real, err = o.createOne(ctx, c, row); err != nil {
+				return nil, nil, fmt.Errorf("claim %s %s: %w", o.kind.Name, o.of(row).GetName(), err)
+			}
+			if !planned(real, row) {
+				return nil, real, nil
+			}
+		}
+		made = append(made, real)
+	}
+	return made, nil, nil
+}
+
+// createOne returns the row of the object that has the row's name now. One that was
+// faster may be one of ours, created by a call whose answer got lost.
+func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, error) {
+	var assumed *R
+	c.Store.View(func(tx store.ReadTx) { assumed = o.held(tx, row) })
+	object := o.of(row)
+	err := c.Client.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		key := client.ObjectKeyFromObject(object)
+		object = o.kind.New()
+		err = c.Live.Get(ctx, key, object)
+	}
+	if err != nil {
+		return nil, err
+	}
+	real, err := o.kind.Convert(object)
+	if err != nil {
+		return nil, err
+	}
+	return real, c.Store.Update(func(tx store.Tx) error { return o.confirm(tx, assumed, real) })
+}
+
+func objectOf(row *store.Address) *v1alpha1.Address {
+	ips := make([]string, 0, len(row.Set))
+	for _, ip := range row.Set {
+		ips = append(ips, ip.String())
+	}
+	return &v1alpha1.Address{
+		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
+		Spec: v1alpha1.AddressSpec{
+			VPC: row.VPC, Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
+			Holder: v1alpha1.AddressHolder{
+				Kind: v1alpha1.HolderKind(row.Holder.Kind), Namespace: row.Holder.Namespace,
+				Name: row.Holder.Name, UID: row.Holder.UID,
+			},
+			Attachment: row.Attachment,
+			Set:        ips,
+		},
+	}
+}
+
+func externalObject(row *store.ExternalAddress) *v1alpha1.ExternalAddress {
+	return &v1alpha1.ExternalAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)},
+		Spec: v1alpha1.ExternalAddressSpec{
+			IP: row.IP.String(), Pool: row.Pool,
+			Service: v1alpha1.ServiceReference{Namespace: row.Holder.Namespace, Name: row.Holder.Name, UID: row.Holder.UID},
+		},
+	}
+}
