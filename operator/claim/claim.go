@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package claim makes addresses belong to somebody: it creates the Address
-// objects of an attachment, all of them or none, and survives being interrupted
+// objects of all attachments of a holder, or none, and survives being interrupted
 // at any point. The creation of the object is the allocation; the API server
 // lets each name exist once.
 package claim
@@ -10,6 +10,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -52,67 +53,134 @@ type Claimer struct {
 	Now     func() time.Time
 }
 
-// Claim gives an attachment its addresses and returns their rows, one per
-// family, IPv4 first. What the attachment holds in that VPC already is kept,
-// whatever else the request says, but for prefer, which is what it was told or ran
-// with: it has that or nothing, and need not wait for the term to be settled. A refusal is
-// an *ipam.Error; every other error is worth trying again, ErrUnsettled once the
-// term is settled, but for ErrHolderGone.
+// Wanted is what one attachment of a holder asks for.
+type Wanted struct {
+	ipam.Request
+	// Prefer are the IPs that the attachment was told or ran with, if any: it has
+	// these or none, and need not wait for the term to be settled.
+	Prefer []netip.Addr
+}
+
+// Claim gives one attachment its addresses, as ClaimAll does.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
-	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
+	all, err := c.ClaimAll(ctx, []Wanted{{Request: request, Prefer: prefer}})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// ClaimAll gives the attachments of one holder their addresses, all of them or none,
+// and returns for each its rows, one per family, IPv4 first. Attachments differ in
+// their names. What an attachment holds in its VPC already is kept, whatever else its
+// request says, but for Prefer. A refusal is an *ipam.Error, whose message names the
+// attachment where there are several: nothing is reserved then, and what an earlier
+// attempt has created is for the caller to release. Every other error is worth trying
+// again, ErrUnsettled once the term is settled, but for ErrHolderGone.
+func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Address, error) {
+	wanted = slices.Clone(wanted)
+	for i := range wanted {
+		wanted[i].Resting, wanted[i].Exclude = c.Resting, map[netip.Addr]struct{}{}
+	}
 	for range rounds {
-		request.Now = c.Now()
-		p, err := c.reserve(request, prefer)
+		plans, err := c.reserve(wanted)
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range p.drop {
+		for _, row := range dropped(plans) {
 			if err := c.drop(ctx, row); err != nil {
 				return nil, err
 			}
 		}
-		if len(p.keep) == 0 {
+		if blocked(plans) {
 			continue // what was dropped is out of the way now
 		}
-		rows, other, err := addresses.create(ctx, c, p.keep, ofChoice)
-		if err != nil || other == nil {
-			return rows, err
-		}
-		if !other.CountsFor(request.Holder, request.Node) {
-			request.Exclude[other.IP] = struct{}{}
+		if all, err := c.create(ctx, wanted, plans); err != nil || all != nil {
+			return all, err
 		}
 	}
 	return nil, errOutpaced
 }
 
-// reserve decides what to keep, or chooses, and puts rows for what is to be
-// created into the store in the same transaction, so that nobody else chooses
-// it meanwhile. Nothing is put for a holder that is gone: whoever saw it go has
-// forgotten what there was, and nobody would forget what comes now.
-func (c *Claimer) reserve(request ipam.Request, prefer []netip.Addr) (plan, error) {
-	var p plan
+// create creates the objects of the planned rows. It returns no rows where one exists
+// otherwise than planned, and excludes the IP where somebody else has it.
+func (c *Claimer) create(ctx context.Context, wanted []Wanted, plans []plan) ([][]*store.Address, error) {
+	all := make([][]*store.Address, 0, len(plans))
+	for i, p := range plans {
+		rows, other, err := addresses.create(ctx, c, p.keep, ofChoice)
+		if err != nil {
+			return nil, err
+		}
+		if other != nil {
+			if !other.CountsFor(wanted[i].Holder, wanted[i].Node) {
+				wanted[i].Exclude[other.IP] = struct{}{}
+			}
+			return nil, nil
+		}
+		all = append(all, rows)
+	}
+	return all, nil
+}
+
+// reserve decides what each attachment keeps, or chooses for it, and puts rows for
+// what is to be created into the store in the same transaction, so that nobody else
+// chooses it meanwhile. As long as something of one has to be dropped before it can
+// choose, nothing is put for any. Nothing is put for a holder that is gone: whoever saw
+// it go has forgotten what there was, and nobody would forget what comes now.
+func (c *Claimer) reserve(wanted []Wanted) ([]plan, error) {
+	var plans []plan
 	err := c.Store.Update(func(tx store.Tx) error {
-		if !lives(tx, request.Holder) {
-			return ErrHolderGone
+		for _, w := range wanted {
+			if !lives(tx, w.Holder) {
+				return ErrHolderGone
+			}
+			plans = append(plans, decide(tx, w.Request, w.Prefer))
 		}
-		p = decide(tx, request, prefer)
-		if len(p.keep) > 0 {
-			return assumeLacking(tx, p.keep)
-		}
-		if len(p.drop) > 0 {
+		if blocked(plans) {
 			return nil
 		}
-		if !c.Settled() && len(prefer) == 0 {
-			return ErrUnsettled
+		for _, p := range plans { // before anybody chooses what one of them lacks
+			if err := assumeLacking(tx, p.keep); err != nil {
+				return err
+			}
 		}
-		result, err := ipam.Choose(tx, request)
-		if err != nil {
-			return err
+		for i, w := range wanted {
+			if len(plans[i].keep) > 0 {
+				continue
+			}
+			rows, err := c.choose(tx, w)
+			if err != nil {
+				return naming(err, w.Attachment, len(wanted))
+			}
+			plans[i].keep = rows
 		}
-		p.keep = result.Rows
-		return ipam.Assume(tx, result)
+		return nil
 	})
-	return p, err
+	return plans, err
+}
+
+// choose chooses addresses for an attachment that has none, and reserves them.
+func (c *Claimer) choose(tx store.Tx, w Wanted) ([]*store.Address, error) {
+	if !c.Settled() && len(w.Prefer) == 0 {
+		return nil, ErrUnsettled
+	}
+	w.Now = c.Now()
+	result, err := ipam.Choose(tx, w.Request)
+	if err != nil {
+		return nil, err
+	}
+	return result.Rows, ipam.Assume(tx, result)
+}
+
+// naming has a refusal name the attachment that it is about, where there are several.
+func naming(err error, attachment string, of int) error {
+	var refusal *ipam.Error
+	if of == 1 || !errors.As(err, &refusal) {
+		return err
+	}
+	named := *refusal
+	named.Message = fmt.Sprintf("interface %s: %s", attachment, refusal.Message)
+	return &named
 }
 
 // lives tells whether a holder is there, and has not ended.

@@ -22,6 +22,18 @@ type plan struct {
 	drop []*store.Address
 }
 
+// blocked reports whether something has to be dropped before an attachment can choose.
+func blocked(plans []plan) bool {
+	return slices.ContainsFunc(plans, func(p plan) bool { return len(p.keep) == 0 && len(p.drop) > 0 })
+}
+
+func dropped(plans []plan) (rows []*store.Address) {
+	for _, p := range plans {
+		rows = append(rows, p.drop...)
+	}
+	return rows
+}
+
 // set is the addresses of one choice: all rows that name the same IPs.
 type set struct {
 	members []*store.Address
