@@ -91,7 +91,7 @@ func registerNetworking(p *parts) error {
 		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Distrust: p.reporter}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
-			DefaultVPC: p.cfg.DefaultVPC, Now: p.env.now,
+			Sources: []pod.Source{pod.Primary(p.cfg.DefaultVPC)}, Now: p.env.now,
 		})),
 	)
 }

@@ -132,6 +132,10 @@ func quote(s string) string {
 	return string(text)
 }
 
+// KindPair is the kind of an attachment by a pair of devices. What the pair is made of
+// is the node's matter.
+const KindPair = "veth"
+
 // Attachment is one interface of one pod, as the annotation
 // alioth.dev/attachments lists it.
 type Attachment struct {
@@ -139,14 +143,16 @@ type Attachment struct {
 	Name string `json:"name"`
 	// AltName is a second name of the interface, asked for by nic.name.
 	AltName string `json:"altName,omitempty"`
-	// Kind of the attachment: veth, which stands for a pair of devices. What the
-	// pair is made of is the node's matter.
+	// Kind names the driver on the node, for example KindPair.
 	Kind string `json:"kind"`
 	// Network is namespace/name of the Network; "" where the pod uses the
 	// default VPC directly.
 	Network string `json:"network,omitempty"`
-	// VPC is the name of the VPC object.
+	// VPC is the name of the VPC object; "" outside of every VPC.
 	VPC string `json:"vpc"`
+	// Outside names the network outside of every VPC to which the interface leads.
+	// Subnet and MAC are "" then, and no Address object stands for Addresses.
+	Outside string `json:"outside,omitempty"`
 	// Subnet is the name of the Subnet object.
 	Subnet string `json:"subnet"`
 	// Addresses, at most one per family, IPv4 first, with the subnet's prefix

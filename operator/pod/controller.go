@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -44,9 +45,9 @@ type Options struct {
 	Claimer *claim.Claimer
 	Events  events.EventRecorder
 	Metrics *Metrics
-	// DefaultVPC is the name of the default VPC.
-	DefaultVPC string
-	Now        func() time.Time
+	// Sources say which attachments a pod is to have, the first attachment first.
+	Sources []Source
+	Now     func() time.Time
 }
 
 // Reconciler carries out what decide says. Use New.
@@ -73,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {
 		if pod = store.PodByName(tx, request.Namespace, request.Name); pod != nil {
-			d = decide(tx, pod, r.DefaultVPC)
+			d = decide(tx, pod, r.Sources)
 		}
 	})
 	refusal, err := r.carryOut(ctx, pod, d)
@@ -90,34 +91,83 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // changes, nil where there is none.
 func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	switch d.verb {
-	case leave:
-		return nil, nil
 	case assign, refuse:
 		if err := r.confirmUntold(ctx, pod); err != nil {
 			return nil, err
 		}
-	case restore:
+	case leave, restore:
 	}
-	if d.verb == refuse {
+	if err := r.expel(ctx, d.surplus); err != nil {
+		return nil, err
+	}
+	switch d.verb {
+	case refuse:
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
+	case restore:
+		return r.restore(ctx, pod, d.wishes)
+	case assign:
+		return r.assign(ctx, pod, d.wishes)
+	case leave:
 	}
-	rows, err := r.Claimer.Claim(ctx, d.wish.request, d.wish.prefer)
+	return nil, nil
+}
+
+func (r *Reconciler) expel(ctx context.Context, rows []*store.Address) error {
+	for _, row := range rows {
+		if err := r.Claimer.Expel(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assign claims what the attachments of a pod need, and tells the pod: all of it, or the
+// cause for which it gets none.
+func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) (*tenancy.Refusal, error) {
+	claimed, err := r.Claimer.ClaimAll(ctx, wanted(pod, wishes))
 	var no *ipam.Error
 	switch {
 	case errors.Is(err, claim.ErrUnsettled):
 		// Nobody's fault, and over in a moment: the pod just waits.
 		return &tenancy.Refusal{Message: err.Error()}, nil
-	case errors.As(err, &no) && d.verb != assign:
-		refusal := &tenancy.Refusal{Reason: no.Reason, Message: "can't restore the pod's address: " + no.Message}
-		r.warn(pod, *refusal)
-		return refusal, nil
 	case errors.As(err, &no):
-		refusal := &tenancy.Refusal{Reason: no.Reason, Message: no.Message}
-		return refusal, r.refuse(ctx, pod, *refusal)
-	case err != nil || d.verb == restore:
+		refusal := tenancy.Refusal{Reason: no.Reason, Message: no.Message}
+		return &refusal, r.refuse(ctx, pod, refusal)
+	case err != nil:
 		return nil, err
 	}
-	return nil, r.tell(ctx, pod, d.wish, rows)
+	return nil, r.tell(ctx, pod, wishes, claimed)
+}
+
+// restore claims again what a pod was told, each attachment by itself: one whose
+// address somebody else has by now does not cost the pod the others.
+func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (first *tenancy.Refusal, _ error) {
+	for _, w := range wanted(pod, wishes) {
+		_, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
+		var no *ipam.Error
+		var refusal *tenancy.Refusal
+		switch {
+		case errors.Is(err, claim.ErrUnsettled):
+			refusal = &tenancy.Refusal{Message: err.Error()}
+		case errors.As(err, &no):
+			refusal = &tenancy.Refusal{Reason: no.Reason, Message: fmt.Sprintf("can't restore %s: %s", addressOf(w.Attachment), no.Message)}
+			r.warn(pod, *refusal)
+		case err != nil:
+			return nil, err
+		}
+		if first == nil {
+			first = refusal
+		}
+	}
+	return first, nil
+}
+
+// addressOf names the address of an interface to its pod's owner.
+func addressOf(name string) string {
+	if name == v1alpha1.PodAttachment {
+		return "the pod's address"
+	}
+	return "the address of interface " + name
 }
 
 // confirmUntold asks the API server whether a pod that has addresses was told them:
@@ -153,13 +203,14 @@ func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string
 }
 
 // tell writes what the pod got.
-func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*store.Address) error {
-	var subnet *store.Subnet
-	r.Store.View(func(tx store.ReadTx) { subnet = store.GetSubnet(tx, rows[0].Subnet) })
-	if subnet == nil {
-		return fmt.Errorf("describe addresses of pod %s/%s: subnet %s is gone", pod.Namespace, pod.Name, rows[0].Subnet)
+func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) error {
+	var o outcome
+	var err error
+	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, wishes, claimed) })
+	if err != nil {
+		return fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	patch, err := patchAssigned(pod, describe(w, rows, subnet), r.Now())
+	patch, err := patchAssigned(pod, o, r.Now())
 	if err != nil {
 		return err
 	}
@@ -167,7 +218,9 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, w wish, rows []*s
 		return err
 	}
 	r.Metrics.assigned()
-	ctrl.LoggerFrom(ctx).Info("addresses assigned", "vpc", rows[0].VPC, "subnet", subnet.Name, "address", rows[0].IP, "node", pod.Node)
+	for _, a := range o.attachments {
+		ctrl.LoggerFrom(ctx).Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
+	}
 	return nil
 }
 

@@ -4,29 +4,14 @@
 package pod
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
-
-// wish is what a pod is to be given.
-type wish struct {
-	request ipam.Request
-	// network is namespace/name of the pod's Network; "" for the default VPC.
-	network string
-	altName string
-	// prefer are the IPs that the pod was told already, if any.
-	prefer []netip.Addr
-}
 
 // verb says what is to be done about a pod.
 type verb int
@@ -36,139 +21,81 @@ const (
 	leave verb = iota
 	// refuse it, for the decision's refusal.
 	refuse
-	// assign it the decision's wish.
+	// assign it the decision's wishes, all of them or none.
 	assign
-	// restore the addresses that it was told, which are not in the API any
-	// more, or not alone.
+	// restore addresses that it was told, which are not in the API any more, or not
+	// alone: those of each of the decision's wishes by itself.
 	restore
 )
 
 type decision struct {
-	verb    verb
-	wish    wish
+	verb   verb
+	wishes []Wish
+	// surplus are addresses of interfaces that the pod is not to have.
+	surplus []*store.Address
 	refusal tenancy.Refusal
 }
 
 // decide plans for one pod.
-func decide(tx store.ReadTx, pod *store.Pod, defaultVPC string) decision {
+func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {
 		return decision{}
 	}
 	if list := allocation.Attachments(pod); list != nil {
 		return recheck(tx, pod, list)
 	}
-	nic, err := annotations.ParseNIC(pod.NIC)
-	if err != nil {
-		return refused(v1alpha1.NICInvalidReason, fmt.Sprintf("annotation %s: %v", arktosv1.NICAnnotation, err))
-	}
-	target, refusal := tenancy.Resolve(tx, memberOf(pod), defaultVPC)
+	wishes, refusal := wishesOf(tx, pod, sources)
 	if refusal != nil {
-		return refused(refusal.Reason, refusal.Message)
+		return decision{verb: refuse, refusal: *refusal}
 	}
-	w := wish{request: requestOf(pod, target.VPC.Name), network: target.NetworkKey()}
-	w.request.Subnet, w.request.IPs = nic.Subnet, nic.IPs
-	w.altName = altName(nic.Name)
-	if running, ok := ofSandbox(tx, pod, w.request); ok {
-		w.request.IPs, w.prefer = running, running
-	}
-	return decision{verb: assign, wish: w}
+	return decision{verb: assign, wishes: wishes, surplus: surplus(tx, pod, wishes)}
 }
 
-// ofSandbox returns the IPs with which a sandbox of a pod ran that was told nothing,
-// as the kubelet reports them: the API was restored from a backup of the moment
-// before. The pod may have them again where it may have them now: they lie in the VPC
-// that is its tenant's today, agree with what it asks for, and nobody else has them.
-func ofSandbox(tx store.ReadTx, pod *store.Pod, request ipam.Request) ([]netip.Addr, bool) {
-	for _, ip := range request.IPs {
-		if !slices.Contains(pod.IPs, ip) {
-			return nil, false
-		}
-	}
-	if len(pod.IPs) == 0 {
-		return nil, false
-	}
-	request.IPs = pod.IPs
-	result, err := ipam.Choose(tx, request)
-	return pod.IPs, err == nil && slices.Equal(result.IPs, pod.IPs)
-}
-
-func memberOf(pod *store.Pod) tenancy.Member {
-	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
-}
-
-// altName is the further name of an interface, "" where it asks for none.
-func altName(name string) string {
-	if name == v1alpha1.PodAttachment {
-		return ""
-	}
-	return name
-}
-
-func refused(reason, message string) decision {
-	return decision{verb: refuse, refusal: tenancy.Refusal{Reason: reason, Message: message}}
-}
-
-func requestOf(pod *store.Pod, vpc string) ipam.Request {
-	return ipam.Request{
-		VPC: vpc, Node: pod.Node, Attachment: v1alpha1.PodAttachment, OwnerUID: pod.OwnerUID,
-		Holder: pod.AsHolder(),
-	}
+// surplus lists the addresses of a pod that are of none of the interfaces.
+func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
+	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool { return has(wishes, row.Attachment) })
 }
 
 // recheck leaves a pod alone that has what it was told and nothing else,
-// whatever its Network says by now. Where its addresses are missing from the
-// API, they are to be claimed again as they were, and others are to go.
+// whatever its Network says by now. Where addresses of an attachment are missing from
+// the API, they are to be claimed again as they were, and others are to go.
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
+	var told, lost []Wish
 	for _, attachment := range list {
-		ips := allocation.IPs(attachment)
-		missing := slices.ContainsFunc(ips, func(ip netip.Addr) bool {
-			row := store.AddressByIP(tx, attachment.VPC, ip)
-			return row == nil || !pod.Holds(row) || row.UID == ""
-		})
-		w := wish{request: requestOf(pod, attachment.VPC), prefer: ips, network: attachment.Network, altName: attachment.AltName}
-		w.request.Subnet, w.request.IPs, w.request.Attachment = attachment.Subnet, ips, attachment.Name
-		if missing || len(untold(tx, pod, attachment)) > 0 {
-			return decision{verb: restore, wish: w}
+		w := again(attachment)
+		told = append(told, w)
+		if w.InVPC() && (missing(tx, pod, w) || len(untold(tx, pod, w)) > 0) {
+			lost = append(lost, w)
 		}
 	}
-	return decision{}
+	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, told)}
+	if len(d.wishes) == 0 && len(d.surplus) == 0 {
+		return decision{}
+	}
+	return d
+}
+
+// again is the wish for an attachment as the pod was told it.
+func again(attachment annotations.Attachment) Wish {
+	ips := allocation.IPs(attachment)
+	return Wish{
+		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
+		Binding: Binding{VPC: attachment.VPC, Outside: attachment.Outside}, Subnet: attachment.Subnet, IPs: ips, Prefer: ips,
+	}
+}
+
+// missing reports whether an address that the pod was told is not the pod's in the API.
+func missing(tx store.ReadTx, pod *store.Pod, told Wish) bool {
+	return slices.ContainsFunc(told.IPs, func(ip netip.Addr) bool {
+		row := store.AddressByIP(tx, told.VPC, ip)
+		return row == nil || !pod.Holds(row) || row.UID == ""
+	})
 }
 
 // untold lists addresses of the same attachment that the pod was not told: a
 // write of an operator that died arrived late.
-func untold(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) []*store.Address {
+func untold(tx store.ReadTx, pod *store.Pod, told Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return row.Attachment != attachment.Name ||
-			row.VPC == attachment.VPC && slices.Contains(allocation.IPs(attachment), row.IP)
+		return row.Attachment != told.Interface || row.VPC == told.VPC && slices.Contains(told.IPs, row.IP)
 	})
-}
-
-// outcome is what a pod is told about its addresses.
-type outcome struct {
-	attachments []annotations.Attachment
-	userInput   annotations.UserInput
-}
-
-// describe puts the rows of a complete set into words. Gateways and prefix
-// lengths are those of the subnet.
-func describe(w wish, rows []*store.Address, subnet *store.Subnet) outcome {
-	attachment := annotations.Attachment{
-		Name: rows[0].Attachment, AltName: w.altName, Kind: "veth", Network: w.network,
-		VPC: rows[0].VPC, Subnet: rows[0].Subnet, MAC: rows[0].MAC,
-	}
-	sorted := slices.SortedFunc(slices.Values(rows), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
-	for _, row := range sorted {
-		for i, prefix := range subnet.Prefixes {
-			if prefix.Contains(row.IP) {
-				attachment.Addresses = append(attachment.Addresses, netip.PrefixFrom(row.IP, prefix.Bits()))
-				attachment.Gateways = append(attachment.Gateways, subnet.Gateways[i])
-			}
-		}
-	}
-	return outcome{
-		attachments: []annotations.Attachment{attachment},
-		userInput: annotations.UserInput{
-			VPC: rows[0].VPC, Net: cmp.Or(subnet.ShortName, subnet.Name), IP: sorted[0].IP.String(),
-		},
-	}
 }

@@ -43,6 +43,17 @@ func assignedPod(t *testing.T, ips ...string) *store.Pod {
 	return pod
 }
 
+func primary() []Source { return []Source{Primary("default")} }
+
+// only returns the wish of a decision that has one.
+func only(t *testing.T, d decision) Wish {
+	t.Helper()
+	if len(d.wishes) != 1 {
+		t.Fatalf("decided %+v, want one wish", d)
+	}
+	return d.wishes[0]
+}
+
 func TestDecideAsksForWhatTheAnnotationSays(t *testing.T) {
 	for _, tc := range []struct {
 		name, nic        string
@@ -64,10 +75,11 @@ func TestDecideAsksForWhatTheAnnotationSays(t *testing.T) {
 			pod := operatortest.Pod("blue", "a", "p", tc.label, tc.nic)
 			pod.OwnerUID = "owner"
 			operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
-				d := decide(tx, pod, "default")
-				r := d.wish.request
-				if d.verb != assign || r.VPC != tc.wantVPC || d.wish.network != tc.wantNet || r.Subnet != tc.subnet ||
-					!slices.Equal(r.IPs, tc.ips) || d.wish.altName != tc.altName {
+				d := decide(tx, pod, primary())
+				w := only(t, d)
+				r := w.request(pod)
+				if d.verb != assign || r.VPC != tc.wantVPC || w.Network != tc.wantNet || r.Subnet != tc.subnet ||
+					!slices.Equal(r.IPs, tc.ips) || w.AltName != tc.altName {
 					t.Errorf("decided %+v", d)
 				}
 				if r.Node != "node-1" || r.Holder.UID != pod.UID || r.Attachment != "eth0" || r.OwnerUID != "owner" {
@@ -82,7 +94,7 @@ func TestDecideRefusesWhatItCannotRead(t *testing.T) {
 	for _, nic := range []string{`{name: eth0}`, `{"ips": "10.0.1.9"}`, `{"ip": "10.0.1.300"}`, `[]`, `{"ip": "10.0.1.9,10.0.1.8"}`} {
 		pod := operatortest.Pod("blue", "a", "p", "n", nic)
 		operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
-			d := decide(tx, pod, "default")
+			d := decide(tx, pod, primary())
 			if d.verb != refuse || d.refusal.Reason != v1alpha1.NICInvalidReason || !strings.Contains(d.refusal.Message, "arktos.futurewei.com/nic") {
 				t.Errorf("nic %s: %+v, want it refused", nic, d)
 			}
@@ -112,7 +124,7 @@ func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			address := operatortest.Address("v", "s1", "10.0.1.9", told)
 			operatortest.New(t, append(world(), tc.pod, address)...).View(func(tx store.ReadTx) {
-				if d := decide(tx, tc.pod, "default"); d.verb != leave {
+				if d := decide(tx, tc.pod, primary()); d.verb != leave {
 					t.Errorf("decided %+v", d)
 				}
 			})
@@ -124,7 +136,7 @@ func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
 	forged := assignedPod(t, "10.0.1.9")
 	forged.Reason = ""
 	operatortest.New(t, append(world(), forged)...).View(func(tx store.ReadTx) {
-		if d := decide(tx, forged, "default"); d.verb != assign || len(d.wish.request.IPs) > 0 {
+		if d := decide(tx, forged, primary()); d.verb != assign || len(only(t, d).IPs) > 0 {
 			t.Errorf("decided %+v, want an ordinary assignment", d)
 		}
 	})
@@ -142,10 +154,11 @@ func TestLostAddressesAreClaimedAgainAsTheyWere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, append(append(world(), pod), rows...)...).View(func(tx store.ReadTx) {
-				d := decide(tx, pod, "default")
+				d := decide(tx, pod, primary())
 				want := operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
-				r := d.wish.request
-				if d.verb != restore || r.VPC != "v" || r.Subnet != "s1" || !slices.Equal(r.IPs, want) || !slices.Equal(d.wish.prefer, want) {
+				w := only(t, d)
+				r := w.request(pod)
+				if d.verb != restore || r.VPC != "v" || r.Subnet != "s1" || !slices.Equal(r.IPs, want) || !slices.Equal(w.Prefer, want) {
 					t.Errorf("decided %+v", d)
 				}
 			})
@@ -177,8 +190,8 @@ func TestASandboxThatRanKeepsWhatThePodMayHave(t *testing.T) {
 			pod := operatortest.Pod("blue", "a", "p", tc.label, tc.nic)
 			pod.IPs = operatortest.Addrs(tc.running...)
 			operatortest.New(t, append(append(world(), pod), tc.rows...)...).View(func(tx store.ReadTx) {
-				d := decide(tx, pod, "default")
-				if d.verb != assign || d.wish.request.VPC != "v" || !slices.Equal(d.wish.request.IPs, operatortest.Addrs(tc.want...)) {
+				d := decide(tx, pod, primary())
+				if d.verb != assign || only(t, d).VPC != "v" || !slices.Equal(only(t, d).IPs, operatortest.Addrs(tc.want...)) {
 					t.Errorf("decided %+v", d)
 				}
 			})
@@ -190,7 +203,7 @@ func TestASandboxThatRanGivesNoPodWhatItsTenantMayNotHave(t *testing.T) {
 	pod := operatortest.Pod("stranger", "z", "p", "n", "")
 	pod.IPs = operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
 	operatortest.New(t, append(world(), pod)...).View(func(tx store.ReadTx) {
-		if d := decide(tx, pod, "default"); d.verb != refuse {
+		if d := decide(tx, pod, primary()); d.verb != refuse {
 			t.Errorf("decided %+v", d)
 		}
 	})
@@ -202,7 +215,15 @@ func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
 	rows := []*store.Address{
 		operatortest.Address("v", "s1", "fd00:0:0:1::9", pod, "10.0.1.9"), operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"),
 	}
-	got := describe(wish{network: "a/n", altName: "net0"}, rows, subnet)
+	var got outcome
+	var err error
+	operatortest.New(t, subnet).View(func(tx store.ReadTx) {
+		w := Wish{Interface: "eth0", Kind: annotations.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
+		got, err = describe(tx, []Wish{w}, [][]*store.Address{rows})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := annotations.UserInput{VPC: "v", Net: "net1", IP: "10.0.1.9"}
 	if diff := cmp.Diff(want, got.userInput); diff != "" {
 		t.Errorf("user input (-want +got):\n%s", diff)

@@ -59,12 +59,16 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
 	if err != nil {
 		return podPatch{}, err
 	}
-	input, ready := annotations.FormatUserInput(o.userInput), "true"
+	ready := "true"
 	patch := patchOf(pod, corev1.ConditionTrue, v1alpha1.AttachedReason, "the pod has its addresses", now)
 	patch.Metadata.Annotations = map[string]*string{
 		v1alpha1.AttachmentsAnnotation: &list,
-		arktosv1.UserInputAnnotation:   &input,
+		arktosv1.UserInputAnnotation:   nil,
 		arktosv1.ReadinessAnnotation:   &ready,
+	}
+	if o.userInput != (annotations.UserInput{}) {
+		input := annotations.FormatUserInput(o.userInput)
+		patch.Metadata.Annotations[arktosv1.UserInputAnnotation] = &input
 	}
 	return patch, nil
 }

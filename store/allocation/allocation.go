@@ -108,6 +108,9 @@ func Hold(tx store.Tx, pod *store.Pod) error {
 }
 
 func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
+	if attachment.Outside != "" {
+		return nil
+	}
 	var all []*store.Address
 	set := IPs(attachment)
 	for _, ip := range set {

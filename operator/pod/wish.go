@@ -1,0 +1,154 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// Binding is the network to which an attachment leads. Exactly one of its fields is set.
+type Binding struct {
+	// VPC is the name of the VPC object.
+	VPC string
+	// Outside names a network outside of every VPC, in which nothing is claimed.
+	Outside string
+}
+
+// InVPC reports whether the network is a VPC.
+func (b Binding) InVPC() bool { return b.Outside == "" }
+
+// Wish is one attachment that a pod is to have.
+type Wish struct {
+	// Interface is its name in the pod, 1 to 15 characters. No two attachments of a
+	// pod share one.
+	Interface string
+	// AltName is a second name of the interface, or "".
+	AltName string
+	// Kind names the driver on the node, for example annotations.KindPair.
+	Kind string
+	// Network is namespace/name of the Network; "" where the VPC is used directly.
+	Network string
+	Binding
+	// Subnet asked for, by object name or spec.name; "" for any.
+	Subnet string
+	// IPs asked for, at most one per family. Families that are not named are chosen.
+	IPs []netip.Addr
+	// Prefer are the IPs that the attachment was told or ran with, if any: it gets
+	// these or none.
+	Prefer []netip.Addr
+}
+
+// Source returns attachments that a pod is to have, or the refusal of the whole pod.
+// It is pure. A refusal depends on the cause alone, and names the interface where it
+// is not the first one's.
+type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
+
+// Primary is the source of a pod's first attachment, in the VPC of the pod's Network,
+// by default the VPC of that name.
+func Primary(defaultVPC string) Source {
+	return func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal) {
+		nic, err := annotations.ParseNIC(pod.NIC)
+		if err != nil {
+			return nil, &tenancy.Refusal{
+				Reason: v1alpha1.NICInvalidReason, Message: fmt.Sprintf("annotation %s: %v", arktosv1.NICAnnotation, err),
+			}
+		}
+		target, refusal := tenancy.Resolve(tx, memberOf(pod), defaultVPC)
+		if refusal != nil {
+			return nil, refusal
+		}
+		w := Wish{
+			Interface: v1alpha1.PodAttachment, AltName: altName(nic.Name), Kind: annotations.KindPair,
+			Network: target.NetworkKey(), Binding: Binding{VPC: target.VPC.Name}, Subnet: nic.Subnet, IPs: nic.IPs,
+		}
+		if running, ok := ofSandbox(tx, pod, w.request(pod)); ok {
+			w.IPs, w.Prefer = running, running
+		}
+		return []Wish{w}, nil
+	}
+}
+
+// wishesOf gathers what all sources say of a pod.
+func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenancy.Refusal) {
+	var all []Wish
+	for _, source := range sources {
+		wishes, refusal := source(tx, pod)
+		if refusal != nil {
+			return nil, refusal
+		}
+		for _, w := range wishes {
+			if has(all, w.Interface) {
+				return nil, &tenancy.Refusal{
+					Reason: v1alpha1.NICInvalidReason, Message: fmt.Sprintf("interface %s: the pod asks for two interfaces of that name", w.Interface),
+				}
+			}
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}
+
+// has reports whether one of the wishes is for an interface.
+func has(wishes []Wish, name string) bool {
+	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
+}
+
+// request asks for the addresses of an attachment in a VPC.
+func (w Wish) request(pod *store.Pod) ipam.Request {
+	return ipam.Request{
+		VPC: w.VPC, Subnet: w.Subnet, IPs: w.IPs, Node: pod.Node, Attachment: w.Interface, OwnerUID: pod.OwnerUID,
+		Holder: pod.AsHolder(),
+	}
+}
+
+// wanted lists what has to be claimed for the wishes: those in VPCs, in their order.
+func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
+	var all []claim.Wanted
+	for _, w := range wishes {
+		if w.InVPC() {
+			all = append(all, claim.Wanted{Request: w.request(pod), Prefer: w.Prefer})
+		}
+	}
+	return all
+}
+
+// ofSandbox returns the IPs with which a sandbox of a pod ran that was told nothing,
+// as the kubelet reports them: the API was restored from a backup of the moment
+// before. The pod may have them again where it may have them now: they lie in the VPC
+// that is its tenant's today, agree with what it asks for, and nobody else has them.
+func ofSandbox(tx store.ReadTx, pod *store.Pod, request ipam.Request) ([]netip.Addr, bool) {
+	for _, ip := range request.IPs {
+		if !slices.Contains(pod.IPs, ip) {
+			return nil, false
+		}
+	}
+	if len(pod.IPs) == 0 {
+		return nil, false
+	}
+	request.IPs = pod.IPs
+	result, err := ipam.Choose(tx, request)
+	return pod.IPs, err == nil && slices.Equal(result.IPs, pod.IPs)
+}
+
+func memberOf(pod *store.Pod) tenancy.Member {
+	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
+}
+
+// altName is the further name of an interface, "" where it asks for none.
+func altName(name string) string {
+	if name == v1alpha1.PodAttachment {
+		return ""
+	}
+	return name
+}
