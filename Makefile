@@ -16,9 +16,9 @@ UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./
 # golangci-lint has govet among its linters, so tests do not vet again.
 RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
-# wait more than they work, so many more of them run at once than there are processors.
+# wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 8 -timeout 40m $(1) || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
 	$(LEAVE_LAB); exit $$failed
 endef
 # A lab that others go on with stays up where KEEP_LAB is set.
@@ -68,7 +68,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --low compute,machines --after lab=down compute=verify,lint,test-unit,test-api machines=test-vm lab=test-scenes,test-faults,down,test-updown
+	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults,down,test-updown
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes

@@ -208,7 +208,7 @@ func (e *env) edge(t *testing.T) *edge {
 	}
 	near, far := server(one, first), server(other, second)
 	e.Run(t, near, far)
-	v4, v6 := e.onUnderlay(209)
+	v4, v6 := e.onUnderlay(219)
 	s := &edge{client: e.outsideHostAt(t, "customer", v4, v6), stranger: e.outsideHost(t, "stranger", 210)}
 	s.macs = e.nodeMACs(t, s.client)
 	s.everywhere, s.everywhereIPs = e.publishOutside(t, near, "web", func(*corev1.ServiceSpec) {})

@@ -102,7 +102,7 @@ func TestExternalIPsAreForThoseToWhomTheyAreGranted(t *testing.T) {
 	balanced, _ := e.publishOutside(t, pod, "balanced", func(spec *corev1.ServiceSpec) { spec.AllocateLoadBalancerNodePorts = ptr.To(false) })
 	ip4, ip6 := e.onUnderlay(180)
 	ips := []netip.Addr{ip4, ip6}
-	v4, v6 := e.onUnderlay(211)
+	v4, v6 := e.onUnderlay(220)
 	host := e.outsideHostAt(t, "routed", v4, v6)
 
 	e.expectNoGrant(t, tenant, ips...)

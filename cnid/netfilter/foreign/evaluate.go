@@ -79,19 +79,26 @@ func (t table) walk(name string, p sample, certain bool, depth int) expr.Verdict
 			if end != expr.VerdictContinue || kind == expr.VerdictGoto && sure {
 				return end
 			}
-		case expr.VerdictDrop:
-			if sure {
-				return kind
-			}
-		case expr.VerdictAccept:
-			// An uncertain accept counts if the rule names a known field, or if
-			// the packet is a reply: such a rule is meant for these packets.
-			if sure || m.named || p.state&ctEstablished != 0 {
+		default:
+			if p.isDecided(kind, m, sure) {
 				return kind
 			}
 		}
 	}
 	return expr.VerdictContinue
+}
+
+// isDecided reports whether a rule's accept or drop counts for the packet. An
+// uncertain accept counts if the rule names a known field, or if the packet is a
+// reply: such a rule is meant for these packets.
+func (p sample) isDecided(kind expr.VerdictKind, m match, sure bool) bool {
+	switch kind {
+	case expr.VerdictDrop:
+		return sure
+	case expr.VerdictAccept:
+		return sure || m.named || p.state&ctEstablished != 0
+	}
+	return false
 }
 
 // verdict returns a rule's verdict with the chain of a jump or goto; continue for
@@ -123,18 +130,10 @@ func (p sample) match(r []expr.Any) match {
 	var m match
 	registers := map[uint32][]byte{} // their known values
 	for _, e := range r {
+		if p.load(registers, e) {
+			continue
+		}
 		switch e := e.(type) {
-		case *expr.Meta:
-			registers[e.Register] = p.meta(e.Key)
-		case *expr.Ct:
-			registers[e.Register] = nil
-			if e.Key == expr.CtKeySTATE {
-				registers[e.Register] = binaryutil.NativeEndian.PutUint32(p.state)
-			}
-		case *expr.Payload:
-			registers[e.DestRegister] = p.payload(e)
-		case *expr.Bitwise:
-			registers[e.DestRegister] = masked(registers[e.SourceRegister], e)
 		case *expr.Cmp:
 			value := registers[e.Register]
 			if len(value) < len(e.Data) || e.Op != expr.CmpOpEq && e.Op != expr.CmpOpNeq {
@@ -155,6 +154,27 @@ func (p sample) match(r []expr.Any) match {
 		}
 	}
 	return m
+}
+
+// load puts what an expression reads of the packet into its register. It reports
+// whether the expression is one that loads.
+func (p sample) load(registers map[uint32][]byte, e expr.Any) bool {
+	switch e := e.(type) {
+	case *expr.Meta:
+		registers[e.Register] = p.meta(e.Key)
+	case *expr.Ct:
+		registers[e.Register] = nil
+		if e.Key == expr.CtKeySTATE {
+			registers[e.Register] = binaryutil.NativeEndian.PutUint32(p.state)
+		}
+	case *expr.Payload:
+		registers[e.DestRegister] = p.payload(e)
+	case *expr.Bitwise:
+		registers[e.DestRegister] = masked(registers[e.SourceRegister], e)
+	default:
+		return false
+	}
+	return true
 }
 
 // meta returns the value of a key, nil if it is not known.

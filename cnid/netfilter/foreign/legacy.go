@@ -53,8 +53,8 @@ func Unread() []string {
 // blocks reads the tables where iptables-legacy-save is installed. It does not run
 // the program without a table, because the program would make one.
 func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block, error) {
-	save, err := exec.LookPath(f.command + "-save")
-	if err != nil || len(f.tables()) == 0 {
+	save, missing := exec.LookPath(f.command + "-save")
+	if missing != nil || len(f.tables()) == 0 {
 		return nil, nil
 	}
 	text, err := exec.CommandContext(ctx, save).Output()
