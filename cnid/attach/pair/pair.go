@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -199,7 +200,32 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	if err != nil {
 		return netns.ID{}, fmt.Errorf("configure the pod's end: %w", err)
 	}
+	d.awaitCarrier(ctx, host)
 	return id, ctx.Err()
+}
+
+// carrierTries and carrierPause bound the wait for the host end's carrier.
+const (
+	carrierTries = 250
+	carrierPause = 2 * time.Millisecond
+)
+
+// awaitCarrier waits until the kernel lets the host end send. The pod's end gives it
+// its carrier, but a worker of the kernel activates its queue later, and until then
+// every packet to the pod is lost. Where that takes longer than half a second, the
+// attachment goes on without.
+func (d *session) awaitCarrier(ctx context.Context, host netlink.Link) {
+	for range carrierTries {
+		link, err := d.host.LinkByIndex(host.Attrs().Index)
+		if err != nil || link.Attrs().OperState == netlink.OperUp {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(carrierPause):
+		}
+	}
 }
 
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
