@@ -42,7 +42,7 @@ func Unread() []string {
 	var list []string
 	for _, f := range legacyFamilies {
 		names := strings.Join(f.tables(), ", ")
-		if _, err := exec.LookPath(f.command + "-save"); err != nil && names != "" {
+		if _, installed := f.program(); !installed && names != "" {
 			list = append(list, fmt.Sprintf("the node has tables of %s (%s) that the daemon can't read; if packets of pods are lost, look for rules that drop them: %s-save",
 				f.command, names, f.command))
 		}
@@ -50,11 +50,18 @@ func Unread() []string {
 	return list
 }
 
+// program returns the path of the program that prints the tables, and whether it is
+// installed.
+func (f legacyFamily) program() (path string, installed bool) {
+	path, err := exec.LookPath(f.command + "-save")
+	return path, err == nil
+}
+
 // blocks reads the tables where iptables-legacy-save is installed. It does not run
 // the program without a table, because the program would make one.
 func (f legacyFamily) blocks(ctx context.Context, crossings []crossing) ([]Block, error) {
-	save, missing := exec.LookPath(f.command + "-save")
-	if missing != nil || len(f.tables()) == 0 {
+	save, installed := f.program()
+	if !installed || len(f.tables()) == 0 {
 		return nil, nil
 	}
 	text, err := exec.CommandContext(ctx, save).Output()
