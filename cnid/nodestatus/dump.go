@@ -32,7 +32,7 @@ type Dump struct {
 	// Datapath is what the pinned maps hold.
 	Datapath state.State `json:"datapath"`
 	// Hooks are where the datapath's programs are attached.
-	Hooks datapath.Hooks `json:"hooks"`
+	Hooks datapath.Attached `json:"hooks"`
 	// Unreadable says what could not be read; what depends on it is not known
 	// then.
 	Unreadable []string `json:"unreadable,omitempty"`

@@ -169,7 +169,7 @@ func (w *world) program(t *testing.T, name string) {
 	w.store(t).View(func(tx store.ReadTx) {
 		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath.State()
 	})
-	d.Hooks = datapath.Hooks{Links: datapath.LinkNames()}
+	d.Hooks = datapath.Attached{Links: datapath.LinkNames()}
 	for _, i := range d.Datapath.Interfaces {
 		d.Hooks.Filters = append(d.Hooks.Filters, datapath.FiltersOf(i)...)
 	}

@@ -22,11 +22,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// sameAddr lets go-cmp compare addresses and prefixes.
-var sameAddr = cmp.Options{
-	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
-	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
-}
+// SameAddr lets go-cmp compare addresses and prefixes.
 
 // attachedIDs returns the ids of all pinned links, and those of the programs on
 // links and on interfaces, as "from_pod_<ifindex>".
@@ -55,7 +51,11 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 }
 
 // canonical is a state as Snapshot returns it.
-func canonical(s state.State) state.State { return compile(s, newTables()).state() }
+func canonical(s state.State) state.State {
+	p := s.Parts()
+	all := p.Everything()
+	return Compile(p, all.VNIs, all.Is, &Rows{}).State()
+}
 
 func wantState(t *testing.T, d *Datapath, want state.State) {
 	t.Helper()
@@ -63,7 +63,7 @@ func wantState(t *testing.T, d *Datapath, want state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(canonical(want), got, sameAddr); diff != "" {
+	if diff := cmp.Diff(canonical(want), got, SameAddr); diff != "" {
 		t.Errorf("state in the maps (-want +got):\n%s", diff)
 	}
 }
@@ -77,7 +77,7 @@ func wantSettled(t *testing.T, d *Datapath, s state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan := makePlan(have, compile(s, have)); len(plan) != 0 {
+	if plan := Plan(have, compile(s, have)); len(plan) != 0 {
 		t.Errorf("the applied state leaves steps to take: %v", plan)
 	}
 }
@@ -172,7 +172,7 @@ func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(canonical(s), pinned, sameAddr); d != "" {
+	if d := cmp.Diff(canonical(s), pinned, SameAddr); d != "" {
 		t.Errorf("pinned state (-want +got):\n%s", d)
 	}
 }
@@ -352,7 +352,7 @@ func TestConnectionsDatedByThePrograms(t *testing.T) {
 	w := newWorld(t)
 	before := monotonic(t)
 	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	rows, err := w.reader.readConnections()
+	rows, err := flowRows(w.objects.AliothConnections)
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -15,27 +16,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
-
-// Names of the links.
-const (
-	linkFromTunnel   = string(programFromTunnel)
-	linkFromUnderlay = string(programFromUnderlay)
-	linkToUnderlay   = string(programToUnderlay)
-	linkFragment     = string(programFragment)
-	linkConnect4     = "connect4"
-	linkConnect6     = "connect6"
-	linkSendmsg4     = "sendmsg4"
-	linkSendmsg6     = "sendmsg6"
-	linkRecvmsg4     = "recvmsg4"
-	linkRecvmsg6     = "recvmsg6"
-	linkPeer4        = "getpeername4"
-	linkPeer6        = "getpeername6"
-)
-
-// socketLinks are those at the cgroup root.
-var socketLinks = []string{
-	linkConnect4, linkConnect6, linkSendmsg4, linkSendmsg6, linkRecvmsg4, linkRecvmsg6, linkPeer4, linkPeer6,
-}
 
 // links are the pinned attachments of the programs that do not belong to a pod's
 // interface.
@@ -48,6 +28,12 @@ type links struct {
 	// held keeps each link open: one whose pin is removed would end, and
 	// packets would go without it until it is missed.
 	held map[string]link.Link
+}
+
+// newLinks returns those that are pinned below pinDir. On kernels without TCX filters
+// stand in for links to devices.
+func newLinks(pinDir string, objects *aliothObjects, filters *filters, log *slog.Logger) *links {
+	return &links{pinDir: pinDir, objects: objects, filters: filters, log: log, held: map[string]link.Link{}}
 }
 
 func (l *links) close() {
@@ -93,7 +79,7 @@ type hooked struct {
 
 // onDevice is an attachment to a device of the node, on its program's side; where is
 // its place among those of others.
-func (l *links) onDevice(p program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
+func (l *links) onDevice(p Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	side := ebpf.AttachTCXIngress
 	if places[p].side == netlink.HANDLE_MIN_EGRESS {
 		side = ebpf.AttachTCXEgress
@@ -104,7 +90,7 @@ func (l *links) onDevice(p program, ifindex int, object *ebpf.Program, where lin
 		attach: func() (link.Link, error) {
 			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where})
 		},
-		instead: func() (bool, error) { return l.filters.settle(attachment{uint32(ifindex), p}) },
+		instead: func() (bool, error) { return l.filters.settle(Attachment{uint32(ifindex), p}) },
 	}
 }
 
@@ -242,19 +228,29 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
+// Targets are what the programs that do not belong to an interface are attached to.
+type Targets struct {
+	// CgroupRoot is the cgroup2 directory whose processes' sockets are watched.
+	CgroupRoot string
+	// Tunnel is the index of the tunnel's device, Uplink of the one whose addresses
+	// other nodes send to, Fragments of the one that receives what has to be
+	// fragmented. Of the last two 0 stands for none.
+	Tunnel, Uplink, Fragments int
+}
+
 // upsertAll attaches the current programs to the node's devices and sockets. It
 // returns the names of the links that were not as they are now.
-func (l *links) upsertAll(cfg Config) (changed []string, err error) {
-	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(programFromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
-	if uplink := cfg.uplink(); uplink != 0 {
+func (l *links) upsertAll(to Targets) (changed []string, err error) {
+	wanted := append(l.onSockets(to.CgroupRoot), l.onDevice(programFromTunnel, to.Tunnel, l.objects.AliothFromTunnel, link.Head()))
+	if uplink := to.Uplink; uplink != 0 {
 		// Behind what the host's owner has put there.
 		wanted = append(wanted, l.onDevice(programFromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
 			l.onDevice(programToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
 	} else if err := errors.Join(l.leaveDevice(programFromUnderlay), l.leaveDevice(programToUnderlay)); err != nil {
 		return nil, err
 	}
-	if cfg.FragmentPeerIfindex != 0 {
-		wanted = append(wanted, l.onDevice(programFragment, cfg.FragmentPeerIfindex, l.objects.AliothFragment, link.Head()))
+	if to.Fragments != 0 {
+		wanted = append(wanted, l.onDevice(programFragment, to.Fragments, l.objects.AliothFragment, link.Head()))
 	} else if err := l.leaveDevice(programFragment); err != nil {
 		return nil, err
 	}
@@ -271,11 +267,11 @@ func (l *links) upsertAll(cfg Config) (changed []string, err error) {
 }
 
 // leaveDevice takes a program off the device of the node that it was on.
-func (l *links) leaveDevice(p program) error {
+func (l *links) leaveDevice(p Program) error {
 	if err := os.Remove(l.path(string(p))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove pin of link %s: %w", p, err)
 	}
-	_, err := l.filters.settle(attachment{0, p})
+	_, err := l.filters.settle(Attachment{0, p})
 	return err
 }
 
@@ -308,13 +304,27 @@ func (l *links) retireOne(name string) error {
 		return err
 	}
 	if tcx := info.TCX(); tcx != nil && tcx.Ifindex != 0 { // 0: its device is gone
-		a := attachment{tcx.Ifindex, programFromPod}
+		a := Attachment{tcx.Ifindex, programFromPod}
 		if ebpf.AttachType(tcx.AttachType) == ebpf.AttachTCXEgress {
 			a.Program = programToPod
 		}
-		if err := l.filters.ensure(a); err != nil && !errors.Is(err, unix.ENODEV) {
+		if err := l.filters.attach(a); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
 	}
 	return os.Remove(l.path(name))
+}
+
+// linkDir is where the links are pinned.
+func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
+
+// linkPath is where a link is pinned. Earlier versions take each link in their folder
+// that they do not know for one of a pod's interface, and put the program of pods in its
+// place: after a downgrade that one would drop what the node sends. So links that came
+// later are beside the maps.
+func linkPath(pinDir, name string) string {
+	if name == string(programToUnderlay) {
+		return filepath.Join(pinDir, prefix+name)
+	}
+	return filepath.Join(linkDir(pinDir), name)
 }

@@ -23,7 +23,7 @@ func fullNode() state.Parts {
 		s.Services = append(s.Services, service)
 	}
 	for n := range 5000 {
-		s.Addresses = append(s.Addresses, remote(5, netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String(), "192.0.2.2"))
+		s.Addresses = append(s.Addresses, Remote(5, netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String(), "192.0.2.2"))
 	}
 	return s.Parts()
 }
@@ -32,8 +32,8 @@ func BenchmarkFirstPass(b *testing.B) {
 	p := fullNode()
 	all := p.Everything()
 	for b.Loop() {
-		have := newTables()
-		if plan := makePlan(have, compileParts(p, all.VNIs, all.Is, have)); len(plan) == 0 {
+		have := &Rows{}
+		if plan := Plan(have, Compile(p, all.VNIs, all.Is, have)); len(plan) == 0 {
 			b.Fatal("there is nothing to do")
 		}
 	}
@@ -42,7 +42,7 @@ func BenchmarkFirstPass(b *testing.B) {
 func BenchmarkOneChange(b *testing.B) {
 	last := fullNode()
 	all := last.Everything()
-	have := compileParts(last, all.VNIs, all.Is, newTables())
+	have := Compile(last, all.VNIs, all.Is, &Rows{})
 	for port := uint16(1); b.Loop(); port++ {
 		list := slices.Clone(last.Services[5])
 		changed := list[2500].Services[0]
@@ -52,12 +52,12 @@ func BenchmarkOneChange(b *testing.B) {
 		now := state.Parts{VPCs: last.VPCs, Services: maps.Clone(last.Services)}
 		now.Services[5] = list
 		n := now.Since(last)
-		want := compileParts(now, n.VNIs, n.Is, have)
-		old := have.only(compileParts(last, n.VNIs, n.Was, have), want)
-		if plan := makePlan(old, want); len(plan) == 0 {
+		want := Compile(now, n.VNIs, n.Is, have)
+		old := have.Only(Compile(last, n.VNIs, n.Was, have), want)
+		if plan := Plan(old, want); len(plan) == 0 {
 			b.Fatal("there is nothing to do")
 		}
-		have.swap(old, want)
+		have.Swap(old, want)
 		last = now
 	}
 }

@@ -19,26 +19,16 @@ var ErrDiffers = errors.New("the datapath differs from what was programmed")
 func (d *Datapath) Check(s state.State) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, err := d.readAll()
+	have, err := d.kernel.Read()
 	if err != nil {
 		return err
 	}
-	want := newTables()
-	want.add(part{State: &s, have: have})
-	for ifindex, row := range interfaceTable.of(want) {
-		// Whether its VPC has services is not for a part of a State to say.
-		const served = aliothInterfaceFlagINTERFACE_SERVICES
-		row.Flags = row.Flags&^served | interfaceTable.of(have)[ifindex].Flags&served
-		interfaceTable.of(want)[ifindex] = row
+	missing, any := have.Lacks(s)
+	if !any {
+		return nil
 	}
-	for _, op := range makePlan(have, want) {
-		if op.Delete {
-			continue
-		}
-		if a, ok := op.Key.(attachment); ok {
-			return fmt.Errorf("%w: program %s is not on device %d", ErrDiffers, filterName(a.Program), a.Ifindex)
-		}
-		return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, mapOf(op.Table), op.Key)
+	if a, ok := missing.Attachment(); ok {
+		return fmt.Errorf("%w: program %s is not on device %d", ErrDiffers, a.Program.Kernel(), a.Ifindex)
 	}
-	return nil
+	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, MapOf(missing.Table), missing.Key)
 }

@@ -138,6 +138,11 @@ func (c Config) withDefaults() (Config, error) {
 // uplink is the device on whose network the node answers for what it announces; 0: none.
 func (c Config) uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
+// targets are what the programs of the node are attached to.
+func (c Config) targets() Targets {
+	return Targets{CgroupRoot: c.CgroupRoot, Tunnel: c.VXLANIfindex, Uplink: c.uplink(), Fragments: c.FragmentPeerIfindex}
+}
+
 func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
 		return fmt.Errorf("check configuration: VXLANIfindex %d is no device index", c.VXLANIfindex)
@@ -261,17 +266,4 @@ func preparePinDir(dir string) error {
 		return fmt.Errorf("make pin directory: %w", err)
 	}
 	return nil
-}
-
-func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
-
-// linkPath is where a link is pinned. Earlier versions take each link in their folder
-// that they do not know for one of a pod's interface, and put the program of pods in its
-// place: after a downgrade that one would drop what the node sends. So links that came
-// later are beside the maps.
-func linkPath(pinDir, name string) string {
-	if name == linkToUnderlay {
-		return filepath.Join(pinDir, mapPrefix+name)
-	}
-	return filepath.Join(linkDir(pinDir), name)
 }

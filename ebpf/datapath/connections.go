@@ -4,12 +4,9 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -117,121 +114,6 @@ func pairFlows(entries map[aliothConnKey]aliothConn) map[aliothConnKey]*flow {
 	return flows
 }
 
-// SweepConnections forgets the flows to services that have ended or
-// have been silent for too long at now (of MonotonicNow), and sets straight
-// how many flows each interface holds. It returns the number of flows
-// forgotten. Call it every few seconds.
-func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.forgetFlows(func(f *flow) bool { return f.expired(now) }, d.forget)
-}
-
-// forgetFlows ends the flows that are over, and accounts for it.
-func (d *Datapath) forgetFlows(over func(*flow) bool, end func(*flow) error) (removed int, err error) {
-	// Read before the entries: a flow opened in between is counted as held
-	// once too often until the next time, never once too rarely.
-	opened := map[uint32]uint32{}
-	if err := readMap(d.objects.AliothConnOpened, opened); err != nil {
-		return 0, err
-	}
-	entries, err := d.reader.readConnections()
-	if err != nil {
-		return 0, err
-	}
-	held := map[uint32]uint32{}
-	for _, f := range pairFlows(entries) {
-		if !over(f) {
-			held[f.ifindex]++
-			continue
-		}
-		if err := end(f); err != nil {
-			return removed, err
-		}
-		removed++
-	}
-	for ifindex, n := range opened {
-		if err := d.objects.AliothConnEnded.Update(ifindex, n-held[ifindex], ebpf.UpdateExist); err != nil &&
-			!errors.Is(err, ebpf.ErrKeyNotExist) {
-			return removed, fmt.Errorf("write ended flows of device %d: %w", ifindex, err)
-		}
-	}
-	return removed, nil
-}
-
-// forget deletes the entries of a flow, the forward one first: as long as it is
-// there, packets go out whose answers need the other.
-func (d *Datapath) forget(f *flow) error {
-	if f.hasForward {
-		if err := d.objects.AliothConnections.Delete(f.forward); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("delete connection: %w", err)
-		}
-	}
-	if f.hasReverse {
-		if err := d.objects.AliothConnections.Delete(f.reverse); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("delete connection: %w", err)
-		}
-	}
-	return nil
-}
-
-// endsFlows reports whether flows may lead to nobody once others have taken the place of
-// these rows, see pruneFlows: to find them, the whole table has to be read.
-func (t *tables) endsFlows(now *tables) bool {
-	for key, row := range serviceTable.of(t) {
-		next, stays := serviceTable.of(now)[key]
-		if !stays || key.Proto == state.ProtoUDP && next != row {
-			return true
-		}
-	}
-	return false
-}
-
-// pruneFlows forgets flows that lead to nobody: those of services that are gone,
-// and UDP flows to backends that are gone, whose clients would never notice.
-// TCP flows are left to end in peace.
-func (d *Datapath) pruneFlows(want *tables) error {
-	if !d.unpruned {
-		return nil
-	}
-	now, err := MonotonicNow()
-	if err != nil {
-		return err
-	}
-	end := func(f *flow) error {
-		if _, stays := serviceTable.of(want)[f.service()]; stays {
-			return d.move(f, now)
-		}
-		return d.forget(f)
-	}
-	if _, err := d.forgetFlows(func(f *flow) bool { return !want.serves(f) }, end); err != nil {
-		return err
-	}
-	d.unpruned = false
-	return nil
-}
-
-// move lets a flow find another backend with its next packet. What the last one has
-// answered may be under way, and is still told from whom it comes: the reverse entry
-// lives on for as long as half a pair does.
-func (d *Datapath) move(f *flow, now time.Duration) error {
-	if !f.hasForward {
-		return nil
-	}
-	row := aliothConn{LastSeen: uint64(now), Addr: f.forward.Peer, Port: f.forward.PeerPort, Ifindex: f.ifindex, Flags: f.reverseFlags}
-	if f.forward.Inside != f.reverse.Inside {
-		row.Outside = 1
-	}
-	err := d.objects.AliothConnections.Update(f.reverse, row, ebpf.UpdateExist)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("write connection: %w", err)
-	}
-	if err := d.objects.AliothConnections.Delete(f.forward); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("delete connection: %w", err)
-	}
-	return nil
-}
-
 // service is the key of the one to which the flow leads.
 func (f *flow) service() aliothServiceKey {
 	key := aliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
@@ -241,15 +123,15 @@ func (f *flow) service() aliothServiceKey {
 	return key
 }
 
-// serves tells whether a flow still has somebody at its other end.
-func (t *tables) serves(f *flow) bool {
-	service, ok := serviceTable.of(t)[f.service()]
-	if !ok {
-		return false
+// hasEnd reports whether a flow still has somebody at its other end. TCP flows are left
+// to end in peace.
+func (f *flow) hasEnd(in Services) bool {
+	if f.forward.Proto == state.ProtoTCP {
+		return in.HasService(f.service())
 	}
 	backend := aliothBackend{Ip: f.reverse.Peer, Port: f.reverse.PeerPort}
 	if f.forward.Inside != f.reverse.Inside {
 		backend.Outside = 1
 	}
-	return f.forward.Proto == state.ProtoTCP || slices.Contains(t.backendsOf(service), backend)
+	return in.HasBackend(f.service(), backend)
 }

@@ -66,30 +66,3 @@ func TestHalfAFlowIsForgottenSoon(t *testing.T) {
 		}
 	}
 }
-
-func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
-	serving := func(proto uint8, backends ...string) state.State {
-		s := state.Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
-		for _, b := range backends {
-			s.Backends = append(s.Backends, state.Backend{IP: ip(b), Port: 53})
-		}
-		return state.State{VPCs: []state.VPC{{VNI: 5}}, Services: []state.Service{s}}
-	}
-	for name, c := range map[string]struct {
-		was, is state.State
-		want    bool
-	}{
-		"a service comes":             {state.State{}, serving(state.ProtoUDP, "10.0.1.1"), false},
-		"a service goes":              {serving(state.ProtoTCP, "10.0.1.1"), state.State{}, true},
-		"a backend of TCP goes":       {serving(state.ProtoTCP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoTCP, "10.0.1.1"), false},
-		"a backend of UDP goes":       {serving(state.ProtoUDP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoUDP, "10.0.1.1"), true},
-		"nothing becomes another one": {serving(state.ProtoUDP, "10.0.1.1"), serving(state.ProtoUDP, "10.0.1.1"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			was := compile(c.was, newTables())
-			if got := was.endsFlows(compile(c.is, was)); got != c.want {
-				t.Errorf("flows may lead to nobody: %v", got)
-			}
-		})
-	}
-}

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
-
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -22,20 +20,23 @@ type Datapath struct {
 	log     *slog.Logger
 	objects *aliothObjects
 	reader  *Reader
+	kernel  *Kernel
 	links   *links
 	filters *filters
+	// connections are ended while mu is held.
+	connections *ConnTable
 
 	// trials is held while a question is asked.
 	trials sync.Mutex
 	// trial has been made by the first question, and serves the next.
-	trial *trial
+	trial *Trial
 
 	// beside is held by what reads the kernel while Apply goes on.
 	beside sync.Mutex
 
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
-	have *tables
+	have *Rows
 	// applied is what have was compiled from, nothing along with it.
 	applied state.Parts
 	// recheck says that neither have nor the pins are to be relied on.
@@ -91,13 +92,17 @@ func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *ado
 		objects.Close()
 		return nil, err
 	}
+	maps := pinnable(objects)
+	connections := NewConnTable(maps)
 	d := &Datapath{
-		cfg:     cfg,
-		log:     log,
-		objects: objects,
-		reader:  newReader(byName(objects)),
-		links:   &links{pinDir: cfg.PinDir, objects: objects, filters: filters, log: log, held: map[string]link.Link{}},
-		filters: filters,
+		cfg:         cfg,
+		log:         log,
+		objects:     objects,
+		reader:      &Reader{maps},
+		kernel:      &Kernel{Maps: maps, Programs: filters, Flows: connections},
+		links:       newLinks(cfg.PinDir, objects, filters, log),
+		filters:     filters,
+		connections: connections,
 		// An earlier process may have ended in between.
 		unpruned: true, stranding: true,
 	}
@@ -113,12 +118,9 @@ func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *ado
 // takeOver promotes the loaded objects now, or arranges for that to happen
 // once their maps are filled.
 func (d *Datapath) takeOver(a *adoption) error {
-	adopted := map[string]*ebpf.Map{}
-	for name, m := range a.maps {
-		adopted[name] = m
-	}
+	adopted := maps.Clone(a.maps)
 	promote := func() error {
-		if err := pinMaps(d.cfg.PinDir, byName(d.objects), adopted, d.log); err != nil {
+		if err := pinMaps(d.cfg.PinDir, d.reader.maps, adopted, d.log); err != nil {
 			return err
 		}
 		return d.attachAll()
@@ -140,7 +142,7 @@ func (d *Datapath) attachAll() error {
 	if err := d.filters.replaceAll(); err != nil {
 		return err
 	}
-	_, err := d.links.upsertAll(d.cfg)
+	_, err := d.links.upsertAll(d.cfg.targets())
 	return err
 }
 
@@ -153,7 +155,7 @@ func (d *Datapath) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.trial != nil {
-		d.trial.close()
+		d.trial.Close()
 		d.trial = nil
 	}
 	d.filters.close()
@@ -200,27 +202,27 @@ func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
 	if len(n.VNIs)+len(n.Listed) == 0 && !d.unpruned {
 		return nil
 	}
-	all, want := d.have, compileParts(p, n.VNIs, n.Is, d.have)
-	have := all.only(compileParts(d.applied, n.VNIs, n.Was, all), want)
-	failed, err := d.change(makePlan(have, want), have.endsFlows(want))
+	all, want := d.have, Compile(p, n.VNIs, n.Is, d.have)
+	have := all.Only(Compile(d.applied, n.VNIs, n.Was, all), want)
+	failed, err := d.change(Plan(have, want), have.EndsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
-	all.swap(have, want)
+	all.Swap(have, want)
 	return d.settle(p, all, failed)
 }
 
 // applyAll makes what the kernel has equal to all parts. believed is what it was
 // thought to have, or nil; what differs from that is a repair.
-func (d *Datapath) applyAll(p state.Parts, have, believed *tables) error {
+func (d *Datapath) applyAll(p state.Parts, have, believed *Rows) error {
 	if believed == nil {
 		believed = have
 	}
 	all := p.Everything()
-	want := compileParts(p, all.VNIs, all.Is, believed)
-	plan := makePlan(have, want)
-	harm := unexpected(plan, makePlan(believed, want))
-	failed, err := d.change(plan, believed.endsFlows(want))
+	want := Compile(p, all.VNIs, all.Is, believed)
+	plan := Plan(have, want)
+	harm := unexpected(plan, Plan(believed, want))
+	failed, err := d.change(plan, believed.EndsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
@@ -230,7 +232,7 @@ func (d *Datapath) applyAll(p state.Parts, have, believed *tables) error {
 
 // change takes steps; ends says that flows may lead to nobody then. What the maps hold
 // is unknown from then on, until settle says it.
-func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
+func (d *Datapath) change(plan []Operation, ends bool) (failed, err error) {
 	d.have, d.applied = nil, state.Parts{}
 	d.unpruned, d.stranding = d.unpruned || ends, d.stranding || ends
 	if err := d.promoteAfter(&plan); err != nil {
@@ -241,8 +243,8 @@ func (d *Datapath) change(plan []operation, ends bool) (failed, err error) {
 
 // settle notes what the maps hold now, unless a device has failed, and forgets
 // the flows that this has ended.
-func (d *Datapath) settle(p state.Parts, have *tables, failed error) error {
-	if err := d.pruneFlows(have); err != nil {
+func (d *Datapath) settle(p state.Parts, have *Rows, failed error) error {
+	if err := d.prune(have); err != nil {
 		return errors.Join(err, failed)
 	}
 	if failed == nil {
@@ -272,19 +274,16 @@ func (d *Datapath) RecheckPins() {
 // current returns what the maps and devices hold, and the VNIs of the devices
 // that have vanished since it was last asked. What it returns is d.have, or has
 // been read anew.
-func (d *Datapath) current() (have *tables, gone []uint32, err error) {
+func (d *Datapath) current() (have *Rows, gone []uint32, err error) {
 	// Before anything is listed: what vanishes later is told the next time.
-	vanished, lost, err := d.filters.vanished.since()
+	vanished, lost, err := d.filters.goneDevices()
 	if err != nil {
 		return nil, nil, err
 	}
 	if d.have != nil {
 		for ifindex := range vanished {
-			if row, known := interfaceTable.of(d.have)[ifindex]; known {
-				gone = append(gone, row.Vni)
-			}
-			for _, p := range []program{programFromPod, programFromNetkit, programToPod} {
-				delete(attachmentTable.of(d.have), attachment{ifindex, p})
+			if vni, known := d.have.Forget(ifindex); known {
+				gone = append(gone, vni)
 			}
 		}
 		if !d.recheck && !lost {
@@ -292,36 +291,38 @@ func (d *Datapath) current() (have *tables, gone []uint32, err error) {
 		}
 	}
 	d.recheck = true // until everything has been read
-	if have, err = d.readAll(); err != nil {
+	if have, err = d.kernel.Read(); err != nil {
 		return nil, nil, err
 	}
 	d.recheck = false
 	return have, nil, nil
 }
 
-// readAll reads what the maps and devices hold.
-func (d *Datapath) readAll() (*tables, error) {
-	have, err := d.reader.tables()
-	if err != nil {
-		return nil, err
+// prune forgets the flows that lead to nobody, where some may.
+func (d *Datapath) prune(left *Rows) error {
+	if !d.unpruned {
+		return nil
 	}
-	have.rows[string(attachmentTable)], err = d.filters.attached()
-	return have, err
+	if err := d.connections.Prune(left); err != nil {
+		return err
+	}
+	d.unpruned = false
+	return nil
 }
 
 // promoteAfter fills the maps of a new layout before they take the place of
 // the old ones, and leaves the steps that remain.
-func (d *Datapath) promoteAfter(plan *[]operation) error {
+func (d *Datapath) promoteAfter(plan *[]Operation) error {
 	if d.promote == nil {
 		return nil
 	}
-	var attach []operation
+	var attach []Operation
 	for _, op := range *plan {
-		if op.Table == string(attachmentTable) {
+		if _, ok := op.Attachment(); ok {
 			attach = append(attach, op)
 			continue
 		}
-		if err := d.step(op); err != nil {
+		if err := d.kernel.Step(op); err != nil {
 			return err
 		}
 	}
@@ -336,10 +337,10 @@ func (d *Datapath) promoteAfter(plan *[]operation) error {
 // execute takes the steps in their order. A failed attachment stops nothing,
 // because its interface gets no traffic: these come apart, joined. A map that
 // cannot be written stops everything, because later steps may rely on it.
-func (d *Datapath) execute(plan []operation) (failed, err error) {
+func (d *Datapath) execute(plan []Operation) (failed, err error) {
 	var list []error
 	for _, op := range plan {
-		err := d.step(op)
+		err := d.kernel.Step(op)
 		var attach *AttachError
 		if errors.As(err, &attach) {
 			list = append(list, err)
@@ -352,15 +353,3 @@ func (d *Datapath) execute(plan []operation) (failed, err error) {
 	}
 	return errors.Join(list...), nil
 }
-
-// step takes one step. All of them can be taken again without harm.
-func (d *Datapath) step(op operation) error { return byTable[op.Table].step(d, op) }
-
-// Snapshot reads the whole state back from the maps.
-func (d *Datapath) Snapshot() (state.State, error) { return d.reader.Snapshot() }
-
-// Counters reads all counters that are not zero.
-func (d *Datapath) Counters() ([]Counter, error) { return d.reader.Counters() }
-
-// DropCounters reads what was dropped by device and VPC.
-func (d *Datapath) DropCounters() ([]DropCounter, error) { return d.reader.DropCounters() }

@@ -48,23 +48,14 @@ type EventReader struct {
 	ring *ringbuf.Reader
 }
 
-// Drops starts to receive dropped packets: per interface and reason at most one
+// ReadDrops starts to receive dropped packets: per interface and reason at most one
 // in a second.
-func (d *Datapath) Drops() (*EventReader, error) { return readEvents(d.objects.AliothDrops) }
+func ReadDrops(in Maps) (*EventReader, error) { return readEvents(in[dropsMap]) }
 
-// Flows starts to receive packets that go on, while TellFlows says so: one of each
-// flow in ten seconds, and of the flows of an interface at most 100 at once and 20
-// in a second. What comes from the tunnel counts by its VPC.
-func (d *Datapath) Flows() (*EventReader, error) { return readEvents(d.objects.AliothFlows) }
-
-// TellFlows lets the programs report flows until a time on the clock of
-// MonotonicNow. Packets pay for it as long.
-func (d *Datapath) TellFlows(until time.Duration) error {
-	if err := d.objects.AliothFlowsUntil.Set(uint64(until)); err != nil {
-		return fmt.Errorf("ask programs for flows: %w", err)
-	}
-	return nil
-}
+// ReadFlows starts to receive packets that go on, while the programs are asked for them:
+// one of each flow in ten seconds, and of the flows of an interface at most 100 at once
+// and 20 in a second. What comes from the tunnel counts by its VPC.
+func ReadFlows(in Maps) (*EventReader, error) { return readEvents(in[flowsMap]) }
 
 func readEvents(m *ebpf.Map) (*EventReader, error) {
 	ring, err := ringbuf.NewReader(m)

@@ -32,7 +32,7 @@ type filterPlace struct {
 	node bool
 }
 
-var places = map[program]filterPlace{
+var places = map[Program]filterPlace{
 	programFromPod:      {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority},
 	programToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
 	programFromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
@@ -49,7 +49,7 @@ var places = map[program]filterPlace{
 type filters struct {
 	netlink  *netlink.Handle
 	vanished *vanished
-	programs map[program]attachable
+	programs map[Program]attachable
 	log      *slog.Logger
 }
 
@@ -61,8 +61,8 @@ type attachable struct {
 
 // newFilters works on the devices of the network namespace it is called in.
 func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
-	f := &filters{programs: map[program]attachable{}, log: log}
-	for name, p := range map[program]*ebpf.Program{
+	f := &filters{programs: map[Program]attachable{}, log: log}
+	for name, p := range map[Program]*ebpf.Program{
 		programFromPod: objects.AliothFromPod, programFromNetkit: objects.AliothFromPod, programToPod: objects.AliothToPod,
 		programFromTunnel: objects.AliothFromTunnel, programFromUnderlay: objects.AliothFromUnderlay,
 		programToUnderlay: objects.AliothToUnderlay, programFragment: objects.AliothFragment,
@@ -88,17 +88,15 @@ func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
 	return f, nil
 }
 
+// goneDevices returns the indexes of the devices that have left since the last call.
+// lost says that there were more than could be noted.
+func (f *filters) goneDevices() (indexes map[uint32]struct{}, lost bool, err error) {
+	return f.vanished.since()
+}
+
 func (f *filters) close() {
 	f.netlink.Close()
 	f.vanished.close()
-}
-
-// filterName is the name that tells our filters from those of others.
-func filterName(p program) string {
-	if p == programFromNetkit {
-		p = programFromPod
-	}
-	return mapPrefix + string(p)
 }
 
 func clsact(ifindex int) netlink.Qdisc {
@@ -107,19 +105,28 @@ func clsact(ifindex int) netlink.Qdisc {
 	}}
 }
 
-func (f *filters) filter(a attachment) *netlink.BpfFilter {
+func (f *filters) filter(a Attachment) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: int(a.Ifindex), Parent: places[a.Program].side,
 			Priority: places[a.Program].priority, Handle: filterHandle, Protocol: unix.ETH_P_ALL,
 		},
-		Fd: f.programs[a.Program].FD(), Name: filterName(a.Program), DirectAction: true,
+		Fd: f.programs[a.Program].FD(), Name: a.Program.Kernel(), DirectAction: true,
 	}
 }
 
-// ensure attaches a program to an interface, or makes it the current one of
+// Ensure attaches a program to an interface, or makes it the current one of the
+// filter that is there. What it returns is an AttachError.
+func (f *filters) Ensure(a Attachment) error {
+	if err := f.attach(a); err != nil {
+		return &AttachError{Ifindex: int(a.Ifindex), Program: string(a.Program), Err: err}
+	}
+	return nil
+}
+
+// attach attaches a program to an interface, or makes it the current one of
 // the filter that is there. Somebody else's filter in its place is an error.
-func (f *filters) ensure(a attachment) error {
+func (f *filters) attach(a Attachment) error {
 	if a.Program == programFromNetkit {
 		return f.ensureNetkit(a)
 	}
@@ -151,13 +158,13 @@ func (f *filters) ensure(a attachment) error {
 
 // settle makes a the only place of a program of the node, none if its device is
 // 0, and reports whether something had to be attached.
-func (f *filters) settle(a attachment) (changed bool, err error) {
+func (f *filters) settle(a Attachment) (changed bool, err error) {
 	found, err := f.all()
 	if err != nil {
 		return false, err
 	}
 	if a.Ifindex != 0 && found[a] != f.programs[a.Program].id {
-		if err := f.ensure(a); err != nil {
+		if err := f.attach(a); err != nil {
 			return false, err
 		}
 		changed = true
@@ -175,7 +182,7 @@ func (f *filters) settle(a attachment) (changed bool, err error) {
 
 // replace puts the current program into a filter in one step: no packet goes
 // without.
-func (f *filters) replace(a attachment) error {
+func (f *filters) replace(a Attachment) error {
 	if a.Program == programFromNetkit {
 		return f.ensureNetkit(a)
 	}
@@ -200,16 +207,16 @@ func (f *filters) replaceAll() error {
 	return nil
 }
 
-// attached returns on which interfaces the current programs are.
-func (f *filters) attached() (map[attachment]none, error) {
+// Attached returns on which interfaces the current programs are.
+func (f *filters) Attached() (map[Attachment]struct{}, error) {
 	found, err := f.all()
 	if err != nil {
 		return nil, err
 	}
-	current := map[attachment]none{}
+	current := map[Attachment]struct{}{}
 	for a, id := range found {
 		if id == f.programs[a.Program].id && !places[a.Program].node {
-			current[a] = none{}
+			current[a] = struct{}{}
 		}
 	}
 	return current, nil
@@ -217,12 +224,12 @@ func (f *filters) attached() (map[attachment]none, error) {
 
 // all looks at every device and returns our filters with the ids of their
 // programs, whichever version has attached them.
-func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
+func (f *filters) all() (map[Attachment]ebpf.ProgramID, error) {
 	devices, err := f.clsactDevices()
 	if err != nil {
 		return nil, err
 	}
-	found := map[attachment]ebpf.ProgramID{}
+	found := map[Attachment]ebpf.ProgramID{}
 	for _, ifindex := range devices {
 		for _, side := range sides {
 			list, err := f.list(ifindex, side)
@@ -231,7 +238,7 @@ func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
 			}
 			for _, filter := range list {
 				if p, ok := ownProgram(filter, side); ok {
-					found[attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
+					found[Attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
 				}
 			}
 		}
@@ -241,7 +248,7 @@ func (f *filters) all() (map[attachment]ebpf.ProgramID, error) {
 			return nil, err
 		}
 		if id != 0 {
-			found[attachment{uint32(ifindex), programFromNetkit}] = id
+			found[Attachment{uint32(ifindex), programFromNetkit}] = id
 		}
 	}
 	return found, nil
@@ -281,14 +288,14 @@ func isIn(f netlink.Filter, p filterPlace) bool {
 }
 
 // isOurs tells whether a filter that is listed on p's side attaches p.
-func isOurs(f netlink.Filter, p program) bool {
+func isOurs(f netlink.Filter, p Program) bool {
 	bpf, ok := f.(*netlink.BpfFilter)
-	return ok && isIn(f, places[p]) && bpf.Name == filterName(p)
+	return ok && isIn(f, places[p]) && bpf.Name == p.Kernel()
 }
 
 // ownProgram tells which of our programs a filter attaches that is listed on a
 // side.
-func ownProgram(f netlink.Filter, side uint32) (program, bool) {
+func ownProgram(f netlink.Filter, side uint32) (Program, bool) {
 	for p, place := range places {
 		if place.side == side && isOurs(f, p) {
 			return p, true

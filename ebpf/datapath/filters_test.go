@@ -23,15 +23,15 @@ import (
 )
 
 // attachedFilters returns our filters on interfaces in the current namespace.
-func attachedFilters(t *testing.T) map[attachment]ebpf.ProgramID {
+func attachedFilters(t *testing.T) map[Attachment]ebpf.ProgramID {
 	t.Helper()
 	found := allFilters(t)
-	maps.DeleteFunc(found, func(a attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
+	maps.DeleteFunc(found, func(a Attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
 	return found
 }
 
 // allFilters are those and the ones that stand in for links.
-func allFilters(t *testing.T) map[attachment]ebpf.ProgramID {
+func allFilters(t *testing.T) map[Attachment]ebpf.ProgramID {
 	t.Helper()
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -49,8 +49,8 @@ func allFilters(t *testing.T) map[attachment]ebpf.ProgramID {
 func wantPrograms(t *testing.T, d *Datapath, ifindex int) {
 	t.Helper()
 	found := attachedFilters(t)
-	for _, name := range []program{programFromPod, programToPod} {
-		if id, want := found[attachment{uint32(ifindex), name}], d.filters.programs[name].id; id != want {
+	for _, name := range []Program{programFromPod, programToPod} {
+		if id, want := found[Attachment{uint32(ifindex), name}], d.filters.programs[name].id; id != want {
 			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, want)
 		}
 	}
@@ -100,11 +100,11 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 		harm func(ifindex int) error
 	}{
 		{"a filter is deleted", func(ifindex int) error {
-			return netlink.FilterDel(w.filters.filter(attachment{uint32(ifindex), programToPod}))
+			return netlink.FilterDel(w.filters.filter(Attachment{uint32(ifindex), programToPod}))
 		}},
 		{"the qdisc is deleted", func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) }},
 		{"a filter is given another program", func(ifindex int) error {
-			f := w.filters.filter(attachment{uint32(ifindex), programFromPod})
+			f := w.filters.filter(Attachment{uint32(ifindex), programFromPod})
 			f.Fd = w.objects.AliothFromTunnel.FD()
 			return netlink.FilterReplace(f)
 		}},
@@ -112,7 +112,7 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			must(t, c.harm(w.podA))
-			if left, err := w.filters.attached(); err != nil || len(left) == 2*5+1 {
+			if left, err := w.filters.Attached(); err != nil || len(left) == 2*5+1 {
 				t.Fatalf("nothing was taken away: %v, %v", left, err)
 			}
 			w.Recheck()
@@ -287,7 +287,7 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	first, second := addPair(t, "first", "first-peer"), addPair(t, "second", "second-peer")
 	settle := func(ifindex int) (changed bool) {
 		t.Helper()
-		changed, err := w.filters.settle(attachment{uint32(ifindex), programFromUnderlay})
+		changed, err := w.filters.settle(Attachment{uint32(ifindex), programFromUnderlay})
 		must(t, err)
 		return changed
 	}

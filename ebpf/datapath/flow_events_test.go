@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/cilium/ebpf/ringbuf"
 	"net/netip"
 	"slices"
 	"testing"
@@ -16,13 +17,39 @@ import (
 )
 
 // watchFlows lets the programs tell of flows for longer than the test takes.
-func (w *world) watchFlows(t *testing.T) *EventReader {
+func (w *world) watchFlows(t *testing.T) *events {
+	t.Helper()
+	w.tellFlows(t, time.Hour)
+	return w.readFlows(t)
+}
+
+// events are what programs report, together with the ring that they lie in.
+type events struct {
+	*EventReader
+	ring *ringbuf.Reader
+}
+
+func (w *world) readFlows(t *testing.T) *events {
 	t.Helper()
 	flows, err := w.Flows()
 	must(t, err)
-	t.Cleanup(func() { flows.Close() })
-	w.tellFlows(t, time.Hour)
-	return flows
+	return readRing(t, flows, w.objects.AliothFlows)
+}
+
+func (w *world) readDrops(t *testing.T) *events {
+	t.Helper()
+	drops, err := w.Drops()
+	must(t, err)
+	return readRing(t, drops, w.objects.AliothDrops)
+}
+
+func readRing(t *testing.T, reader *EventReader, m *ebpf.Map) *events {
+	t.Helper()
+	t.Cleanup(func() { reader.Close() })
+	ring, err := ringbuf.NewReader(m)
+	must(t, err)
+	t.Cleanup(func() { ring.Close() })
+	return &events{reader, ring}
 }
 
 // tellFlows lets the programs tell of flows for a time from now on.
@@ -35,7 +62,7 @@ func (w *world) tellFlows(t *testing.T, duration time.Duration) {
 
 // told returns what has been told since it was last asked for. A program has
 // written all of its events when it ends.
-func (r *EventReader) told(t *testing.T) (events []Event) {
+func (r *events) told(t *testing.T) (list []Event) {
 	t.Helper()
 	for r.ring.AvailableBytes() > 0 {
 		event, err := r.Read()
@@ -44,9 +71,9 @@ func (r *EventReader) told(t *testing.T) (events []Event) {
 			t.Errorf("%+v has no time", event)
 		}
 		event.Time = 0
-		events = append(events, event)
+		list = append(list, event)
 	}
-	return events
+	return list
 }
 
 // toRemote is a packet of pod A to a pod of another node.
@@ -227,9 +254,7 @@ func TestEqualFlowsOfTwoVPCsAreTwo(t *testing.T) {
 
 func TestFlowsAreToldOnlyWhileSomebodyAsks(t *testing.T) {
 	w := newWorld(t)
-	flows, err := w.Flows()
-	must(t, err)
-	t.Cleanup(func() { flows.Close() })
+	flows := w.readFlows(t)
 	packet := fromA(unchanged).bytes()
 	expect := func(when string, want int) {
 		t.Helper()

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/cilium/ebpf"
 )
 
 // Connection is a flow of a pod to a shared service.
@@ -25,10 +27,10 @@ type Connection struct {
 	Answered, Closed bool
 }
 
-// Connections reads the table of flows to shared services, ordered by VPC, pod
+// ReadConnections reads the table of flows to shared services, ordered by VPC, pod
 // and service. Halves of flows are left out.
-func (r *Reader) Connections() ([]Connection, error) {
-	entries, err := r.readConnections()
+func ReadConnections(in Maps) ([]Connection, error) {
+	entries, err := readConnections(in[connectionsMap])
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +57,7 @@ func (c Connection) compare(other Connection) int {
 
 // readConnections copies the table while programs change it. Lookups in
 // batches see each bucket as a whole, so no lasting entry is missed.
-func (r *Reader) readConnections() (map[aliothConnKey]aliothConn, error) {
+func readConnections(m *ebpf.Map) (map[aliothConnKey]aliothConn, error) {
 	entries := map[aliothConnKey]aliothConn{}
-	return entries, readMap(r.maps[connectionsMap], entries)
+	return entries, readMap(m, entries)
 }

@@ -13,55 +13,23 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
-
-// Hooks are the places where a node's programs are attached.
-type Hooks struct {
-	// Filters are those on the devices of pods and of the node's own interface,
-	// by index, then program.
-	Filters []Filter
-	// Links are the names of the pinned links that are attached to something,
-	// or have a filter in their place where the kernel has no TCX.
-	Links []string
-}
-
-// Filter is one program on one device, in a filter or of a netkit pair.
-type Filter struct {
-	Ifindex int
-	Program string
-}
-
-// FiltersOf returns the filters that an interface has to have.
-func FiltersOf(i state.Interface) []Filter {
-	var filters []Filter
-	for _, p := range programsOf(i) {
-		filters = append(filters, Filter{i.Ifindex, filterName(p)})
-	}
-	return filters
-}
-
-// LinkNames are the pinned links that a node has to have.
-func LinkNames() []string {
-	return append(slices.Clone(socketLinks), linkFragment, linkFromTunnel, linkFromUnderlay, linkToUnderlay)
-}
 
 // ReadHooks looks where programs are attached, in the network namespace that it
 // is called in, without changing anything.
-func ReadHooks(pinDir string) (Hooks, error) {
+func ReadHooks(pinDir string) (Attached, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return Hooks{}, fmt.Errorf("open netlink socket: %w", err)
+		return Attached{}, fmt.Errorf("open netlink socket: %w", err)
 	}
 	defer handle.Close()
 	found, err := (&filters{netlink: handle}).all()
 	if err != nil {
-		return Hooks{}, err
+		return Attached{}, err
 	}
-	var hooks Hooks
+	var hooks Attached
 	for a := range found {
-		hooks.Filters = append(hooks.Filters, Filter{int(a.Ifindex), filterName(a.Program)})
+		hooks.Filters = append(hooks.Filters, Filter{int(a.Ifindex), a.Program.Kernel()})
 	}
 	slices.SortFunc(hooks.Filters, func(a, b Filter) int {
 		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.Program, b.Program))
@@ -69,9 +37,9 @@ func ReadHooks(pinDir string) (Hooks, error) {
 	for _, name := range LinkNames() {
 		attached, err := pinnedAndAttached(linkPath(pinDir, name))
 		if err != nil {
-			return Hooks{}, err
+			return Attached{}, err
 		}
-		attached = attached || slices.ContainsFunc(hooks.Filters, func(f Filter) bool { return f.Program == filterName(program(name)) })
+		attached = attached || slices.ContainsFunc(hooks.Filters, func(f Filter) bool { return f.Program == Program(name).Kernel() })
 		if attached {
 			hooks.Links = append(hooks.Links, name)
 		}

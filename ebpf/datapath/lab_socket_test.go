@@ -48,7 +48,7 @@ func socketTenants(t *testing.T) (l *lab, red, blue map[int]*labPod) {
 // nothingByPackets checks that the packet door has not seen any flow.
 func nothingByPackets(t *testing.T, l *lab) {
 	t.Helper()
-	rows, err := l.nodes[0].d.reader.readConnections()
+	rows, err := flowRows(l.nodes[0].d.objects.AliothConnections)
 	if err != nil || len(rows) != 0 {
 		t.Errorf("the packet door has the flows %v, %v", rows, err)
 	}

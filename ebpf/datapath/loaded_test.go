@@ -169,7 +169,7 @@ func clearMap(m *ebpf.Map) error {
 	case ebpf.Array, ebpf.PerCPUArray:
 		return zero(m)
 	default:
-		return empty(m)
+		return Empty(m)
 	}
 }
 
@@ -241,7 +241,7 @@ func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 // but for the version of their layout.
 func unlikeNew(t *testing.T, d *Datapath) (names []string) {
 	t.Helper()
-	for name, m := range byName(d.objects) {
+	for name, m := range pinnable(d.objects) {
 		if name != layoutMap && leftovers(t, m) > 0 {
 			names = append(names, name)
 		}

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -20,46 +20,19 @@ import (
 // Version 1 is the first; with version 2 interfaces know their gateways.
 const layoutVersion = 2
 
-// mapPrefix starts the name of every map that is pinned.
-const mapPrefix = "alioth_"
-
-// layoutMap holds layoutVersion.
-const layoutMap = "alioth_layout"
-
-// connectionsMap is the table whose size is configurable.
-const connectionsMap = "alioth_connections"
-
-// affinitiesMap remembers which backends clients stay with.
-const affinitiesMap = "alioth_affinities"
-
-// openedMap counts the flows that interfaces have opened.
-const openedMap = "alioth_conn_opened"
-
-// fragmentsMap has the first fragments that later ones follow.
-const fragmentsMap = "alioth_fragments"
-
-// dropCountersMap counts drops by whose they are.
-const dropCountersMap = "alioth_drop_counters"
-
-// flowNotesMap is room that a program needs for a moment.
-const flowNotesMap = "alioth_flow_notes"
-
-// waysMap remembers for a moment what the host's routes said.
-const waysMap = "alioth_ways"
-
 // observing are maps whose contents no decision depends on for longer than a moment, and
 // that of affinities, without which clients pick a backend once more. When their layout
 // has changed they are replaced alone. Tables within a map keep theirs: another layout of
 // theirs needs another name of the map.
 var observing = []string{
 	affinitiesMap,
-	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
-	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap, "alioth_kubelets",
+	countersMap, dropCountersMap, dropsMap, "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
+	flowsMap, "alioth_flow_gate", "alioth_flow_share", flowNotesMap, "alioth_kubelets",
 }
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {
-	maps map[string]*ebpf.Map // pinned maps that fit, by name
+	maps Maps // pinned maps that fit
 	// foreign says why the pinned maps do not fit, if they don't; the programs
 	// then keep running on those until new maps are filled.
 	foreign string
@@ -74,9 +47,9 @@ func (a *adoption) close() {
 // adopt opens the pinned maps. Either all that decide anything fit, or none is
 // taken: half of an old state would be worse than none.
 func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
-	a = &adoption{maps: map[string]*ebpf.Map{}}
+	a = &adoption{maps: Maps{}}
 	for name, ms := range spec.Maps {
-		if !strings.HasPrefix(name, mapPrefix) {
+		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
@@ -104,18 +77,13 @@ func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
 	}
 	if a.foreign != "" {
 		a.close()
-		a.maps = map[string]*ebpf.Map{}
+		a.maps = Maps{}
 	}
 	return a, nil
 }
 
 func isObserving(name string) bool {
-	for _, o := range observing {
-		if name == o {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(observing, name)
 }
 
 // checkVersion says why maps of another layout version cannot be adopted. Maps
@@ -172,7 +140,7 @@ func load(spec *ebpf.CollectionSpec, a *adoption) (*aliothObjects, error) {
 
 // pinMaps pins every map that is not pinned yet, over one of the same name if
 // there is one.
-func pinMaps(dir string, maps map[string]*ebpf.Map, adopted map[string]*ebpf.Map, log *slog.Logger) error {
+func pinMaps(dir string, maps, adopted Maps, log *slog.Logger) error {
 	for name, m := range maps {
 		if _, ok := adopted[name]; ok || name == layoutMap {
 			continue
@@ -212,18 +180,4 @@ func pinOver(m *ebpf.Map, path string) error {
 		return fmt.Errorf("pin map: %w", err)
 	}
 	return nil
-}
-
-// byName lists the maps of a loaded collection by the names they are pinned
-// under.
-func byName(o *aliothObjects) map[string]*ebpf.Map {
-	list := map[string]*ebpf.Map{}
-	all := reflect.ValueOf(o.aliothMaps)
-	for i := range all.NumField() {
-		name := all.Type().Field(i).Tag.Get("ebpf")
-		if strings.HasPrefix(name, mapPrefix) {
-			list[name] = all.Field(i).Interface().(*ebpf.Map)
-		}
-	}
-	return list
 }

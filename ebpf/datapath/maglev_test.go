@@ -93,11 +93,11 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 }
 
 func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
-	s := smallState()
+	s := Small()
 	s.Services[0].Backends = append(s.Services[0].Backends, state.Backend{IP: ip("192.0.2.3"), Port: 6443})
-	first := compile(s, newTables())
+	first := compile(s, &Rows{})
 	s.Services = append(s.Services, state.Service{VNI: 5, VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.10"), Port: 80}}})
-	plan := makePlan(first, compile(s, first))
+	plan := Plan(first, compile(s, first))
 	for _, op := range plan {
 		switch op.Key {
 		case aliothServiceKey{Vip: encodeAddr(ip("10.96.0.1")), Port: networkOrder(443), Proto: state.ProtoTCP}, uint32(1),
@@ -106,7 +106,7 @@ func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 		}
 	}
 	// The tables of an earlier version are not there.
-	upgraded := tables{rows: maps.Clone(first.rows), nextID: first.nextID}
+	upgraded := Rows{rows: maps.Clone(first.rows), nextID: first.nextID}
 	delete(upgraded.rows, maglevTable.name())
 	delete(upgraded.rows, choiceTable.name())
 	want := compile(s, first)

@@ -19,7 +19,7 @@ const netkitKind = "netkit"
 // ensureNetkit makes the program the one of ours that a netkit pair runs while
 // its other end sends. It is attached as such and not by a link: so it stays
 // with the device, as a filter does, without a pin for each pod.
-func (f *filters) ensureNetkit(a attachment) error {
+func (f *filters) ensureNetkit(a Attachment) error {
 	old, err := f.onNetkit(a.Ifindex)
 	if err != nil || old == f.programs[a.Program].id {
 		return err
@@ -87,7 +87,7 @@ func (f *filters) isFromPod(id ebpf.ProgramID) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read program %d: %w", id, err)
 	}
-	return info.Name == filterName(programFromNetkit), nil
+	return info.Name == programFromNetkit.Kernel(), nil
 }
 
 // leaveNetkit takes our program off such a device.

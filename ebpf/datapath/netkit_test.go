@@ -46,11 +46,11 @@ func onPair(t *testing.T, device int) (programs []ebpf.ProgramID) {
 // ours.
 func wantPair(t *testing.T, d *Datapath, device int) {
 	t.Helper()
-	want := map[attachment]ebpf.ProgramID{
+	want := map[Attachment]ebpf.ProgramID{
 		{uint32(device), programFromNetkit}: d.filters.programs[programFromPod].id,
 		{uint32(device), programToPod}:      d.filters.programs[programToPod].id,
 	}
-	have := map[attachment]ebpf.ProgramID{}
+	have := map[Attachment]ebpf.ProgramID{}
 	for a, id := range attachedFilters(t) {
 		if a.Ifindex == uint32(device) {
 			have[a] = id

@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// operation is one step of Apply.
-type operation struct {
+// Operation is one step from rows to others.
+type Operation struct {
 	Table  string
 	Delete bool
 	Key    any
 	Value  any // nil for a deletion
 }
 
-func (o operation) String() string {
+// String describes the step for a log.
+func (o Operation) String() string {
 	verb := "put"
 	if o.Delete {
 		verb = "delete"
@@ -25,23 +26,29 @@ func (o operation) String() string {
 	return fmt.Sprintf("%s %s %v", verb, o.Table, o.Key)
 }
 
+// Attachment returns what the step attaches; false where it writes a map.
+func (o Operation) Attachment() (Attachment, bool) {
+	a, ok := o.Key.(Attachment)
+	return a, ok
+}
+
 // difference is what one table lacks and what it has too much. Both lists are
 // sorted, so that a plan does not depend on the order of Go maps.
 type difference struct {
-	puts, deletes []operation
+	puts, deletes []Operation
 }
 
-func (n table[K, V]) diff(had, wanted *tables) difference {
+func (n table[K, V]) diff(had, wanted *Rows) difference {
 	have, want := n.of(had), n.of(wanted)
 	var d difference
 	for k, v := range want {
 		if old, ok := have[k]; !ok || old != v {
-			d.puts = append(d.puts, operation{Table: string(n), Key: k, Value: v})
+			d.puts = append(d.puts, Operation{Table: string(n), Key: k, Value: v})
 		}
 	}
 	for k := range have {
 		if _, ok := want[k]; !ok {
-			d.deletes = append(d.deletes, operation{Table: string(n), Delete: true, Key: k})
+			d.deletes = append(d.deletes, Operation{Table: string(n), Delete: true, Key: k})
 		}
 	}
 	sortByKey(d.puts)
@@ -50,10 +57,10 @@ func (n table[K, V]) diff(had, wanted *tables) difference {
 }
 
 // sortByKey orders operations by the text of their keys.
-func sortByKey(ops []operation) {
+func sortByKey(ops []Operation) {
 	type keyed struct {
 		text string
-		op   operation
+		op   Operation
 	}
 	texts := make([]keyed, len(ops))
 	for i, op := range ops {
@@ -125,13 +132,13 @@ var byTable = func() map[string]*descriptor {
 	return byName
 }()
 
-// makePlan lists the steps from have to want, see sequence.
-func makePlan(have, want *tables) []operation {
+// Plan lists the steps from have to want, see sequence.
+func Plan(have, want *Rows) []Operation {
 	differences := make(map[*descriptor]difference, len(descriptors))
 	for _, d := range descriptors {
 		differences[d] = d.diff(have, want)
 	}
-	steps := make([][]operation, 0, len(sequence))
+	steps := make([][]Operation, 0, len(sequence))
 	for _, s := range sequence {
 		if s.deletes {
 			steps = append(steps, differences[s.of].deletes)

@@ -110,9 +110,9 @@ func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned := byName(&aliothObjects{})
+	pinned := pinnable(&aliothObjects{})
 	for name := range spec.Maps {
-		if _, ok := pinned[name]; strings.HasPrefix(name, mapPrefix) && !ok {
+		if _, ok := pinned[name]; strings.HasPrefix(name, prefix) && !ok {
 			t.Errorf("map %s is not pinned", name)
 		}
 	}

@@ -53,7 +53,7 @@ func (d *Datapath) restorePins() error {
 	if err := d.restoreMaps(); err != nil {
 		return err
 	}
-	changed, err := d.links.upsertAll(d.cfg)
+	changed, err := d.links.upsertAll(d.cfg.targets())
 	for _, name := range changed {
 		d.repaired = append(d.repaired, Repair{RepairLink, "link " + name})
 	}
@@ -67,7 +67,7 @@ func (d *Datapath) restorePins() error {
 // other processes find them there, and the next daemon adopts them.
 func (d *Datapath) restoreMaps() error {
 	var missing []string
-	maps := byName(d.objects)
+	maps := pinnable(d.objects)
 	for name, m := range maps {
 		pinned, err := isPinned(m, filepath.Join(d.cfg.PinDir, name))
 		if err != nil {
@@ -124,12 +124,12 @@ func isPinned(m *ebpf.Map, path string) (bool, error) {
 
 // unexpected are the steps of a plan that would not be needed, had nobody
 // changed anything.
-func unexpected(plan, expected []operation) []operation {
-	known := map[operation]bool{}
+func unexpected(plan, expected []Operation) []Operation {
+	known := map[Operation]bool{}
 	for _, op := range expected {
 		known[op] = true
 	}
-	var list []operation
+	var list []Operation
 	for _, op := range plan {
 		if !known[op] {
 			list = append(list, op)
@@ -140,12 +140,12 @@ func unexpected(plan, expected []operation) []operation {
 
 // repairs says what the steps have repaired: program by program, and map by
 // map. Programs on devices that failed are none.
-func repairs(steps []operation, failed error) []Repair {
+func repairs(steps []Operation, failed error) []Repair {
 	var list []Repair
 	rows := map[string]int{}
 	var order []string
 	for _, op := range steps {
-		if a, ok := op.Key.(attachment); ok {
+		if a, ok := op.Attachment(); ok {
 			if !attachFailed(failed, a) {
 				list = append(list, Repair{RepairProgram, fmt.Sprintf("program %s on device %d", a.Program, a.Ifindex)})
 			}
@@ -157,20 +157,12 @@ func repairs(steps []operation, failed error) []Repair {
 		rows[op.Table]++
 	}
 	for _, t := range order {
-		list = append(list, Repair{RepairMap, fmt.Sprintf("map %s, rows: %d", mapOf(t), rows[t])})
+		list = append(list, Repair{RepairMap, fmt.Sprintf("map %s, rows: %d", MapOf(t), rows[t])})
 	}
 	return list
 }
 
-// mapOf is the name of the map, or of one of the maps, that a table is in.
-func mapOf(t string) string {
-	if t == string(flowTable) {
-		return openedMap
-	}
-	return mapPrefix + t
-}
-
-func attachFailed(failed error, a attachment) bool {
+func attachFailed(failed error, a Attachment) bool {
 	joined, ok := failed.(interface{ Unwrap() []error })
 	if !ok {
 		return false

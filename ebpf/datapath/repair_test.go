@@ -27,24 +27,24 @@ func detachPinned(path string) error {
 }
 
 // device is that of a program of the node.
-func (w *world) device(p program) int {
-	return map[program]int{
+func (w *world) device(p Program) int {
+	return map[Program]int{
 		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.uplink(), programToUnderlay: w.cfg.uplink(), programFragment: w.cfg.FragmentPeerIfindex,
 	}[p]
 }
 
 // unhook takes a program of the node off its device.
-func (w *world) unhook(t *testing.T, p program) error {
+func (w *world) unhook(t *testing.T, p Program) error {
 	if hasTCX(t) {
 		return detachPinned(w.links.path(string(p)))
 	}
-	return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.device(p)), p}))
+	return w.filters.netlink.FilterDel(w.filters.filter(Attachment{uint32(w.device(p)), p}))
 }
 
 // exchange gives the hook of a program of the node another program.
-func (w *world) exchange(t *testing.T, p program, other *ebpf.Program) error {
+func (w *world) exchange(t *testing.T, p Program, other *ebpf.Program) error {
 	if !hasTCX(t) {
-		f := w.filters.filter(attachment{uint32(w.device(p)), p})
+		f := w.filters.filter(Attachment{uint32(w.device(p)), p})
 		f.Fd = other.FD()
 		return w.filters.netlink.FilterReplace(f)
 	}
@@ -62,8 +62,8 @@ func liveLinks(t *testing.T, w *world) []string {
 	var names []string
 	filters := allFilters(t)
 	for _, name := range LinkNames() {
-		ifindex := w.device(program(name))
-		if filters[attachment{uint32(ifindex), program(name)}] != 0 {
+		ifindex := w.device(Program(name))
+		if filters[Attachment{uint32(ifindex), Program(name)}] != 0 {
 			names = append(names, name)
 			continue
 		}
@@ -126,7 +126,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: encodeAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: state.ProtoUDP})
 		}, []string{RepairMap}},
 		{"a program is removed", func() error {
-			return w.filters.netlink.FilterDel(w.filters.filter(attachment{uint32(w.podA), programFromPod}))
+			return w.filters.netlink.FilterDel(w.filters.filter(Attachment{uint32(w.podA), programFromPod}))
 		}, []string{RepairProgram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,27 +163,11 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 	}
 }
 
-func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
-	seen := map[stage]int{}
-	for _, s := range sequence {
-		seen[s]++
-	}
-	for _, d := range descriptors {
-		// Programs go with their device.
-		if seen[putsOf(d)] != 1 || seen[deletesOf(d)] != 1 && d != attachmentsTable {
-			t.Errorf("table %s is put %d times and deleted %d times", d.name(), seen[putsOf(d)], seen[deletesOf(d)])
-		}
-	}
-	if len(byTable) != len(descriptors) {
-		t.Error("two tables have one name")
-	}
-}
-
 // TestASurveyTakesNoChangeForHarm changes services while it looks: neither what Apply
 // has just written nor what it has just taken away is harm.
 func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 	w := newWorld(t)
-	if harmed, err := (&Datapath{reader: w.reader, filters: w.filters, objects: w.objects}).Survey(); harmed || err != nil {
+	if harmed, err := (&Datapath{kernel: w.kernel}).Survey(); harmed || err != nil {
 		t.Errorf("where nothing is known to be applied: %v, %v", harmed, err)
 	}
 	surveyed := make(chan error, 1)
@@ -264,7 +248,7 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 	w := newWorld(t)
 	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	if rows, err := w.reader.readConnections(); err != nil || len(rows) != 2 {
+	if rows, err := flowRows(w.objects.AliothConnections); err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	s := w.state()
@@ -275,7 +259,7 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
 	}
-	rows, err := w.reader.readConnections()
+	rows, err := flowRows(w.objects.AliothConnections)
 	must(t, err)
 	for key, row := range rows { // what is left is for an answer that is under way
 		if key.Direction != aliothConnDirectionCONN_REVERSE {

@@ -33,7 +33,7 @@ type rules struct {
 	state  state.State
 	places [kinds][]place
 	owner  map[int]state.Interface // by device
-	flows  *EventReader
+	flows  *events
 	last   []uint64
 	tried  uint64
 	seen   map[string]int
@@ -181,7 +181,7 @@ func (r *rules) checkSum(t *testing.T) {
 }
 
 // try runs a frame and fails the test if it breaks a rule.
-func (r *rules) try(t *testing.T, at place, in []byte, ctx skbContext) {
+func (r *rules) try(t *testing.T, at place, in []byte, ctx Context) {
 	t.Helper()
 	ctx.Ifindex = uint32(at.device)
 	if !at.sent {

@@ -28,12 +28,10 @@ type StrandedSocket struct {
 	Ifindex int
 }
 
-// StrandedSockets looks for them in all network namespaces. What is stranded is
-// judged by what the maps hold now, so an earlier process's are found as well.
-func (d *Datapath) StrandedSockets() ([]StrandedSocket, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	iterator, err := link.AttachIter(link.IterOptions{Program: d.objects.AliothStranded, Map: d.objects.AliothSockets})
+// ReadStranded lists the stranded sockets of all network namespaces. What is stranded
+// is judged by what the maps hold now, so an earlier process's are found as well.
+func ReadStranded(objects *aliothObjects) ([]StrandedSocket, error) {
+	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStranded, Map: objects.AliothSockets})
 	if err != nil {
 		return nil, fmt.Errorf("look for stranded sockets: %w", err)
 	}
@@ -43,10 +41,10 @@ func (d *Datapath) StrandedSockets() ([]StrandedSocket, error) {
 		return nil, fmt.Errorf("look for stranded sockets: %w", err)
 	}
 	defer rows.Close()
-	return readStranded(bufio.NewReader(rows))
+	return decodeStranded(bufio.NewReader(rows))
 }
 
-func readStranded(rows io.Reader) ([]StrandedSocket, error) {
+func decodeStranded(rows io.Reader) ([]StrandedSocket, error) {
 	var found []StrandedSocket
 	for {
 		var row aliothStranded
@@ -63,14 +61,4 @@ func readStranded(rows io.Reader) ([]StrandedSocket, error) {
 			Remote: netip.AddrPortFrom(decodeAddr(row.Remote), networkOrder(row.RemotePort)),
 		})
 	}
-}
-
-// ServicesChanged reports whether services or their backends have changed since it was
-// last called, or might have before the first time.
-func (d *Datapath) ServicesChanged() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changed := d.stranding
-	d.stranding = false
-	return changed
 }

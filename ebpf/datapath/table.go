@@ -4,8 +4,6 @@
 package datapath
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/cilium/ebpf"
@@ -20,9 +18,9 @@ type descriptor struct {
 	anyTable
 	// encode adds the rows of a valid part of a State; nil where those of another
 	// table do, as a service's backends.
-	encode func(t *tables, p part)
+	encode func(t *Rows, p part)
 	// decode adds to a State what the rows say; nil where those of another table do.
-	decode func(t *tables, s *state.State)
+	decode func(t *Rows, s *state.State)
 }
 
 // part is a part of a State to be encoded.
@@ -32,7 +30,7 @@ type part struct {
 	// apart from it.
 	virtual []*state.VirtualAddress
 	// have are the rows that there are.
-	have *tables
+	have *Rows
 }
 
 // anyTable is what can be done with a table of whatever rows. table has all of it; a
@@ -40,25 +38,25 @@ type part struct {
 type anyTable interface {
 	name() string
 	// diff compares two states of the table.
-	diff(have, want *tables) difference
+	diff(have, want *Rows) difference
 	// pick adds to t those rows of from whose key is in one of the others.
-	pick(t, from, a, b *tables)
+	pick(t, from, a, b *Rows)
 	// exchange replaces rows of t by others.
-	exchange(t, old, now *tables)
+	exchange(t, old, now *Rows)
 	// read adds what the kernel holds.
-	read(r *Reader, t *tables) error
-	// survey reports whether the kernel holds other rows than Apply has left.
-	survey(d *Datapath) (harmed bool, err error)
+	read(k *Kernel, t *Rows) error
+	// survey reports whether the kernel holds other rows than it should.
+	survey(k *Kernel, compare Compare) (harmed bool, err error)
 	// step takes one step. It can be taken again without harm.
-	step(d *Datapath, op operation) error
+	step(k *Kernel, op Operation) error
 }
 
-// table is the name of a table, which after mapPrefix is its map's, with the types of
+// table is the name of a table, which after prefix is its map's, with the types of
 // its rows.
 type table[K, V comparable] string
 
-// tables are the rows of all tables.
-type tables struct {
+// Rows are the rows of all tables. The zero value has none.
+type Rows struct {
 	rows map[string]any // map[K]V by the name of a table[K, V]
 	// nextID is the id of the next service without one, once there was any.
 	nextID uint32
@@ -67,12 +65,13 @@ type tables struct {
 // none is the value of tables that are sets.
 type none = struct{}
 
-func newTables() *tables { return &tables{rows: make(map[string]any, len(descriptors))} }
-
 // of returns the table's rows, which the caller may change.
-func (n table[K, V]) of(t *tables) map[K]V {
+func (n table[K, V]) of(t *Rows) map[K]V {
 	rows, ok := t.rows[string(n)].(map[K]V)
 	if !ok {
+		if t.rows == nil {
+			t.rows = make(map[string]any, len(descriptors))
+		}
 		rows = map[K]V{}
 		t.rows[string(n)] = rows
 	}
@@ -81,13 +80,12 @@ func (n table[K, V]) of(t *tables) map[K]V {
 
 func (n table[K, V]) name() string { return string(n) }
 
-func (n table[K, V]) in(r *Reader) *ebpf.Map { return r.maps[mapPrefix+string(n)] }
+// in returns the table's map.
+func (n table[K, V]) in(m Maps) *ebpf.Map { return m[prefix+string(n)] }
 
-func (n table[K, V]) read(r *Reader, t *tables) error { return readMap(n.in(r), n.of(t)) }
-
-func (n table[K, V]) pick(t, from, a, b *tables) {
+func (n table[K, V]) pick(t, from, a, b *Rows) {
 	rows, found := n.of(from), n.of(t)
-	for _, list := range []*tables{a, b} {
+	for _, list := range []*Rows{a, b} {
 		for k := range n.of(list) {
 			if v, ok := rows[k]; ok {
 				found[k] = v
@@ -96,7 +94,7 @@ func (n table[K, V]) pick(t, from, a, b *tables) {
 	}
 }
 
-func (n table[K, V]) exchange(t, old, now *tables) {
+func (n table[K, V]) exchange(t, old, now *Rows) {
 	rows := n.of(t)
 	for k := range n.of(old) {
 		delete(rows, k)
@@ -104,25 +102,11 @@ func (n table[K, V]) exchange(t, old, now *tables) {
 	maps.Copy(rows, n.of(now))
 }
 
-func (n table[K, V]) step(d *Datapath, op operation) error {
-	m := n.in(d.reader)
-	if op.Delete {
-		if err := m.Delete(op.Key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		return nil
-	}
-	if err := m.Put(op.Key, op.Value); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return nil
-}
-
-// compileParts turns valid parts of these VNIs, and virtual addresses of p, into rows.
+// Compile turns valid parts of these VNIs, and virtual addresses of p, into rows.
 // Services that have in held with the same backends keep their id, all others get
 // one that have does not use.
-func compileParts(p state.Parts, vnis []uint32, addresses []*state.VirtualAddress, have *tables) *tables {
-	t := newTables()
+func Compile(p state.Parts, vnis []uint32, addresses []*state.VirtualAddress, have *Rows) *Rows {
+	t := &Rows{}
 	for _, vni := range vnis {
 		t.add(part{p.Part(vni), p.Services[vni], have})
 	}
@@ -133,7 +117,7 @@ func compileParts(p state.Parts, vnis []uint32, addresses []*state.VirtualAddres
 }
 
 // add adds the rows of a part.
-func (t *tables) add(p part) {
+func (t *Rows) add(p part) {
 	for _, d := range descriptors {
 		if d.encode != nil {
 			d.encode(t, p)
@@ -141,26 +125,26 @@ func (t *tables) add(p part) {
 	}
 }
 
-// only returns the rows whose key is in one of two others.
-func (t *tables) only(a, b *tables) *tables {
-	found := newTables()
+// Only returns the rows whose key is in one of two others.
+func (t *Rows) Only(a, b *Rows) *Rows {
+	found := &Rows{}
 	for _, d := range descriptors {
 		d.pick(found, t, a, b)
 	}
 	return found
 }
 
-// swap replaces rows by others.
-func (t *tables) swap(old, now *tables) {
+// Swap replaces rows by others.
+func (t *Rows) Swap(old, now *Rows) {
 	for _, d := range descriptors {
 		d.exchange(t, old, now)
 	}
 	t.nextID = max(t.nextID, now.nextID)
 }
 
-// state turns rows back into the State that they come from, in one canonical
+// State turns rows back into the State that they come from, in one canonical
 // order.
-func (t *tables) state() state.State {
+func (t *Rows) State() state.State {
 	var s state.State
 	for _, d := range descriptors {
 		if d.decode != nil {
@@ -169,4 +153,41 @@ func (t *tables) state() state.State {
 	}
 	s.Sort()
 	return s
+}
+
+// Lacks returns the first row of s, which may be a part of a State, that t does not
+// have or has differently, as the step that puts it.
+func (t *Rows) Lacks(s state.State) (missing Operation, any bool) {
+	want := &Rows{}
+	want.add(part{State: &s, have: t})
+	for ifindex, row := range interfaceTable.of(want) {
+		// Whether its VPC has services is not for a part of a State to say.
+		const served = aliothInterfaceFlagINTERFACE_SERVICES
+		row.Flags = row.Flags&^served | interfaceTable.of(t)[ifindex].Flags&served
+		interfaceTable.of(want)[ifindex] = row
+	}
+	for _, op := range Plan(t, want) {
+		if !op.Delete {
+			return op, true
+		}
+	}
+	return Operation{}, false
+}
+
+// Forget takes a device that is gone from the rows: no program is attached to it any
+// more. It returns the VNI of the interface that it is of, if it is of one.
+func (t *Rows) Forget(ifindex uint32) (vni uint32, known bool) {
+	for _, p := range []Program{programFromPod, programFromNetkit, programToPod} {
+		delete(attachmentTable.of(t), Attachment{ifindex, p})
+	}
+	row, known := interfaceTable.of(t)[ifindex]
+	return row.Vni, known
+}
+
+// MapOf is the name of the map, or of one of the maps, that a table is in.
+func MapOf(table string) string {
+	if table == string(flowTable) {
+		return openedMap
+	}
+	return prefix + table
 }

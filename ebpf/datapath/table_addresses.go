@@ -12,13 +12,13 @@ const addressTable = table[aliothAddressKey, aliothAddress]("addresses")
 
 var addressesTable = &descriptor{
 	anyTable: addressTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		rows := addressTable.of(t)
 		for _, a := range p.Addresses {
 			rows[addressKey(a)] = encodeAddress(a)
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for key, row := range addressTable.of(t) {
 			s.Addresses = append(s.Addresses, state.Address{
 				VNI: key.Vni, IP: decodeAddr(key.Ip), Kind: state.AddressKind(row.Kind),

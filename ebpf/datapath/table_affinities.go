@@ -18,7 +18,7 @@ const affinityTable = table[uint32, none]("affinities")
 
 var affinitiesTable = &descriptor{
 	anyTable: affinityMaps{affinityTable},
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, v := range p.VPCs {
 			if state.HasAffinity(p.virtual) {
 				affinityTable.of(t)[v.VNI] = none{}
@@ -31,8 +31,8 @@ type affinityMaps struct{ table[uint32, none] }
 
 // step opens or closes the table of the affinities of a VPC's clients. The
 // programs fill it. One that is there stays as it is.
-func (affinityMaps) step(d *Datapath, op operation) error {
-	m, vni := d.objects.AliothAffinities, op.Key.(uint32)
+func (affinityMaps) step(k *Kernel, op Operation) error {
+	m, vni := k.Maps[affinitiesMap], op.Key.(uint32)
 	if op.Delete {
 		if err := m.Delete(vni); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("%s: %w", op, err)
@@ -58,9 +58,9 @@ func (affinityMaps) step(d *Datapath, op operation) error {
 	return nil
 }
 
-func (a affinityMaps) read(r *Reader, t *tables) error {
+func (a affinityMaps) read(k *Kernel, t *Rows) error {
 	ids := map[uint32]uint32{}
-	err := readMap(a.in(r), ids)
+	err := readMap(a.in(k.Maps), ids)
 	for vni := range ids {
 		a.of(t)[vni] = none{}
 	}
@@ -68,10 +68,10 @@ func (a affinityMaps) read(r *Reader, t *tables) error {
 }
 
 // survey reports whether other VPCs have tables of affinities than should.
-func (a affinityMaps) survey(d *Datapath) (harmed bool, err error) {
-	return d.compare(func(have *tables) (bool, error) {
-		now := newTables()
-		err := a.read(d.reader, now)
+func (a affinityMaps) survey(k *Kernel, compare Compare) (harmed bool, err error) {
+	return compare(func(have *Rows) (bool, error) {
+		now := &Rows{}
+		err := a.read(k, now)
 		return !sameKeys(a.of(now), a.of(have)), err
 	})
 }

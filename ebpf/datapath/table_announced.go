@@ -12,12 +12,12 @@ const announcedTable = table[aliothAddr, uint32]("announced")
 
 var announcementsTable = &descriptor{
 	anyTable: announcedTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, ip := range p.Announced {
 			announcedTable.of(t)[encodeAddr(ip)] = 0
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for ip := range announcedTable.of(t) {
 			s.Announced = append(s.Announced, decodeAddr(ip))
 		}

@@ -12,12 +12,12 @@ const interfaceTable = table[uint32, aliothInterface]("interfaces")
 
 var interfacesTable = &descriptor{
 	anyTable: interfaceTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, i := range p.Interfaces {
 			interfaceTable.of(t)[uint32(i.Ifindex)] = encodeInterface(i, len(p.virtual) > 0)
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for ifindex, row := range interfaceTable.of(t) {
 			s.Interfaces = append(s.Interfaces, decodeInterface(ifindex, row))
 		}

@@ -12,12 +12,12 @@ const netnsTable = table[uint64, aliothNetns]("netns")
 
 var namespacesTable = &descriptor{
 	anyTable: netnsTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, n := range p.Namespaces {
 			netnsTable.of(t)[n.Cookie] = encodeNamespace(n)
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for cookie, row := range netnsTable.of(t) {
 			s.Namespaces = append(s.Namespaces, decodeNamespace(cookie, row))
 		}

@@ -12,13 +12,13 @@ const nodePortTable = table[aliothNodePort, uint32]("node_ports")
 
 var nodePortsTable = &descriptor{
 	anyTable: nodePortTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		rows := nodePortTable.of(t)
 		for _, n := range p.NodePorts {
 			rows[encodeNodePort(n)] = 0
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for key := range nodePortTable.of(t) {
 			s.NodePorts = append(s.NodePorts, state.NodePort{
 				VNI: key.Vni, Port: networkOrder(key.Port), Proto: key.Proto, Is4: key.Family == uint8(aliothFamilyFAMILY_V4),

@@ -12,12 +12,12 @@ const nodeTable = table[aliothAddr, uint32]("nodes")
 
 var nodesTable = &descriptor{
 	anyTable: nodeTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, ip := range p.Nodes {
 			nodeTable.of(t)[encodeAddr(ip)] = 0
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for ip := range nodeTable.of(t) {
 			s.Nodes = append(s.Nodes, decodeAddr(ip))
 		}

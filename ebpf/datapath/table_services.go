@@ -29,8 +29,8 @@ var (
 	lookupsTable  = &descriptor{anyTable: maglevTable}
 	servicesTable = &descriptor{
 		anyTable: serviceTable,
-		encode:   func(t *tables, p part) { t.addServices(p.Services, p.have) },
-		decode: func(t *tables, s *state.State) {
+		encode:   func(t *Rows, p part) { t.addServices(p.Services, p.have) },
+		decode: func(t *Rows, s *state.State) {
 			for key, row := range serviceTable.of(t) {
 				if key.Port != 0 {
 					s.Services = append(s.Services, t.decodeService(key, row))
@@ -42,7 +42,7 @@ var (
 
 // addServices writes the services and, for each virtual address, the row that
 // marks it as one.
-func (t *tables) addServices(services []state.Service, have *tables) {
+func (t *Rows) addServices(services []state.Service, have *Rows) {
 	if len(services) > 0 && t.nextID == 0 {
 		t.nextID = have.nextServiceID()
 	}
@@ -70,7 +70,7 @@ func serviceKey(s state.Service) aliothServiceKey {
 
 // addChoice writes how a new flow finds one of the backends. The lookup table of a
 // service that have knows is taken from there.
-func (t *tables) addChoice(id uint32, backends []aliothBackend, affinity time.Duration, have *tables) {
+func (t *Rows) addChoice(id uint32, backends []aliothBackend, affinity time.Duration, have *Rows) {
 	entries := LookupEntries(len(backends))
 	if row := (aliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (aliothChoice{}) {
 		choiceTable.of(t)[id] = row
@@ -120,7 +120,7 @@ func decodeBackend(row aliothBackend) state.Backend {
 
 // nextServiceID returns an id above all in use. Ids run through 2^32 values
 // before they would repeat.
-func (t *tables) nextServiceID() uint32 {
+func (t *Rows) nextServiceID() uint32 {
 	if t.nextID != 0 {
 		return t.nextID
 	}
@@ -140,7 +140,7 @@ func (t *tables) nextServiceID() uint32 {
 	return next
 }
 
-func (t *tables) backendsOf(s aliothService) []aliothBackend {
+func (t *Rows) backendsOf(s aliothService) []aliothBackend {
 	rows := make([]aliothBackend, 0, s.Backends)
 	slots := backendTable.of(t)
 	for slot := range s.Backends {
@@ -149,7 +149,7 @@ func (t *tables) backendsOf(s aliothService) []aliothBackend {
 	return rows
 }
 
-func (t *tables) decodeService(key aliothServiceKey, row aliothService) state.Service {
+func (t *Rows) decodeService(key aliothServiceKey, row aliothService) state.Service {
 	s := state.Service{
 		VNI: key.Vni, VIP: decodeAddr(key.Vip), Port: networkOrder(key.Port), Proto: key.Proto,
 		Affinity: time.Duration(choiceTable.of(t)[row.Id].Affinity) * time.Second,
@@ -158,4 +158,28 @@ func (t *tables) decodeService(key aliothServiceKey, row aliothService) state.Se
 		s.Backends = append(s.Backends, decodeBackend(b))
 	}
 	return s
+}
+
+// EndsFlows reports whether flows may lead to nobody once others have taken the place
+// of these rows: to find them, the whole table of flows has to be read.
+func (t *Rows) EndsFlows(now *Rows) bool {
+	for key, row := range serviceTable.of(t) {
+		next, stays := serviceTable.of(now)[key]
+		if !stays || key.Proto == state.ProtoUDP && next != row {
+			return true
+		}
+	}
+	return false
+}
+
+// HasService reports whether there is such a port of a virtual address.
+func (t *Rows) HasService(key aliothServiceKey) bool {
+	_, ok := serviceTable.of(t)[key]
+	return ok
+}
+
+// HasBackend reports whether the service is there and has the backend.
+func (t *Rows) HasBackend(key aliothServiceKey, b aliothBackend) bool {
+	row, ok := serviceTable.of(t)[key]
+	return ok && slices.Contains(t.backendsOf(row), b)
 }

@@ -12,12 +12,12 @@ const subnetTable = table[aliothPrefixKey, uint32]("subnets")
 
 var subnetsTable = &descriptor{
 	anyTable: subnetTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, n := range p.Subnets {
 			subnetTable.of(t)[encodePrefix(n.VNI, n.Prefix)] = 0
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for key := range subnetTable.of(t) {
 			s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: decodePrefix(key)})
 		}

@@ -12,7 +12,7 @@ const targetTable = table[aliothTargetKey, aliothAddr]("targets")
 
 var targetsTable = &descriptor{
 	anyTable: targetTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		rows := targetTable.of(t)
 		for _, probe := range p.Probes {
 			rows[aliothTargetKey{Ip: encodeAddr(probe.IP)}] = encodeAddr(probe.Shadow)
@@ -21,7 +21,7 @@ var targetsTable = &descriptor{
 			rows[aliothTargetKey{Scope: aliothTargetScopeTARGET_HOOK, Ip: encodeAddr(hook.IP)}] = encodeAddr(hook.Shadow)
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for key, shadow := range targetTable.of(t) {
 			if key.Scope == aliothTargetScopeTARGET_PROBE {
 				s.Probes = append(s.Probes, state.ProbeTarget{IP: decodeAddr(key.Ip), Shadow: decodeAddr(shadow)})

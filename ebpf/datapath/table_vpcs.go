@@ -17,12 +17,12 @@ const (
 
 var vpcsTable = &descriptor{
 	anyTable: vpcTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, v := range p.VPCs {
 			vpcTable.of(t)[v.VNI] = encodeVPC(v)
 		}
 	},
-	decode: func(t *tables, s *state.State) {
+	decode: func(t *Rows, s *state.State) {
 		for vni, row := range vpcTable.of(t) {
 			s.VPCs = append(s.VPCs, t.decodeVPC(vni, row))
 		}
@@ -31,7 +31,7 @@ var vpcsTable = &descriptor{
 
 var rangesTable = &descriptor{
 	anyTable: rangeTable,
-	encode: func(t *tables, p part) {
+	encode: func(t *Rows, p part) {
 		for _, v := range p.VPCs {
 			for _, prefix := range v.Prefixes {
 				rangeTable.of(t)[encodePrefix(v.VNI, prefix)] = 0
@@ -54,7 +54,7 @@ func encodeVPC(v state.VPC) aliothVpc {
 	return aliothVpc{Flags: flags}
 }
 
-func (t *tables) decodeVPC(vni uint32, row aliothVpc) state.VPC {
+func (t *Rows) decodeVPC(vni uint32, row aliothVpc) state.VPC {
 	v := state.VPC{
 		VNI:              vni,
 		EgressMasquerade: row.Flags&aliothVpcFlagVPC_EGRESS != 0,

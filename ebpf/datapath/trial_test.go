@@ -22,7 +22,7 @@ type traces struct {
 func (w *world) traces(t *testing.T) traces {
 	t.Helper()
 	left := traces{Counters: counts(t, w.Datapath), Drops: whose(t, w.Datapath), Rows: map[string]map[string]string{}}
-	for name, m := range byName(w.objects) {
+	for name, m := range pinnable(w.objects) {
 		switch m.Type() {
 		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash, ebpf.SkStorage:
 			continue // counted, or looked at by a test of its own
@@ -42,16 +42,16 @@ func (w *world) traces(t *testing.T) traces {
 }
 
 // trial makes one, which takes long, to be asked by all of the test.
-func (w *world) trial(t *testing.T) *trial {
+func (w *world) trial(t *testing.T) *Trial {
 	t.Helper()
 	if w.asked != nil {
 		return w.asked
 	}
-	trial, err := w.newTrial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(trial.close)
+	spec, err := specify(w.cfg)
+	must(t, err)
+	trial, err := NewTrial(spec, w.reader.maps, w.cfg.VXLANIfindex)
+	must(t, err)
+	t.Cleanup(trial.Close)
 	w.asked = trial
 	return trial
 }
@@ -59,11 +59,10 @@ func (w *world) trial(t *testing.T) *trial {
 // checkTrial compares a trial of a packet from a pod with what the table says
 // of the real program, and makes sure that it leaves no trace. What depends on
 // a flow that is there, a trial can't know.
-func (w *world) checkTrial(t *testing.T, trial *trial, c verdictCase) {
+func (w *world) checkTrial(t *testing.T, trial *Trial, c verdictCase) {
 	t.Helper()
-	must(t, trial.forget())
 	before := w.traces(t)
-	outcome, err := w.tryFromPod(trial, c.device, c.in)
+	outcome, err := trial.FromPod(c.device, c.in)
 	if err != nil {
 		t.Fatalf("trial: %v", err)
 	}
@@ -141,7 +140,7 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enter(t, w.ns)
 			before := w.traces(t)
-			outcome, err := trial.run(tunnelledTo(t, trial.FromTunnel, c.vni, c.node), w.podA, c.in)
+			outcome, err := trial.FromTunnel(c.vni, c.node, c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +178,7 @@ func TestATrialOfAFlowIsAboutANewOne(t *testing.T) {
 	query := func(port uint16) []byte { return ask(udp{Sport: port, Dport: 53}).bytes() }
 	try := func(in []byte) string {
 		t.Helper()
-		outcome, err := w.tryFromPod(trial, w.podA, in)
+		outcome, err := trial.FromPod(w.podA, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,11 +193,7 @@ func TestATrialOfAFlowIsAboutANewOne(t *testing.T) {
 	if got := try(query(2001)); got != "conn_limit" {
 		t.Errorf("when the share is used up: %s, want conn_limit", got)
 	}
-	drops, err := w.Drops()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer drops.Close()
+	drops := w.readDrops(t)
 	if n := drops.ring.AvailableBytes(); n != 0 {
 		t.Errorf("trials have reported %d bytes of drops", n)
 	}

@@ -56,8 +56,8 @@ func (v *vanished) close() { unix.Close(v.socket) }
 
 // since returns the indexes of the devices that have left since the last call.
 // lost says that there were more than could be noted.
-func (v *vanished) since() (indexes map[uint32]none, lost bool, err error) {
-	indexes = map[uint32]none{}
+func (v *vanished) since() (indexes map[uint32]struct{}, lost bool, err error) {
+	indexes = map[uint32]struct{}{}
 	for {
 		n, _, err := unix.Recvfrom(v.socket, v.buffer, 0)
 		switch {
@@ -78,7 +78,7 @@ func (v *vanished) since() (indexes map[uint32]none, lost bool, err error) {
 		for _, m := range messages {
 			if m.Header.Type == unix.RTM_DELLINK && len(m.Data) >= unix.SizeofIfInfomsg {
 				const offset = 4 // of ifi_index in struct ifinfomsg
-				indexes[binary.NativeEndian.Uint32(m.Data[offset:])] = none{}
+				indexes[binary.NativeEndian.Uint32(m.Data[offset:])] = struct{}{}
 			}
 		}
 	}

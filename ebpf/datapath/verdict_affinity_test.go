@@ -92,9 +92,9 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 // stickyVNIs lists the VPCs that have a table.
 func stickyVNIs(t *testing.T, d *Datapath) []uint32 {
 	t.Helper()
-	have := newTables()
-	must(t, affinitiesTable.read(d.reader, have))
-	return slices.Sorted(maps.Keys(affinityTable.of(have)))
+	ids := map[uint32]uint32{}
+	must(t, readMap(d.objects.AliothAffinities, ids))
+	return slices.Sorted(maps.Keys(ids))
 }
 
 func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {

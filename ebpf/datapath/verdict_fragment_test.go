@@ -104,7 +104,7 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enter(t, r.w.ns)
 			before := counts(t, r.w.Datapath)
-			_, out, end := runContext(t, at.program, c.in, skbContext{Ifindex: uint32(at.device), Mark: c.mark})
+			_, out, end := runContext(t, at.program, c.in, Context{Ifindex: uint32(at.device), Mark: c.mark})
 			if d := cmp.Diff(one("to_tunnel/forwarded_remote"), added(before, counts(t, r.w.Datapath))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}

@@ -36,7 +36,7 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			before := counts(t, w.Datapath)
-			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, skbContext{Ifindex: uint32(c.device), Mark: state.MarkEgress})
+			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, Context{Ifindex: uint32(c.device), Mark: state.MarkEgress})
 			if end.Mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", end.Mark, c.mark)
 			}

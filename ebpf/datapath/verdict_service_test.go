@@ -4,6 +4,7 @@
 package datapath
 
 import (
+	"github.com/cilium/ebpf"
 	"slices"
 	"testing"
 	"time"
@@ -32,6 +33,19 @@ func answered(name string, device int, in frame, out func(*frame)) verdictCase {
 		name: name, device: device, in: in.bytes(), out: in.with(out).bytes(), verdict: actOK,
 		counts: one("to_pod/from_stack"),
 	}
+}
+
+// How long flows may be silent, as docs/services.md says.
+const (
+	establishedIdle = 2*time.Hour + 4*time.Minute
+	closingIdle     = 10 * time.Second
+	dnsIdle         = 6 * time.Second
+)
+
+// flowRows are the entries of the table of flows.
+func flowRows(m *ebpf.Map) (map[aliothConnKey]aliothConn, error) {
+	rows := map[aliothConnKey]aliothConn{}
+	return rows, readMap(m, rows)
 }
 
 func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
@@ -141,7 +155,7 @@ func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("the third flow after a sweep that removed nothing", w.podA, third, "conn_limit"),
 	})
-	if n, err := w.SweepConnections(now + idleDNS + 2*time.Second); n != 3 || err != nil {
+	if n, err := w.SweepConnections(now + dnsIdle + 2*time.Second); n != 3 || err != nil {
 		t.Fatalf("sweep of idle flows removed %d, %v, want 3", n, err)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
@@ -176,12 +190,12 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 	w.check(t, w.objects.AliothToPod, []verdictCase{receive("closed", flagFIN|flagACK)})
 	w.check(t, w.objects.AliothFromPod, []verdictCase{send("opening again", flagSYN)})
 	now := monotonic(t)
-	if n, err := w.SweepConnections(now + idleClosing + 2*time.Second); n != 0 || err != nil {
+	if n, err := w.SweepConnections(now + closingIdle + 2*time.Second); n != 0 || err != nil {
 		t.Errorf("sweep took the reopened flow for a closed one: %d, %v", n, err)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{send("closing again", flagFIN|flagACK)})
 	w.check(t, w.objects.AliothToPod, []verdictCase{receive("closed again", flagFIN|flagACK)})
-	if n, err := w.SweepConnections(now + idleClosing + 2*time.Second); n != 1 || err != nil {
+	if n, err := w.SweepConnections(now + closingIdle + 2*time.Second); n != 1 || err != nil {
 		t.Errorf("sweep of the closed flow removed %d, %v, want 1", n, err)
 	}
 }
@@ -244,7 +258,7 @@ func TestAResetFlowThatIsReopenedIsNotTakenForAResetOne(t *testing.T) {
 	run(t, w.objects.AliothToPod, w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagRST | flagACK}).bytes())
 	run(t, w.objects.AliothFromPod, w.podA, send(flagSYN))
 	run(t, w.objects.AliothToPod, w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagSYN | flagACK}).bytes())
-	if n, err := w.SweepConnections(monotonic(t) + idleClosing + 2*time.Second); n != 0 || err != nil {
+	if n, err := w.SweepConnections(monotonic(t) + closingIdle + 2*time.Second); n != 0 || err != nil {
 		t.Errorf("sweep removed %d, %v", n, err)
 	}
 }
@@ -295,7 +309,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		datagram("UDP stays", "10.8.1.11"),
 		dropped("TCP of a service that is gone", w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flagACK}).bytes(), "service_port"),
 	})
-	rows, err := w.reader.readConnections()
+	rows, err := flowRows(w.objects.AliothConnections)
 	if err != nil || len(rows) != 2 {
 		t.Errorf("connections are %v, %v, want the UDP flow's two", rows, err)
 	}
@@ -334,7 +348,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 		answered("what the former backend still sends", w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagACK}),
 			func(f *frame) { f.Dst = ip("10.0.1.10") }),
 	})
-	rows, err := w.reader.readConnections()
+	rows, err := flowRows(w.objects.AliothConnections)
 	if err != nil || len(rows) != 2 {
 		t.Errorf("connections are %v, %v, want one flow's two", rows, err)
 	}

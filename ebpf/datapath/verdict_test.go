@@ -30,7 +30,7 @@ func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32,
 // runMarked does the same with a packet that carries a mark.
 func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
 	t.Helper()
-	ctx := received(ifindex)
+	ctx := Received(ifindex)
 	ctx.Mark = mark
 	verdict, out, end := runContext(t, p, in, ctx)
 	return verdict, out, end.Mark
@@ -38,7 +38,7 @@ func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint3
 
 // runContext does the same with a packet of which more is known. It returns the
 // packet's context after the run.
-func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx skbContext) (verdict uint32, out []byte, end skbContext) {
+func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx Context) (verdict uint32, out []byte, end Context) {
 	t.Helper()
 	opts := &ebpf.RunOptions{
 		Data: in, DataOut: make([]byte, len(in)+256), Context: &ctx, ContextOut: &end,
@@ -76,7 +76,7 @@ type world struct {
 	ns                                 netns.NsHandle
 	podA, podB, twin, open, main, node int
 	// asked is a trial of its programs.
-	asked *trial
+	asked *Trial
 }
 
 // newWorld makes a world with its datapath open, whose configuration may be
@@ -205,7 +205,7 @@ type verdictCase struct {
 
 func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 	t.Helper()
-	var trial *trial
+	var trial *Trial
 	if p == w.objects.AliothFromPod {
 		trial = w.trial(t)
 	}

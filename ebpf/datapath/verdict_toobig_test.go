@@ -156,7 +156,7 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	for size, reason := range map[uint32]string{1410: "forwarded_remote", 1411: "replied_too_big"} {
 		enter(t, w.ns)
 		before := counts(t, w.Datapath)
-		ctx := received(w.podA)
+		ctx := Received(w.podA)
 		ctx.GSOSize, ctx.GSOSegs = size, 3
 		verdict, out, end := runContext(t, w.objects.AliothFromPod, in, ctx)
 		if verdict != actRedirect {

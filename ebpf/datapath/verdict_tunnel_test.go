@@ -21,7 +21,7 @@ func tunnelled(t *testing.T, w *world, vni uint32, node netip.Addr) *ebpf.Progra
 
 func tunnelledTo(t *testing.T, next *ebpf.Program, vni uint32, node netip.Addr) *ebpf.Program {
 	t.Helper()
-	program, release, err := withTunnelKey(next, vni, node)
+	program, release, err := WithTunnelKey(next, vni, node)
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}

@@ -247,7 +247,7 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		}
 		for _, b := range frames {
 			for _, at := range r.places[kind] {
-				ctx := skbContext{}
+				ctx := Context{}
 				if kind == kindFragment {
 					ctx.Mark = at.vni
 				}
@@ -259,7 +259,7 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 	for end := time.Now().Add(duration); time.Now().Before(end) && !t.Failed(); frames++ {
 		kind := m.IntN(kinds)
 		at := r.places[kind][m.IntN(len(r.places[kind]))]
-		b, ctx := m.frame(kind), skbContext{}
+		b, ctx := m.frame(kind), Context{}
 		if owner, ok := r.owner[at.device]; ok && kind == kindPod && m.IntN(8) != 0 {
 			b = honest(b, owner)
 		}

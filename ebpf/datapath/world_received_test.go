@@ -210,7 +210,7 @@ type sent struct {
 type receiving struct {
 	w           *world
 	behind      *stack
-	flows       *EventReader
+	flows       *events
 	accepted    map[reading]bool
 	seen        map[reading]bool
 	last        []sent
@@ -224,9 +224,9 @@ func (r *receiving) send(t *testing.T, frames []sent) {
 	for _, f := range frames {
 		// So that it tells of every frame.
 		for _, m := range []string{"alioth_flow_gate", "alioth_flow_share"} {
-			must(t, empty(byName(r.w.objects)[m]))
+			must(t, Empty(pinnable(r.w.objects)[m]))
 		}
-		verdict, out, _ := runContext(t, r.w.objects.AliothFromPod, runnable(f.frame), received(f.device))
+		verdict, out, _ := runContext(t, r.w.objects.AliothFromPod, runnable(f.frame), Received(f.device))
 		for _, e := range r.flows.told(t) {
 			// Without ports, later fragments too: those alone give nothing to be read.
 			r.accepted[reading{e.Went.Src, e.Went.Dst, e.Proto, e.Went.Sport, e.Went.Dport}] = true
