@@ -51,10 +51,13 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 }
 
 // canonical is a state as Snapshot returns it.
-func canonical(s state.State) state.State {
+func canonical(s state.State) state.State { return rowsOf(s, &Rows{}).State() }
+
+// rowsOf are the rows of a whole State.
+func rowsOf(s state.State, have *Rows) *Rows {
 	p := s.Parts()
 	all := p.Everything()
-	return Compile(p, all.VNIs, all.Is, &Rows{}).State()
+	return Compile(p, all.VNIs, all.Is, have)
 }
 
 func wantState(t *testing.T, d *Datapath, want state.State) {
@@ -77,7 +80,7 @@ func wantSettled(t *testing.T, d *Datapath, s state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan := Plan(have, compile(s, have)); len(plan) != 0 {
+	if plan := Plan(have, rowsOf(s, have)); len(plan) != 0 {
 		t.Errorf("the applied state leaves steps to take: %v", plan)
 	}
 }
@@ -113,7 +116,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	run(t, w.objects.AliothFromPod, w.podA, query.bytes())
 	before := counts(t, w.Datapath)
 	links, programs := attachedIDs(t, w.cfg.PinDir)
-	if len(links) != pinnedLinks(t, false) || len(programs) != len(socketLinks)+2+2*5+1 {
+	if len(links) != pinnedLinks(t, false) || len(programs) != socketLinkCount()+2+2*5+1 {
 		t.Fatalf("links are %v, programs are attached to %v", links, programs)
 	}
 	if err := w.Close(); err != nil {

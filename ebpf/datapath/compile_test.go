@@ -54,4 +54,3 @@ func TestWhatIsCompiledPartByPartIsWhatIsCompiledAtOnce(t *testing.T) {
 		last = now
 	}
 }
-

@@ -4,10 +4,7 @@
 package datapath
 
 import (
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -23,15 +20,6 @@ const (
 )
 
 const portDNS = 53
-
-// MonotonicNow returns the time of the clock by which flows are dated.
-func MonotonicNow() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0, fmt.Errorf("read monotonic clock: %w", err)
-	}
-	return time.Duration(ts.Nano()), nil
-}
 
 // flow is the pair of entries of one flow.
 type flow struct {

@@ -303,7 +303,11 @@ func (d *Datapath) prune(left *Rows) error {
 	if !d.unpruned {
 		return nil
 	}
-	if err := d.connections.Prune(left); err != nil {
+	now, err := MonotonicNow()
+	if err != nil {
+		return err
+	}
+	if err := d.connections.Prune(left, now); err != nil {
 		return err
 	}
 	d.unpruned = false

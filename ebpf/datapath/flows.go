@@ -20,7 +20,7 @@ type Connection struct {
 	Pod     netip.AddrPort
 	// Service is the address that the pod sends to, Backend the one that gets it.
 	Service, Backend netip.AddrPort
-	// LastSeen is on the clock of MonotonicNow, with a resolution of a second.
+	// LastSeen is on the monotonic clock, with a resolution of a second.
 	LastSeen time.Duration
 	// Answered says that the backend has sent something, Closed that the flow has
 	// been reset or closed from both sides.

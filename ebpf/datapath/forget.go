@@ -32,26 +32,23 @@ type Services interface {
 }
 
 // Sweep forgets the flows to services that have ended or have been silent for too long
-// at now (of MonotonicNow), and sets straight how many flows each interface holds. It
+// at now, of the monotonic clock, and sets straight how many flows each interface holds. It
 // returns the number of flows forgotten.
 func (c *ConnTable) Sweep(now time.Duration) (removed int, err error) {
 	return c.forgetAll(func(f *flow) bool { return f.expired(now) }, c.forget)
 }
 
 // Prune forgets flows that lead to nobody: those of services that are gone,
-// and UDP flows to backends that are gone, whose clients would never notice.
-func (c *ConnTable) Prune(left Services) error {
-	now, err := MonotonicNow()
-	if err != nil {
-		return err
-	}
+// and UDP flows to backends that are gone, whose clients would never notice. now is the
+// monotonic clock.
+func (c *ConnTable) Prune(left Services, now time.Duration) error {
 	end := func(f *flow) error {
 		if left.HasService(f.service()) {
 			return c.move(f, now)
 		}
 		return c.forget(f)
 	}
-	_, err = c.forgetAll(func(f *flow) bool { return !f.hasEnd(left) }, end)
+	_, err := c.forgetAll(func(f *flow) bool { return !f.hasEnd(left) }, end)
 	return err
 }
 
