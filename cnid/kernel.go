@@ -22,7 +22,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // kernel carries out what is planned. Its methods other than counters and
@@ -50,7 +53,7 @@ type kernel struct {
 	pods atomic.Uint32
 	// kubeletPort is where the node's kubelet listens, 0: it has not said.
 	kubeletPort uint16
-	// endsSockets says that stranded sockets can be ended; services is told that
+	// endsSockets says that stale sockets can be ended; services is told that
 	// there may be some.
 	endsSockets bool
 	services    chan struct{}
@@ -277,7 +280,7 @@ func (k *kernel) check(part state.State) error {
 }
 
 // Counters returns the datapath's; none before it is open.
-func (k *kernel) Counters() ([]datapath.Counter, error) {
+func (k *kernel) Counters() ([]telemetry.Counter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -287,7 +290,7 @@ func (k *kernel) Counters() ([]datapath.Counter, error) {
 }
 
 // DropCounters returns the datapath's; none before it is open.
-func (k *kernel) DropCounters() ([]datapath.DropCounter, error) {
+func (k *kernel) DropCounters() ([]telemetry.DropCounter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
@@ -296,14 +299,14 @@ func (k *kernel) DropCounters() ([]datapath.DropCounter, error) {
 	return k.path.DropCounters()
 }
 
-// strandedSockets returns the datapath's; none before it is open.
-func (k *kernel) strandedSockets() ([]datapath.StrandedSocket, error) {
+// staleSockets returns the datapath's; none before it is open.
+func (k *kernel) staleSockets() ([]connections.StaleSocket, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
 		return nil, nil
 	}
-	return k.path.StrandedSockets()
+	return k.path.StaleSockets()
 }
 
 // errNotOpen says that nothing is programmed yet.
@@ -320,11 +323,11 @@ func (k *kernel) Snapshot() (state.State, error) {
 }
 
 // Try asks the programs what they would do.
-func (k *kernel) Try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error) {
+func (k *kernel) Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.path == nil {
-		return datapath.Outcome{}, errNotOpen
+		return trial.Outcome{}, errNotOpen
 	}
 	return ask(k.path)
 }

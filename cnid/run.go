@@ -301,7 +301,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })
 	watcher := monitor.New(n.syncer.managed, n.syncer.recheck, n.log)
-	stale := nodeservices.NewStaleSockets(n.kernel.strandedSockets, n.kernel.services, n.plan.NetnsCookie, n.journal.Records, n.registry, n.log)
+	stale := nodeservices.NewStaleSockets(n.kernel.staleSockets, n.kernel.services, n.plan.NetnsCookie, n.journal.Records, n.registry, n.log)
 	background(ctx, group, n.syncer.run, n.syncer.survey, n.syncer.lookout, n.kernel.sweep, n.kernel.announcer.Run, stale.Run, n.apiHost.Run, n.reconcile, watcher.Run, n.mender.run, n.resizer.run,
 		func(ctx context.Context) { drops.Run(ctx, n.kernel.drops.Readers()) },
 		func(ctx context.Context) { flows.Run(ctx, n.kernel.flows.Readers()) })

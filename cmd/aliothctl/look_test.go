@@ -18,8 +18,9 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // daemon serves what a node's daemon would, and returns its socket.
@@ -266,7 +267,7 @@ func TestMapsAreToldInWords(t *testing.T) {
 			},
 			Probes: []state.ProbeTarget{{IP: netip.MustParseAddr("10.10.1.10"), Shadow: netip.MustParseAddr("169.254.64.2")}},
 		},
-		Connections: []datapath.Connection{{
+		Connections: []connections.Connection{{
 			VNI: 20, Ifindex: 7, Proto: 17, Pod: netip.MustParseAddrPort("10.10.1.10:4000"), Service: netip.MustParseAddrPort("10.96.0.10:53"),
 			Backend: netip.MustParseAddrPort("10.244.0.9:53"), LastSeen: 3 * time.Second, Answered: true,
 		}},
@@ -307,11 +308,11 @@ func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
 		Binding:   journal.Binding{VPC: "blue", VNI: 20},
 		Interface: journal.Interface{HostIfName: "alv1", Device: journal.Device{HostIfindex: 7}},
 	}}
-	row := func(ifindex int, vni uint32, packets uint64) datapath.DropCounter {
-		return datapath.DropCounter{Counter: datapath.Counter{Direction: datapath.FromPod, Packets: packets}, Ifindex: ifindex, VNI: vni}
+	row := func(ifindex int, vni uint32, packets uint64) telemetry.DropCounter {
+		return telemetry.DropCounter{Counter: telemetry.Counter{Direction: telemetry.FromPod, Packets: packets}, Ifindex: ifindex, VNI: vni}
 	}
 	var out strings.Builder
-	if err := writeDropped(&out, []datapath.DropCounter{row(7, 20, 5), row(0, 20, 6), row(3, 0, 7)}, attachments); err != nil {
+	if err := writeDropped(&out, []telemetry.DropCounter{row(7, 20, 5), row(0, 20, 6), row(3, 0, 7)}, attachments); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
@@ -325,7 +326,7 @@ func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
 	out.Reset()
 	mld := row(7, 20, 3)
 	mld.Reason = reason(t, "mld")
-	if err := writeDropped(&out, []datapath.DropCounter{mld, row(7, 20, 5), mld}, attachments); err != nil {
+	if err := writeDropped(&out, []telemetry.DropCounter{mld, row(7, 20, 5), mld}, attachments); err != nil {
 		t.Fatal(err)
 	}
 	text = strings.Join(strings.Fields(out.String()), " ")
@@ -339,9 +340,9 @@ func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
 }
 
 // reason returns the reason of a name.
-func reason(t *testing.T, name string) datapath.Reason {
+func reason(t *testing.T, name string) telemetry.Reason {
 	t.Helper()
-	for reason := range datapath.Reason(256) {
+	for reason := range telemetry.Reason(256) {
 		if reason.String() == name {
 			return reason
 		}

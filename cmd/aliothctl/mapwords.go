@@ -13,14 +13,14 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // contents is what a node's maps hold.
 type contents struct {
 	state.State
-	Connections []datapath.Connection
+	Connections []connections.Connection
 }
 
 // words prints contents for people.

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 func statusCommand() *cobra.Command {
@@ -95,7 +96,7 @@ type packetRow struct {
 	packets             uint64
 }
 
-func readPackets(pins string) (rows []packetRow, drops []datapath.DropCounter, err error) {
+func readPackets(pins string) (rows []packetRow, drops []telemetry.DropCounter, err error) {
 	reader, err := datapath.OpenReader(pins)
 	if err != nil {
 		return nil, nil, err
@@ -126,7 +127,7 @@ const (
 	passed  = "passed"
 )
 
-func fateOf(reason datapath.Reason) string {
+func fateOf(reason telemetry.Reason) string {
 	switch {
 	case reason.Routine():
 		return routine
@@ -138,9 +139,9 @@ func fateOf(reason datapath.Reason) string {
 
 // writeDropped prints whose packets were dropped, but for routine ones, which it
 // only counts.
-func writeDropped(out io.Writer, drops []datapath.DropCounter, attachments []journal.Record) error {
+func writeDropped(out io.Writer, drops []telemetry.DropCounter, attachments []journal.Record) error {
 	var left uint64
-	drops = slices.DeleteFunc(slices.Clone(drops), func(d datapath.DropCounter) bool {
+	drops = slices.DeleteFunc(slices.Clone(drops), func(d telemetry.DropCounter) bool {
 		if d.Reason.Routine() {
 			left += d.Packets
 		}

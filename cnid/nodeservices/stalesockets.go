@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/sockdiag"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 )
 
 // StaleSockets ends the sockets that services have left connected to what is no backend
@@ -24,7 +24,7 @@ import (
 type StaleSockets struct {
 	// find lists those that there are now; changed has an element when a service has
 	// changed.
-	find    func() ([]datapath.StrandedSocket, error)
+	find    func() ([]connections.StaleSocket, error)
 	changed <-chan struct{}
 	// own is the cookie of the node's own network namespace, records say where
 	// those of pods are.
@@ -35,7 +35,7 @@ type StaleSockets struct {
 }
 
 // NewStaleSockets returns one for the node's own network namespace and those of records.
-func NewStaleSockets(find func() ([]datapath.StrandedSocket, error), changed <-chan struct{}, own uint64,
+func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-chan struct{}, own uint64,
 	records func() []journal.Record, registry prometheus.Registerer, log *slog.Logger,
 ) *StaleSockets {
 	ended := prometheus.NewCounter(prometheus.CounterOpts{
@@ -87,15 +87,15 @@ func (s *StaleSockets) end() (ended int, err error) {
 	}
 }
 
-func byNamespace(sockets []datapath.StrandedSocket) map[uint64][]datapath.StrandedSocket {
-	found := map[uint64][]datapath.StrandedSocket{}
+func byNamespace(sockets []connections.StaleSocket) map[uint64][]connections.StaleSocket {
+	found := map[uint64][]connections.StaleSocket{}
 	for _, socket := range sockets {
 		found[socket.NetnsCookie] = append(found[socket.NetnsCookie], socket)
 	}
 	return found
 }
 
-func (s *StaleSockets) endAll(sockets map[uint64][]datapath.StrandedSocket) (ended int, err error) {
+func (s *StaleSockets) endAll(sockets map[uint64][]connections.StaleSocket) (ended int, err error) {
 	var failed []error
 	for cookie, list := range sockets {
 		failed = append(failed, s.inside(cookie, func() error {
@@ -134,7 +134,7 @@ func (s *StaleSockets) inside(cookie uint64, f func() error) error {
 	return nil
 }
 
-func destroy(sockets []datapath.StrandedSocket) (ended int, err error) {
+func destroy(sockets []connections.StaleSocket) (ended int, err error) {
 	for _, one := range sockets {
 		err := sockdiag.Destroy(sockdiag.Socket{Cookie: one.Cookie, Local: one.Local, Remote: one.Remote, Ifindex: one.Ifindex})
 		switch {

@@ -6,7 +6,7 @@ package nodestatus
 import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -32,7 +32,7 @@ type Dump struct {
 	// Datapath is what the pinned maps hold.
 	Datapath state.State `json:"datapath"`
 	// Hooks are where the datapath's programs are attached.
-	Hooks datapath.Attached `json:"hooks"`
+	Hooks hook.Attached `json:"hooks"`
 	// Unreadable says what could not be read; what depends on it is not known
 	// then.
 	Unreadable []string `json:"unreadable,omitempty"`

@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // Counters are read by a Collector; there are none before the datapath is open.
 type Counters interface {
-	Counters() ([]datapath.Counter, error)
-	DropCounters() ([]datapath.DropCounter, error)
+	Counters() ([]telemetry.Counter, error)
+	DropCounters() ([]telemetry.DropCounter, error)
 }
 
 // Collector reads the counters of datapath and packet filter when they

@@ -3,24 +3,27 @@
 
 package observe
 
-import "github.com/alioth-net/alioth/ebpf/datapath"
+import (
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
+)
 
 // Events are what a datapath tells of single packets, of one kind.
 type Events struct {
-	of func(*datapath.Datapath) (*datapath.EventReader, error)
+	of func(*datapath.Datapath) (*telemetry.EventReader, error)
 	// reader is that of the open datapath. Each is handed to readers, in place of
 	// one that nobody has taken.
-	reader  *datapath.EventReader
-	readers chan *datapath.EventReader
+	reader  *telemetry.EventReader
+	readers chan *telemetry.EventReader
 }
 
 // NewEvents returns those that of reads from a datapath.
-func NewEvents(of func(*datapath.Datapath) (*datapath.EventReader, error)) *Events {
-	return &Events{of: of, readers: make(chan *datapath.EventReader, 1)}
+func NewEvents(of func(*datapath.Datapath) (*telemetry.EventReader, error)) *Events {
+	return &Events{of: of, readers: make(chan *telemetry.EventReader, 1)}
 }
 
 // Readers has the reader of the open datapath, for who reads it.
-func (e *Events) Readers() <-chan *datapath.EventReader { return e.readers }
+func (e *Events) Readers() <-chan *telemetry.EventReader { return e.readers }
 
 // ReadFrom takes a datapath in place of the one before.
 func (e *Events) ReadFrom(path *datapath.Datapath) error {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // trialPort is the source port of packets that are made to be asked about.
@@ -81,7 +81,7 @@ func (p trialPacket) ip(payload int) []byte {
 
 // readFrame reads back what frame has written, whatever a program has made of
 // the addresses and ports since. False for anything else.
-func readFrame(frame []byte) (t datapath.Tuple, proto uint8, ok bool) {
+func readFrame(frame []byte) (t telemetry.Tuple, proto uint8, ok bool) {
 	const ethernet = 14
 	var addrs, l4 []byte
 	switch {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // keptPackets is how many of the latest are kept for who asks later.
@@ -45,7 +45,7 @@ func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) 
 
 // Run reads events from one reader after the other until ctx ends. A reader is
 // closed by who made it.
-func (l *PacketLog) Run(ctx context.Context, readers <-chan *datapath.EventReader) {
+func (l *PacketLog) Run(ctx context.Context, readers <-chan *telemetry.EventReader) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,13 +56,13 @@ func (l *PacketLog) Run(ctx context.Context, readers <-chan *datapath.EventReade
 	}
 }
 
-func (l *PacketLog) read(ctx context.Context, reader *datapath.EventReader) {
+func (l *PacketLog) read(ctx context.Context, reader *telemetry.EventReader) {
 	stop := context.AfterFunc(ctx, func() { reader.Close() })
 	defer stop()
 	for {
 		event, err := reader.Read()
 		switch {
-		case errors.Is(err, datapath.ErrClosed):
+		case errors.Is(err, telemetry.ErrClosed):
 			return
 		case err != nil:
 			l.log.Debug("can't read an event", "error", err)

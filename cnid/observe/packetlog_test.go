@@ -16,7 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -83,21 +83,21 @@ func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
 	words := NewWords(NewNames(rows, func() []journal.Record { return []journal.Record{rec} }), "node1", "default", nil)
 	pod, vip := netip.MustParseAddr("10.10.1.10"), netip.MustParseAddr("10.96.0.10")
 	for name, c := range map[string]struct {
-		event      datapath.Event
+		event      telemetry.Event
 		came, went string
 	}{
 		"to a service of the VPC": {
-			datapath.Event{Reason: datapath.ForwardedLocal, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: pod, Dst: pod}},
+			telemetry.Event{Reason: telemetry.ForwardedLocal, Came: telemetry.Tuple{Src: pod, Dst: vip}, Went: telemetry.Tuple{Src: pod, Dst: pod}},
 			"10.10.1.10 (ns/p1) > 10.96.0.10", "10.10.1.10 (ns/p1) > 10.10.1.10 (ns/p1)",
 		},
 		"to a service outside, behind which is an equal address": {
-			datapath.Event{Reason: datapath.ToStack, Came: datapath.Tuple{Src: pod, Dst: vip}, Went: datapath.Tuple{Src: rec.Shadow4, Dst: pod}},
+			telemetry.Event{Reason: telemetry.ToStack, Came: telemetry.Tuple{Src: pod, Dst: vip}, Went: telemetry.Tuple{Src: rec.Shadow4, Dst: pod}},
 			"10.10.1.10 (ns/p1) > 10.96.0.10", rec.Shadow4.String() + " (ns/p1) > 10.10.1.10",
 		},
 		"its answer": {
-			datapath.Event{
-				Reason: datapath.FromStack, Direction: datapath.ToPod,
-				Came: datapath.Tuple{Src: pod, Dst: rec.Shadow4}, Went: datapath.Tuple{Src: vip, Dst: pod},
+			telemetry.Event{
+				Reason: telemetry.FromStack, Direction: telemetry.ToPod,
+				Came: telemetry.Tuple{Src: pod, Dst: rec.Shadow4}, Went: telemetry.Tuple{Src: vip, Dst: pod},
 			},
 			"10.10.1.10 > " + rec.Shadow4.String() + " (ns/p1)", "10.96.0.10 > 10.10.1.10 (ns/p1)",
 		},
@@ -111,7 +111,7 @@ func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
 
 func TestNobodysAddressIsNoMissingOne(t *testing.T) {
 	nobody := func(netip.Addr) string { return "" }
-	got := ends(datapath.Tuple{Dst: netip.MustParseAddr("ff02::16")}, nobody).String()
+	got := ends(telemetry.Tuple{Dst: netip.MustParseAddr("ff02::16")}, nobody).String()
 	if want := ":: > ff02::16"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // Datapath is asked by a Tracer.
@@ -21,7 +23,7 @@ type Datapath interface {
 	// Snapshot reads what the maps hold.
 	Snapshot() (state.State, error)
 	// Try asks the programs what they would do.
-	Try(ask func(*datapath.Datapath) (datapath.Outcome, error)) (datapath.Outcome, error)
+	Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial.Outcome, error)
 	// TunnelSource is the address under which this node sends tunnel packets.
 	TunnelSource(is4 bool) netip.Addr
 }
@@ -45,9 +47,9 @@ func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
 type arrival struct {
 	at      string
 	vni     uint32
-	outcome datapath.Outcome
+	outcome trial.Outcome
 	// before is the packet as it came, after as it left.
-	before, after datapath.Tuple
+	before, after telemetry.Tuple
 	proto         uint8
 	state         state.State
 }
@@ -101,7 +103,7 @@ func (t Tracer) arrive(q nodestatus.Question) (a arrival, err error) {
 func (t Tracer) receive(a *arrival, in nodestatus.Tunnel) (err error) {
 	a.vni = in.VNI
 	a.at = fmt.Sprintf("from the tunnel, sent by %s for VPC %s", t.nodeName(in.From), t.vpcName(a.vni))
-	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (trial.Outcome, error) {
 		return path.TryFromTunnel(in.VNI, in.From, in.Frame)
 	})
 	return err
@@ -119,7 +121,7 @@ func (t Tracer) send(a *arrival, q nodestatus.Question) (frame []byte, err error
 		return nil, fmt.Errorf("%s %w", at, err)
 	}
 	frame = packet.frame()
-	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (datapath.Outcome, error) {
+	a.outcome, err = t.path.Try(func(path *datapath.Datapath) (trial.Outcome, error) {
 		return path.TryFromPod(from.Ifindex, frame)
 	})
 	return frame, err
@@ -169,21 +171,21 @@ func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 func (t Tracer) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (nodestatus.Hop, error) {
 	row := rowOf(a.state, a.vni, a.after.Dst)
 	switch a.outcome.Reason {
-	case datapath.ForwardedLocal:
+	case telemetry.ForwardedLocal:
 		hop.Does = "delivered to " + t.deviceName(row.Ifindex)
-	case datapath.ForwardedRemote:
+	case telemetry.ForwardedRemote:
 		hop.Does = "sent through the tunnel to " + t.nodeName(row.Node)
 		hop.NextNode = t.words.node(row.Node)
 		hop.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
 			VNI: a.vni, From: t.path.TunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
 		}}
-	case datapath.Replied:
+	case telemetry.Replied:
 		hop.Does = "answered in place"
-	case datapath.RepliedTooBig:
+	case telemetry.RepliedTooBig:
 		hop.Dropped, hop.Does = true, "too big for the path: the sender gets an ICMP error with the MTU"
-	case datapath.RepliedRefused:
+	case telemetry.RepliedRefused:
 		hop.Dropped, hop.Does = true, "the service has no ready backend: the connection is refused at once"
-	case datapath.ToStack:
+	case telemetry.ToStack:
 		return t.throughDoor(hop, a, q), nil
 	default:
 		return hop, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)

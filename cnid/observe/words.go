@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // Words tell of packets with names in place of numbers.
@@ -27,7 +28,7 @@ func NewWords(names Names, node, defaultVPC string, nodeShadows []netip.Addr) Wo
 	return Words{Names: names, nodeName: node, defaultVPC: defaultVPC, nodeShadows: nodeShadows}
 }
 
-func (w Words) tell(e datapath.Event) nodestatus.Packet {
+func (w Words) tell(e telemetry.Event) nodestatus.Packet {
 	packet := nodestatus.Packet{
 		Time: wallTime(e.Time), Node: w.nodeName, VPC: w.vpc(e.VNI), VNI: e.VNI, Passed: !e.Reason.Drop(),
 		Direction: e.Direction.String(), Reason: e.Reason.String(), Means: e.Means(), Remedy: e.Reason.Remedy(), Routine: e.Reason.Routine(),
@@ -42,21 +43,21 @@ func (w Words) tell(e datapath.Event) nodestatus.Packet {
 		packet.Proto = nodestatus.Protocol(e.Proto)
 		packet.Came = ends(e.Came, came)
 	}
-	if e.Went != (datapath.Tuple{}) {
+	if e.Went != (telemetry.Tuple{}) {
 		packet.Went = ends(e.Went, went)
 	}
 	if e.OuterSrc.IsValid() || e.OuterDst.IsValid() {
-		packet.Outer = ends(datapath.Tuple{Src: e.OuterSrc, Dst: e.OuterDst}, w.node)
+		packet.Outer = ends(telemetry.Tuple{Src: e.OuterSrc, Dst: e.OuterDst}, w.node)
 	}
 	return packet
 }
 
 // sides returns who names a packet's ends as it came and as it went on. Beyond the
 // door it goes under the interface's shadow; to a service of its VPC it does not.
-func (w Words) sides(e datapath.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
+func (w Words) sides(e telemetry.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
 	inside, outside := w.inside(vpc), w.outside(rec)
 	switch {
-	case e.Direction == datapath.ToPod:
+	case e.Direction == telemetry.ToPod:
 		return outside, inside
 	case e.Went.Src.IsValid() && (e.Went.Src == rec.Shadow4 || e.Went.Src == rec.Shadow6):
 		return inside, outside
@@ -99,7 +100,7 @@ func (w Words) outside(rec journal.Record) func(netip.Addr) string {
 	}
 }
 
-func ends(t datapath.Tuple, name func(netip.Addr) string) *nodestatus.Ends {
+func ends(t telemetry.Tuple, name func(netip.Addr) string) *nodestatus.Ends {
 	// Both are read at once, so this one is no address that is missing.
 	if !t.Src.IsValid() && t.Dst.Is6() {
 		t.Src = netip.IPv6Unspecified()

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -37,13 +37,13 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 	want := plan.Build(c.tx, in).Datapath.State()
 	c.rows(node, rowsOf(want), rowsOf(d.Datapath))
 	for _, i := range want.Interfaces {
-		for _, filter := range datapath.FiltersOf(i) {
+		for _, filter := range hook.FiltersOf(i) {
 			if !slices.Contains(d.Hooks.Filters, filter) {
 				c.onNode(node, ProgramMissing, fmt.Sprintf("program %s on device %d", filter.Program, i.Ifindex), seeDaemon, "is not attached")
 			}
 		}
 	}
-	for _, name := range datapath.LinkNames() {
+	for _, name := range hook.LinkNames() {
 		if !slices.Contains(d.Hooks.Links, name) {
 			c.onNode(node, ProgramMissing, "program "+name, seeDaemon, "is not attached, or its link is no longer pinned")
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -242,11 +242,11 @@ func inKernel() []difference {
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},
 		{"a program is not on its device", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]
-			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f datapath.Filter) bool { return f == datapath.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
+			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f hook.Filter) bool { return f == hook.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
 		}, []Kind{ProgramMissing}, "alioth_to_pod on device 10"},
-		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = datapath.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
+		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = hook.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
 		{"the uplink has no program", func(_ *testing.T, w *world) {
-			w.dumps["node1"].Hooks.Links = slices.DeleteFunc(datapath.LinkNames(), func(name string) bool { return name == "from_underlay" })
+			w.dumps["node1"].Hooks.Links = slices.DeleteFunc(hook.LinkNames(), func(name string) bool { return name == "from_underlay" })
 		}, []Kind{ProgramMissing}, "from_underlay"},
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -169,9 +169,9 @@ func (w *world) program(t *testing.T, name string) {
 	w.store(t).View(func(tx store.ReadTx) {
 		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath.State()
 	})
-	d.Hooks = datapath.Attached{Links: datapath.LinkNames()}
+	d.Hooks = hook.Attached{Links: hook.LinkNames()}
 	for _, i := range d.Datapath.Interfaces {
-		d.Hooks.Filters = append(d.Hooks.Filters, datapath.FiltersOf(i)...)
+		d.Hooks.Filters = append(d.Hooks.Filters, hook.FiltersOf(i)...)
 	}
 }
 

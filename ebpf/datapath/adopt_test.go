@@ -19,7 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
 // SameAddr lets go-cmp compare addresses and prefixes.
@@ -29,7 +33,7 @@ import (
 func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, programs map[string]ebpf.ProgramID) {
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}
-	for _, name := range LinkNames() {
+	for _, name := range hook.LinkNames() {
 		l, err := link.LoadPinnedLink(linkPath(pinDir, name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -51,13 +55,13 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 }
 
 // canonical is a state as Snapshot returns it.
-func canonical(s state.State) state.State { return rowsOf(s, &Rows{}).State() }
+func canonical(s state.State) state.State { return rowsOf(s, &tables.Rows{}).State() }
 
 // rowsOf are the rows of a whole State.
-func rowsOf(s state.State, have *Rows) *Rows {
+func rowsOf(s state.State, have *tables.Rows) *tables.Rows {
 	p := s.Parts()
 	all := p.Everything()
-	return Compile(p, all.VNIs, all.Is, have)
+	return tables.Compile(p, all.VNIs, all.Is, have)
 }
 
 func wantState(t *testing.T, d *Datapath, want state.State) {
@@ -66,7 +70,7 @@ func wantState(t *testing.T, d *Datapath, want state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(canonical(want), got, SameAddr); diff != "" {
+	if diff := cmp.Diff(canonical(want), got, statetest.SameAddr); diff != "" {
 		t.Errorf("state in the maps (-want +got):\n%s", diff)
 	}
 }
@@ -80,7 +84,7 @@ func wantSettled(t *testing.T, d *Datapath, s state.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan := Plan(have, rowsOf(s, have)); len(plan) != 0 {
+	if plan := tables.Plan(have, rowsOf(s, have)); len(plan) != 0 {
 		t.Errorf("the applied state leaves steps to take: %v", plan)
 	}
 }
@@ -101,11 +105,11 @@ func wantReplaced(t *testing.T, before, after map[string]ebpf.ProgramID) {
 func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
-	s.Probes = []state.ProbeTarget{{IP: ip("10.0.1.10"), Shadow: ip(shadowA)}, {IP: ip("fd10:0:0:1::10"), Shadow: ip(shadowA6)}}
-	s.Hooks = []state.HookTarget{{IP: ip("10.0.1.11"), Shadow: ip("169.254.64.11")}}
+	s.Probes = []state.ProbeTarget{{IP: Ip("10.0.1.10"), Shadow: Ip(shadowA)}, {IP: Ip("fd10:0:0:1::10"), Shadow: Ip(ShadowA6)}}
+	s.Hooks = []state.HookTarget{{IP: Ip("10.0.1.11"), Shadow: Ip("169.254.64.11")}}
 	s.Namespaces = []state.Namespace{{Cookie: 4711, Shared: true, Memberships: []state.Membership{
-		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{ip("fd10:0:0:1::10")}},
-		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{ip("10.0.1.10")}, Ifindex: w.podA},
+		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{Ip("fd10:0:0:1::10")}},
+		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{Ip("10.0.1.10")}, Ifindex: w.podA},
 	}}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -136,7 +140,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	}
 	reply := answer(shadowA, udp{Sport: 5353, Dport: 1000})
 	_, out, _ := run(t, again.objects.AliothToPod, w.podA, reply.bytes())
-	want := reply.with(func(f *frame) { f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} })
+	want := reply.with(func(f *frame) { f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} })
 	if d := cmp.Diff(want.bytes(), out); d != "" {
 		t.Errorf("a flow did not survive (-want +got):\n%s", d)
 	}
@@ -175,7 +179,7 @@ func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(canonical(s), pinned, SameAddr); d != "" {
+	if d := cmp.Diff(canonical(s), pinned, statetest.SameAddr); d != "" {
 		t.Errorf("pinned state (-want +got):\n%s", d)
 	}
 }
@@ -215,7 +219,7 @@ func TestMapsOfAnUnfinishedOpenAreNotAdopted(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(w.cfg.PinDir, layoutMap)); err != nil {
+	if err := os.Remove(filepath.Join(w.cfg.PinDir, bpf.LayoutMap)); err != nil {
 		t.Fatal(err)
 	}
 	again := open(t, w.cfg)
@@ -241,7 +245,7 @@ func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
 	gone := w.podB
 	s := w.state()
 	// The plan has not heard of it yet: the rest must not suffer.
-	s.Nodes = append(s.Nodes, ip("192.0.2.3"))
+	s.Nodes = append(s.Nodes, Ip("192.0.2.3"))
 	var failed *AttachError
 	if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != gone {
 		t.Errorf("applying a vanished device gives %v", err)
@@ -301,7 +305,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	}
 	if hasTCX(t) {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: w.cfg.VXLANIfindex, Attach: ebpf.AttachTCXIngress})
-		must(t, err)
+		Must(t, err)
 		if len(found.Programs) != 0 {
 			t.Errorf("programs left on the tunnel's device: %v", found.Programs)
 		}

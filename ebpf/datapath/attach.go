@@ -15,13 +15,16 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
 // links are the pinned attachments of the programs that do not belong to a pod's
 // interface.
 type links struct {
 	pinDir  string
-	objects *aliothObjects
+	objects *bpf.AliothObjects
 	// filters stand in for links to devices on kernels without TCX.
 	filters *filters
 	log     *slog.Logger
@@ -32,7 +35,7 @@ type links struct {
 
 // newLinks returns those that are pinned below pinDir. On kernels without TCX filters
 // stand in for links to devices.
-func newLinks(pinDir string, objects *aliothObjects, filters *filters, log *slog.Logger) *links {
+func newLinks(pinDir string, objects *bpf.AliothObjects, filters *filters, log *slog.Logger) *links {
 	return &links{pinDir: pinDir, objects: objects, filters: filters, log: log, held: map[string]link.Link{}}
 }
 
@@ -79,7 +82,7 @@ type hooked struct {
 
 // onDevice is an attachment to a device of the node, on its program's side; where is
 // its place among those of others.
-func (l *links) onDevice(p Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
+func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	side := ebpf.AttachTCXIngress
 	if places[p].side == netlink.HANDLE_MIN_EGRESS {
 		side = ebpf.AttachTCXEgress
@@ -90,7 +93,7 @@ func (l *links) onDevice(p Program, ifindex int, object *ebpf.Program, where lin
 		attach: func() (link.Link, error) {
 			return link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: object, Attach: side, Anchor: where})
 		},
-		instead: func() (bool, error) { return l.filters.settle(Attachment{uint32(ifindex), p}) },
+		instead: func() (bool, error) { return l.filters.settle(hook.Attachment{Ifindex: uint32(ifindex), Program: p}) },
 	}
 }
 
@@ -217,14 +220,14 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 func (l *links) onSockets(root string) []hooked {
 	o := l.objects
 	return []hooked{
-		l.onCgroup(linkPeer4, root, o.AliothGetpeername4, ebpf.AttachCgroupInet4GetPeername),
-		l.onCgroup(linkPeer6, root, o.AliothGetpeername6, ebpf.AttachCgroupInet6GetPeername),
-		l.onCgroup(linkRecvmsg4, root, o.AliothRecvmsg4, ebpf.AttachCGroupUDP4Recvmsg),
-		l.onCgroup(linkRecvmsg6, root, o.AliothRecvmsg6, ebpf.AttachCGroupUDP6Recvmsg),
-		l.onCgroup(linkSendmsg4, root, o.AliothSendmsg4, ebpf.AttachCGroupUDP4Sendmsg),
-		l.onCgroup(linkSendmsg6, root, o.AliothSendmsg6, ebpf.AttachCGroupUDP6Sendmsg),
-		l.onCgroup(linkConnect4, root, o.AliothConnect4, ebpf.AttachCGroupInet4Connect),
-		l.onCgroup(linkConnect6, root, o.AliothConnect6, ebpf.AttachCGroupInet6Connect),
+		l.onCgroup(hook.Getpeername4, root, o.AliothGetpeername4, ebpf.AttachCgroupInet4GetPeername),
+		l.onCgroup(hook.Getpeername6, root, o.AliothGetpeername6, ebpf.AttachCgroupInet6GetPeername),
+		l.onCgroup(hook.Recvmsg4, root, o.AliothRecvmsg4, ebpf.AttachCGroupUDP4Recvmsg),
+		l.onCgroup(hook.Recvmsg6, root, o.AliothRecvmsg6, ebpf.AttachCGroupUDP6Recvmsg),
+		l.onCgroup(hook.Sendmsg4, root, o.AliothSendmsg4, ebpf.AttachCGroupUDP4Sendmsg),
+		l.onCgroup(hook.Sendmsg6, root, o.AliothSendmsg6, ebpf.AttachCGroupUDP6Sendmsg),
+		l.onCgroup(hook.Connect4, root, o.AliothConnect4, ebpf.AttachCGroupInet4Connect),
+		l.onCgroup(hook.Connect6, root, o.AliothConnect6, ebpf.AttachCGroupInet6Connect),
 	}
 }
 
@@ -241,17 +244,17 @@ type Targets struct {
 // upsertAll attaches the current programs to the node's devices and sockets. It
 // returns the names of the links that were not as they are now.
 func (l *links) upsertAll(to Targets) (changed []string, err error) {
-	wanted := append(l.onSockets(to.CgroupRoot), l.onDevice(programFromTunnel, to.Tunnel, l.objects.AliothFromTunnel, link.Head()))
+	wanted := append(l.onSockets(to.CgroupRoot), l.onDevice(hook.FromTunnel, to.Tunnel, l.objects.AliothFromTunnel, link.Head()))
 	if uplink := to.Uplink; uplink != 0 {
 		// Behind what the host's owner has put there.
-		wanted = append(wanted, l.onDevice(programFromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
-			l.onDevice(programToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
-	} else if err := errors.Join(l.leaveDevice(programFromUnderlay), l.leaveDevice(programToUnderlay)); err != nil {
+		wanted = append(wanted, l.onDevice(hook.FromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
+			l.onDevice(hook.ToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
+	} else if err := errors.Join(l.leaveDevice(hook.FromUnderlay), l.leaveDevice(hook.ToUnderlay)); err != nil {
 		return nil, err
 	}
 	if to.Fragments != 0 {
-		wanted = append(wanted, l.onDevice(programFragment, to.Fragments, l.objects.AliothFragment, link.Head()))
-	} else if err := l.leaveDevice(programFragment); err != nil {
+		wanted = append(wanted, l.onDevice(hook.Fragment, to.Fragments, l.objects.AliothFragment, link.Head()))
+	} else if err := l.leaveDevice(hook.Fragment); err != nil {
 		return nil, err
 	}
 	for _, h := range wanted {
@@ -267,11 +270,11 @@ func (l *links) upsertAll(to Targets) (changed []string, err error) {
 }
 
 // leaveDevice takes a program off the device of the node that it was on.
-func (l *links) leaveDevice(p Program) error {
+func (l *links) leaveDevice(p hook.Program) error {
 	if err := os.Remove(l.path(string(p))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove pin of link %s: %w", p, err)
 	}
-	_, err := l.filters.settle(Attachment{0, p})
+	_, err := l.filters.settle(hook.Attachment{Ifindex: 0, Program: p})
 	return err
 }
 
@@ -283,7 +286,7 @@ func (l *links) retire() error {
 		return fmt.Errorf("list pinned links: %w", err)
 	}
 	for _, entry := range entries {
-		if slices.Contains(LinkNames(), entry.Name()) {
+		if slices.Contains(hook.LinkNames(), entry.Name()) {
 			continue
 		}
 		if err := l.retireOne(entry.Name()); err != nil {
@@ -304,9 +307,9 @@ func (l *links) retireOne(name string) error {
 		return err
 	}
 	if tcx := info.TCX(); tcx != nil && tcx.Ifindex != 0 { // 0: its device is gone
-		a := Attachment{tcx.Ifindex, programFromPod}
+		a := hook.Attachment{Ifindex: tcx.Ifindex, Program: hook.FromPod}
 		if ebpf.AttachType(tcx.AttachType) == ebpf.AttachTCXEgress {
-			a.Program = programToPod
+			a.Program = hook.ToPod
 		}
 		if err := l.filters.attach(a); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
@@ -323,8 +326,8 @@ func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
 // place: after a downgrade that one would drop what the node sends. So links that came
 // later are beside the maps.
 func linkPath(pinDir, name string) string {
-	if name == string(programToUnderlay) {
-		return filepath.Join(pinDir, prefix+name)
+	if name == string(hook.ToUnderlay) {
+		return filepath.Join(pinDir, bpf.Prefix+name)
 	}
 	return filepath.Join(linkDir(pinDir), name)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
 // ErrDiffers says that the kernel does not have what it should.
@@ -30,5 +31,5 @@ func (d *Datapath) Check(s state.State) error {
 	if a, ok := missing.Attachment(); ok {
 		return fmt.Errorf("%w: program %s is not on device %d", ErrDiffers, a.Program.Kernel(), a.Ifindex)
 	}
-	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, MapOf(missing.Table), missing.Key)
+	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, tables.MapOf(missing.Table), missing.Key)
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -81,7 +82,7 @@ type Config struct {
 	KubeletPort uint16
 	// ConnectedDatagrams has the socket door translate sockets for datagrams when
 	// they connect, whatever their interface is. Who sets it has to end those that
-	// StrandedSockets returns. Without it pods' packets are translated instead, and
+	// StaleSockets returns. Without it pods' packets are translated instead, and
 	// move to another backend by themselves.
 	ConnectedDatagrams bool
 	// ConnectionsPerInterface bounds the flows to services that one
@@ -182,20 +183,20 @@ func (c Config) checkFamilies() error {
 }
 
 // constants returns the configuration as the programs read it.
-func (c Config) constants() (aliothConfig, error) {
+func (c Config) constants() (bpf.AliothConfig, error) {
 	second, err := jiffiesPerSecond()
 	if err != nil {
-		return aliothConfig{}, err
+		return bpf.AliothConfig{}, err
 	}
-	k := aliothConfig{
+	k := bpf.AliothConfig{
 		NetnsCookie:             c.NetnsCookie,
 		LingerJiffies:           second,
 		VxlanIfindex:            uint32(c.VXLANIfindex),
-		UnderlayIfindex:         [aliothFamilyFAMILY_LEN]uint32{uint32(c.UnderlayIfindex), uint32(c.UnderlayIfindex6)},
+		UnderlayIfindex:         [bpf.AliothFamilyFAMILY_LEN]uint32{uint32(c.UnderlayIfindex), uint32(c.UnderlayIfindex6)},
 		FragmentIfindex:         uint32(c.FragmentIfindex),
 		UnderlayMac:             c.UnderlayMAC,
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
-		TunnelPort:              networkOrder(c.TunnelPort),
+		TunnelPort:              bpf.NetworkOrder(c.TunnelPort),
 		KubeletPort:             c.KubeletPort,
 	}
 	if c.ConnectedDatagrams {

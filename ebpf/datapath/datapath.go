@@ -10,7 +10,11 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // Datapath is the loaded datapath of a node. Its methods may be called
@@ -18,25 +22,25 @@ import (
 type Datapath struct {
 	cfg     Config
 	log     *slog.Logger
-	objects *aliothObjects
+	objects *bpf.AliothObjects
 	reader  *Reader
-	kernel  *Kernel
+	kernel  *tables.Kernel
 	links   *links
 	filters *filters
 	// connections are ended while mu is held.
-	connections *ConnTable
+	connections *connections.Table
 
 	// trials is held while a question is asked.
 	trials sync.Mutex
 	// trial has been made by the first question, and serves the next.
-	trial *Trial
+	trial *trial.Trial
 
 	// beside is held by what reads the kernel while Apply goes on.
 	beside sync.Mutex
 
 	mu sync.Mutex
 	// have is what the maps hold, or nil when they have to be read first.
-	have *Rows
+	have *tables.Rows
 	// applied is what have was compiled from, nothing along with it.
 	applied state.Parts
 	// recheck says that neither have nor the pins are to be relied on.
@@ -45,8 +49,8 @@ type Datapath struct {
 	repin bool
 	// unpruned says that flows may lead to nobody since they were last pruned.
 	unpruned bool
-	// stranding says that services have changed since ServicesChanged was called.
-	stranding bool
+	// servicesChanged says that services have changed since ServicesChanged was called.
+	servicesChanged bool
 	// repaired is what Repaired returns next.
 	repaired []Repair
 	// promote makes new maps and programs the node's own. It is set while
@@ -86,25 +90,25 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 }
 
 // assemble makes loaded programs the node's datapath. When it fails it closes them.
-func assemble(cfg Config, log *slog.Logger, objects *aliothObjects, adopted *adoption) (*Datapath, error) {
+func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted *adoption) (*Datapath, error) {
 	filters, err := newFilters(objects, log)
 	if err != nil {
 		objects.Close()
 		return nil, err
 	}
-	maps := pinnable(objects)
-	connections := NewConnTable(maps)
+	maps := bpf.Pinnable(objects)
+	connections := connections.New(maps)
 	d := &Datapath{
 		cfg:         cfg,
 		log:         log,
 		objects:     objects,
 		reader:      &Reader{maps},
-		kernel:      &Kernel{Maps: maps, Programs: filters, Flows: connections},
+		kernel:      &tables.Kernel{Maps: maps, Programs: filters, Flows: connections},
 		links:       newLinks(cfg.PinDir, objects, filters, log),
 		filters:     filters,
 		connections: connections,
 		// An earlier process may have ended in between.
-		unpruned: true, stranding: true,
+		unpruned: true, servicesChanged: true,
 	}
 	if err := d.takeOver(adopted); err != nil {
 		filters.close()
@@ -202,9 +206,9 @@ func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
 	if len(n.VNIs)+len(n.Listed) == 0 && !d.unpruned {
 		return nil
 	}
-	all, want := d.have, Compile(p, n.VNIs, n.Is, d.have)
-	have := all.Only(Compile(d.applied, n.VNIs, n.Was, all), want)
-	failed, err := d.change(Plan(have, want), have.EndsFlows(want))
+	all, want := d.have, tables.Compile(p, n.VNIs, n.Is, d.have)
+	have := all.Only(tables.Compile(d.applied, n.VNIs, n.Was, all), want)
+	failed, err := d.change(tables.Plan(have, want), have.EndsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
 	}
@@ -214,14 +218,14 @@ func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
 
 // applyAll makes what the kernel has equal to all parts. believed is what it was
 // thought to have, or nil; what differs from that is a repair.
-func (d *Datapath) applyAll(p state.Parts, have, believed *Rows) error {
+func (d *Datapath) applyAll(p state.Parts, have, believed *tables.Rows) error {
 	if believed == nil {
 		believed = have
 	}
 	all := p.Everything()
-	want := Compile(p, all.VNIs, all.Is, believed)
-	plan := Plan(have, want)
-	harm := unexpected(plan, Plan(believed, want))
+	want := tables.Compile(p, all.VNIs, all.Is, believed)
+	plan := tables.Plan(have, want)
+	harm := unexpected(plan, tables.Plan(believed, want))
 	failed, err := d.change(plan, believed.EndsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)
@@ -232,9 +236,9 @@ func (d *Datapath) applyAll(p state.Parts, have, believed *Rows) error {
 
 // change takes steps; ends says that flows may lead to nobody then. What the maps hold
 // is unknown from then on, until settle says it.
-func (d *Datapath) change(plan []Operation, ends bool) (failed, err error) {
+func (d *Datapath) change(plan []tables.Operation, ends bool) (failed, err error) {
 	d.have, d.applied = nil, state.Parts{}
-	d.unpruned, d.stranding = d.unpruned || ends, d.stranding || ends
+	d.unpruned, d.servicesChanged = d.unpruned || ends, d.servicesChanged || ends
 	if err := d.promoteAfter(&plan); err != nil {
 		return nil, err
 	}
@@ -243,7 +247,7 @@ func (d *Datapath) change(plan []Operation, ends bool) (failed, err error) {
 
 // settle notes what the maps hold now, unless a device has failed, and forgets
 // the flows that this has ended.
-func (d *Datapath) settle(p state.Parts, have *Rows, failed error) error {
+func (d *Datapath) settle(p state.Parts, have *tables.Rows, failed error) error {
 	if err := d.prune(have); err != nil {
 		return errors.Join(err, failed)
 	}
@@ -274,7 +278,7 @@ func (d *Datapath) RecheckPins() {
 // current returns what the maps and devices hold, and the VNIs of the devices
 // that have vanished since it was last asked. What it returns is d.have, or has
 // been read anew.
-func (d *Datapath) current() (have *Rows, gone []uint32, err error) {
+func (d *Datapath) current() (have *tables.Rows, gone []uint32, err error) {
 	// Before anything is listed: what vanishes later is told the next time.
 	vanished, lost, err := d.filters.goneDevices()
 	if err != nil {
@@ -299,7 +303,7 @@ func (d *Datapath) current() (have *Rows, gone []uint32, err error) {
 }
 
 // prune forgets the flows that lead to nobody, where some may.
-func (d *Datapath) prune(left *Rows) error {
+func (d *Datapath) prune(left *tables.Rows) error {
 	if !d.unpruned {
 		return nil
 	}
@@ -316,11 +320,11 @@ func (d *Datapath) prune(left *Rows) error {
 
 // promoteAfter fills the maps of a new layout before they take the place of
 // the old ones, and leaves the steps that remain.
-func (d *Datapath) promoteAfter(plan *[]Operation) error {
+func (d *Datapath) promoteAfter(plan *[]tables.Operation) error {
 	if d.promote == nil {
 		return nil
 	}
-	var attach []Operation
+	var attach []tables.Operation
 	for _, op := range *plan {
 		if _, ok := op.Attachment(); ok {
 			attach = append(attach, op)
@@ -341,7 +345,7 @@ func (d *Datapath) promoteAfter(plan *[]Operation) error {
 // execute takes the steps in their order. A failed attachment stops nothing,
 // because its interface gets no traffic: these come apart, joined. A map that
 // cannot be written stops everything, because later steps may rely on it.
-func (d *Datapath) execute(plan []Operation) (failed, err error) {
+func (d *Datapath) execute(plan []tables.Operation) (failed, err error) {
 	var list []error
 	for _, op := range plan {
 		err := d.kernel.Step(op)

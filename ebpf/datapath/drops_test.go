@@ -16,7 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // whose returns the drops as "device VNI direction/reason" -> packets.
@@ -42,7 +45,7 @@ func sweep(t *testing.T, d *Datapath) {
 
 func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
 	w := newWorld(t)
-	lost := fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes()
+	lost := fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }).bytes()
 	for _, device := range []int{w.podA, w.podA, w.twin} {
 		run(t, w.objects.AliothFromPod, device, lost)
 	}
@@ -62,13 +65,13 @@ func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
 
 func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
 	w := newWorld(t)
-	inner := frame{EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.99"), L4: udp{Sport: 1, Dport: 2}}.bytes()
+	inner := frame{EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.99"), L4: udp{Sport: 1, Dport: 2}}.bytes()
 	for vni := uint32(1000); vni < 1100; vni++ {
-		run(t, tunnelled(t, w, vni, ip("192.0.2.2")), w.podA, inner)
-		run(t, tunnelled(t, w, vni, ip("192.0.2.66")), w.podA, inner)
+		run(t, tunnelled(t, w, vni, Ip("192.0.2.2")), w.podA, inner)
+		run(t, tunnelled(t, w, vni, Ip("192.0.2.66")), w.podA, inner)
 	}
-	run(t, tunnelled(t, w, vniRed, ip("192.0.2.66")), w.podA, inner)
-	run(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), w.podA, inner)
+	run(t, tunnelled(t, w, vniRed, Ip("192.0.2.66")), w.podA, inner)
+	run(t, tunnelled(t, w, vniRed, Ip("192.0.2.2")), w.podA, inner)
 	want := map[string]uint64{
 		fmt.Sprintf("%d 0 from_tunnel/unknown_vni", w.podA):           100,
 		fmt.Sprintf("%d 0 from_tunnel/unknown_node", w.podA):          100,
@@ -87,20 +90,20 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := make([]aliothDropKey, m.MaxEntries())
+	keys := make([]bpf.AliothDropKey, m.MaxEntries())
 	for i := range keys {
-		keys[i] = aliothDropKey{Ifindex: 1 << 20, Vni: uint32(i)}
+		keys[i] = bpf.AliothDropKey{Ifindex: 1 << 20, Vni: uint32(i)}
 	}
 	// The kernel keeps some rows ready and makes more on the side: so many at once
 	// may find none, and then go on where they were.
 	for end := time.Now().Add(patience); len(keys) > 0; {
-		n, err := m.BatchUpdate(keys, make([]aliothCounter, len(keys)*cpus), nil)
+		n, err := m.BatchUpdate(keys, make([]bpf.AliothCounter, len(keys)*cpus), nil)
 		if err != nil && (!errors.Is(err, unix.ENOMEM) || time.Now().After(end)) {
 			t.Fatal(err)
 		}
 		keys = keys[n:]
 	}
-	lost := fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes()
+	lost := fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }).bytes()
 	before := counts(t, w.Datapath)
 	if verdict, _, _ := run(t, w.objects.AliothFromPod, w.podA, lost); verdict != actShot {
 		t.Errorf("verdict is %d", verdict)
@@ -121,7 +124,7 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 
 func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 	w := newWorld(t)
-	lost := fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes()
+	lost := fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }).bytes()
 	own := func(ifindex int) string { return fmt.Sprintf("%d %d from_pod/no_endpoint", ifindex, vniRed) }
 	expect := func(when string, want map[string]uint64) {
 		t.Helper()
@@ -143,7 +146,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 		}
 	}
 	fromB := bytes.Clone(lost)
-	copy(fromB[6:], macB[:])
+	copy(fromB[6:], MacB[:])
 	copy(fromB[26:], []byte{10, 0, 1, 11})
 	run(t, w.objects.AliothFromPod, w.podB, fromB)
 	without(w.podA)
@@ -165,7 +168,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 }
 
 // oneDrop runs a packet that is dropped and returns its event.
-func oneDrop(t *testing.T, drops *events, run func()) Event {
+func oneDrop(t *testing.T, drops *events, run func()) telemetry.Event {
 	t.Helper()
 	run() // after which the program has written the event
 	if drops.ring.AvailableBytes() == 0 {
@@ -182,54 +185,54 @@ func oneDrop(t *testing.T, drops *events, run func()) Event {
 func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	drops := w.readDrops(t)
-	reason := func(name string) (r Reason) {
+	reason := func(name string) (r telemetry.Reason) {
 		for r.String() != name && r < 1000 {
 			r++
 		}
 		return r
 	}
 	inner := func(src, dst string) frame {
-		return frame{EthDst: macA, EthSrc: macR, Src: ip(src), Dst: ip(dst), L4: udp{Sport: 7, Dport: 8}}
+		return frame{EthDst: MacA, EthSrc: macR, Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: 7, Dport: 8}}
 	}
 	popped := func(vni uint32, f frame) []byte {
 		return wrapped{
-			eth: macUplink, from: ip("192.0.2.2"), to: ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vni, inner: f.bytes(),
+			eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vni, inner: f.bytes(),
 		}.bytes()
 	}
 	later := fromA(func(f *frame) {
-		f.Dst, f.Fragment, f.L4 = ip("10.0.1.98"), &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}
+		f.Dst, f.Fragment, f.L4 = Ip("10.0.1.98"), &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}
 	})
 	for name, c := range map[string]struct {
 		program *ebpf.Program
 		device  int
 		in      []byte
-		want    Event
+		want    telemetry.Event
 	}{
-		"from a pod, TCP": {w.objects.AliothFromPod, w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }).bytes(), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: state.ProtoTCP,
-			Came: Tuple{ip("10.0.1.10"), ip("10.0.1.99"), 1000, 80},
+		"from a pod, TCP": {w.objects.AliothFromPod, w.podA, fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }).bytes(), telemetry.Event{
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: telemetry.FromPod, Proto: state.ProtoTCP,
+			Came: telemetry.Tuple{Src: Ip("10.0.1.10"), Dst: Ip("10.0.1.99"), Sport: 1000, Dport: 80},
 		}},
 		"from a pod, a later fragment": {w.objects.AliothFromPod, w.podB, later.with(func(f *frame) {
-			f.EthSrc, f.Src = macB, ip("10.0.1.11")
-		}).bytes(), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromPod, Proto: state.ProtoUDP,
-			Came: Tuple{Src: ip("10.0.1.11"), Dst: ip("10.0.1.98")},
+			f.EthSrc, f.Src = MacB, Ip("10.0.1.11")
+		}).bytes(), telemetry.Event{
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: telemetry.FromPod, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: Ip("10.0.1.11"), Dst: Ip("10.0.1.98")},
 		}},
-		"from the stack to a shadow that is another's": {w.objects.AliothToPod, w.twin, answer("169.254.64.99", udp{Sport: 53, Dport: 9}).bytes(), Event{
-			VNI: vniBlue, Reason: reason("not_shadow"), Direction: ToPod, Proto: state.ProtoUDP,
-			Came: Tuple{ip("10.8.1.10"), ip("169.254.64.99"), 53, 9},
+		"from the stack to a shadow that is another's": {w.objects.AliothToPod, w.twin, answer("169.254.64.99", udp{Sport: 53, Dport: 9}).bytes(), telemetry.Event{
+			VNI: vniBlue, Reason: reason("not_shadow"), Direction: telemetry.ToPod, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: Ip("10.8.1.10"), Dst: Ip("169.254.64.99"), Sport: 53, Dport: 9},
 		}},
-		"popped on the underlay": {w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, popped(vniRed, inner("10.0.1.20", "10.0.1.99")), Event{
-			VNI: vniRed, Reason: reason("no_endpoint"), Direction: FromTunnel, Proto: state.ProtoUDP,
-			Came: Tuple{ip("10.0.1.20"), ip("10.0.1.99"), 7, 8}, OuterSrc: ip("192.0.2.2"), OuterDst: ip("192.0.2.1"),
+		"popped on the underlay": {w.objects.AliothFromUnderlay, w.cfg.UnderlayIfindex, popped(vniRed, inner("10.0.1.20", "10.0.1.99")), telemetry.Event{
+			VNI: vniRed, Reason: reason("no_endpoint"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.99"), Sport: 7, Dport: 8}, OuterSrc: Ip("192.0.2.2"), OuterDst: Ip("192.0.2.1"),
 		}},
-		"by the tunnel's device, over IPv6": {tunnelled(t, w, vniRed, ip("2001:db8::2")), w.podA, inner("10.0.1.11", "10.0.1.10").bytes(), Event{
-			VNI: vniRed, Reason: reason("spoofed_local"), Direction: FromTunnel, Proto: state.ProtoUDP,
-			Came: Tuple{ip("10.0.1.11"), ip("10.0.1.10"), 7, 8}, OuterSrc: ip("2001:db8::2"),
+		"by the tunnel's device, over IPv6": {tunnelled(t, w, vniRed, Ip("2001:db8::2")), w.podA, inner("10.0.1.11", "10.0.1.10").bytes(), telemetry.Event{
+			VNI: vniRed, Reason: reason("spoofed_local"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: Ip("10.0.1.11"), Dst: Ip("10.0.1.10"), Sport: 7, Dport: 8}, OuterSrc: Ip("2001:db8::2"),
 		}},
-		"of a VPC that is not here": {tunnelled(t, w, 999, ip("192.0.2.2")), w.podA, inner("10.0.1.20", "10.0.1.10").bytes(), Event{
-			VNI: 999, Reason: reason("unknown_vni"), Direction: FromTunnel,
-			OuterSrc: ip("192.0.2.2"), OuterDst: netip.IPv4Unspecified(),
+		"of a VPC that is not here": {tunnelled(t, w, 999, Ip("192.0.2.2")), w.podA, inner("10.0.1.20", "10.0.1.10").bytes(), telemetry.Event{
+			VNI: 999, Reason: reason("unknown_vni"), Direction: telemetry.FromTunnel,
+			OuterSrc: Ip("192.0.2.2"), OuterDst: netip.IPv4Unspecified(),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,13 +258,13 @@ func TestFlowsToServicesAreRead(t *testing.T) {
 	for i := range got {
 		got[i].LastSeen = 0
 	}
-	flow := func(vni uint32, ifindex int, proto uint8, answered bool) Connection {
-		return Connection{
+	flow := func(vni uint32, ifindex int, proto uint8, answered bool) connections.Connection {
+		return connections.Connection{
 			VNI: vni, Ifindex: ifindex, Proto: proto, Pod: netip.MustParseAddrPort("10.0.1.10:1000"),
 			Service: netip.MustParseAddrPort("10.96.0.10:53"), Backend: netip.MustParseAddrPort("10.8.1.10:5353"), Answered: answered,
 		}
 	}
-	want := []Connection{flow(vniRed, w.podA, state.ProtoUDP, true), flow(vniBlue, w.twin, state.ProtoTCP, false)}
+	want := []connections.Connection{flow(vniRed, w.podA, state.ProtoUDP, true), flow(vniBlue, w.twin, state.ProtoTCP, false)}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -21,6 +21,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // inNetns moves the test into a network namespace of its own, which lives as
@@ -108,7 +112,7 @@ func hasTCX(t *testing.T) bool {
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
 		return false
 	}
-	must(t, err)
+	Must(t, err)
 	return true
 }
 
@@ -117,7 +121,7 @@ func hasTCX(t *testing.T) bool {
 func popsIPv6(t *testing.T) bool {
 	t.Helper()
 	version, err := features.LinuxVersionCode()
-	must(t, err)
+	Must(t, err)
 	return version >= 6<<16|3<<8
 }
 
@@ -128,9 +132,9 @@ func pinnedLinks(t *testing.T, uplink bool) int {
 		return socketLinkCount()
 	}
 	if !uplink {
-		return len(LinkNames()) - 2
+		return len(hook.LinkNames()) - 2
 	}
-	return len(LinkNames())
+	return len(hook.LinkNames())
 }
 
 // addLink creates a device and returns its index.
@@ -160,20 +164,20 @@ func addFragmenter(t *testing.T) (ifindex, peer int) {
 	t.Helper()
 	ifindex = addPair(t, "frag", "frag-peer")
 	tool, err := ethtool.NewEthtool()
-	must(t, err)
+	Must(t, err)
 	defer tool.Close()
-	must(t, tool.Change("frag", map[string]bool{
+	Must(t, tool.Change("frag", map[string]bool{
 		"tx-checksum-ip-generic": false, "tx-checksum-sctp": false, "tx-tcp-segmentation": false,
 		"tx-tcp6-segmentation": false, "tx-udp-segmentation": false, "tx-sctp-segmentation": false,
 	}))
 	for _, name := range []string{"frag", "frag-peer"} {
 		l, err := netlink.LinkByName(name)
-		must(t, err)
+		Must(t, err)
 		// Without one the kernel sends nothing by itself.
 		const noAddress = 1
-		must(t, netlink.LinkSetIP6AddrGenMode(l, noAddress))
-		must(t, netlink.LinkSetMTU(l, 65535))
-		must(t, netlink.LinkSetUp(l))
+		Must(t, netlink.LinkSetIP6AddrGenMode(l, noAddress))
+		Must(t, netlink.LinkSetMTU(l, 65535))
+		Must(t, netlink.LinkSetUp(l))
 		peer = l.Attrs().Index
 	}
 	return ifindex, peer
@@ -211,7 +215,7 @@ func open(t *testing.T, cfg Config) *Datapath {
 func takeDown(t *testing.T, d *Datapath) {
 	t.Helper()
 	ns, err := netns.Get()
-	must(t, err)
+	Must(t, err)
 	t.Cleanup(func() {
 		defer ns.Close()
 		d.Close()
@@ -254,8 +258,8 @@ func countedTwice(t *testing.T, d *Datapath) map[string]uint64 {
 // onlyDrops leaves out what went on.
 func onlyDrops(counted map[string]uint64) map[string]uint64 {
 	drops := map[string]uint64{}
-	for reason := range Reason(aliothReasonREASON_LEN) {
-		for direction := range Direction(aliothDirectionDIRECTION_LEN) {
+	for reason := range telemetry.Reason(bpf.AliothReasonREASON_LEN) {
+		for direction := range telemetry.Direction(bpf.AliothDirectionDIRECTION_LEN) {
 			name := fmt.Sprintf("%s/%s", direction, reason)
 			if n, ok := counted[name]; ok && reason.Drop() {
 				drops[name] = n
@@ -277,4 +281,4 @@ func added(before, after map[string]uint64) map[string]uint64 {
 }
 
 // socketLinkCount is how many links are at the cgroup root; the others are on four devices.
-func socketLinkCount() int { return len(LinkNames()) - 4 }
+func socketLinkCount() int { return len(hook.LinkNames()) - 4 }

@@ -11,6 +11,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
 // Where our filters sit on a device. The priority is the first, but that of the
@@ -32,13 +35,13 @@ type filterPlace struct {
 	node bool
 }
 
-var places = map[Program]filterPlace{
-	programFromPod:      {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority},
-	programToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
-	programFromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
-	programFromUnderlay: {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriorityLast, node: true},
-	programToUnderlay:   {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriorityLast, node: true},
-	programFragment:     {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
+var places = map[hook.Program]filterPlace{
+	hook.FromPod:      {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority},
+	hook.ToPod:        {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriority},
+	hook.FromTunnel:   {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
+	hook.FromUnderlay: {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriorityLast, node: true},
+	hook.ToUnderlay:   {side: netlink.HANDLE_MIN_EGRESS, priority: filterPriorityLast, node: true},
+	hook.Fragment:     {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
 }
 
 // filters are the programs on pod interfaces, and on the node's devices where
@@ -49,7 +52,7 @@ var places = map[Program]filterPlace{
 type filters struct {
 	netlink  *netlink.Handle
 	vanished *vanished
-	programs map[Program]attachable
+	programs map[hook.Program]attachable
 	log      *slog.Logger
 }
 
@@ -60,12 +63,12 @@ type attachable struct {
 }
 
 // newFilters works on the devices of the network namespace it is called in.
-func newFilters(objects *aliothObjects, log *slog.Logger) (*filters, error) {
-	f := &filters{programs: map[Program]attachable{}, log: log}
-	for name, p := range map[Program]*ebpf.Program{
-		programFromPod: objects.AliothFromPod, programFromNetkit: objects.AliothFromPod, programToPod: objects.AliothToPod,
-		programFromTunnel: objects.AliothFromTunnel, programFromUnderlay: objects.AliothFromUnderlay,
-		programToUnderlay: objects.AliothToUnderlay, programFragment: objects.AliothFragment,
+func newFilters(objects *bpf.AliothObjects, log *slog.Logger) (*filters, error) {
+	f := &filters{programs: map[hook.Program]attachable{}, log: log}
+	for name, p := range map[hook.Program]*ebpf.Program{
+		hook.FromPod: objects.AliothFromPod, hook.FromNetkit: objects.AliothFromPod, hook.ToPod: objects.AliothToPod,
+		hook.FromTunnel: objects.AliothFromTunnel, hook.FromUnderlay: objects.AliothFromUnderlay,
+		hook.ToUnderlay: objects.AliothToUnderlay, hook.Fragment: objects.AliothFragment,
 	} {
 		info, err := p.Info()
 		if err != nil {
@@ -105,7 +108,7 @@ func clsact(ifindex int) netlink.Qdisc {
 	}}
 }
 
-func (f *filters) filter(a Attachment) *netlink.BpfFilter {
+func (f *filters) filter(a hook.Attachment) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: int(a.Ifindex), Parent: places[a.Program].side,
@@ -117,7 +120,7 @@ func (f *filters) filter(a Attachment) *netlink.BpfFilter {
 
 // Ensure attaches a program to an interface, or makes it the current one of the
 // filter that is there. What it returns is an AttachError.
-func (f *filters) Ensure(a Attachment) error {
+func (f *filters) Ensure(a hook.Attachment) error {
 	if err := f.attach(a); err != nil {
 		return &AttachError{Ifindex: int(a.Ifindex), Program: string(a.Program), Err: err}
 	}
@@ -126,8 +129,8 @@ func (f *filters) Ensure(a Attachment) error {
 
 // attach attaches a program to an interface, or makes it the current one of
 // the filter that is there. Somebody else's filter in its place is an error.
-func (f *filters) attach(a Attachment) error {
-	if a.Program == programFromNetkit {
+func (f *filters) attach(a hook.Attachment) error {
+	if a.Program == hook.FromNetkit {
 		return f.ensureNetkit(a)
 	}
 	// Of a qdisc that is there this changes nothing, unless it is not clsact:
@@ -158,7 +161,7 @@ func (f *filters) attach(a Attachment) error {
 
 // settle makes a the only place of a program of the node, none if its device is
 // 0, and reports whether something had to be attached.
-func (f *filters) settle(a Attachment) (changed bool, err error) {
+func (f *filters) settle(a hook.Attachment) (changed bool, err error) {
 	found, err := f.all()
 	if err != nil {
 		return false, err
@@ -182,8 +185,8 @@ func (f *filters) settle(a Attachment) (changed bool, err error) {
 
 // replace puts the current program into a filter in one step: no packet goes
 // without.
-func (f *filters) replace(a Attachment) error {
-	if a.Program == programFromNetkit {
+func (f *filters) replace(a hook.Attachment) error {
+	if a.Program == hook.FromNetkit {
 		return f.ensureNetkit(a)
 	}
 	if err := f.netlink.FilterReplace(f.filter(a)); err != nil {
@@ -208,12 +211,12 @@ func (f *filters) replaceAll() error {
 }
 
 // Attached returns on which interfaces the current programs are.
-func (f *filters) Attached() (map[Attachment]struct{}, error) {
+func (f *filters) Attached() (map[hook.Attachment]struct{}, error) {
 	found, err := f.all()
 	if err != nil {
 		return nil, err
 	}
-	current := map[Attachment]struct{}{}
+	current := map[hook.Attachment]struct{}{}
 	for a, id := range found {
 		if id == f.programs[a.Program].id && !places[a.Program].node {
 			current[a] = struct{}{}
@@ -224,12 +227,12 @@ func (f *filters) Attached() (map[Attachment]struct{}, error) {
 
 // all looks at every device and returns our filters with the ids of their
 // programs, whichever version has attached them.
-func (f *filters) all() (map[Attachment]ebpf.ProgramID, error) {
+func (f *filters) all() (map[hook.Attachment]ebpf.ProgramID, error) {
 	devices, err := f.clsactDevices()
 	if err != nil {
 		return nil, err
 	}
-	found := map[Attachment]ebpf.ProgramID{}
+	found := map[hook.Attachment]ebpf.ProgramID{}
 	for _, ifindex := range devices {
 		for _, side := range sides {
 			list, err := f.list(ifindex, side)
@@ -238,7 +241,7 @@ func (f *filters) all() (map[Attachment]ebpf.ProgramID, error) {
 			}
 			for _, filter := range list {
 				if p, ok := ownProgram(filter, side); ok {
-					found[Attachment{uint32(ifindex), p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
+					found[hook.Attachment{Ifindex: uint32(ifindex), Program: p}] = ebpf.ProgramID(filter.(*netlink.BpfFilter).Id)
 				}
 			}
 		}
@@ -248,7 +251,7 @@ func (f *filters) all() (map[Attachment]ebpf.ProgramID, error) {
 			return nil, err
 		}
 		if id != 0 {
-			found[Attachment{uint32(ifindex), programFromNetkit}] = id
+			found[hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromNetkit}] = id
 		}
 	}
 	return found, nil
@@ -288,14 +291,14 @@ func isIn(f netlink.Filter, p filterPlace) bool {
 }
 
 // isOurs tells whether a filter that is listed on p's side attaches p.
-func isOurs(f netlink.Filter, p Program) bool {
+func isOurs(f netlink.Filter, p hook.Program) bool {
 	bpf, ok := f.(*netlink.BpfFilter)
 	return ok && isIn(f, places[p]) && bpf.Name == p.Kernel()
 }
 
 // ownProgram tells which of our programs a filter attaches that is listed on a
 // side.
-func ownProgram(f netlink.Filter, side uint32) (Program, bool) {
+func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 	for p, place := range places {
 		if place.side == side && isOurs(f, p) {
 			return p, true

@@ -19,19 +19,20 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // attachedFilters returns our filters on interfaces in the current namespace.
-func attachedFilters(t *testing.T) map[Attachment]ebpf.ProgramID {
+func attachedFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
 	found := allFilters(t)
-	maps.DeleteFunc(found, func(a Attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
+	maps.DeleteFunc(found, func(a hook.Attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
 	return found
 }
 
 // allFilters are those and the ones that stand in for links.
-func allFilters(t *testing.T) map[Attachment]ebpf.ProgramID {
+func allFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -49,8 +50,8 @@ func allFilters(t *testing.T) map[Attachment]ebpf.ProgramID {
 func wantPrograms(t *testing.T, d *Datapath, ifindex int) {
 	t.Helper()
 	found := attachedFilters(t)
-	for _, name := range []Program{programFromPod, programToPod} {
-		if id, want := found[Attachment{uint32(ifindex), name}], d.filters.programs[name].id; id != want {
+	for _, name := range []hook.Program{hook.FromPod, hook.ToPod} {
+		if id, want := found[hook.Attachment{Ifindex: uint32(ifindex), Program: name}], d.filters.programs[name].id; id != want {
 			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, want)
 		}
 	}
@@ -81,7 +82,7 @@ func foreigners(t *testing.T, d *Datapath, ifindex int, side uint32) (priorities
 	return priorities
 }
 
-func must(t *testing.T, err error) {
+func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func must(t *testing.T, err error) {
 
 func deleteDevice(t *testing.T, ifindex int) {
 	t.Helper()
-	must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}))
+	Must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}))
 }
 
 func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
@@ -100,23 +101,23 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 		harm func(ifindex int) error
 	}{
 		{"a filter is deleted", func(ifindex int) error {
-			return netlink.FilterDel(w.filters.filter(Attachment{uint32(ifindex), programToPod}))
+			return netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.ToPod}))
 		}},
 		{"the qdisc is deleted", func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) }},
 		{"a filter is given another program", func(ifindex int) error {
-			f := w.filters.filter(Attachment{uint32(ifindex), programFromPod})
+			f := w.filters.filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromPod})
 			f.Fd = w.objects.AliothFromTunnel.FD()
 			return netlink.FilterReplace(f)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
-			must(t, c.harm(w.podA))
+			Must(t, c.harm(w.podA))
 			if left, err := w.filters.Attached(); err != nil || len(left) == 2*5+1 {
 				t.Fatalf("nothing was taken away: %v, %v", left, err)
 			}
 			w.Recheck()
-			must(t, w.Apply(w.state()))
+			Must(t, w.Apply(w.state()))
 			wantPrograms(t, w.Datapath, w.podA)
 		})
 	}
@@ -132,11 +133,11 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 		{"the earlier one is deleted", deleteDevice},
 		{"the earlier one moves to another namespace", func(t *testing.T, ifindex int) {
 			device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
-			must(t, netlink.LinkSetNsFd(device, int(elsewhere)))
+			Must(t, netlink.LinkSetNsFd(device, int(elsewhere)))
 		}},
 		{"more devices leave than are noted", func(t *testing.T, ifindex int) {
 			// The smallest buffer that the kernel grants holds one event.
-			must(t, unix.SetsockoptInt(w.filters.vanished.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+			Must(t, unix.SetsockoptInt(w.filters.vanished.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
 			for range 10 {
 				deleteDevice(t, addPair(t, "passing", "passing-peer"))
 			}
@@ -151,7 +152,7 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 			if again != w.podB || len(attachedFilters(t)) != 2*4+1 {
 				t.Fatalf("device %d is to follow %d, filters are %v", again, w.podB, attachedFilters(t))
 			}
-			must(t, w.Apply(w.state()))
+			Must(t, w.Apply(w.state()))
 			wantPrograms(t, w.Datapath, w.podB)
 		})
 	}
@@ -162,11 +163,11 @@ func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
 	s := w.state()
 	without := w.state()
 	without.Interfaces, without.Addresses = nil, nil
-	must(t, w.Apply(without))
+	Must(t, w.Apply(without))
 	if n := len(attachedFilters(t)); n != 2*5+1 {
 		t.Errorf("%d programs are attached without interfaces, want all to stay", n)
 	}
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	wantPrograms(t, w.Datapath, w.podA)
 	wantSettled(t, w.Datapath, s)
 }
@@ -175,19 +176,19 @@ func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	// On the first device they came later, on the second earlier than ours.
 	device := addPair(t, "late", "late-peer")
-	must(t, netlink.QdiscAdd(clsact(device)))
+	Must(t, netlink.QdiscAdd(clsact(device)))
 	for _, ifindex := range []int{w.podA, device} {
 		for _, side := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
-			must(t, netlink.FilterAdd(foreign(w, ifindex, side, filterPriority, 0)))
-			must(t, netlink.FilterAdd(foreign(w, ifindex, side, 7, 0)))
+			Must(t, netlink.FilterAdd(foreign(w, ifindex, side, filterPriority, 0)))
+			Must(t, netlink.FilterAdd(foreign(w, ifindex, side, 7, 0)))
 		}
 	}
 	s := w.state()
-	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
-	must(t, w.Apply(s))
-	must(t, w.Close())
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
+	Must(t, w.Apply(s))
+	Must(t, w.Close())
 	again := open(t, w.cfg)
-	must(t, again.Apply(s))
+	Must(t, again.Apply(s))
 	check := func(when string) {
 		for _, ifindex := range []int{w.podA, device} {
 			for _, side := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
@@ -200,7 +201,7 @@ func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
 	wantPrograms(t, again, w.podA)
 	wantPrograms(t, again, device)
 	check("with ours,")
-	must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
+	Must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
 	if left := attachedFilters(t); len(left) != 0 {
 		t.Errorf("filters are left: %v", left)
 	}
@@ -237,15 +238,15 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 			enter(t, w.ns)
 			device := addPair(t, "taken", "taken-peer")
 			defer deleteDevice(t, device)
-			must(t, c.put(device))
+			Must(t, c.put(device))
 			s := w.state()
-			s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+			s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
 			var failed *AttachError
 			if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != device || !strings.Contains(err.Error(), c.complain) {
 				t.Errorf("error is %v, want one of device %d with %q", err, device, c.complain)
 			}
-			must(t, c.take(device))
-			must(t, w.Apply(s))
+			Must(t, c.take(device))
+			Must(t, w.Apply(s))
 			wantPrograms(t, w.Datapath, device)
 		})
 	}
@@ -256,7 +257,7 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	if !hasTCX(t) {
 		t.Skip("missing feature: TCX (Linux 6.6)")
 	}
-	must(t, netlink.QdiscDel(clsact(w.podA)))
+	Must(t, netlink.QdiscDel(clsact(w.podA)))
 	for _, old := range []struct {
 		name    string
 		ifindex int
@@ -267,12 +268,12 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 		{"from_pod_gone", w.podB, ebpf.AttachTCXIngress},
 	} {
 		l, err := link.AttachTCX(link.TCXOptions{Interface: old.ifindex, Program: w.objects.AliothFromPod, Attach: old.hook})
-		must(t, err)
-		must(t, l.Pin(filepath.Join(linkDir(w.cfg.PinDir), old.name)))
-		must(t, l.Close())
+		Must(t, err)
+		Must(t, l.Pin(filepath.Join(linkDir(w.cfg.PinDir), old.name)))
+		Must(t, l.Close())
 	}
 	deleteDevice(t, w.podB)
-	must(t, w.Close())
+	Must(t, w.Close())
 	again := open(t, w.cfg)
 	wantPrograms(t, again, w.podA)
 	if links, err := os.ReadDir(linkDir(w.cfg.PinDir)); err != nil || len(links) != pinnedLinks(t, false) {
@@ -287,14 +288,14 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	first, second := addPair(t, "first", "first-peer"), addPair(t, "second", "second-peer")
 	settle := func(ifindex int) (changed bool) {
 		t.Helper()
-		changed, err := w.filters.settle(Attachment{uint32(ifindex), programFromUnderlay})
-		must(t, err)
+		changed, err := w.filters.settle(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromUnderlay})
+		Must(t, err)
 		return changed
 	}
 	on := func() (devices []int) {
 		t.Helper()
 		for a := range allFilters(t) {
-			if a.Program == programFromUnderlay {
+			if a.Program == hook.FromUnderlay {
 				devices = append(devices, int(a.Ifindex))
 			}
 		}
@@ -311,14 +312,14 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 		t.Errorf("the program is still on %v", on())
 	}
 	settle(first)
-	must(t, w.Close())
+	Must(t, w.Close())
 	again := open(t, w.cfg)
 	for a, id := range allFilters(t) {
-		if a.Program == programFromUnderlay && id != again.filters.programs[programFromUnderlay].id {
+		if a.Program == hook.FromUnderlay && id != again.filters.programs[hook.FromUnderlay].id {
 			t.Errorf("a new process left program %d on device %d", id, a.Ifindex)
 		}
 	}
-	must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
+	Must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
 	if left := allFilters(t); len(left) != 0 {
 		t.Errorf("filters are left: %v", left)
 	}

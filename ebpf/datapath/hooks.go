@@ -13,33 +13,35 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
 // ReadHooks looks where programs are attached, in the network namespace that it
 // is called in, without changing anything.
-func ReadHooks(pinDir string) (Attached, error) {
+func ReadHooks(pinDir string) (hook.Attached, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return Attached{}, fmt.Errorf("open netlink socket: %w", err)
+		return hook.Attached{}, fmt.Errorf("open netlink socket: %w", err)
 	}
 	defer handle.Close()
 	found, err := (&filters{netlink: handle}).all()
 	if err != nil {
-		return Attached{}, err
+		return hook.Attached{}, err
 	}
-	var hooks Attached
+	var hooks hook.Attached
 	for a := range found {
-		hooks.Filters = append(hooks.Filters, Filter{int(a.Ifindex), a.Program.Kernel()})
+		hooks.Filters = append(hooks.Filters, hook.Filter{Ifindex: int(a.Ifindex), Program: a.Program.Kernel()})
 	}
-	slices.SortFunc(hooks.Filters, func(a, b Filter) int {
+	slices.SortFunc(hooks.Filters, func(a, b hook.Filter) int {
 		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.Program, b.Program))
 	})
-	for _, name := range LinkNames() {
+	for _, name := range hook.LinkNames() {
 		attached, err := pinnedAndAttached(linkPath(pinDir, name))
 		if err != nil {
-			return Attached{}, err
+			return hook.Attached{}, err
 		}
-		attached = attached || slices.ContainsFunc(hooks.Filters, func(f Filter) bool { return f.Program == Program(name).Kernel() })
+		attached = attached || slices.ContainsFunc(hooks.Filters, func(f hook.Filter) bool { return f.Program == hook.Program(name).Kernel() })
 		if attached {
 			hooks.Links = append(hooks.Links, name)
 		}

@@ -17,20 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // closedRanges closes what the lab has, besides the outside.
 func (l *lab) closedRanges() []state.ClosedPrefix {
 	return []state.ClosedPrefix{
-		{VNI: 0, Prefix: px("169.254.64.0/18"), Class: state.ClosedShadow},
-		{VNI: 0, Prefix: px("fd00:a110::/64"), Class: state.ClosedShadow},
-		{VNI: 0, Prefix: px("10.96.0.0/16"), Class: state.ClosedService},
+		{VNI: 0, Prefix: Px("169.254.64.0/18"), Class: state.ClosedShadow},
+		{VNI: 0, Prefix: Px("fd00:a110::/64"), Class: state.ClosedShadow},
+		{VNI: 0, Prefix: Px("10.96.0.0/16"), Class: state.ClosedService},
 	}
 }
 
 var (
-	outsideAddrs = []netip.Addr{ip("198.51.100.1"), ip("2001:db8:1::1")}
-	routerAddrs  = []netip.Addr{ip("198.51.100.254"), ip("2001:db8:1::254")}
+	outsideAddrs = []netip.Addr{Ip("198.51.100.1"), Ip("2001:db8:1::1")}
+	routerAddrs  = []netip.Addr{Ip("198.51.100.254"), Ip("2001:db8:1::254")}
 )
 
 func TestProbesReachPodsOfOverlappingVPCsByTheirShadows(t *testing.T) {
@@ -135,7 +136,7 @@ func TestAPodOpensNothingTowardsTheNode(t *testing.T) {
 func testAPodOpensNothingTowardsTheNode(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
-	listen(t, n.ns, netip.AddrPortFrom(ip(nodeShadowV4), 8080))
+	listen(t, n.ns, netip.AddrPortFrom(Ip(nodeShadowV4), 8080))
 	before := counts(t, n.d)
 	in(t, red[10].ns, func() {
 		dialer := net.Dialer{Timeout: shyness}
@@ -235,7 +236,7 @@ func TestASharedServiceIsReachedThroughTheDoor(t *testing.T) {
 func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device podDevice) {
 	l, red, blue := twoTenants(t, device)
 	n := l.nodes[0]
-	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
+	vip := netip.AddrPortFrom(Ip("10.96.0.1"), 443)
 	n.state.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 6443}}}}
 	l.apply()
 	listener := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 6443))
@@ -271,7 +272,7 @@ func testForgedTunnelPacketsReachNothing(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
 	inner := frame{
-		EthDst: state.MAC{2, 0, 10, 0, 1, 10}, EthSrc: macR, Src: ip("10.0.1.20"), Dst: red[10].addrs[0],
+		EthDst: state.MAC{2, 0, 10, 0, 1, 10}, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: red[10].addrs[0],
 		L4: udp{Sport: 1, Dport: 9000, Payload: []byte("forged")},
 	}.bytes()
 	vxlan := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, labVNI1<<8)
@@ -320,7 +321,7 @@ func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device podDevice) {
 		defer rx.Close()
 		before := counts(t, n.d)
 		in(t, red[10].ns, func() {
-			sendRaw(t, red[10].peer, ordinary.with(func(f *frame) { f.EthSrc = macB }).bytes())
+			sendRaw(t, red[10].peer, ordinary.with(func(f *frame) { f.EthSrc = MacB }).bytes())
 			sendRaw(t, red[10].peer, ordinary.with(func(f *frame) { f.Src = red[20].addrs[0] }).bytes())
 		})
 		eventually(t, "both spoofed packets are counted", func() bool {
@@ -348,7 +349,7 @@ func testDropsAreReported(t *testing.T, device podDevice) {
 	defer drops.Close()
 	in(t, red[10].ns, func() {
 		f := frame{
-			EthDst: state.VirtualMAC, EthSrc: state.MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: ip(nodeShadowV4),
+			EthDst: state.VirtualMAC, EthSrc: state.MAC{2, 0, 10, 0, 1, 10}, Src: red[10].addrs[0], Dst: Ip(nodeShadowV4),
 			L4: tcp{Sport: 1000, Dport: 22, Flags: flagSYN},
 		}
 		sendRaw(t, red[10].peer, f.bytes())
@@ -362,9 +363,9 @@ func testDropsAreReported(t *testing.T, device podDevice) {
 			continue // the kernel's own chatter
 		}
 		drop.Time = 0
-		want := Event{
-			Ifindex: red[10].ifindex, VNI: labVNI1, Reason: drop.Reason, Direction: FromPod,
-			Came:  Tuple{Src: red[10].addrs[0], Dst: ip(nodeShadowV4), Sport: 1000, Dport: 22},
+		want := telemetry.Event{
+			Ifindex: red[10].ifindex, VNI: labVNI1, Reason: drop.Reason, Direction: telemetry.FromPod,
+			Came:  telemetry.Tuple{Src: red[10].addrs[0], Dst: Ip(nodeShadowV4), Sport: 1000, Dport: 22},
 			Proto: state.ProtoTCP,
 		}
 		if d := cmp.Diff(want, drop, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {

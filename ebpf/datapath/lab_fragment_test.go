@@ -50,14 +50,14 @@ func TestDatagramsInFragmentsGoOutAndComeBack(t *testing.T) {
 func testDatagramsInFragmentsGoOutAndComeBack(t *testing.T, device podDevice) {
 	l, red, _ := twoTenants(t, device)
 	n := l.nodes[0]
-	vip := netip.AddrPortFrom(ip("10.96.0.10"), 53)
+	vip := netip.AddrPortFrom(Ip("10.96.0.10"), 53)
 	n.state.Closed = l.closedRanges()
 	n.state.Services = []state.Service{{VIP: vip.Addr(), Port: vip.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 5353}}}}
 	l.apply()
 	// So that no answer over IPv6 has to be told that the pod takes less.
 	in(t, l.outside, func() {
 		uplink, err := netlink.LinkByName("uplink")
-		must(t, err)
+		Must(t, err)
 		setMTU(t, uplink.Attrs().Index, labMTU)
 	})
 	const size, rounds = 4000, 100

@@ -26,7 +26,7 @@ func beKubelet(t *testing.T, n *labNode) {
 	t.Helper()
 	in(t, n.ns, func() {
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
-		must(t, err)
+		Must(t, err)
 		t.Cleanup(func() { l.Close() })
 	})
 }
@@ -70,10 +70,10 @@ func TestOneProcess(t *testing.T) {
 	}
 	if listens {
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
-		must(t, err)
+		Must(t, err)
 		defer l.Close()
 	}
-	must(t, connectOnce(netip.MustParseAddrPort(to), linger))
+	Must(t, connectOnce(netip.MustParseAddrPort(to), linger))
 }
 
 // connectOnce needs no rights.
@@ -156,19 +156,19 @@ func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 	dst := netip.MustParseAddrPort(inPod[0].Addr().String())
 	in(t, n.ns, func() {
 		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
-		must(t, err)
+		Must(t, err)
 		defer listener.Close()
 		_, err = dial(t, n.ns, dst, 0)
-		must(t, err)
+		Must(t, err)
 	})
 	accept(t, inPod[0])
 	n.restart(t, func() { // it listens no more, which it may do while it ends
 		_, err := dial(t, n.ns, dst, 1)
-		must(t, err)
+		Must(t, err)
 		accept(t, inPod[0])
 	})
 	_, err := dial(t, n.ns, dst, 1)
-	must(t, err)
+	Must(t, err)
 	accept(t, inPod[0])
 }
 
@@ -184,7 +184,7 @@ func TestTheKubeletIsRefusedWhereAPodIsNot(t *testing.T) {
 	for family := range 2 {
 		dst := netip.MustParseAddrPort(inNode[family].Addr().String())
 		_, err := dial(t, n.ns, dst, 1)
-		must(t, err) // it is not the kubelet yet
+		Must(t, err) // it is not the kubelet yet
 		accept(t, inNode[family])
 	}
 	beKubelet(t, n)
@@ -194,7 +194,7 @@ func TestTheKubeletIsRefusedWhereAPodIsNot(t *testing.T) {
 			t.Errorf("a probe of %s: %v, want a refusal", dst, err)
 		}
 		_, err := dial(t, n.ns, dst, 0)
-		must(t, err) // its other business
+		Must(t, err) // its other business
 		accept(t, inNode[family])
 	}
 	got := added(before, counts(t, n.d))

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -63,7 +64,7 @@ func needNetkit(t *testing.T) {
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}
-	must(t, err)
+	Must(t, err)
 }
 
 // onEveryDevice runs a test with each kind of device that a pod can have.
@@ -118,11 +119,11 @@ func TestAFrameIsWhatTheKernelTakesItFor(t *testing.T) {
 func sendAs(t *testing.T, ifindex int, b []byte, protocol uint16) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	Must(t, err)
 	defer unix.Close(fd)
-	err = unix.Sendto(fd, b, 0, &unix.SockaddrLinklayer{Ifindex: ifindex, Protocol: networkOrder(protocol)})
+	err = unix.Sendto(fd, b, 0, &unix.SockaddrLinklayer{Ifindex: ifindex, Protocol: bpf.NetworkOrder(protocol)})
 	if !errors.Is(err, unix.ENOBUFS) {
-		must(t, err)
+		Must(t, err)
 	}
 }
 
@@ -134,7 +135,7 @@ func behindATunnel(t *testing.T, ifindex int) (inject func(frame []byte)) {
 	tun := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun"}, Mode: netlink.TUNTAP_MODE_TUN, Queues: 1, Flags: netlink.TUNTAP_TUN_EXCL}
 	from := addLink(t, tun)
 	t.Cleanup(func() { tun.Fds[0].Close() })
-	must(t, netlink.QdiscAdd(clsact(from)))
+	Must(t, netlink.QdiscAdd(clsact(from)))
 	err := netlink.FilterAdd(&netlink.MatchAll{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: from, Parent: netlink.HANDLE_MIN_INGRESS, Priority: 1, Protocol: unix.ETH_P_ALL},
 		Actions:     []netlink.Action{netlink.NewMirredAction(ifindex)},
@@ -142,7 +143,7 @@ func behindATunnel(t *testing.T, ifindex int) (inject func(frame []byte)) {
 	if errors.Is(err, unix.ENOENT) {
 		t.Skip("missing feature: matchall filters with mirred actions")
 	}
-	must(t, err)
+	Must(t, err)
 	return func(frame []byte) {
 		info := []byte{0, 0, 0x08, 0x00} // struct tun_pi: flags, protocol
 		if _, err := tun.Fds[0].Write(append(info, frame...)); err != nil {

@@ -20,9 +20,9 @@ func leadOutside(l *lab) {
 		n.state.Closed = l.closedRanges()
 		for i, s := range n.state.Services {
 			switch s.VIP {
-			case ip(vipB):
+			case Ip(vipB):
 				n.state.Services[i].Backends = []state.Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}
-			case ip(vipB6):
+			case Ip(vipB6):
 				n.state.Services[i].Backends = []state.Backend{{IP: outsideAddrs[1], Port: 8080, Outside: true}}
 			}
 		}
@@ -52,7 +52,7 @@ func TestServicesLeadOutsideByTheSocketDoor(t *testing.T) {
 func checkLeadsOutside(t *testing.T, l *lab, red, blue *labPod) {
 	t.Helper()
 	for family, vip := range []string{vipB, vipB6} {
-		dst := netip.AddrPortFrom(ip(vip), 80)
+		dst := netip.AddrPortFrom(Ip(vip), 80)
 		listener := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[family], 8080))
 		seen := map[netip.Addr]bool{}
 		for _, p := range []*labPod{red, blue} {
@@ -68,7 +68,7 @@ func checkLeadsOutside(t *testing.T, l *lab, red, blue *labPod) {
 			talk(t, conn, peer)
 			transfer(t, conn, peer)
 		}
-		askOutside(t, l, red, netip.AddrPortFrom(ip(vip), 53), netip.AddrPortFrom(outsideAddrs[family], 8080))
+		askOutside(t, l, red, netip.AddrPortFrom(Ip(vip), 53), netip.AddrPortFrom(outsideAddrs[family], 8080))
 	}
 }
 
@@ -78,29 +78,29 @@ func askOutside(t *testing.T, l *lab, p *labPod, service, backend netip.AddrPort
 	var server, client *net.UDPConn
 	var err error
 	in(t, l.outside, func() { server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(backend)) })
-	must(t, err)
+	Must(t, err)
 	defer server.Close()
 	in(t, p.ns, func() { client, err = net.ListenUDP("udp", nil) })
-	must(t, err)
+	Must(t, err)
 	defer client.Close()
 	for _, size := range []int{10, 1300, 20000} {
-		must(t, client.SetDeadline(time.Now().Add(patience)))
-		must(t, server.SetDeadline(time.Now().Add(patience)))
+		Must(t, client.SetDeadline(time.Now().Add(patience)))
+		Must(t, server.SetDeadline(time.Now().Add(patience)))
 		_, err := client.WriteToUDPAddrPort(make([]byte, size), service)
-		must(t, err)
+		Must(t, err)
 		buf := make([]byte, 1<<16)
 		n, asker, err := server.ReadFromUDPAddrPort(buf)
 		if err != nil || n != size {
 			t.Fatalf("%s: %d bytes of %d arrived: %v", service, n, size, err)
 		}
 		_, err = server.WriteToUDPAddrPort(buf[:n], asker)
-		must(t, err)
-		must(t, client.SetReadDeadline(time.Now().Add(shyness)))
+		Must(t, err)
+		Must(t, client.SetReadDeadline(time.Now().Add(shyness)))
 		n, by, err := client.ReadFromUDPAddrPort(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) { // over IPv6 the first large answer teaches the server the MTU of its path
 			_, err = server.WriteToUDPAddrPort(make([]byte, size), asker)
-			must(t, err)
-			must(t, client.SetReadDeadline(time.Now().Add(patience)))
+			Must(t, err)
+			Must(t, client.SetReadDeadline(time.Now().Add(patience)))
 			n, by, err = client.ReadFromUDPAddrPort(buf)
 		}
 		if err != nil || n != size || netip.AddrPortFrom(by.Addr().Unmap(), by.Port()) != service {
@@ -115,7 +115,7 @@ func TestClosedEgressIsClosedBehindAService(t *testing.T) {
 	before := counts(t, l.nodes[0].d)
 	in(t, blue[10].ns, func() {
 		dialer := net.Dialer{Timeout: shyness}
-		if conn, err := dialer.Dial("tcp", netip.AddrPortFrom(ip(vipB), 80).String()); err == nil {
+		if conn, err := dialer.Dial("tcp", netip.AddrPortFrom(Ip(vipB), 80).String()); err == nil {
 			conn.Close()
 			t.Error("a VPC without egress reached the outside by a service")
 		}

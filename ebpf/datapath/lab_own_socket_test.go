@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -20,13 +21,13 @@ func (n *labNode) sendFrame(t *testing.T, ifindex int, kind, mark int, frame []b
 	t.Helper()
 	in(t, n.ns, func() {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
+		Must(t, err)
 		defer unix.Close(fd)
-		must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark))
-		protocol := int(networkOrder(uint16(kind)))
+		Must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark))
+		protocol := int(bpf.NetworkOrder(uint16(kind)))
 		err = unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: ifindex, Protocol: uint16(protocol)})
 		if !errors.Is(err, unix.ENOBUFS) { // it was dropped
-			must(t, err)
+			Must(t, err)
 		}
 	})
 }
@@ -91,7 +92,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	l.apply()
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	conn, err := dial(t, n.ns, netip.AddrPortFrom(red[20].addrs[0], 8080), 0)
-	must(t, err)
+	Must(t, err)
 	peer, _ := accept(t, listener)
 	talk(t, conn, peer)
 	if got := added(before, counts(t, n.d))["to_tunnel/tunnel_socket"]; got != 0 {
@@ -108,9 +109,9 @@ func TestOnlyLedSocketsOpenFlowsToShadows(t *testing.T) {
 	in(t, n.ns, func() {
 		open := func(to netip.Addr, linger int) (int, error) {
 			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-			must(t, err)
-			must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(state.MarkOpening)))
-			must(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(linger)}))
+			Must(t, err)
+			Must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(state.MarkOpening)))
+			Must(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(linger)}))
 			return fd, unix.Connect(fd, sockaddr(netip.AddrPortFrom(to, 8080)))
 		}
 		before := counts(t, n.d)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -28,7 +29,7 @@ func scaledTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*l
 			for family, vips := range [][3]string{{vipB, vipSelf, vipNone}, {vipB6, vipSelf6, vipNone6}} {
 				for proto, port := range map[uint8]uint16{state.ProtoTCP: 80, state.ProtoUDP: 53} {
 					to := func(vip string, backends ...state.Backend) {
-						n.state.Services = append(n.state.Services, state.Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends})
+						n.state.Services = append(n.state.Services, state.Service{VNI: vni, VIP: Ip(vip), Proto: proto, Port: port, Backends: backends})
 					}
 					to(vips[0], state.Backend{IP: red[20].addrs[family], Port: 8080})
 					to(vips[1], state.Backend{IP: red[10].addrs[family], Port: 8080})
@@ -64,7 +65,7 @@ func from(t *testing.T, p *labPod, port uint16, dst netip.AddrPort) net.Conn {
 func talk(t *testing.T, client, server net.Conn) {
 	t.Helper()
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
-		must(t, way[1].SetReadDeadline(time.Now().Add(patience)))
+		Must(t, way[1].SetReadDeadline(time.Now().Add(patience)))
 		fmt.Fprint(way[0], "hello")
 		buf := make([]byte, 16)
 		if n, err := way[1].Read(buf); err != nil || string(buf[:n]) != "hello" {
@@ -80,7 +81,7 @@ func TestTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
 func testTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T, device podDevice) {
 	_, red, blue := scaledTenants(t, device)
 	for family, vip := range []string{vipB, vipB6} {
-		dst := netip.AddrPortFrom(ip(vip), 80)
+		dst := netip.AddrPortFrom(Ip(vip), 80)
 		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
 		atRed, atBlue := listen(t, red[20].ns, backend), listen(t, blue[20].ns, backend)
 		// One and the same 5-tuple at once, in two VPCs of one node.
@@ -114,28 +115,28 @@ func testDatagramsReachAServiceAndBack(t *testing.T, device podDevice) {
 		in(t, red[20].ns, func() {
 			var err error
 			server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(red[20].addrs[family], 8080)))
-			must(t, err)
+			Must(t, err)
 		})
 		defer server.Close()
 		in(t, red[10].ns, func() {
 			var err error
-			client, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip(vip), 53)))
-			must(t, err)
+			client, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(Ip(vip), 53)))
+			Must(t, err)
 		})
 		defer client.Close()
 		for _, size := range []int{10, 1300, 20000} { // the last one in fragments
 			deadline := time.Now().Add(patience)
-			must(t, client.SetDeadline(deadline))
-			must(t, server.SetDeadline(deadline))
+			Must(t, client.SetDeadline(deadline))
+			Must(t, server.SetDeadline(deadline))
 			_, err := client.Write(make([]byte, size))
-			must(t, err)
+			Must(t, err)
 			buf := make([]byte, 1<<16)
 			n, asker, err := server.ReadFromUDPAddrPort(buf)
 			if err != nil || n != size {
 				t.Fatalf("%s: %d bytes of %d arrived: %v", vip, n, size, err)
 			}
 			_, err = server.WriteToUDPAddrPort(buf[:n], asker)
-			must(t, err)
+			Must(t, err)
 			if n, err = client.Read(buf); err != nil || n != size {
 				t.Fatalf("%s: %d bytes of %d came back: %v", vip, n, size, err)
 			}
@@ -151,12 +152,12 @@ func testAPodReachesItselfByAServiceWithRealPackets(t *testing.T, device podDevi
 	_, red, _ := scaledTenants(t, device)
 	for family, vip := range []string{vipSelf, vipSelf6} {
 		own := listen(t, red[10].ns, netip.AddrPortFrom(red[10].addrs[family], 8080))
-		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0)
+		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vip), 80), 0)
 		if err != nil {
 			t.Fatalf("a pod does not reach itself by %s: %v", vip, err)
 		}
 		peer, seen := accept(t, own)
-		if want := []netip.Addr{ip("10.0.1.1"), ip("fd10:0:0:1::1")}[family]; seen != want {
+		if want := []netip.Addr{Ip("10.0.1.1"), Ip("fd10:0:0:1::1")}[family]; seen != want {
 			t.Errorf("the pod sees itself as %s, want %s", seen, want)
 		}
 		transfer(t, conn, peer)
@@ -170,21 +171,21 @@ func TestNobodyBehindAServiceIsToldAtOnce(t *testing.T) {
 func testNobodyBehindAServiceIsToldAtOnce(t *testing.T, device podDevice) {
 	_, red, _ := scaledTenants(t, device)
 	for _, vip := range []string{vipNone, vipNone6} {
-		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
+		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
 			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
 		}
 		in(t, red[10].ns, func() {
-			conn, err := net.Dial("udp", netip.AddrPortFrom(ip(vip), 53).String())
-			must(t, err)
+			conn, err := net.Dial("udp", netip.AddrPortFrom(Ip(vip), 53).String())
+			Must(t, err)
 			defer conn.Close()
-			must(t, conn.SetDeadline(time.Now().Add(patience)))
+			Must(t, conn.SetDeadline(time.Now().Add(patience)))
 			_, err = conn.Write([]byte("anybody?"))
-			must(t, err)
+			Must(t, err)
 			if _, err := conn.Read(make([]byte, 16)); !errors.Is(err, unix.ECONNREFUSED) {
 				t.Errorf("a datagram to %s: %v, want a refusal", vip, err)
 			}
 		})
-		if !ping(t, red[10].ns, ip(vip), 56, patience) {
+		if !ping(t, red[10].ns, Ip(vip), 56, patience) {
 			t.Errorf("%s does not answer a ping", vip)
 		}
 	}
@@ -194,12 +195,12 @@ func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
 	_, red, _ := scaledTenants(t, vethPair)
 	for _, vip := range []string{vipB, vipB6} {
 		in(t, red[10].ns, func() {
-			conn, err := net.Dial("udp", netip.AddrPortFrom(ip(vip), 53).String())
-			must(t, err)
+			conn, err := net.Dial("udp", netip.AddrPortFrom(Ip(vip), 53).String())
+			Must(t, err)
 			defer conn.Close()
-			must(t, conn.SetDeadline(time.Now().Add(patience)))
+			Must(t, conn.SetDeadline(time.Now().Add(patience)))
 			_, err = conn.Write([]byte("anybody?"))
-			must(t, err)
+			Must(t, err)
 			if _, err := conn.Read(make([]byte, 16)); !errors.Is(err, unix.ECONNREFUSED) {
 				t.Errorf("%s, where the backend's port is closed: %v, want a refusal", vip, err)
 			}
@@ -209,11 +210,11 @@ func TestABackendThatRefusesIsHeardAsTheService(t *testing.T) {
 
 func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
-	dst := netip.AddrPortFrom(ip(vipB), 80)
+	dst := netip.AddrPortFrom(Ip(vipB), 80)
 	old := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	fresh := listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], 8080))
 	conn, err := dial(t, red[10].ns, dst, 0)
-	must(t, err)
+	Must(t, err)
 	peer, _ := accept(t, old)
 	for _, n := range l.nodes {
 		for i, s := range n.state.Services {
@@ -226,7 +227,7 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 	talk(t, conn, peer)
 	for range 8 {
 		next, err := dial(t, red[10].ns, dst, 0)
-		must(t, err)
+		Must(t, err)
 		served, _ := accept(t, fresh)
 		next.Close()
 		served.Close()
@@ -237,9 +238,9 @@ func TestABackendThatIsRemovedKeepsItsConnectionsAndGetsNoOther(t *testing.T) {
 func TestAServiceSurvivesTheDaemon(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
-	dst := netip.AddrPortFrom(ip(vipB), 80)
+	dst := netip.AddrPortFrom(Ip(vipB), 80)
 	conn, err := dial(t, red[10].ns, dst, 0)
-	must(t, err)
+	Must(t, err)
 	peer, _ := accept(t, listener)
 	l.nodes[0].restart(t, func() {
 		talk(t, conn, peer)
@@ -252,7 +253,7 @@ func TestAServiceSurvivesTheDaemon(t *testing.T) {
 func begins(t *testing.T, client *labPod, service netip.AddrPort, backend net.Listener) {
 	t.Helper()
 	conn, err := dial(t, client.ns, service, 0)
-	must(t, err)
+	Must(t, err)
 	served, _ := accept(t, backend)
 	talk(t, conn, served)
 }
@@ -260,14 +261,14 @@ func begins(t *testing.T, client *labPod, service netip.AddrPort, backend net.Li
 func TestAnUpgradeToServicesInVPCsKeepsFlows(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
-	conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vipB), 80), 0)
-	must(t, err)
+	conn, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vipB), 80), 0)
+	Must(t, err)
 	peer, _ := accept(t, listener)
 	n := l.nodes[0]
 	n.restart(t, func() {
 		// An earlier version has none of these.
-		for _, name := range []string{"alioth_choices", "alioth_maglev", affinitiesMap} {
-			must(t, os.Remove(filepath.Join(n.cfg.PinDir, name)))
+		for _, name := range []string{"alioth_choices", "alioth_maglev", bpf.AffinitiesMap} {
+			Must(t, os.Remove(filepath.Join(n.cfg.PinDir, name)))
 		}
 	})
 	talk(t, conn, peer)

@@ -26,11 +26,11 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 		Cookie: cookieOf(t, n.ns), Shared: true,
 		Memberships: []state.Membership{{VNI: labVNI1, Addrs: addrs, Ifindex: n.state.Interfaces[len(n.state.Interfaces)-1].Ifindex}},
 	}}
-	inside, outside, own := netip.AddrPortFrom(ip("10.96.0.10"), 80), netip.AddrPortFrom(ip("10.96.0.1"), 80), netip.AddrPortFrom(ip("10.96.1.9"), 80)
+	inside, outside, own := netip.AddrPortFrom(Ip("10.96.0.10"), 80), netip.AddrPortFrom(Ip("10.96.0.1"), 80), netip.AddrPortFrom(Ip("10.96.1.9"), 80)
 	n.state.Services = append(n.state.Services,
 		state.Service{VIP: inside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: red[20].addrs[0], Port: 8080}}},
 		state.Service{VIP: outside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 8080}}},
-		state.Service{VIP: ip("10.96.0.2"), Port: 80, Proto: state.ProtoUDP},
+		state.Service{VIP: Ip("10.96.0.2"), Port: 80, Proto: state.ProtoUDP},
 		state.Service{VNI: labVNI1, VIP: own.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: outsideAddrs[0], Port: 8080, Outside: true}}})
 	l.apply()
 	beyond := listen(t, l.outside, netip.AddrPortFrom(outsideAddrs[0], 8080))
@@ -43,7 +43,7 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 		talk(t, conn, peer)
 	}
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
-	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(ip(vipB), 80), inside} {
+	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(Ip(vipB), 80), inside} {
 		conn, err := dial(t, n.ns, dst, 0)
 		if err != nil {
 			t.Fatalf("the node does not reach %s: %v", dst, err)
@@ -56,7 +56,7 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	}
 	before := counts(t, n.d)
 	in(t, n.ns, func() {
-		addRoute(t, &netlink.Route{LinkIndex: n.uplink, Dst: ipNet(px("10.96.0.0/16"))})
+		addRoute(t, &netlink.Route{LinkIndex: n.uplink, Dst: ipNet(Px("10.96.0.0/16"))})
 		conn, err := net.Dial("udp", "10.96.0.2:80")
 		if err != nil {
 			t.Fatalf("connecting to what nobody serves: %v", err)
@@ -77,10 +77,10 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 	in(t, n.ns, func() {
 		parent := addPair(t, "trunk", "trunk-peer")
 		far, err := netlink.LinkByName("trunk-peer")
-		must(t, err)
-		must(t, netlink.LinkSetUp(far)) // carrier
+		Must(t, err)
+		Must(t, netlink.LinkSetUp(far)) // carrier
 		for i := range pods {
-			p := &labPod{ns: newNs(t), addrs: []netip.Addr{ip(fmt.Sprintf("10.0.1.%d", 50+i)), ip(fmt.Sprintf("fd10:0:0:1::%x", 0x50+i))}}
+			p := &labPod{ns: newNs(t), addrs: []netip.Addr{Ip(fmt.Sprintf("10.0.1.%d", 50+i)), Ip(fmt.Sprintf("fd10:0:0:1::%x", 0x50+i))}}
 			err := netlink.LinkAdd(&netlink.Macvlan{
 				LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("mv%d", i), ParentIndex: parent, Namespace: netlink.NsFd(p.ns)},
 				Mode:      netlink.MACVLAN_MODE_BRIDGE,
@@ -88,11 +88,11 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 			if errors.Is(err, unix.EOPNOTSUPP) {
 				t.Skip("missing feature: macvlan devices")
 			}
-			must(t, err)
+			Must(t, err)
 			in(t, p.ns, func() {
 				device, err := netlink.LinkByName(fmt.Sprintf("mv%d", i))
-				must(t, err)
-				must(t, netlink.LinkSetUp(device))
+				Must(t, err)
+				Must(t, netlink.LinkSetUp(device))
 				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[0], 24))
 				addAddr(t, device.Attrs().Index, netip.PrefixFrom(p.addrs[1], 64))
 			})
@@ -104,10 +104,10 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 	}}
 	for family, vip := range []string{vipB, vipB6} {
 		backend := state.Backend{IP: pods[1].addrs[family], Port: 8080}
-		l.replaceBackends(ip(vip), state.ProtoTCP, backend)
-		l.replaceBackends(ip(vip), state.ProtoUDP, backend)
+		l.replaceBackends(Ip(vip), state.ProtoTCP, backend)
+		l.replaceBackends(Ip(vip), state.ProtoUDP, backend)
 		listener := listen(t, pods[1].ns, netip.AddrPortFrom(backend.IP, backend.Port))
-		conn, err := dial(t, pods[0].ns, netip.AddrPortFrom(ip(vip), 80), 0)
+		conn, err := dial(t, pods[0].ns, netip.AddrPortFrom(Ip(vip), 80), 0)
 		if err != nil {
 			t.Fatalf("connect to %s: %v", vip, err)
 		}
@@ -117,15 +117,15 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 		}
 		talk(t, conn, peer)
 		server := serve(t, pods[1], netip.AddrPortFrom(backend.IP, backend.Port))
-		dns := netip.AddrPortFrom(ip(vip), 53)
+		dns := netip.AddrPortFrom(Ip(vip), 53)
 		client := unconnected(t, pods[0], "udp")
 		_, err = client.WriteToUDPAddrPort([]byte("hello"), dns)
-		must(t, err)
+		Must(t, err)
 		echo(t, server)
 		hears(t, client, dns)
 		client = connected(t, pods[0], dns)
 		_, err = client.Write([]byte("hello"))
-		must(t, err)
+		Must(t, err)
 		echo(t, server)
 		hears(t, client, dns)
 	}

@@ -24,10 +24,10 @@ func cookieOf(t *testing.T, ns netns.NsHandle) uint64 {
 	var cookie uint64
 	in(t, ns, func() {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
+		Must(t, err)
 		defer unix.Close(fd)
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-		must(t, err)
+		Must(t, err)
 	})
 	return cookie
 }
@@ -69,7 +69,7 @@ func (l *lab) replaceBackends(vip netip.Addr, proto uint8, backends ...state.Bac
 func TestSocketsOfTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	for family, vip := range []string{vipB, vipB6} {
-		dst := netip.AddrPortFrom(ip(vip), 80)
+		dst := netip.AddrPortFrom(Ip(vip), 80)
 		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
 		before := counts(t, l.nodes[0].d)
 		atRed, atBlue := listen(t, red[20].ns, backend), listen(t, blue[20].ns, backend)
@@ -79,7 +79,7 @@ func TestSocketsOfTenantsWithTheSameServicesAndFlowsNeverCross(t *testing.T) {
 		for name, pair := range map[string][2]net.Conn{"red": {toRed, peerRed}, "blue": {toBlue, peerBlue}} {
 			fmt.Fprint(pair[0], name)
 			buf := make([]byte, 16)
-			must(t, pair[1].SetReadDeadline(time.Now().Add(patience)))
+			Must(t, pair[1].SetReadDeadline(time.Now().Add(patience)))
 			if n, err := pair[1].Read(buf); err != nil || string(buf[:n]) != name {
 				t.Errorf("the backend of %s got %q, %v", name, buf[:n], err)
 			}
@@ -101,12 +101,12 @@ func TestAMappedServiceIsTranslatedAtTheSocket(t *testing.T) {
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	in(t, red[10].ns, func() {
 		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
+		Must(t, err)
 		defer unix.Close(fd)
-		want := &unix.SockaddrInet6{Port: 80, Addr: ip(vipB).As16()}
-		must(t, unix.Connect(fd, want))
+		want := &unix.SockaddrInet6{Port: 80, Addr: Ip(vipB).As16()}
+		Must(t, unix.Connect(fd, want))
 		got, err := unix.Getpeername(fd)
-		must(t, err)
+		Must(t, err)
 		if peer := got.(*unix.SockaddrInet6); peer.Addr != want.Addr || peer.Port != want.Port {
 			t.Errorf("the peer is %v port %d", netip.AddrFrom16(peer.Addr), peer.Port)
 		}
@@ -121,14 +121,14 @@ func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, vip := range []string{vipNone, vipNone6} {
 		before := counts(t, l.nodes[0].d)
-		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
+		if _, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
 			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
 		}
 		in(t, red[10].ns, func() {
 			conn, err := net.ListenUDP("udp", nil)
-			must(t, err)
+			Must(t, err)
 			defer conn.Close()
-			_, err = conn.WriteToUDPAddrPort([]byte("anybody?"), netip.AddrPortFrom(ip(vip), 53))
+			_, err = conn.WriteToUDPAddrPort([]byte("anybody?"), netip.AddrPortFrom(Ip(vip), 53))
 			if !errors.Is(err, unix.ECONNREFUSED) {
 				t.Errorf("a datagram to %s: %v, want a refusal", vip, err)
 			}
@@ -144,20 +144,20 @@ func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
 func echo(t *testing.T, server *net.UDPConn) netip.AddrPort {
 	t.Helper()
 	buf := make([]byte, 64)
-	must(t, server.SetDeadline(time.Now().Add(patience)))
+	Must(t, server.SetDeadline(time.Now().Add(patience)))
 	n, asker, err := server.ReadFromUDPAddrPort(buf)
-	must(t, err)
+	Must(t, err)
 	_, err = server.WriteToUDPAddrPort(buf[:n], asker)
-	must(t, err)
+	Must(t, err)
 	return asker
 }
 
 // hears reads one datagram, and checks who seems to have sent it.
 func hears(t *testing.T, client *net.UDPConn, want netip.AddrPort) {
 	t.Helper()
-	must(t, client.SetDeadline(time.Now().Add(patience)))
+	Must(t, client.SetDeadline(time.Now().Add(patience)))
 	_, sender, err := client.ReadFromUDPAddrPort(make([]byte, 64))
-	must(t, err)
+	Must(t, err)
 	if got := netip.AddrPortFrom(sender.Addr().Unmap(), sender.Port()); got != want {
 		t.Errorf("the answer seems to come from %s, want %s", got, want)
 	}
@@ -169,7 +169,7 @@ func serve(t *testing.T, p *labPod, at netip.AddrPort) *net.UDPConn {
 	in(t, p.ns, func() {
 		var err error
 		server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
-		must(t, err)
+		Must(t, err)
 	})
 	t.Cleanup(func() { server.Close() })
 	return server
@@ -182,7 +182,7 @@ func unconnected(t *testing.T, p *labPod, network string) *net.UDPConn {
 	in(t, p.ns, func() {
 		var err error
 		client, err = net.ListenUDP(network, nil)
-		must(t, err)
+		Must(t, err)
 	})
 	t.Cleanup(func() { client.Close() })
 	return client
@@ -191,24 +191,24 @@ func unconnected(t *testing.T, p *labPod, network string) *net.UDPConn {
 func TestDatagramsAreTranslatedAtTheSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for family, network := range []string{"udp4", "udp6"} {
-		vip := netip.AddrPortFrom(ip([]string{vipB, vipB6}[family]), 53)
+		vip := netip.AddrPortFrom(Ip([]string{vipB, vipB6}[family]), 53)
 		backend := netip.AddrPortFrom(red[20].addrs[family], 8080)
 		server, other := serve(t, red[20], backend), serve(t, red[20], netip.AddrPortFrom(backend.Addr(), 8081))
 		for _, network := range []string{network, "udp"} {
 			client := unconnected(t, red[10], network)
 			for range 2 {
 				_, err := client.WriteToUDPAddrPort([]byte("hello"), vip)
-				must(t, err)
+				Must(t, err)
 				asker := echo(t, server)
 				hears(t, client, vip)
 				// What the same host says from another port is its own.
 				_, err = other.WriteToUDPAddrPort([]byte("hello"), asker)
-				must(t, err)
+				Must(t, err)
 				hears(t, client, netip.AddrPortFrom(backend.Addr(), 8081))
 			}
 			// From now on the backend is asked by its own name.
 			_, err := client.WriteToUDPAddrPort([]byte("hello"), backend)
-			must(t, err)
+			Must(t, err)
 			echo(t, server)
 			hears(t, client, backend)
 		}
@@ -223,7 +223,7 @@ func connected(t *testing.T, p *labPod, to netip.AddrPort) *net.UDPConn {
 	in(t, p.ns, func() {
 		var err error
 		client, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-		must(t, err)
+		Must(t, err)
 	})
 	t.Cleanup(func() { client.Close() })
 	if got := client.RemoteAddr().String(); got != to.String() {
@@ -235,7 +235,7 @@ func connected(t *testing.T, p *labPod, to netip.AddrPort) *net.UDPConn {
 func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	l.nodes[0].restart(t, func() { l.nodes[0].cfg.ConnectedDatagrams = false })
-	vip := netip.AddrPortFrom(ip(vipB), 53)
+	vip := netip.AddrPortFrom(Ip(vipB), 53)
 	old := serve(t, red[20], netip.AddrPortFrom(red[20].addrs[0], 8080))
 	fresh := serve(t, red[11], netip.AddrPortFrom(red[11].addrs[0], 8080))
 	client := connected(t, red[10], vip)
@@ -244,7 +244,7 @@ func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 			l.replaceBackends(vip.Addr(), state.ProtoUDP, state.Backend{IP: red[11].addrs[0], Port: 8080})
 		}
 		_, err := client.Write([]byte("hello"))
-		must(t, err)
+		Must(t, err)
 		echo(t, server)
 		hears(t, client, vip)
 	}
@@ -252,7 +252,7 @@ func TestAConnectedSocketForDatagramsMovesOnWhereItCanNotBeEnded(t *testing.T) {
 
 func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 	l, red, _ := socketTenants(t)
-	vip := netip.AddrPortFrom(ip(vipB), 53)
+	vip := netip.AddrPortFrom(Ip(vipB), 53)
 	var servers []*net.UDPConn
 	var backends []state.Backend
 	for port := uint16(9000); port < 9008; port++ {
@@ -265,11 +265,11 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 	asked := func() int {
 		t.Helper()
 		_, err := client.WriteToUDPAddrPort([]byte("hello"), vip)
-		must(t, err)
+		Must(t, err)
 		found := -1
 		eventually(t, "a datagram arrives", func() bool {
 			found = slices.IndexFunc(servers, func(s *net.UDPConn) bool {
-				must(t, s.SetReadDeadline(time.Now().Add(time.Millisecond)))
+				Must(t, s.SetReadDeadline(time.Now().Add(time.Millisecond)))
 				_, _, err := s.ReadFromUDPAddrPort(make([]byte, 64))
 				return err == nil
 			})
@@ -296,16 +296,16 @@ func TestASocketKeepsItsBackendAsLongAsItIsOne(t *testing.T) {
 
 func TestASocketsConnectionOutlivesItsBackendsPlace(t *testing.T) {
 	l, red, _ := socketTenants(t)
-	dst := netip.AddrPortFrom(ip(vipB), 80)
+	dst := netip.AddrPortFrom(Ip(vipB), 80)
 	old := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	fresh := listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], 8080))
 	conn, err := dial(t, red[10].ns, dst, 0)
-	must(t, err)
+	Must(t, err)
 	peer, _ := accept(t, old)
 	l.replaceBackends(dst.Addr(), state.ProtoTCP, state.Backend{IP: red[11].addrs[0], Port: 8080})
 	for range 8 {
 		next, err := dial(t, red[10].ns, dst, 0)
-		must(t, err)
+		Must(t, err)
 		served, _ := accept(t, fresh)
 		next.Close()
 		served.Close()
@@ -318,8 +318,8 @@ func TestAPodReachesItselfAtTheSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for family, vip := range []string{vipSelf, vipSelf6} {
 		own := listen(t, red[10].ns, netip.AddrPortFrom(red[10].addrs[family], 8080))
-		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vip), 80), 0)
-		must(t, err)
+		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vip), 80), 0)
+		Must(t, err)
 		peer, _ := accept(t, own)
 		talk(t, conn, peer)
 	}
@@ -330,7 +330,7 @@ func TestAPodReachesItselfAtTheSocket(t *testing.T) {
 func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	n := l.nodes[0]
-	vip := netip.AddrPortFrom(ip("10.96.0.1"), 443)
+	vip := netip.AddrPortFrom(Ip("10.96.0.1"), 443)
 	for _, proto := range []uint8{state.ProtoTCP, state.ProtoUDP} {
 		n.state.Services = append(n.state.Services, state.Service{
 			VIP: vip.Addr(), Port: vip.Port(), Proto: proto, Backends: []state.Backend{{IP: red[11].addrs[0], Port: 8080}},
@@ -341,7 +341,7 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	}
 	l.apply()
 	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), vip)
-	must(t, err)
+	Must(t, err)
 	got := counts(t, n.d)
 	if got["socket/service_rewritten"] != 0 || got["from_pod/to_stack"] != 1 {
 		t.Errorf("counted as %v, want one packet at the shadow door", got)
@@ -350,8 +350,8 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 
 func TestAPortThatAServiceLacksIsLeftToThePackets(t *testing.T) {
 	l, red, _ := socketTenants(t)
-	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), netip.AddrPortFrom(ip(vipB), 54))
-	must(t, err)
+	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), netip.AddrPortFrom(Ip(vipB), 54))
+	Must(t, err)
 	if got := counts(t, l.nodes[0].d); got["socket/service_rewritten"] != 0 || got["from_pod/service_port"] != 1 {
 		t.Errorf("counted as %v", got)
 	}
@@ -361,16 +361,16 @@ func TestSocketsSurviveTheDaemon(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
 	server := serve(t, red[20], netip.AddrPortFrom(red[20].addrs[0], 8080))
-	tcp, udp := netip.AddrPortFrom(ip(vipB), 80), netip.AddrPortFrom(ip(vipB), 53)
+	tcp, udp := netip.AddrPortFrom(Ip(vipB), 80), netip.AddrPortFrom(Ip(vipB), 53)
 	client := unconnected(t, red[10], "udp4")
 	ask := func() {
 		t.Helper()
 		_, err := client.WriteToUDPAddrPort([]byte("hello"), udp)
-		must(t, err)
+		Must(t, err)
 		echo(t, server)
 	}
 	conn, err := dial(t, red[10].ns, tcp, 0)
-	must(t, err)
+	Must(t, err)
 	peer, _ := accept(t, listener)
 	ask()
 	l.nodes[0].restart(t, func() {
@@ -394,7 +394,7 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 		backends = append(backends, state.Backend{IP: red[11].addrs[0], Port: port})
 		listeners = append(listeners, listen(t, red[11].ns, netip.AddrPortFrom(red[11].addrs[0], port)))
 	}
-	vip := ip(vipB)
+	vip := Ip(vipB)
 	for i, s := range n.state.Services {
 		if s.VIP == vip && s.Proto == state.ProtoTCP {
 			n.state.Services[i].Affinity = time.Hour
@@ -417,7 +417,7 @@ func TestBothDoorsKeepAClientAtOneBackend(t *testing.T) {
 	connect := func() int {
 		t.Helper()
 		conn, err := dial(t, red[10].ns, netip.AddrPortFrom(vip, 80), 0)
-		must(t, err)
+		Must(t, err)
 		defer conn.Close()
 		return <-served
 	}

@@ -211,7 +211,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{t: t, outside: newNs(t)}
 	for i := range l.nodes {
 		l.nodes[i] = &labNode{ns: newNs(t), underlay: [2]netip.Addr{
-			ip(fmt.Sprintf("192.0.2.%d", i+1)), ip(fmt.Sprintf("2001:db8::%d", i+1)),
+			Ip(fmt.Sprintf("192.0.2.%d", i+1)), Ip(fmt.Sprintf("2001:db8::%d", i+1)),
 		}}
 	}
 	in(t, l.nodes[0].ns, func() {
@@ -238,13 +238,13 @@ func (l *lab) connectOutside() {
 	t := l.t
 	here, there := linkTo(t, "uplink", state.MAC{2, 0, 0, 0, 2, 1}, l.outside, "uplink", 1500)
 	l.nodes[0].uplink = here
-	addAddr(t, here, px("198.51.100.254/24"))
-	addAddr(t, here, px("2001:db8:1::254/64"))
+	addAddr(t, here, Px("198.51.100.254/24"))
+	addAddr(t, here, Px("2001:db8:1::254/64"))
 	in(t, l.outside, func() {
-		addAddr(t, there, px("198.51.100.1/24"))
-		addAddr(t, there, px("2001:db8:1::1/64"))
-		addRoute(t, &netlink.Route{Dst: ipNet(px("169.254.64.0/18")), Gw: ip("198.51.100.254").AsSlice()})
-		addRoute(t, &netlink.Route{Dst: ipNet(px("fd00:a110::/64")), Gw: ip("2001:db8:1::254").AsSlice()})
+		addAddr(t, there, Px("198.51.100.1/24"))
+		addAddr(t, there, Px("2001:db8:1::1/64"))
+		addRoute(t, &netlink.Route{Dst: ipNet(Px("169.254.64.0/18")), Gw: Ip("198.51.100.254").AsSlice()})
+		addRoute(t, &netlink.Route{Dst: ipNet(Px("fd00:a110::/64")), Gw: Ip("2001:db8:1::254").AsSlice()})
 	})
 }
 
@@ -252,11 +252,11 @@ func (l *lab) connectOutside() {
 func (n *labNode) open(t *testing.T, cgroup string) {
 	enable(t, "net/ipv4/ip_forward")
 	enable(t, "net/ipv6/conf/all/forwarding")
-	addAddr(t, 1, host(ip(nodeShadowV4)))
-	addAddr(t, 1, host(ip(nodeShadowV6)))
+	addAddr(t, 1, host(Ip(nodeShadowV4)))
+	addAddr(t, 1, host(Ip(nodeShadowV6)))
 	n.cfg = Config{
 		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"), Connections: fewConnections,
-		NodeShadow4: ip(nodeShadowV4), NodeShadow6: ip(nodeShadowV6),
+		NodeShadow4: Ip(nodeShadowV4), NodeShadow6: Ip(nodeShadowV6),
 		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
 		ConnectedDatagrams: true,
 	}
@@ -269,14 +269,14 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 func (n *labNode) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
 	in(t, n.ns, func() {
-		must(t, n.d.Close())
+		Must(t, n.d.Close())
 		meanwhile()
 		var err error
 		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { n.d.Close() })
-		must(t, n.d.Apply(n.state))
+		Must(t, n.d.Apply(n.state))
 	})
 }
 
@@ -284,14 +284,14 @@ func (n *labNode) restart(t *testing.T, meanwhile func()) {
 func (l *lab) addPod(node int, vni uint32, number int, mac state.MAC) *labPod {
 	t, n := l.t, l.nodes[node]
 	p := &labPod{ns: newNs(t), addrs: []netip.Addr{
-		ip(fmt.Sprintf("10.0.1.%d", number)), ip(fmt.Sprintf("fd10:0:0:1::%x", number)),
+		Ip(fmt.Sprintf("10.0.1.%d", number)), Ip(fmt.Sprintf("fd10:0:0:1::%x", number)),
 	}}
 	slot := len(n.state.Interfaces) + 10
-	shadow4 := ip(fmt.Sprintf("169.254.64.%d", slot))
-	shadow6 := ip(fmt.Sprintf("fd00:a110::%x", slot))
+	shadow4 := Ip(fmt.Sprintf("169.254.64.%d", slot))
+	shadow6 := Ip(fmt.Sprintf("fd00:a110::%x", slot))
 	in(t, n.ns, func() {
 		p.ifindex, p.peer = l.device.join(t, slot, p.ns)
-		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: ip(nodeShadowV4), shadow6: ip(nodeShadowV6)} {
+		for shadow, source := range map[netip.Addr]netip.Addr{shadow4: Ip(nodeShadowV4), shadow6: Ip(nodeShadowV6)} {
 			addRoute(t, &netlink.Route{LinkIndex: p.ifindex, Dst: ipNet(host(shadow)), Src: source.AsSlice(), Scope: unix.RT_SCOPE_LINK})
 			addNeighbour(t, p.ifindex, shadow, mac)
 		}
@@ -299,7 +299,7 @@ func (l *lab) addPod(node int, vni uint32, number int, mac state.MAC) *labPod {
 	in(t, p.ns, func() { p.configure(t, mac) })
 	n.state.Interfaces = append(n.state.Interfaces, state.Interface{
 		Ifindex: p.ifindex, VNI: vni, Addrs: p.addrs, MAC: mac, Shadow4: shadow4, Shadow6: shadow6,
-		Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"), Netkit: l.device.isNetkit(slot),
+		Gateway4: Ip("10.0.1.1"), Gateway6: Ip("fd10:0:0:1::1"), Netkit: l.device.isNetkit(slot),
 	})
 	for i := range l.nodes {
 		for _, a := range p.addrs {
@@ -329,11 +329,11 @@ func (p *labPod) configure(t *testing.T, mac state.MAC) {
 		addAddr(t, p.peer, host(a))
 	}
 	for gateway, all := range map[string]string{"10.0.1.1": "0.0.0.0/0", "fe80::1": "::/0"} {
-		if ip(gateway).Is4() {
-			addRoute(t, &netlink.Route{LinkIndex: p.peer, Dst: ipNet(px("10.0.1.1/32")), Scope: unix.RT_SCOPE_LINK})
+		if Ip(gateway).Is4() {
+			addRoute(t, &netlink.Route{LinkIndex: p.peer, Dst: ipNet(Px("10.0.1.1/32")), Scope: unix.RT_SCOPE_LINK})
 		}
 		addRoute(t, &netlink.Route{
-			LinkIndex: p.peer, Dst: ipNet(px(all)), Gw: ip(gateway).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+			LinkIndex: p.peer, Dst: ipNet(Px(all)), Gw: Ip(gateway).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
 		})
 	}
 }
@@ -344,12 +344,12 @@ func (l *lab) apply() {
 	l.t.Helper()
 	for i, n := range l.nodes {
 		n.state.VPCs = []state.VPC{
-			{VNI: labVNI1, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0},
-			{VNI: labVNI2, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: i == 0 && l.bothOpen},
+			{VNI: labVNI1, Prefixes: []netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}, EgressMasquerade: i == 0},
+			{VNI: labVNI2, Prefixes: []netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}, EgressMasquerade: i == 0 && l.bothOpen},
 		}
 		n.state.Subnets = nil
 		for _, vni := range []uint32{labVNI1, labVNI2} {
-			n.state.Subnets = append(n.state.Subnets, state.Subnet{VNI: vni, Prefix: px("10.0.1.0/24")}, state.Subnet{VNI: vni, Prefix: px("fd10:0:0:1::/64")})
+			n.state.Subnets = append(n.state.Subnets, state.Subnet{VNI: vni, Prefix: Px("10.0.1.0/24")}, state.Subnet{VNI: vni, Prefix: Px("fd10:0:0:1::/64")})
 		}
 		n.state.Nodes = nil
 		for _, other := range l.nodes {

@@ -32,7 +32,7 @@ func twoTenants(t *testing.T, device podDevice) (l *lab, red, blue map[int]*labP
 	for _, n := range l.nodes {
 		for _, vni := range []uint32{labVNI1, labVNI2} {
 			n.state.Addresses = append(n.state.Addresses,
-				state.Address{VNI: vni, IP: ip("10.0.1.1"), Kind: state.Gateway}, state.Address{VNI: vni, IP: ip("fd10:0:0:1::1"), Kind: state.Gateway})
+				state.Address{VNI: vni, IP: Ip("10.0.1.1"), Kind: state.Gateway}, state.Address{VNI: vni, IP: Ip("fd10:0:0:1::1"), Kind: state.Gateway})
 		}
 	}
 	l.apply()
@@ -126,7 +126,7 @@ func testGatewaysAnswerAndTenantsStayApart(t *testing.T, device podDevice) {
 	l, red, blue := twoTenants(t, device)
 	for _, p := range []*labPod{red[10], blue[20]} {
 		for _, gateway := range []string{"10.0.1.1", "fd10:0:0:1::1"} {
-			if !ping(t, p.ns, ip(gateway), 56, patience) {
+			if !ping(t, p.ns, Ip(gateway), 56, patience) {
 				t.Errorf("the gateway %s does not answer", gateway)
 			}
 		}
@@ -167,7 +167,7 @@ func testSegmentationStaysOffloaded(t *testing.T, device podDevice) {
 		stream(t, red[10].ns, to.ns, red[10].addrs[0], to.addrs[0])
 		forwarded := added(sender, counts(t, l.nodes[0].d))
 		received := added(receiver, counts(t, l.nodes[1].d))
-		// Cut into packets of the MTU, the data alone would be this many.
+		// cut into packets of the MTU, the data alone would be this many.
 		const cut = transferred / labMTU
 		for name, n := range map[string]uint64{
 			"from_pod/forwarded_local":    forwarded["from_pod/forwarded_local"],
@@ -234,9 +234,9 @@ func (l *lab) joinVPC(node int, vni uint32, number int, mac state.MAC) (addrs []
 			t.Fatal(err)
 		}
 		for i, format := range []string{"10.0.1.%d", "fd10:0:0:1::%x"} {
-			addrs = append(addrs, ip(fmt.Sprintf(format, number)))
+			addrs = append(addrs, Ip(fmt.Sprintf(format, number)))
 			addAddr(t, own, host(addrs[i]))
-			addRoute(t, &netlink.Route{LinkIndex: own, Dst: ipNet([]netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}[i])})
+			addRoute(t, &netlink.Route{LinkIndex: own, Dst: ipNet([]netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}[i])})
 		}
 		n.state.Interfaces = append(n.state.Interfaces, state.Interface{
 			Ifindex: peer.Attrs().Index, VNI: vni, Addrs: addrs, MAC: mac, Node: true,

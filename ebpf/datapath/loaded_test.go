@@ -16,6 +16,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -38,13 +40,13 @@ const constantsMap = ".rodata"
 func openLoaded(t *testing.T, cfg Config) *Datapath {
 	t.Helper()
 	cfg, err := cfg.withDefaults()
-	must(t, err)
-	must(t, preparePinDir(cfg.PinDir))
+	Must(t, err)
+	Must(t, preparePinDir(cfg.PinDir))
 	l, err := take(cfg)
-	must(t, err)
+	Must(t, err)
 	t.Cleanup(func() { l.handOn(t, cfg.Connections) })
 	objects, err := l.objects()
-	must(t, err)
+	Must(t, err)
 	d, err := assemble(cfg, testLog(t), objects, &adoption{})
 	if err != nil {
 		t.Fatalf("open datapath: %v", err)
@@ -102,7 +104,7 @@ func (l loaded) configure(config *ebpf.VariableSpec) error {
 }
 
 // objects returns the programs and maps for a datapath to hold and close.
-func (l loaded) objects() (*aliothObjects, error) {
+func (l loaded) objects() (*bpf.AliothObjects, error) {
 	held := &ebpf.Collection{
 		Programs: map[string]*ebpf.Program{}, Maps: map[string]*ebpf.Map{}, Variables: maps.Clone(l.Variables),
 	}
@@ -118,7 +120,7 @@ func (l loaded) objects() (*aliothObjects, error) {
 			return nil, err
 		}
 	}
-	objects := &aliothObjects{}
+	objects := &bpf.AliothObjects{}
 	return objects, held.Assign(objects)
 }
 
@@ -169,7 +171,7 @@ func clearMap(m *ebpf.Map) error {
 	case ebpf.Array, ebpf.PerCPUArray:
 		return zero(m)
 	default:
-		return Empty(m)
+		return bpf.Empty(m)
 	}
 }
 
@@ -220,7 +222,7 @@ func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 		return 0
 	case ebpf.RingBuf:
 		reader, err := ringbuf.NewReader(m)
-		must(t, err)
+		Must(t, err)
 		defer reader.Close()
 		return reader.AvailableBytes()
 	}
@@ -228,12 +230,12 @@ func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 	key, err := m.NextKeyBytes(nil)
 	for ; err == nil && key != nil; key, err = m.NextKeyBytes(key) {
 		value, err := m.LookupBytes(key)
-		must(t, err)
+		Must(t, err)
 		if !array || slices.ContainsFunc(value, func(b byte) bool { return b != 0 }) {
 			rows++
 		}
 	}
-	must(t, err)
+	Must(t, err)
 	return rows
 }
 
@@ -241,13 +243,13 @@ func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 // but for the version of their layout.
 func unlikeNew(t *testing.T, d *Datapath) (names []string) {
 	t.Helper()
-	for name, m := range pinnable(d.objects) {
-		if name != layoutMap && leftovers(t, m) > 0 {
+	for name, m := range bpf.Pinnable(d.objects) {
+		if name != bpf.LayoutMap && leftovers(t, m) > 0 {
 			names = append(names, name)
 		}
 	}
 	var until uint64
-	if must(t, d.objects.AliothFlowsUntil.Get(&until)); until != 0 {
+	if Must(t, d.objects.AliothFlowsUntil.Get(&until)); until != 0 {
 		names = append(names, "alioth_flows_until")
 	}
 	slices.Sort(names)
@@ -256,9 +258,9 @@ func unlikeNew(t *testing.T, d *Datapath) (names []string) {
 
 // soiled are maps of every type in which a test leaves something.
 var soiled = []string{
-	"alioth_addresses", "alioth_subnets", "alioth_conn_opened", connectionsMap, fragmentsMap,
-	"alioth_counters", dropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate",
-	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", flowNotesMap, "alioth_flows_until",
+	"alioth_addresses", "alioth_subnets", "alioth_conn_opened", bpf.ConnectionsMap, bpf.FragmentsMap,
+	"alioth_counters", bpf.DropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate",
+	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_flows_until",
 }
 
 func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
@@ -267,27 +269,27 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 		w := newScaledWorld(t)
 		w.watchFlows(t)
 		for _, frame := range []frame{
-			ask(udp{Sport: 1000, Dport: 53}), fromA(unchanged), fromA(func(f *frame) { f.Dst = ip("10.0.1.99") }),
+			ask(udp{Sport: 1000, Dport: 53}), fromA(unchanged), fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }),
 		} {
 			run(t, w.objects.AliothFromPod, w.podA, frame.bytes())
 		}
-		must(t, w.objects.AliothFragments.Put(aliothFollowKey{Ifindex: 1}, aliothFirstFragment{}))
-		must(t, w.objects.AliothIcmpGate.Put(uint32(1), uint64(1)))
+		Must(t, w.objects.AliothFragments.Put(bpf.AliothFollowKey{Ifindex: 1}, bpf.AliothFirstFragment{}))
+		Must(t, w.objects.AliothIcmpGate.Put(uint32(1), uint64(1)))
 		got := unlikeNew(t, w.Datapath)
 		for _, name := range soiled {
 			if !slices.Contains(got, name) {
 				t.Errorf("the test leaves nothing in %s", name)
 			}
 		}
-		used[0] = w.filters.programs[programFromPod].id
+		used[0] = w.filters.programs[hook.FromPod].id
 	})
 	t.Run("the next", func(t *testing.T) {
 		w := newWorld(t)
-		must(t, w.Apply(state.State{}))
+		Must(t, w.Apply(state.State{}))
 		if left := unlikeNew(t, w.Datapath); len(left) > 0 {
 			t.Errorf("there is something of the test before in %v", left)
 		}
-		used[1] = w.filters.programs[programFromPod].id
+		used[1] = w.filters.programs[hook.FromPod].id
 	})
 	if used[0] != used[1] {
 		t.Errorf("the first test had program %d, the next %d", used[0], used[1])
@@ -302,13 +304,13 @@ const mostVerified = 100_000
 func TestNoProgramTakesTheVerifierLong(t *testing.T) {
 	inNetns(t)
 	cfg, err := Config{VXLANIfindex: 1, Connections: fewConnections}.withDefaults()
-	must(t, err)
+	Must(t, err)
 	l, err := take(cfg)
-	must(t, err)
+	Must(t, err)
 	defer l.handOn(t, cfg.Connections)
 	for name, p := range l.Programs {
 		info, err := p.Info()
-		must(t, err)
+		Must(t, err)
 		if n, ok := info.VerifiedInstructions(); !ok || n > mostVerified {
 			t.Errorf("for %s the verifier looks at %d instructions (told: %v), more than %d; is there a function to make global?", name, n, ok, mostVerified)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
 // layoutVersion is the version of the meaning of the maps' contents. Another
@@ -25,14 +27,14 @@ const layoutVersion = 2
 // has changed they are replaced alone. Tables within a map keep theirs: another layout of
 // theirs needs another name of the map.
 var observing = []string{
-	affinitiesMap,
-	countersMap, dropCountersMap, dropsMap, "alioth_drop_gate", "alioth_icmp_gate", waysMap, fragmentsMap,
-	flowsMap, "alioth_flow_gate", "alioth_flow_share", flowNotesMap, "alioth_kubelets",
+	bpf.AffinitiesMap,
+	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
+	bpf.FlowsMap, "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_kubelets",
 }
 
 // adoption is what a pin directory offers to a new set of programs.
 type adoption struct {
-	maps Maps // pinned maps that fit
+	maps bpf.Maps // pinned maps that fit
 	// foreign says why the pinned maps do not fit, if they don't; the programs
 	// then keep running on those until new maps are filled.
 	foreign string
@@ -47,9 +49,9 @@ func (a *adoption) close() {
 // adopt opens the pinned maps. Either all that decide anything fit, or none is
 // taken: half of an old state would be worse than none.
 func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
-	a = &adoption{maps: Maps{}}
+	a = &adoption{maps: bpf.Maps{}}
 	for name, ms := range spec.Maps {
-		if !strings.HasPrefix(name, prefix) {
+		if !strings.HasPrefix(name, bpf.Prefix) {
 			continue
 		}
 		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
@@ -77,7 +79,7 @@ func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
 	}
 	if a.foreign != "" {
 		a.close()
-		a.maps = Maps{}
+		a.maps = bpf.Maps{}
 	}
 	return a, nil
 }
@@ -89,7 +91,7 @@ func isObserving(name string) bool {
 // checkVersion says why maps of another layout version cannot be adopted. Maps
 // without any version are leftovers of an Open that did not finish.
 func (a *adoption) checkVersion() (foreign string, err error) {
-	layout, ok := a.maps[layoutMap]
+	layout, ok := a.maps[bpf.LayoutMap]
 	if !ok {
 		if len(a.maps) == 0 {
 			return "", nil
@@ -109,11 +111,11 @@ func (a *adoption) checkVersion() (foreign string, err error) {
 // specify returns the compiled programs and maps as the configuration wants
 // them.
 func specify(cfg Config) (*ebpf.CollectionSpec, error) {
-	spec, err := loadAlioth()
+	spec, err := bpf.LoadAlioth()
 	if err != nil {
 		return nil, fmt.Errorf("read compiled programs: %w", err)
 	}
-	spec.Maps[connectionsMap].MaxEntries = cfg.Connections
+	spec.Maps[bpf.ConnectionsMap].MaxEntries = cfg.Connections
 	constants, err := cfg.constants()
 	if err != nil {
 		return nil, err
@@ -125,8 +127,8 @@ func specify(cfg Config) (*ebpf.CollectionSpec, error) {
 }
 
 // load loads the programs on top of the adopted maps.
-func load(spec *ebpf.CollectionSpec, a *adoption) (*aliothObjects, error) {
-	objects := &aliothObjects{}
+func load(spec *ebpf.CollectionSpec, a *adoption) (*bpf.AliothObjects, error) {
+	objects := &bpf.AliothObjects{}
 	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: a.maps})
 	var verifier *ebpf.VerifierError
 	if errors.As(err, &verifier) {
@@ -140,9 +142,9 @@ func load(spec *ebpf.CollectionSpec, a *adoption) (*aliothObjects, error) {
 
 // pinMaps pins every map that is not pinned yet, over one of the same name if
 // there is one.
-func pinMaps(dir string, maps, adopted Maps, log *slog.Logger) error {
+func pinMaps(dir string, maps, adopted bpf.Maps, log *slog.Logger) error {
 	for name, m := range maps {
-		if _, ok := adopted[name]; ok || name == layoutMap {
+		if _, ok := adopted[name]; ok || name == bpf.LayoutMap {
 			continue
 		}
 		if err := pinOver(m, filepath.Join(dir, name)); err != nil {
@@ -150,15 +152,15 @@ func pinMaps(dir string, maps, adopted Maps, log *slog.Logger) error {
 		}
 		log.Debug("pinned map", "map", name)
 	}
-	if _, ok := adopted[layoutMap]; ok {
+	if _, ok := adopted[bpf.LayoutMap]; ok {
 		return nil
 	}
 	// The version goes last: maps without it are not adopted.
-	layout := maps[layoutMap]
+	layout := maps[bpf.LayoutMap]
 	if err := layout.Put(uint32(0), uint32(layoutVersion)); err != nil {
 		return fmt.Errorf("write layout version: %w", err)
 	}
-	return pinOver(layout, filepath.Join(dir, layoutMap))
+	return pinOver(layout, filepath.Join(dir, bpf.LayoutMap))
 }
 
 // pinOver pins m at path in one step, whether or not something is there.

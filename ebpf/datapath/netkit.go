@@ -11,6 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
 // netkitKind is what the kernel calls such a device.
@@ -19,7 +21,7 @@ const netkitKind = "netkit"
 // ensureNetkit makes the program the one of ours that a netkit pair runs while
 // its other end sends. It is attached as such and not by a link: so it stays
 // with the device, as a filter does, without a pin for each pod.
-func (f *filters) ensureNetkit(a Attachment) error {
+func (f *filters) ensureNetkit(a hook.Attachment) error {
 	old, err := f.onNetkit(a.Ifindex)
 	if err != nil || old == f.programs[a.Program].id {
 		return err
@@ -72,7 +74,7 @@ func (f *filters) onNetkit(ifindex uint32) (ebpf.ProgramID, error) {
 
 // isFromPod tells whether a program is alioth_from_pod of any version.
 func (f *filters) isFromPod(id ebpf.ProgramID) (bool, error) {
-	if id == f.programs[programFromNetkit].id {
+	if id == f.programs[hook.FromNetkit].id {
 		return true, nil
 	}
 	p, err := ebpf.NewProgramFromID(id)
@@ -87,7 +89,7 @@ func (f *filters) isFromPod(id ebpf.ProgramID) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read program %d: %w", id, err)
 	}
-	return info.Name == programFromNetkit.Kernel(), nil
+	return info.Name == hook.FromNetkit.Kernel(), nil
 }
 
 // leaveNetkit takes our program off such a device.

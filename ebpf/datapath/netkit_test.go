@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -25,9 +26,9 @@ func netkitWorld(t *testing.T) (w *world, device int, s state.State) {
 	device = addLink(t, netkit("netkit", state.VirtualMAC, newNs(t)))
 	s = w.state()
 	s.Interfaces = append(s.Interfaces, state.Interface{
-		Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}, Netkit: true,
+		Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}, Netkit: true,
 	})
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	return w, device, s
 }
 
@@ -35,7 +36,7 @@ func netkitWorld(t *testing.T) (w *world, device int, s state.State) {
 func onPair(t *testing.T, device int) (programs []ebpf.ProgramID) {
 	t.Helper()
 	found, err := link.QueryPrograms(link.QueryOptions{Target: device, Attach: ebpf.AttachNetkitPeer})
-	must(t, err)
+	Must(t, err)
 	for _, p := range found.Programs {
 		programs = append(programs, p.ID)
 	}
@@ -46,11 +47,11 @@ func onPair(t *testing.T, device int) (programs []ebpf.ProgramID) {
 // ours.
 func wantPair(t *testing.T, d *Datapath, device int) {
 	t.Helper()
-	want := map[Attachment]ebpf.ProgramID{
-		{uint32(device), programFromNetkit}: d.filters.programs[programFromPod].id,
-		{uint32(device), programToPod}:      d.filters.programs[programToPod].id,
+	want := map[hook.Attachment]ebpf.ProgramID{
+		{Ifindex: uint32(device), Program: hook.FromNetkit}: d.filters.programs[hook.FromPod].id,
+		{Ifindex: uint32(device), Program: hook.ToPod}:      d.filters.programs[hook.ToPod].id,
 	}
-	have := map[Attachment]ebpf.ProgramID{}
+	have := map[hook.Attachment]ebpf.ProgramID{}
 	for a, id := range attachedFilters(t) {
 		if a.Ifindex == uint32(device) {
 			have[a] = id
@@ -66,9 +67,9 @@ func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 	wantPair(t, w.Datapath, device)
 	wantState(t, w.Datapath, s)
 	wantSettled(t, w.Datapath, s)
-	must(t, w.Check(s))
+	Must(t, w.Check(s))
 	before := onPair(t, device)
-	must(t, w.Close())
+	Must(t, w.Close())
 	if got := onPair(t, device); !slices.Equal(got, before) {
 		t.Errorf("without a process the pair has programs %v, had %v", got, before)
 	}
@@ -78,10 +79,10 @@ func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 		t.Errorf("after a restart the pair has programs %v, had %v", got, before)
 	}
 	wantState(t, again, s)
-	must(t, again.Check(s))
+	Must(t, again.Check(s))
 	hooks, err := ReadHooks(w.cfg.PinDir)
-	must(t, err)
-	for _, f := range FiltersOf(s.Interfaces[len(s.Interfaces)-1]) {
+	Must(t, err)
+	for _, f := range hook.FiltersOf(s.Interfaces[len(s.Interfaces)-1]) {
 		if !slices.Contains(hooks.Filters, f) {
 			t.Errorf("%v is not among the hooks: %v", f, hooks.Filters)
 		}
@@ -90,12 +91,12 @@ func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 
 func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 	w, device, s := netkitWorld(t)
-	must(t, w.filters.leaveNetkit(uint32(device)))
+	Must(t, w.filters.leaveNetkit(uint32(device)))
 	if err := w.Check(s); !errors.Is(err, ErrDiffers) || !strings.Contains(err.Error(), "alioth_from_pod") {
 		t.Errorf("without it, the check gives %v", err)
 	}
 	w.Recheck()
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	wantPair(t, w.Datapath, device)
 	if got := w.Repaired(); len(got) != 1 || got[0].Kind != RepairProgram {
 		t.Errorf("repaired %v", got)
@@ -107,26 +108,26 @@ func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 	if got := addLink(t, fresh); got != device {
 		t.Fatalf("the device has index %d, not %d", got, device)
 	}
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	wantPair(t, w.Datapath, device)
 }
 
 func TestProgramsOfOthersOnANetkitPairStay(t *testing.T) {
 	w, device, s := netkitWorld(t)
 	foreign := w.objects.AliothFromTunnel
-	must(t, link.RawAttachProgram(link.RawAttachProgramOptions{
+	Must(t, link.RawAttachProgram(link.RawAttachProgramOptions{
 		Target: device, Program: foreign, Attach: ebpf.AttachNetkitPeer, Anchor: link.Head(),
 	}))
 	theirs := onPair(t, device)[0]
 	w.Recheck()
-	must(t, w.Apply(s))
-	must(t, w.Close())
+	Must(t, w.Apply(s))
+	Must(t, w.Close())
 	again := open(t, w.cfg)
 	wantPair(t, again, device)
 	if got := onPair(t, device); len(got) != 2 || got[0] != theirs {
 		t.Errorf("the pair has programs %v, want that of somebody else, %d, first", got, theirs)
 	}
-	must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
+	Must(t, Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot))
 	if got := onPair(t, device); !slices.Equal(got, []ebpf.ProgramID{theirs}) {
 		t.Errorf("uninstalling left %v, want %d alone", got, theirs)
 	}

@@ -9,17 +9,20 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // Snapshot reads the whole state back from the maps.
 func (d *Datapath) Snapshot() (state.State, error) { return d.reader.Snapshot() }
 
 // Counters reads all counters that are not zero.
-func (d *Datapath) Counters() ([]Counter, error) { return d.reader.Counters() }
+func (d *Datapath) Counters() ([]telemetry.Counter, error) { return d.reader.Counters() }
 
 // DropCounters reads what was dropped by device and VPC.
-func (d *Datapath) DropCounters() ([]DropCounter, error) { return d.reader.DropCounters() }
+func (d *Datapath) DropCounters() ([]telemetry.DropCounter, error) { return d.reader.DropCounters() }
 
 // SweepDropCounters makes room in the table of DropCounters: what was counted at
 // a device that is no interface any more stays with its VPC, as device 0; that
@@ -27,7 +30,7 @@ func (d *Datapath) DropCounters() ([]DropCounter, error) { return d.reader.DropC
 func (d *Datapath) SweepDropCounters() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.uplink()).Sweep()
+	return telemetry.NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.uplink()).Sweep()
 }
 
 // SweepConnections forgets the flows to services that have ended or
@@ -40,12 +43,12 @@ func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) 
 	return d.connections.Sweep(now)
 }
 
-// StrandedSockets looks for them in all network namespaces. What is stranded is
+// StaleSockets looks for them in all network namespaces. Which are stale is
 // judged by what the maps hold now, so an earlier process's are found as well.
-func (d *Datapath) StrandedSockets() ([]StrandedSocket, error) {
+func (d *Datapath) StaleSockets() ([]connections.StaleSocket, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return ReadStranded(d.objects)
+	return connections.ReadStale(d.objects)
 }
 
 // ServicesChanged reports whether services or their backends have changed since it was
@@ -53,19 +56,19 @@ func (d *Datapath) StrandedSockets() ([]StrandedSocket, error) {
 func (d *Datapath) ServicesChanged() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	changed := d.stranding
-	d.stranding = false
+	changed := d.servicesChanged
+	d.servicesChanged = false
 	return changed
 }
 
 // Drops starts to receive dropped packets: per interface and reason at most one
 // in a second.
-func (d *Datapath) Drops() (*EventReader, error) { return ReadDrops(d.reader.maps) }
+func (d *Datapath) Drops() (*telemetry.EventReader, error) { return telemetry.ReadDrops(d.reader.maps) }
 
 // Flows starts to receive packets that go on, while TellFlows says so: one of each
 // flow in ten seconds, and of the flows of an interface at most 100 at once and 20
 // in a second. What comes from the tunnel counts by its VPC.
-func (d *Datapath) Flows() (*EventReader, error) { return ReadFlows(d.reader.maps) }
+func (d *Datapath) Flows() (*telemetry.EventReader, error) { return telemetry.ReadFlows(d.reader.maps) }
 
 // TellFlows lets the programs report flows until a time on the clock of
 // MonotonicNow. Packets pay for it as long.
@@ -82,36 +85,36 @@ var errUnfilled = errors.New("the node's maps are being replaced by those of thi
 // TryFromPod returns what would become of a frame, the first of its flow, that
 // an interface sent. Nothing of the datapath is changed. It must not be called at
 // the same time as Close.
-func (d *Datapath) TryFromPod(ifindex int, frame []byte) (Outcome, error) {
-	return d.try(func(t *Trial) (Outcome, error) { return t.FromPod(ifindex, frame) })
+func (d *Datapath) TryFromPod(ifindex int, frame []byte) (trial.Outcome, error) {
+	return d.try(func(t *trial.Trial) (trial.Outcome, error) { return t.FromPod(ifindex, frame) })
 }
 
 // TryFromTunnel returns what would become of a frame that another node sent from
 // its address, in a VPC. Nothing of the datapath is changed. It must not be called
 // at the same time as Close.
-func (d *Datapath) TryFromTunnel(vni uint32, node netip.Addr, frame []byte) (Outcome, error) {
-	return d.try(func(t *Trial) (Outcome, error) { return t.FromTunnel(vni, node, frame) })
+func (d *Datapath) TryFromTunnel(vni uint32, node netip.Addr, frame []byte) (trial.Outcome, error) {
+	return d.try(func(t *trial.Trial) (trial.Outcome, error) { return t.FromTunnel(vni, node, frame) })
 }
 
 // try asks one question. The first loads the trial's programs, which takes the
 // kernel so long that Apply is not made to wait for it; only Close must not come
 // in between.
-func (d *Datapath) try(ask func(*Trial) (Outcome, error)) (Outcome, error) {
+func (d *Datapath) try(ask func(*trial.Trial) (trial.Outcome, error)) (trial.Outcome, error) {
 	d.mu.Lock()
 	unfilled := d.promote != nil
 	d.mu.Unlock()
 	if unfilled {
-		return Outcome{}, errUnfilled
+		return trial.Outcome{}, errUnfilled
 	}
 	d.trials.Lock()
 	defer d.trials.Unlock()
 	if d.trial == nil {
 		spec, err := specify(d.cfg)
 		if err != nil {
-			return Outcome{}, err
+			return trial.Outcome{}, err
 		}
-		if d.trial, err = NewTrial(spec, d.reader.maps, d.cfg.VXLANIfindex); err != nil {
-			return Outcome{}, err
+		if d.trial, err = trial.New(spec, d.reader.maps, d.cfg.VXLANIfindex); err != nil {
+			return trial.Outcome{}, err
 		}
 	}
 	return ask(d.trial)

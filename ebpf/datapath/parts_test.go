@@ -12,7 +12,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
 )
 
 // others are remote addresses that come and go in a world's VPC.
@@ -20,7 +22,7 @@ func others(random *rand.Rand, vni uint32) []state.Address {
 	var list []state.Address
 	for n := range 20 {
 		if random.IntN(2) == 0 {
-			list = append(list, Remote(vni, fmt.Sprintf("10.0.200.%d", n+1), fmt.Sprintf("192.0.2.%d", 2+random.IntN(2))))
+			list = append(list, statetest.Remote(vni, fmt.Sprintf("10.0.200.%d", n+1), fmt.Sprintf("192.0.2.%d", 2+random.IntN(2))))
 		}
 	}
 	return list
@@ -34,7 +36,7 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	now := base
 	for range 100 {
-		now = Clone(now)
+		now = statetest.Clone(now)
 		vni := []uint32{vniRed, vniBlue, vniOpen}[random.IntN(3)]
 		switch random.IntN(5) {
 		case 0: // the VPC leaves, and with it the namespaces that are in it
@@ -46,21 +48,21 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 			})
 			now.VPCs[0] = &node
 		case 1: // all is again as it was
-			now = Clone(base)
+			now = statetest.Clone(base)
 		case 2:
 			if now.VPCs[vni] != nil {
-				now.Services[vni] = RandomServices(random, vni, now.Services[vni])
+				now.Services[vni] = statetest.RandomServices(random, vni, now.Services[vni])
 			}
 		default:
 			part := *base.VPCs[vni]
 			part.Addresses = append(slices.Clone(part.Addresses), others(random, vni)...)
 			now.VPCs[vni] = &part
 		}
-		must(t, w.ApplyParts(now))
+		Must(t, w.ApplyParts(now))
 		wantState(t, w.Datapath, now.State())
 	}
 	w.Recheck()
-	must(t, w.ApplyParts(now))
+	Must(t, w.ApplyParts(now))
 	if repaired := w.Repaired(); len(repaired) > 0 {
 		t.Errorf("the maps were not what was noted: %v", repaired)
 	}
@@ -71,30 +73,30 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	w := newWorld(t)
 	p := w.state().Parts()
-	must(t, w.ApplyParts(p))
+	Must(t, w.ApplyParts(p))
 	address := p.VPCs[vniRed].Addresses[0]
-	key := aliothAddressKey{Vni: address.VNI, Ip: encodeAddr(address.IP)}
-	must(t, w.objects.AliothAddresses.Delete(key))
+	key := bpf.AliothAddressKey{Vni: address.VNI, Ip: bpf.EncodeAddr(address.IP)}
+	Must(t, w.objects.AliothAddresses.Delete(key))
 	has := func() bool {
 		found, err := w.reader.HasAddress(address.VNI, address.IP)
-		must(t, err)
+		Must(t, err)
 		return found
 	}
 	change := func() {
-		p = Clone(p)
+		p = statetest.Clone(p)
 		part := *p.VPCs[vniMain]
-		part.Addresses = append(slices.Clone(part.Addresses), Remote(vniMain, "10.8.200.1", "192.0.2.2"))
+		part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(vniMain, "10.8.200.1", "192.0.2.2"))
 		p.VPCs[vniMain] = &part
 	}
 	change()
-	must(t, w.ApplyParts(p))
+	Must(t, w.ApplyParts(p))
 	if has() {
 		t.Error("a row of another part was written")
 	}
 	p.VPCs[vniMain] = w.state().Parts().VPCs[vniMain]
 	change()
 	w.Recheck()
-	must(t, w.ApplyParts(p))
+	Must(t, w.ApplyParts(p))
 	if !has() || len(w.Repaired()) != 1 {
 		t.Error("the row that was deleted by hand was not repaired, or counts as no repair")
 	}
@@ -104,10 +106,10 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
 	w := newWorld(t)
 	p := w.state().Parts()
-	must(t, w.ApplyParts(p))
-	must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: w.twin}}))
+	Must(t, w.ApplyParts(p))
+	Must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: w.twin}}))
 	var failed *AttachError
-	if err := w.ApplyParts(Clone(p)); !errors.As(err, &failed) || failed.Ifindex != w.twin {
+	if err := w.ApplyParts(statetest.Clone(p)); !errors.As(err, &failed) || failed.Ifindex != w.twin {
 		t.Errorf("error %v, want one of device %d", err, w.twin)
 	}
 }
@@ -115,10 +117,10 @@ func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
 func TestInvalidPartsChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	p := w.state().Parts()
-	must(t, w.ApplyParts(p))
-	bad := Clone(p)
+	Must(t, w.ApplyParts(p))
+	bad := statetest.Clone(p)
 	part := *p.VPCs[vniRed]
-	part.Addresses = append(slices.Clone(part.Addresses), Remote(vniRed, "::ffff:10.0.1.10", "192.0.2.2"))
+	part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(vniRed, "::ffff:10.0.1.10", "192.0.2.2"))
 	bad.VPCs[vniRed], bad.VPCs[vniBlue] = &part, &state.State{VPCs: p.VPCs[vniBlue].VPCs}
 	if err := w.ApplyParts(bad); !errors.Is(err, state.ErrInvalid) {
 		t.Errorf("error %v, want an invalid state", err)

@@ -6,18 +6,22 @@ package datapath
 import (
 	"net/netip"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // Reader looks at a datapath without changing it.
 type Reader struct {
-	maps Maps
+	maps bpf.Maps
 }
 
 // OpenReader opens the maps that a datapath has pinned, for reading. The error
 // wraps os.ErrNotExist when there is none in pinDir.
 func OpenReader(pinDir string) (*Reader, error) {
-	maps, err := openPinned(pinDir)
+	maps, err := bpf.OpenPinned(pinDir)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +34,7 @@ func (r *Reader) Close() error { return r.maps.Close() }
 // Snapshot reads the state back from the maps, in canonical order: addresses
 // unmapped, prefixes masked, every list sorted by its keys.
 func (r *Reader) Snapshot() (state.State, error) {
-	rows, err := (&Kernel{Maps: r.maps}).Read()
+	rows, err := (&tables.Kernel{Maps: r.maps}).Read()
 	if err != nil {
 		return state.State{}, err
 	}
@@ -39,27 +43,31 @@ func (r *Reader) Snapshot() (state.State, error) {
 
 // HasAddress reports whether an address of a VPC is in the maps.
 func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
-	return HasAddress(r.maps, vni, ip)
+	return tables.HasAddress(r.maps, vni, ip)
 }
 
 // Backends returns those of a port of a virtual address, in the order of their
 // slots; none where there is no such port, and not all while they change.
 func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]state.Backend, error) {
-	return Backends(r.maps, state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
+	return tables.Backends(r.maps, state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
 }
 
 // ServiceMemory returns how many bytes of the kernel's memory the maps of services
 // take, and false where the kernel does not say.
-func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) { return ServiceMemory(r.maps) }
+func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
+	return tables.ServiceMemory(r.maps)
+}
 
 // Counters reads all counters that are not zero, ordered by reason and direction.
-func (r *Reader) Counters() ([]Counter, error) { return ReadCounters(r.maps) }
+func (r *Reader) Counters() ([]telemetry.Counter, error) { return telemetry.ReadCounters(r.maps) }
 
 // DropCounters reads by device and VPC what was dropped, ordered by device, VPC,
 // reason and direction. The table is bounded: what found no room there is in
 // Counters alone, and so are drops in VPCs that have left the node.
-func (r *Reader) DropCounters() ([]DropCounter, error) { return ReadDropCounters(r.maps) }
+func (r *Reader) DropCounters() ([]telemetry.DropCounter, error) {
+	return telemetry.ReadDropCounters(r.maps)
+}
 
 // Connections reads the table of flows to shared services, ordered by VPC, pod
 // and service. Halves of flows are left out.
-func (r *Reader) Connections() ([]Connection, error) { return ReadConnections(r.maps) }
+func (r *Reader) Connections() ([]connections.Connection, error) { return connections.List(r.maps) }

@@ -11,6 +11,10 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
 // Kinds of Repair.
@@ -67,7 +71,7 @@ func (d *Datapath) restorePins() error {
 // other processes find them there, and the next daemon adopts them.
 func (d *Datapath) restoreMaps() error {
 	var missing []string
-	maps := pinnable(d.objects)
+	maps := bpf.Pinnable(d.objects)
 	for name, m := range maps {
 		pinned, err := isPinned(m, filepath.Join(d.cfg.PinDir, name))
 		if err != nil {
@@ -93,7 +97,7 @@ func layoutLast(a, b string) int {
 	switch {
 	case a == b:
 		return 0
-	case a == layoutMap || b != layoutMap && a > b:
+	case a == bpf.LayoutMap || b != bpf.LayoutMap && a > b:
 		return 1
 	}
 	return -1
@@ -124,12 +128,12 @@ func isPinned(m *ebpf.Map, path string) (bool, error) {
 
 // unexpected are the steps of a plan that would not be needed, had nobody
 // changed anything.
-func unexpected(plan, expected []Operation) []Operation {
-	known := map[Operation]bool{}
+func unexpected(plan, expected []tables.Operation) []tables.Operation {
+	known := map[tables.Operation]bool{}
 	for _, op := range expected {
 		known[op] = true
 	}
-	var list []Operation
+	var list []tables.Operation
 	for _, op := range plan {
 		if !known[op] {
 			list = append(list, op)
@@ -140,7 +144,7 @@ func unexpected(plan, expected []Operation) []Operation {
 
 // repairs says what the steps have repaired: program by program, and map by
 // map. Programs on devices that failed are none.
-func repairs(steps []Operation, failed error) []Repair {
+func repairs(steps []tables.Operation, failed error) []Repair {
 	var list []Repair
 	rows := map[string]int{}
 	var order []string
@@ -157,12 +161,12 @@ func repairs(steps []Operation, failed error) []Repair {
 		rows[op.Table]++
 	}
 	for _, t := range order {
-		list = append(list, Repair{RepairMap, fmt.Sprintf("map %s, rows: %d", MapOf(t), rows[t])})
+		list = append(list, Repair{RepairMap, fmt.Sprintf("map %s, rows: %d", tables.MapOf(t), rows[t])})
 	}
 	return list
 }
 
-func attachFailed(failed error, a Attachment) bool {
+func attachFailed(failed error, a hook.Attachment) bool {
 	joined, ok := failed.(interface{ Unwrap() []error })
 	if !ok {
 		return false

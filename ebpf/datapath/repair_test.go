@@ -14,6 +14,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -27,24 +29,24 @@ func detachPinned(path string) error {
 }
 
 // device is that of a program of the node.
-func (w *world) device(p Program) int {
-	return map[Program]int{
-		programFromTunnel: w.cfg.VXLANIfindex, programFromUnderlay: w.cfg.uplink(), programToUnderlay: w.cfg.uplink(), programFragment: w.cfg.FragmentPeerIfindex,
+func (w *world) device(p hook.Program) int {
+	return map[hook.Program]int{
+		hook.FromTunnel: w.cfg.VXLANIfindex, hook.FromUnderlay: w.cfg.uplink(), hook.ToUnderlay: w.cfg.uplink(), hook.Fragment: w.cfg.FragmentPeerIfindex,
 	}[p]
 }
 
 // unhook takes a program of the node off its device.
-func (w *world) unhook(t *testing.T, p Program) error {
+func (w *world) unhook(t *testing.T, p hook.Program) error {
 	if hasTCX(t) {
 		return detachPinned(w.links.path(string(p)))
 	}
-	return w.filters.netlink.FilterDel(w.filters.filter(Attachment{uint32(w.device(p)), p}))
+	return w.filters.netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p}))
 }
 
 // exchange gives the hook of a program of the node another program.
-func (w *world) exchange(t *testing.T, p Program, other *ebpf.Program) error {
+func (w *world) exchange(t *testing.T, p hook.Program, other *ebpf.Program) error {
 	if !hasTCX(t) {
-		f := w.filters.filter(Attachment{uint32(w.device(p)), p})
+		f := w.filters.filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p})
 		f.Fd = other.FD()
 		return w.filters.netlink.FilterReplace(f)
 	}
@@ -61,9 +63,9 @@ func liveLinks(t *testing.T, w *world) []string {
 	t.Helper()
 	var names []string
 	filters := allFilters(t)
-	for _, name := range LinkNames() {
-		ifindex := w.device(Program(name))
-		if filters[Attachment{uint32(ifindex), Program(name)}] != 0 {
+	for _, name := range hook.LinkNames() {
+		ifindex := w.device(hook.Program(name))
+		if filters[hook.Attachment{Ifindex: uint32(ifindex), Program: hook.Program(name)}] != 0 {
 			names = append(names, name)
 			continue
 		}
@@ -71,12 +73,12 @@ func liveLinks(t *testing.T, w *world) []string {
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		must(t, err)
+		Must(t, err)
 		attached, err := attachedToCgroup(lnk, w.cfg.CgroupRoot)
 		if ifindex != 0 {
 			attached, err = attachedTo(lnk, uint32(ifindex))
 		}
-		must(t, errors.Join(err, lnk.Close()))
+		Must(t, errors.Join(err, lnk.Close()))
 		if attached {
 			names = append(names, name)
 		}
@@ -97,43 +99,43 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		{"another map is pinned in its place", func() error {
 			return pinOver(w.objects.AliothNodes, pin("alioth_addresses"))
 		}, []string{RepairPin}},
-		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(linkConnect6)) }, []string{RepairLink}},
-		{"a link is detached", func() error { return w.unhook(t, programFromTunnel) }, []string{RepairLink}},
-		{"the uplink's link is detached", func() error { return w.unhook(t, programFromUnderlay) }, []string{RepairLink}},
-		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(linkConnect4)) }, []string{RepairLink}},
+		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(hook.Connect6)) }, []string{RepairLink}},
+		{"a link is detached", func() error { return w.unhook(t, hook.FromTunnel) }, []string{RepairLink}},
+		{"the uplink's link is detached", func() error { return w.unhook(t, hook.FromUnderlay) }, []string{RepairLink}},
+		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(hook.Connect4)) }, []string{RepairLink}},
 		{"a link is given another program", func() error {
-			return w.exchange(t, programFromTunnel, w.objects.AliothFromPod)
+			return w.exchange(t, hook.FromTunnel, w.objects.AliothFromPod)
 		}, []string{RepairLink}},
 		{"a row is deleted", func() error {
-			return w.objects.AliothAddresses.Delete(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.11"))})
+			return w.objects.AliothAddresses.Delete(bpf.AliothAddressKey{Vni: vniRed, Ip: bpf.EncodeAddr(Ip("10.0.1.11"))})
 		}, []string{RepairMap}},
 		{"a row is changed", func() error {
-			return w.objects.AliothInterfaces.Put(uint32(w.podA), aliothInterface{Vni: vniBlue})
+			return w.objects.AliothInterfaces.Put(uint32(w.podA), bpf.AliothInterface{Vni: vniBlue})
 		}, []string{RepairMap}},
 		{"a row is added", func() error {
-			return w.objects.AliothNodes.Put(encodeAddr(ip("192.0.2.66")), uint32(0))
+			return w.objects.AliothNodes.Put(bpf.EncodeAddr(Ip("192.0.2.66")), uint32(0))
 		}, []string{RepairMap}},
 		{"a range is added", func() error {
-			return w.objects.AliothSubnets.Put(encodePrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
+			return w.objects.AliothSubnets.Put(bpf.EncodePrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
 		}, []string{RepairMap}},
 		{"a range is deleted", func() error {
-			return w.objects.AliothVpcRanges.Delete(encodePrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
+			return w.objects.AliothVpcRanges.Delete(bpf.EncodePrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
 		}, []string{RepairMap}},
 		{"an interface's account of flows is deleted", func() error {
 			return w.objects.AliothConnOpened.Delete(uint32(w.podA))
 		}, []string{RepairMap}},
 		{"a service is deleted", func() error {
-			return w.objects.AliothServices.Delete(aliothServiceKey{Vip: encodeAddr(ip("10.96.0.10")), Port: networkOrder(53), Proto: state.ProtoUDP})
+			return w.objects.AliothServices.Delete(bpf.AliothServiceKey{Vip: bpf.EncodeAddr(Ip("10.96.0.10")), Port: bpf.NetworkOrder(53), Proto: state.ProtoUDP})
 		}, []string{RepairMap}},
 		{"a program is removed", func() error {
-			return w.filters.netlink.FilterDel(w.filters.filter(Attachment{uint32(w.podA), programFromPod}))
+			return w.filters.netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(w.podA), Program: hook.FromPod}))
 		}, []string{RepairProgram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
-			must(t, c.harm())
+			Must(t, c.harm())
 			harmed, err := w.Survey()
-			must(t, err)
+			Must(t, err)
 			inKernel := slices.Contains(c.want, RepairMap) || slices.Contains(c.want, RepairProgram)
 			if harmed != inKernel {
 				t.Errorf("a survey has found harm: %v, want %v", harmed, inKernel)
@@ -141,7 +143,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			if w.RecheckPins(); harmed {
 				w.Recheck()
 			}
-			must(t, w.Apply(w.state()))
+			Must(t, w.Apply(w.state()))
 			var kinds []string
 			for _, r := range w.Repaired() {
 				kinds = append(kinds, r.Kind)
@@ -151,11 +153,11 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			}
 			wantState(t, w.Datapath, w.state())
 			wantPrograms(t, w.Datapath, w.podA)
-			if live := liveLinks(t, w); len(live) != len(LinkNames()) {
+			if live := liveLinks(t, w); len(live) != len(hook.LinkNames()) {
 				t.Errorf("of the links, %v are attached", live)
 			}
 			w.Recheck()
-			must(t, w.Apply(w.state()))
+			Must(t, w.Apply(w.state()))
 			if again := w.Repaired(); len(again) != 0 {
 				t.Errorf("repaired once more: %v", again)
 			}
@@ -195,32 +197,32 @@ func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 		for n := range 20 {
 			vip := netip.AddrFrom4([4]byte{10, 97, byte(turn), byte(n)})
 			s.Services = append(s.Services, state.Service{
-				VNI: vniRed, VIP: vip, Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.0.1.11"), Port: uint16(8000 + turn)}},
+				VNI: vniRed, VIP: vip, Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("10.0.1.11"), Port: uint16(8000 + turn)}},
 			})
 		}
-		must(t, w.Apply(s))
+		Must(t, w.Apply(s))
 	}
 	close(stop)
-	must(t, <-surveyed)
+	Must(t, <-surveyed)
 }
 
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
-	must(t, os.RemoveAll(w.cfg.PinDir))
-	if live := liveLinks(t, w); len(live) != len(LinkNames())-pinnedLinks(t, true) {
+	Must(t, os.RemoveAll(w.cfg.PinDir))
+	if live := liveLinks(t, w); len(live) != len(hook.LinkNames())-pinnedLinks(t, true) {
 		t.Fatalf("links %v outlived their pins", live)
 	}
 	w.Recheck()
-	must(t, w.Apply(w.state()))
-	if live := liveLinks(t, w); len(live) != len(LinkNames()) {
+	Must(t, w.Apply(w.state()))
+	if live := liveLinks(t, w); len(live) != len(hook.LinkNames()) {
 		t.Errorf("of the links, %v are attached", live)
 	}
 	before, err := w.objects.AliothAddresses.Info()
-	must(t, err)
-	must(t, w.Close())
+	Must(t, err)
+	Must(t, w.Close())
 	again := open(t, w.cfg)
 	after, err := again.objects.AliothAddresses.Info()
-	must(t, err)
+	Must(t, err)
 	beforeID, _ := before.ID()
 	if afterID, _ := after.ID(); beforeID != afterID {
 		t.Errorf("the new process has map %d, not %d", afterID, beforeID)
@@ -232,14 +234,14 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
 	s.Addresses = s.Addresses[:len(s.Addresses)-1]
-	s.Nodes = append(s.Nodes, ip("192.0.2.77"))
+	s.Nodes = append(s.Nodes, Ip("192.0.2.77"))
 	w.Recheck()
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	deleteDevice(t, w.podB)
 	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.podB })
 	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == w.podB })
 	w.Recheck()
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 	if list := w.Repaired(); len(list) != 0 {
 		t.Errorf("repaired: %v", list)
 	}
@@ -252,17 +254,17 @@ func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	s := w.state()
-	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: Ip("10.8.1.11"), Port: 5353}}
 	const nowhere = 1 << 30
-	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{ip("10.0.1.99")}})
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
 	var attach *AttachError
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
 	}
 	rows, err := flowRows(w.objects.AliothConnections)
-	must(t, err)
+	Must(t, err)
 	for key, row := range rows { // what is left is for an answer that is under way
-		if key.Direction != aliothConnDirectionCONN_REVERSE {
+		if key.Direction != bpf.AliothConnDirectionCONN_REVERSE {
 			t.Errorf("there is still the flow %v: %v", key, row)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // place is a program as it sees frames.
@@ -52,7 +54,7 @@ func newRules(t *testing.T) *rules {
 	// A MAC of its own for each interface tells to which one a frame goes.
 	for i := range s.Interfaces {
 		s.Interfaces[i].MAC[4] = byte(i + 1)
-		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = ip("10.0.1.1"), ip("fd10:0:0:1::1")
+		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = Ip("10.0.1.1"), Ip("fd10:0:0:1::1")
 	}
 	for i, a := range s.Addresses {
 		for _, owner := range s.Interfaces {
@@ -62,8 +64,8 @@ func newRules(t *testing.T) *rules {
 		}
 	}
 	s.Addresses = append(s.Addresses,
-		state.Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
-		state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
+		state.Address{VNI: vniRed, IP: Ip("fd10:0:0:1::21"), Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR},
+		state.Address{VNI: vniRed, IP: Ip("10.0.1.21"), Kind: state.Remote, Node: Ip("2001:db8::2"), MAC: macR})
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func newRules(t *testing.T) *rules {
 		{vniRed, "192.0.2.66"},
 		{999, "192.0.2.2"},
 	} {
-		p := tunnelled(t, w, key.vni, ip(key.node))
+		p := tunnelled(t, w, key.vni, Ip(key.node))
 		r.places[kindTunnel] = append(r.places[kindTunnel], place{kind: kindTunnel, program: p, device: w.cfg.VXLANIfindex, vni: key.vni})
 	}
 	r.places[kindUnderlay] = []place{{kind: kindUnderlay, program: w.objects.AliothFromUnderlay, device: w.cfg.UnderlayIfindex}}
@@ -103,9 +105,9 @@ func newRules(t *testing.T) *rules {
 
 func (r *rules) addrs() []netip.Addr {
 	list := []netip.Addr{
-		ip(nodeShadow), ip(nodeShadow6), ip(outside), ip(outside6), ip("10.96.0.10"), ip("10.96.0.1"), ip("fd96::10"),
-		ip("10.0.1.1"), ip("fd10:0:0:1::1"),
-		ip("224.0.0.1"), ip("ff02::1"), ip("255.255.255.255"), ip("0.0.0.0"), ip("::"), ip("203.0.113.5"), ip("127.0.0.1"), ip("::1"),
+		Ip(nodeShadow), Ip(nodeShadow6), Ip(outside), Ip(outside6), Ip("10.96.0.10"), Ip("10.96.0.1"), Ip("fd96::10"),
+		Ip("10.0.1.1"), Ip("fd10:0:0:1::1"),
+		Ip("224.0.0.1"), Ip("ff02::1"), Ip("255.255.255.255"), Ip("0.0.0.0"), Ip("::"), Ip("203.0.113.5"), Ip("127.0.0.1"), Ip("::1"),
 	}
 	for _, a := range r.state.Addresses {
 		list = append(list, a.IP)
@@ -124,7 +126,7 @@ func (r *rules) addrs() []netip.Addr {
 }
 
 func (r *rules) macs() []state.MAC {
-	list := []state.MAC{state.VirtualMAC, bcast, macR, macUplink}
+	list := []state.MAC{state.VirtualMAC, Bcast, macR, macUplink}
 	for _, i := range r.state.Interfaces {
 		list = append(list, i.MAC)
 	}
@@ -135,7 +137,7 @@ func (r *rules) macs() []state.MAC {
 func (r *rules) counters(t *testing.T) []uint64 {
 	t.Helper()
 	m, cpus := r.w.objects.AliothCounters, ebpf.MustPossibleCPU()
-	keys, values := make([]uint32, m.MaxEntries()), make([]aliothCounter, int(m.MaxEntries())*cpus)
+	keys, values := make([]uint32, m.MaxEntries()), make([]bpf.AliothCounter, int(m.MaxEntries())*cpus)
 	var cursor ebpf.MapBatchCursor
 	n, err := m.BatchLookup(&cursor, keys, values, nil)
 	if n != len(keys) {
@@ -150,7 +152,7 @@ func (r *rules) counters(t *testing.T) []uint64 {
 
 // counted returns the one counter that has moved since the last call. none says
 // that there is none.
-func (r *rules) counted(t *testing.T) (found Counter, none bool, err error) {
+func (r *rules) counted(t *testing.T) (found telemetry.Counter, none bool, err error) {
 	now := r.counters(t)
 	defer func() { r.last = now }()
 	none = true
@@ -161,8 +163,8 @@ func (r *rules) counted(t *testing.T) (found Counter, none bool, err error) {
 		if n != r.last[index]+1 || !none {
 			return found, false, fmt.Errorf("the counter %d has moved from %d to %d, and more than one may have", index, r.last[index], n)
 		}
-		found.Reason = Reason(index / int(aliothDirectionDIRECTION_LEN))
-		found.Direction = Direction(index % int(aliothDirectionDIRECTION_LEN))
+		found.Reason = telemetry.Reason(index / int(bpf.AliothDirectionDIRECTION_LEN))
+		found.Direction = telemetry.Direction(index % int(bpf.AliothDirectionDIRECTION_LEN))
 		none = false
 	}
 	return found, none, nil
@@ -181,7 +183,7 @@ func (r *rules) checkSum(t *testing.T) {
 }
 
 // try runs a frame and fails the test if it breaks a rule.
-func (r *rules) try(t *testing.T, at place, in []byte, ctx Context) {
+func (r *rules) try(t *testing.T, at place, in []byte, ctx bpf.Context) {
 	t.Helper()
 	ctx.Ifindex = uint32(at.device)
 	if !at.sent {
@@ -208,26 +210,26 @@ func (r *rules) try(t *testing.T, at place, in []byte, ctx Context) {
 }
 
 // told: of a frame that went on, and under nobody's name but its sender's.
-func (r *rules) told(at place, c Counter, e Event) error {
+func (r *rules) told(at place, c telemetry.Counter, e telemetry.Event) error {
 	owner := r.owner[at.device]
 	switch {
 	case e.Reason != c.Reason || e.Direction != c.Direction || e.Ifindex != at.device || e.Reason.Drop():
 		return fmt.Errorf("told as %s, %s on device %d", e.Direction, e.Reason, e.Ifindex)
-	case e.Direction == FromPod && (e.VNI != owner.VNI || !has(owner, e.Came.Src)):
+	case e.Direction == telemetry.FromPod && (e.VNI != owner.VNI || !has(owner, e.Came.Src)):
 		return fmt.Errorf("told as one of %s in VNI %d", e.Came.Src, e.VNI)
-	case e.Direction == ToPod && (e.VNI != owner.VNI || !has(owner, e.Went.Dst)):
+	case e.Direction == telemetry.ToPod && (e.VNI != owner.VNI || !has(owner, e.Went.Dst)):
 		return fmt.Errorf("told as one to %s in VNI %d", e.Went.Dst, e.VNI)
-	case e.Direction == FromTunnel && !slices.Contains(r.state.Nodes, e.OuterSrc):
+	case e.Direction == telemetry.FromTunnel && !slices.Contains(r.state.Nodes, e.OuterSrc):
 		return fmt.Errorf("told as one from %s", e.OuterSrc)
 	}
 	return nil
 }
 
-var directions = [kinds]Direction{FromPod, ToPod, FromTunnel, FromTunnel, ToTunnel}
+var directions = [kinds]telemetry.Direction{telemetry.FromPod, telemetry.ToPod, telemetry.FromTunnel, telemetry.FromTunnel, telemetry.ToTunnel}
 
 // verdict checks that what is returned is what is counted, and what the program
 // may return at all.
-func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
+func (r *rules) verdict(at place, verdict uint32, c telemetry.Counter, none bool) error {
 	if none {
 		if at.kind == kindUnderlay && verdict == actNext {
 			return nil
@@ -262,8 +264,8 @@ func (r *rules) verdict(at place, verdict uint32, c Counter, none bool) error {
 }
 
 // packet checks what came out.
-func (r *rules) packet(at place, reason Reason, in, out seen, before, mark uint32) error {
-	if at.kind == kindFragment && reason == ForwardedRemote {
+func (r *rules) packet(at place, reason telemetry.Reason, in, out seen, before, mark uint32) error {
+	if at.kind == kindFragment && reason == telemetry.ForwardedRemote {
 		return r.fragment(at, in.all, out.all, before, mark)
 	}
 	switch reason.String() {
@@ -334,7 +336,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	if !has(from, in.src) || in.ethSrc != from.MAC {
 		return fmt.Errorf("the source is not the pod's own")
 	}
-	if mark&state.MarkMask != 0 || mark == uint32(aliothMarkMARK_DELIVERED) {
+	if mark&state.MarkMask != 0 || mark == uint32(bpf.AliothMarkMARK_DELIVERED) {
 		return fmt.Errorf("the frame keeps its mark")
 	}
 	inner := out
@@ -363,9 +365,9 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 // have.
 func (at place) delivers(mark uint32, toNode bool) bool {
 	if at.sent && !toNode {
-		return mark == uint32(aliothMarkMARK_DELIVERED)
+		return mark == uint32(bpf.AliothMarkMARK_DELIVERED)
 	}
-	return mark&state.MarkMask == 0 && mark != uint32(aliothMarkMARK_DELIVERED)
+	return mark&state.MarkMask == 0 && mark != uint32(bpf.AliothMarkMARK_DELIVERED)
 }
 
 // reply: back to the pod alone, and sound.

@@ -43,7 +43,7 @@ func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[strin
 				entry = name
 			}
 			size, err := strconv.Atoi(sizes[len(list)])
-			must(t, err)
+			Must(t, err)
 			current = &function{stack: size, calls: map[string]bool{}}
 			list[name] = current
 		}
@@ -72,13 +72,13 @@ func deepest(list map[string]*function, name string) (size int, way string) {
 func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
 	inNetns(t)
 	cfg, err := Config{VXLANIfindex: 1, Connections: fewConnections}.withDefaults()
-	must(t, err)
+	Must(t, err)
 	spec, err := specify(cfg)
-	must(t, err)
+	Must(t, err)
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats},
 	})
-	must(t, err)
+	Must(t, err)
 	defer coll.Close()
 	for name, p := range coll.Programs {
 		list, entry := functions(t, spec.Programs[name], p.VerifierLog)

@@ -10,6 +10,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // traces is what the maps hold, row by row, of every map that a packet may leave
@@ -22,7 +25,7 @@ type traces struct {
 func (w *world) traces(t *testing.T) traces {
 	t.Helper()
 	left := traces{Counters: counts(t, w.Datapath), Drops: whose(t, w.Datapath), Rows: map[string]map[string]string{}}
-	for name, m := range pinnable(w.objects) {
+	for name, m := range bpf.Pinnable(w.objects) {
 		switch m.Type() {
 		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash, ebpf.SkStorage:
 			continue // counted, or looked at by a test of its own
@@ -42,15 +45,15 @@ func (w *world) traces(t *testing.T) traces {
 }
 
 // trial makes one, which takes long, to be asked by all of the test.
-func (w *world) trial(t *testing.T) *Trial {
+func (w *world) trial(t *testing.T) *trial.Trial {
 	t.Helper()
 	if w.asked != nil {
 		return w.asked
 	}
 	spec, err := specify(w.cfg)
-	must(t, err)
-	trial, err := NewTrial(spec, w.reader.maps, w.cfg.VXLANIfindex)
-	must(t, err)
+	Must(t, err)
+	trial, err := trial.New(spec, w.reader.maps, w.cfg.VXLANIfindex)
+	Must(t, err)
 	t.Cleanup(trial.Close)
 	w.asked = trial
 	return trial
@@ -59,7 +62,7 @@ func (w *world) trial(t *testing.T) *Trial {
 // checkTrial compares a trial of a packet from a pod with what the table says
 // of the real program, and makes sure that it leaves no trace. What depends on
 // a flow that is there, a trial can't know.
-func (w *world) checkTrial(t *testing.T, trial *Trial, c verdictCase) {
+func (w *world) checkTrial(t *testing.T, trial *trial.Trial, c verdictCase) {
 	t.Helper()
 	before := w.traces(t)
 	outcome, err := trial.FromPod(c.device, c.in)
@@ -69,7 +72,7 @@ func (w *world) checkTrial(t *testing.T, trial *Trial, c verdictCase) {
 	if d := cmp.Diff(before, w.traces(t)); d != "" {
 		t.Errorf("a trial leaves traces (-before +after):\n%s", d)
 	}
-	if len(before.Rows[connectionsMap])+len(before.Rows[fragmentsMap]) > 0 {
+	if len(before.Rows[bpf.ConnectionsMap])+len(before.Rows[bpf.FragmentsMap]) > 0 {
 		return // of which a trial does not know
 	}
 	if d := cmp.Diff(c.counts, one("from_pod/"+outcome.Reason.String())); d != "" {
@@ -91,7 +94,7 @@ func TestAQuestionKnowsNothingOfTheOneBefore(t *testing.T) {
 	w := newWorld(t)
 	opening := ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes()
 	data := ask(tcp{Sport: 1000, Dport: 53, Flags: flagACK}).bytes()
-	first, later := datagramIn(fromA(func(f *frame) { f.Dst = ip(outside) }), udp{Sport: 1000, Dport: 2000}, 1)
+	first, later := datagramIn(fromA(func(f *frame) { f.Dst = Ip(outside) }), udp{Sport: 1000, Dport: 2000}, 1)
 	for range 4 { // which is more than the interface's share of flows
 		for _, c := range []struct {
 			device int
@@ -116,7 +119,7 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 	trial := w.trial(t)
 	inner := func(mutate func(*frame)) []byte {
 		f := frame{
-			EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"), L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN},
+			EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.10"), L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN},
 		}
 		mutate(&f)
 		return f.bytes()
@@ -127,15 +130,15 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		"to a pod":                  {vniRed, ip("192.0.2.2"), inner(unchanged), "forwarded_local"},
-		"over IPv6":                 {vniRed, ip("2001:db8::2"), inner(unchanged), "forwarded_local"},
-		"from no node":              {vniRed, ip("192.0.2.66"), inner(unchanged), "unknown_node"},
-		"of no VPC":                 {999, ip("192.0.2.2"), inner(unchanged), "unknown_vni"},
-		"to nobody":                 {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint"},
-		"under a local pod's":       {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_local"},
-		"to a pod that has moved":   {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.20") }), "wrong_node"},
-		"to a group":                {vniRed, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("224.0.0.1") }), "tunnel_flood"},
-		"to a pod of the other VPC": {vniBlue, ip("192.0.2.2"), inner(func(f *frame) { f.Dst = ip("10.0.1.11") }), "no_subnet"},
+		"to a pod":                  {vniRed, Ip("192.0.2.2"), inner(unchanged), "forwarded_local"},
+		"over IPv6":                 {vniRed, Ip("2001:db8::2"), inner(unchanged), "forwarded_local"},
+		"from no node":              {vniRed, Ip("192.0.2.66"), inner(unchanged), "unknown_node"},
+		"of no VPC":                 {999, Ip("192.0.2.2"), inner(unchanged), "unknown_vni"},
+		"to nobody":                 {vniRed, Ip("192.0.2.2"), inner(func(f *frame) { f.Dst = Ip("10.0.1.99") }), "no_endpoint"},
+		"under a local pod's":       {vniRed, Ip("192.0.2.2"), inner(func(f *frame) { f.Src = Ip("10.0.1.11") }), "spoofed_local"},
+		"to a pod that has moved":   {vniRed, Ip("192.0.2.2"), inner(func(f *frame) { f.Dst = Ip("10.0.1.20") }), "wrong_node"},
+		"to a group":                {vniRed, Ip("192.0.2.2"), inner(func(f *frame) { f.Dst = Ip("224.0.0.1") }), "tunnel_flood"},
+		"to a pod of the other VPC": {vniBlue, Ip("192.0.2.2"), inner(func(f *frame) { f.Dst = Ip("10.0.1.11") }), "no_subnet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			enter(t, w.ns)
@@ -165,8 +168,8 @@ func TestATrialIsThereForOnePacket(t *testing.T) {
 	if err != nil || outcome.Reason.String() != "forwarded_local" {
 		t.Errorf("from a pod: %v, %v", outcome.Reason, err)
 	}
-	arrives := frame{EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2}}
-	outcome, err = w.TryFromTunnel(vniRed, ip("192.0.2.2"), arrives.bytes())
+	arrives := frame{EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2}}
+	outcome, err = w.TryFromTunnel(vniRed, Ip("192.0.2.2"), arrives.bytes())
 	if err != nil || outcome.Reason.String() != "forwarded_local" {
 		t.Errorf("from another node: %v, %v", outcome.Reason, err)
 	}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
 // Uninstall takes every program from its hook, on devices from those of the
@@ -32,8 +35,8 @@ func Uninstall(pinDir, cgroupRoot string) error {
 	if err := removePins(linkDir(pinDir), "", detachOne); err != nil {
 		return err
 	}
-	err := removePins(pinDir, prefix, func(path string) error {
-		if path == linkPath(pinDir, string(programToUnderlay)) {
+	err := removePins(pinDir, bpf.Prefix, func(path string) error {
+		if path == linkPath(pinDir, string(hook.ToUnderlay)) {
 			return detachOne(path)
 		}
 		return nil

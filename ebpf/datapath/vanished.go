@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
 // vanished tells which devices have left the network namespace. Filters go
@@ -45,7 +47,7 @@ func onlyMessages(kind uint16) *unix.SockFprog {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: offset},
 		// The load takes the network's order, the field has the host's.
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(networkOrder(kind)), Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(bpf.NetworkOrder(kind)), Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -35,10 +36,10 @@ func affinitiesOf(t *testing.T, d *Datapath, vni uint32) *ebpf.Map {
 func crowd(t *testing.T, d *Datapath, vni uint32) {
 	t.Helper()
 	table := affinitiesOf(t, d, vni)
-	key := aliothAffinityKey{Service: aliothServiceKey{Vni: vni, Vip: encodeAddr(ip(vipB)), Port: networkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
+	key := bpf.AliothAffinityKey{Service: bpf.AliothServiceKey{Vni: vni, Vip: bpf.EncodeAddr(Ip(vipB)), Port: bpf.NetworkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
 	for i := range 2 * table.MaxEntries() {
-		key.Client = encodeAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
-		must(t, table.Put(key, aliothAffinity{LastOpened: uint64(i)}))
+		key.Client = bpf.EncodeAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))
+		Must(t, table.Put(key, bpf.AliothAffinity{LastOpened: uint64(i)}))
 	}
 }
 
@@ -47,14 +48,14 @@ func crowd(t *testing.T, d *Datapath, vni uint32) {
 func sticky(w *world) state.State {
 	s := w.scaledState()
 	for i, service := range s.Services {
-		if service.VNI == 0 || service.VIP != ip(vipB) || service.Proto != state.ProtoTCP || service.Port != 80 {
+		if service.VNI == 0 || service.VIP != Ip(vipB) || service.Proto != state.ProtoTCP || service.Port != 80 {
 			continue
 		}
 		s.Services[i].Backends, s.Services[i].Affinity = nil, time.Hour
 		for host := range byte(8) {
 			at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
 			s.Services[i].Backends = append(s.Services[i].Backends, state.Backend{IP: at, Port: 8080})
-			s.Addresses = append(s.Addresses, state.Address{VNI: service.VNI, IP: at, Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
+			s.Addresses = append(s.Addresses, state.Address{VNI: service.VNI, IP: at, Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR})
 		}
 	}
 	return s
@@ -72,7 +73,7 @@ func opens(t *testing.T, w *world, device int, port uint16) netip.Addr {
 
 func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 	w := newScaledWorld(t)
-	must(t, w.Apply(sticky(w)))
+	Must(t, w.Apply(sticky(w)))
 	kept := opens(t, w, w.twin, 1000)
 	crowd(t, w.Datapath, vniRed)
 	for port := range uint16(50) {
@@ -93,7 +94,7 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 func stickyVNIs(t *testing.T, d *Datapath) []uint32 {
 	t.Helper()
 	ids := map[uint32]uint32{}
-	must(t, readMap(d.objects.AliothAffinities, ids))
+	Must(t, bpf.ReadMap(d.objects.AliothAffinities, ids))
 	return slices.Sorted(maps.Keys(ids))
 }
 
@@ -117,18 +118,18 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 		{"neither does", without, nil},
 		{"one does again", one, []uint32{vniRed}},
 	} {
-		must(t, w.Apply(c.now))
+		Must(t, w.Apply(c.now))
 		if got := stickyVNIs(t, w.Datapath); !slices.Equal(got, c.want) {
 			t.Errorf("%s: tables of VNIs %v, want %v", c.what, got, c.want)
 		}
 	}
 	// A table that somebody takes away is made again.
-	must(t, w.objects.AliothAffinities.Delete(uint32(vniRed)))
+	Must(t, w.objects.AliothAffinities.Delete(uint32(vniRed)))
 	if harmed, err := w.Survey(); err != nil || !harmed {
 		t.Errorf("harmed: %v, %v", harmed, err)
 	}
 	w.Recheck()
-	must(t, w.Apply(one))
+	Must(t, w.Apply(one))
 	if got := stickyVNIs(t, w.Datapath); !slices.Equal(got, []uint32{vniRed}) {
 		t.Errorf("tables of VNIs %v after the repair", got)
 	}
@@ -139,17 +140,17 @@ func TestAffinityOutlivesTheDaemon(t *testing.T) {
 	l, _, _ := scaledTenants(t, vethPair)
 	n := l.nodes[0]
 	for i, s := range n.state.Services {
-		if s.VNI == labVNI1 && s.VIP == ip(vipB) && s.Proto == state.ProtoTCP {
+		if s.VNI == labVNI1 && s.VIP == Ip(vipB) && s.Proto == state.ProtoTCP {
 			n.state.Services[i].Affinity = time.Hour
 		}
 	}
 	l.apply()
-	key := aliothAffinityKey{Vni: labVNI1}
-	must(t, affinitiesOf(t, n.d, labVNI1).Put(key, aliothAffinity{LastOpened: 1}))
+	key := bpf.AliothAffinityKey{Vni: labVNI1}
+	Must(t, affinitiesOf(t, n.d, labVNI1).Put(key, bpf.AliothAffinity{LastOpened: 1}))
 	n.restart(t, func() {})
 	n.d.Recheck()
 	l.apply()
-	var row aliothAffinity
+	var row bpf.AliothAffinity
 	if err := affinitiesOf(t, n.d, labVNI1).Lookup(key, &row); err != nil {
 		t.Errorf("a row is gone: %v", err)
 	}
@@ -159,26 +160,26 @@ func TestAffinityOutlivesTheDaemon(t *testing.T) {
 func TestAnUpgradeToTablesOfAffinitiesKeepsFlows(t *testing.T) {
 	l, red, _ := scaledTenants(t, vethPair)
 	listener := listen(t, red[20].ns, netip.AddrPortFrom(red[20].addrs[0], 8080))
-	conn, err := dial(t, red[10].ns, netip.AddrPortFrom(ip(vipB), 80), 0)
-	must(t, err)
+	conn, err := dial(t, red[10].ns, netip.AddrPortFrom(Ip(vipB), 80), 0)
+	Must(t, err)
 	peer, _ := accept(t, listener)
 	n := l.nodes[0]
-	pin := filepath.Join(n.cfg.PinDir, affinitiesMap)
+	pin := filepath.Join(n.cfg.PinDir, bpf.AffinitiesMap)
 	n.restart(t, func() {
-		spec, err := loadAlioth()
-		must(t, err)
-		last := spec.Maps[affinitiesMap].InnerMap
+		spec, err := bpf.LoadAlioth()
+		Must(t, err)
+		last := spec.Maps[bpf.AffinitiesMap].InnerMap
 		last.MaxEntries = 32768
 		m, err := ebpf.NewMap(last)
-		must(t, err)
+		Must(t, err)
 		defer m.Close()
-		must(t, os.Remove(pin))
-		must(t, m.Pin(pin))
+		Must(t, os.Remove(pin))
+		Must(t, m.Pin(pin))
 	})
 	talk(t, conn, peer)
 	l.apply()
 	now, err := ebpf.LoadPinnedMap(pin, nil)
-	must(t, err)
+	Must(t, err)
 	defer now.Close()
 	if now.Type() != ebpf.HashOfMaps {
 		t.Errorf("the map of affinities is %s", now.Type())

@@ -19,7 +19,7 @@ func toStack(name string, device int, in frame, out func(*frame), mark uint32) v
 }
 
 const (
-	shadowA, shadowA6       = "169.254.64.10", "fd00:a110::10"
+	shadowA, ShadowA6       = "169.254.64.10", "fd00:a110::10"
 	shadowOpen, shadowOpen6 = "169.254.64.13", "fd00:a110::13"
 	nodeShadow, nodeShadow6 = "169.254.64.1", "fd00:a110::1"
 	outside, outside6       = "198.51.100.1", "2606:4700::1"
@@ -29,18 +29,18 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 	w := newWorld(t)
 	reply := func(mutate func(*frame)) frame {
 		return fromA(func(f *frame) {
-			f.Dst, f.L4 = ip(nodeShadow), tcp{Sport: 80, Dport: 40000, Flags: flagSYN | flagACK}
+			f.Dst, f.L4 = Ip(nodeShadow), tcp{Sport: 80, Dport: 40000, Flags: flagSYN | flagACK}
 			mutate(f)
 		})
 	}
 	reply6 := func(mutate func(*frame)) frame {
 		return reply(func(f *frame) {
-			f.Src, f.Dst = ip("fd10:0:0:1::10"), ip(nodeShadow6)
+			f.Src, f.Dst = Ip("fd10:0:0:1::10"), Ip(nodeShadow6)
 			mutate(f)
 		})
 	}
-	shadow := func(f *frame) { f.Src = ip(shadowA) }
-	shadow6 := func(f *frame) { f.Src = ip(shadowA6) }
+	shadow := func(f *frame) { f.Src = Ip(shadowA) }
+	shadow6 := func(f *frame) { f.Src = Ip(ShadowA6) }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("TCP over IPv4", w.podA, reply(unchanged), shadow, 0),
 		toStack("TCP over IPv6", w.podA, reply6(unchanged), shadow6, 0),
@@ -77,14 +77,14 @@ func TestAPodAnswersTheNodeUnderItsShadow(t *testing.T) {
 		dropped("a truncated TCP header", w.podA, reply(func(f *frame) { f.L4 = raw{state.ProtoTCP, make([]byte, 16)} }).bytes(), "bad_header"),
 		dropped("a truncated SCTP header", w.podA, reply(func(f *frame) { f.L4 = raw{132, make([]byte, 11)} }).bytes(), "bad_header"),
 		dropped("another protocol", w.podA, reply(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
-		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "egress_closed"),
+		dropped("another shadow than the node's", w.podA, reply(func(f *frame) { f.Dst = Ip("169.254.64.11") }).bytes(), "egress_closed"),
 	})
 }
 
 func TestAnErrorOfAPodAboutTheNodesPacketIsTranslated(t *testing.T) {
 	w := newWorld(t)
 	quote := func(src, dst string) []byte {
-		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 40000, Dport: 53, NoChecksum: true}}
+		f := frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: 40000, Dport: 53, NoChecksum: true}}
 		return slices.Concat(make([]byte, 4), f.bytes()[14:])
 	}
 	unreachable := func(v6 bool, body []byte) icmp {
@@ -95,14 +95,14 @@ func TestAnErrorOfAPodAboutTheNodesPacketIsTranslated(t *testing.T) {
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("over IPv4", w.podA, fromA(func(f *frame) {
-			f.Dst, f.L4 = ip(nodeShadow), unreachable(false, quote(nodeShadow, "10.0.1.10"))
+			f.Dst, f.L4 = Ip(nodeShadow), unreachable(false, quote(nodeShadow, "10.0.1.10"))
 		}), func(f *frame) {
-			f.Src, f.L4 = ip(shadowA), unreachable(false, quote(nodeShadow, shadowA))
+			f.Src, f.L4 = Ip(shadowA), unreachable(false, quote(nodeShadow, shadowA))
 		}, 0),
 		toStack("over IPv6", w.podA, fromA6(func(f *frame) {
-			f.Dst, f.L4 = ip(nodeShadow6), unreachable(true, quote(nodeShadow6, "fd10:0:0:1::10"))
+			f.Dst, f.L4 = Ip(nodeShadow6), unreachable(true, quote(nodeShadow6, "fd10:0:0:1::10"))
 		}), func(f *frame) {
-			f.Src, f.L4 = ip(shadowA6), unreachable(true, quote(nodeShadow6, shadowA6))
+			f.Src, f.L4 = Ip(ShadowA6), unreachable(true, quote(nodeShadow6, ShadowA6))
 		}, 0),
 	})
 }
@@ -111,23 +111,23 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 	w := newWorld(t)
 	out := func(mutate func(*frame)) frame {
 		return fromA(func(f *frame) {
-			f.Dst = ip(outside)
+			f.Dst = Ip(outside)
 			mutate(f)
 		})
 	}
 	out6 := func(mutate func(*frame)) frame {
 		return fromA6(func(f *frame) {
-			f.Dst = ip(outside6)
+			f.Dst = Ip(outside6)
 			mutate(f)
 		})
 	}
-	main := func(dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = ip("10.8.1.10"), ip(dst) }) }
-	shadow := func(f *frame) { f.Src = ip(shadowOpen) }
-	shadow6 := func(f *frame) { f.Src = ip(shadowOpen6) }
+	main := func(dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = Ip("10.8.1.10"), Ip(dst) }) }
+	shadow := func(f *frame) { f.Src = Ip(shadowOpen) }
+	shadow6 := func(f *frame) { f.Src = Ip(shadowOpen6) }
 	to := func(name, dst, reason string) verdictCase {
-		f := out(func(f *frame) { f.Dst = ip(dst) })
-		if ip(dst).Is6() {
-			f = out6(func(f *frame) { f.Dst = ip(dst) })
+		f := out(func(f *frame) { f.Dst = Ip(dst) })
+		if Ip(dst).Is6() {
+			f = out6(func(f *frame) { f.Dst = Ip(dst) })
 		}
 		return dropped(name, w.open, f.bytes(), reason)
 	}
@@ -138,8 +138,8 @@ func TestEgressLeavesUnderTheShadowAndMarked(t *testing.T) {
 		toStack("SCTP", w.open, out(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), shadow, egress),
 		toStack("UDP", w.open, out(func(f *frame) { f.L4 = udp{Sport: 1000, Dport: 4788} }), shadow, egress),
 		toStack("an echo request", w.open, out(func(f *frame) { f.L4 = icmp{Type: 8, Body: make([]byte, 12)} }), shadow, egress),
-		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
-		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
+		toStack("the default VPC to a node", w.main, main("192.0.2.1"), func(f *frame) { f.Src = Ip("169.254.64.14") }, state.MarkNode),
+		toStack("the default VPC to the outside", w.main, main(outside), func(f *frame) { f.Src = Ip("169.254.64.14") }, state.MarkNode),
 		dropped("a VPC without egress", w.podA, out(unchanged).bytes(), "egress_closed"),
 		dropped("a VPC without egress, IPv6", w.podA, out6(unchanged).bytes(), "egress_closed"),
 		to("a shadow", "169.254.64.11", "egress_shadow"),
@@ -179,19 +179,19 @@ func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
 	answer := tcp{Sport: 80, Dport: 40000, Flags: flagSYN | flagACK}
 	out := func(dst string, l4 transport) frame {
 		return fromA(func(f *frame) {
-			f.Dst, f.L4 = ip(dst), l4
-			if ip(dst).Is6() {
-				f.Src = ip("fd10:0:0:1::10")
+			f.Dst, f.L4 = Ip(dst), l4
+			if Ip(dst).Is6() {
+				f.Src = Ip("fd10:0:0:1::10")
 			}
 		})
 	}
 	twin := func(f *frame) {
-		f.Src = ip("169.254.64.12")
+		f.Src = Ip("169.254.64.12")
 		if f.Dst.Is6() {
-			f.Src = ip("fd00:a110::12")
+			f.Src = Ip("fd00:a110::12")
 		}
 	}
-	open := func(f *frame) { f.Src = ip(shadowOpen) }
+	open := func(f *frame) { f.Src = Ip(shadowOpen) }
 	closed := func(name, dst string, l4 transport) verdictCase {
 		return dropped(name, w.twin, out(dst, l4).bytes(), "egress_closed")
 	}
@@ -222,30 +222,30 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
 	s.Closed = append(s.Closed,
-		state.ClosedPrefix{VNI: 0, Prefix: px("169.254.169.254/32"), Class: state.ClosedMetadata}, state.ClosedPrefix{VNI: 0, Prefix: px("fd00:ec2::254/128"), Class: state.ClosedMetadata},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("198.51.100.0/24"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("2606:4700::/32"), Class: state.OpenListed},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("198.51.100.128/25"), Class: state.ClosedDenied},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("192.0.2.1/32"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: px("192.0.2.2/32"), Class: state.OpenListed},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("169.254.169.254/32"), Class: state.OpenMetadata},
-		state.ClosedPrefix{VNI: vniOpen, Prefix: px("169.254.169.0/24"), Class: state.OpenListed},
+		state.ClosedPrefix{VNI: 0, Prefix: Px("169.254.169.254/32"), Class: state.ClosedMetadata}, state.ClosedPrefix{VNI: 0, Prefix: Px("fd00:ec2::254/128"), Class: state.ClosedMetadata},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("0.0.0.0/0"), Class: state.ClosedUnlisted}, state.ClosedPrefix{VNI: vniOpen, Prefix: Px("::/0"), Class: state.ClosedUnlisted},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("198.51.100.0/24"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: Px("2606:4700::/32"), Class: state.OpenListed},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("198.51.100.128/25"), Class: state.ClosedDenied},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("192.0.2.1/32"), Class: state.OpenListed}, state.ClosedPrefix{VNI: vniOpen, Prefix: Px("192.0.2.2/32"), Class: state.OpenListed},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("169.254.169.254/32"), Class: state.OpenMetadata},
+		state.ClosedPrefix{VNI: vniOpen, Prefix: Px("169.254.169.0/24"), Class: state.OpenListed},
 	)
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
-	from := func(src, dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = ip(src), ip(dst) }) }
+	from := func(src, dst string) frame { return fromA(func(f *frame) { f.Src, f.Dst = Ip(src), Ip(dst) }) }
 	to := func(dst string) frame {
-		if ip(dst).Is6() {
-			return fromA6(func(f *frame) { f.Dst = ip(dst) })
+		if Ip(dst).Is6() {
+			return fromA6(func(f *frame) { f.Dst = Ip(dst) })
 		}
 		return from("10.0.1.10", dst)
 	}
 	opened := func(name, dst string) verdictCase {
 		source := shadowOpen
-		if ip(dst).Is6() {
+		if Ip(dst).Is6() {
 			source = shadowOpen6
 		}
-		return toStack(name, w.open, to(dst), func(f *frame) { f.Src = ip(source) }, state.MarkEgress)
+		return toStack(name, w.open, to(dst), func(f *frame) { f.Src = Ip(source) }, state.MarkEgress)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		opened("a listed range", "198.51.100.1"),
@@ -260,7 +260,7 @@ func TestAVPCsListsDecideWhereItsEgressGoes(t *testing.T) {
 		dropped("a metadata address that is not", w.open, to("fd00:ec2::254").bytes(), "egress_metadata"),
 		dropped("a metadata address that another VPC opened", w.main, from("10.8.1.10", "169.254.169.254").bytes(), "egress_metadata"),
 		toStack("another VPC, without a list", w.main, from("10.8.1.10", "8.8.8.8"),
-			func(f *frame) { f.Src = ip("169.254.64.14") }, state.MarkNode),
+			func(f *frame) { f.Src = Ip("169.254.64.14") }, state.MarkNode),
 	})
 }
 
@@ -268,7 +268,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 	w := newWorld(t)
 	in := func(mutate func(*frame)) frame {
 		f := frame{
-			EthDst: state.MAC{2, 1, 1, 1, 1, 1}, EthSrc: state.VirtualMAC, Src: ip(nodeShadow), Dst: ip(shadowA),
+			EthDst: state.MAC{2, 1, 1, 1, 1, 1}, EthSrc: state.VirtualMAC, Src: Ip(nodeShadow), Dst: Ip(shadowA),
 			L4: tcp{Sport: 40000, Dport: 80, Flags: flagSYN},
 		}
 		mutate(&f)
@@ -276,7 +276,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 	}
 	in6 := func(mutate func(*frame)) frame {
 		return in(func(f *frame) {
-			f.Src, f.Dst = ip(nodeShadow6), ip(shadowA6)
+			f.Src, f.Dst = Ip(nodeShadow6), Ip(ShadowA6)
 			mutate(f)
 		})
 	}
@@ -284,9 +284,9 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		return verdictCase{
 			name: name, device: w.podA, in: f.bytes(), verdict: actOK, counts: one("to_pod/from_stack"),
 			out: f.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Dst = macA, state.VirtualMAC, ip("10.0.1.10")
+				f.EthDst, f.EthSrc, f.Dst = MacA, state.VirtualMAC, Ip("10.0.1.10")
 				if f.Src.Is6() {
-					f.Dst = ip("fd10:0:0:1::10")
+					f.Dst = Ip("fd10:0:0:1::10")
 				}
 				out(f)
 			}).bytes(),
@@ -297,7 +297,7 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 	}
 	// A router on the way outside reports on a packet of the pod's.
 	quote := func(src, dst string) []byte {
-		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 1000, Dport: 53, NoChecksum: true}}
+		f := frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: 1000, Dport: 53, NoChecksum: true}}
 		return slices.Concat([]byte{0, 0, 5, 0x78}, f.bytes()[14:])
 	}
 	tooBig := func(src string) icmp { return icmp{Type: 3, Code: 4, Body: quote(src, outside)} }
@@ -307,19 +307,19 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		toPod("TCP over IPv6", in6(unchanged), unchanged),
 		toPod("UDP without a checksum", in(func(f *frame) { f.L4 = udp{Sport: 1, Dport: 2, NoChecksum: true} }), unchanged),
 		toPod("SCTP", in(func(f *frame) { f.L4 = raw{132, make([]byte, 32)} }), unchanged),
-		toPod("an answer from outside", in(func(f *frame) { f.Src = ip(outside) }), unchanged),
+		toPod("an answer from outside", in(func(f *frame) { f.Src = Ip(outside) }), unchanged),
 		toPod("a later fragment", in(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{100, false}, raw{state.ProtoUDP, []byte("rest")}
 		}), unchanged),
-		toPod("an error about a packet of the pod's", in(func(f *frame) { f.Src, f.L4 = ip("192.0.2.254"), tooBig(shadowA) }),
+		toPod("an error about a packet of the pod's", in(func(f *frame) { f.Src, f.L4 = Ip("192.0.2.254"), tooBig(shadowA) }),
 			func(f *frame) { f.L4 = tooBig("10.0.1.10") }),
-		toPod("an IPv6 error about a packet of the pod's", in6(func(f *frame) { f.Src, f.L4 = ip(outside6), tooBig6(shadowA6) }),
+		toPod("an IPv6 error about a packet of the pod's", in6(func(f *frame) { f.Src, f.L4 = Ip(outside6), tooBig6(ShadowA6) }),
 			func(f *frame) { f.L4 = tooBig6("fd10:0:0:1::10") }),
 		toPod("an error that quotes too little", in(func(f *frame) { f.L4 = icmp{Type: 3, Body: make([]byte, 12)} }), unchanged),
-		refused("the pod's own address", in(func(f *frame) { f.Dst = ip("10.0.1.10") }).bytes(), "not_shadow"),
-		refused("another pod's shadow", in(func(f *frame) { f.Dst = ip("169.254.64.11") }).bytes(), "not_shadow"),
-		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = ip("ff02::2") }).bytes(), "not_shadow"),
-		refused("ARP of the host", arpFrame(bcast, state.VirtualMAC, 1, state.VirtualMAC, ip(nodeShadow), state.MAC{}, ip(shadowA)), "not_shadow"),
+		refused("the pod's own address", in(func(f *frame) { f.Dst = Ip("10.0.1.10") }).bytes(), "not_shadow"),
+		refused("another pod's shadow", in(func(f *frame) { f.Dst = Ip("169.254.64.11") }).bytes(), "not_shadow"),
+		refused("IPv6 multicast of the host", in6(func(f *frame) { f.Dst = Ip("ff02::2") }).bytes(), "not_shadow"),
+		refused("ARP of the host", arpFrame(Bcast, state.VirtualMAC, 1, state.VirtualMAC, Ip(nodeShadow), state.MAC{}, Ip(shadowA)), "not_shadow"),
 		refused("another protocol", in(func(f *frame) { f.L4 = raw{47, make([]byte, 32)} }).bytes(), "egress_protocol"),
 		{
 			name: "a device without a row", device: 1, in: in(unchanged).bytes(), verdict: actShot,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -24,14 +25,14 @@ func datagramIn(f frame, l4 udp, id uint16) (first, later frame) {
 func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 	w := newWorld(t)
 	free, tunnel := udp{Sport: 1000, Dport: 2000}, udp{Sport: 1000, Dport: DefaultTunnelPort}
-	v4 := fromA(func(f *frame) { f.Dst = ip(outside) })
-	v6 := fromA6(func(f *frame) { f.Dst = ip(outside6) })
-	shadow, shadow6 := func(f *frame) { f.Src = ip(shadowOpen) }, func(f *frame) { f.Src = ip(shadowOpen6) }
+	v4 := fromA(func(f *frame) { f.Dst = Ip(outside) })
+	v6 := fromA6(func(f *frame) { f.Dst = Ip(outside6) })
+	shadow, shadow6 := func(f *frame) { f.Src = Ip(shadowOpen) }, func(f *frame) { f.Src = Ip(shadowOpen6) }
 	first, later := datagramIn(v4, free, 1)
 	first6, later6 := datagramIn(v6, free, 1)
 	forbidden, hidden := datagramIn(v4, tunnel, 2)
 	_, sameSlot := datagramIn(v4, free, 1+64)
-	_, elsewhere := datagramIn(v4.with(func(f *frame) { f.Dst = ip("198.51.100.2") }), free, 1)
+	_, elsewhere := datagramIn(v4.with(func(f *frame) { f.Dst = Ip("198.51.100.2") }), free, 1)
 	closed, closedToo := datagramIn(v4, free, 1)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("one that comes before its first", w.open, later.bytes(), "egress_fragment"),
@@ -57,7 +58,7 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 	w := newWorld(t)
 	question, reply := udp{Sport: 1000, Dport: 53}, udp{Sport: 5353, Dport: 1000}
 	first, later := datagramIn(ask(nil), question, 1)
-	toBackend := func(f *frame) { f.Src, f.Dst = ip(shadowA), ip("10.8.1.10") }
+	toBackend := func(f *frame) { f.Src, f.Dst = Ip(shadowA), Ip("10.8.1.10") }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a question that comes before its first fragment", w.podA, later.bytes(), "egress_fragment"),
 		toStack("the first fragment of a question", w.podA, first, func(f *frame) {
@@ -67,7 +68,7 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 		toStack("a later one", w.podA, later, toBackend, state.MarkShared),
 	})
 	first, later = datagramIn(answer(shadowA, nil), reply, 1)
-	fromVIP := func(f *frame) { f.Src, f.Dst = ip("10.96.0.10"), ip("10.0.1.10") }
+	fromVIP := func(f *frame) { f.Src, f.Dst = Ip("10.96.0.10"), Ip("10.0.1.10") }
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("the first fragment of the answer", w.podA, first, func(f *frame) {
 			fromVIP(f)
@@ -75,7 +76,7 @@ func TestFragmentsGoToAServiceAndBack(t *testing.T) {
 		}),
 		answered("a later one", w.podA, later, fromVIP),
 		answered("one of a datagram that no service has sent", w.podA, later.with(func(f *frame) { f.ID = 2 }),
-			func(f *frame) { f.Dst = ip("10.0.1.10") }),
+			func(f *frame) { f.Dst = Ip("10.0.1.10") }),
 	})
 }
 
@@ -87,7 +88,7 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 		return long(dst, size, func(f *frame) { f.EthDst, f.Whole = macR, false })
 	}
 	clone := frame{
-		EthDst: macR, EthSrc: macA, Src: ip("2001:db8::1"), Dst: ip("2001:db8::2"),
+		EthDst: macR, EthSrc: MacA, Src: Ip("2001:db8::1"), Dst: Ip("2001:db8::2"),
 		Fragment: &fragment{0, true}, L4: raw{state.ProtoUDP, make([]byte, 1400)},
 	}.bytes()
 	for name, c := range map[string]struct {
@@ -104,7 +105,7 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enter(t, r.w.ns)
 			before := counts(t, r.w.Datapath)
-			_, out, end := runContext(t, at.program, c.in, Context{Ifindex: uint32(at.device), Mark: c.mark})
+			_, out, end := runContext(t, at.program, c.in, bpf.Context{Ifindex: uint32(at.device), Mark: c.mark})
 			if d := cmp.Diff(one("to_tunnel/forwarded_remote"), added(before, counts(t, r.w.Datapath))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -26,34 +27,34 @@ func TestPacketsThatHaveNoPlaceInAVPCAreDroppedWithTheirReason(t *testing.T) {
 		dropped("an IPv4 header beyond the packet", w.podA, a(func(f *frame) { f.Options = make([]byte, 40) })[:50], "bad_header"),
 		dropped("IPv6 of another version", w.podA, wrongVersion, "bad_header"),
 		dropped("an IPv4-mapped address on the wire", w.podA, a6(func(f *frame) {
-			f.Dst = netip.AddrFrom16(ip("10.0.1.11").As16())
+			f.Dst = netip.AddrFrom16(Ip("10.0.1.11").As16())
 		}), "bad_header"),
 		dropped("too many extension headers", w.podA, a6(func(f *frame) {
 			for range 7 {
 				f.Extensions = append(f.Extensions, extension{60, make([]byte, 6)})
 			}
 		}), "extension_headers"),
-		dropped("another source MAC", w.podA, a(func(f *frame) { f.EthSrc = macB }), "spoofed_mac"),
-		dropped("another IPv4 source", w.podA, a(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_ip"),
-		dropped("another IPv6 source", w.podA, a6(func(f *frame) { f.Src = ip("fd10:0:0:1::11") }), "spoofed_ip"),
-		dropped("no IPv4 source", w.podA, a(func(f *frame) { f.Src = ip("0.0.0.0") }), "spoofed_ip"),
-		dropped("no IPv6 source", w.podA, a6(func(f *frame) { f.Src = ip("::") }), "spoofed_ip"),
-		dropped("an address nobody has", w.podA, a(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint"),
-		dropped("an IPv6 address nobody has", w.podA, a6(func(f *frame) { f.Dst = ip("fd10:0:0:1::99") }), "no_endpoint"),
-		dropped("an address of no subnet", w.podA, a(func(f *frame) { f.Dst = ip("10.0.2.1") }), "no_subnet"),
-		dropped("an IPv6 address of no subnet", w.podA, a6(func(f *frame) { f.Dst = ip("fd10:0:0:2::1") }), "no_subnet"),
-		dropped("an address that only another VPC knows", w.twin, a(func(f *frame) { f.Dst = ip("10.0.1.11") }), "no_subnet"),
-		dropped("an IPv4 multicast group", w.podA, a(func(f *frame) { f.Dst = ip("224.0.0.251") }), "multicast"),
-		dropped("an IPv6 multicast group", w.podA, a6(func(f *frame) { f.Dst = ip("ff02::fb") }), "multicast"),
-		dropped("the limited broadcast", w.podA, a(func(f *frame) { f.EthDst, f.Dst = bcast, ip("255.255.255.255") }), "broadcast"),
-		dropped("a unicast address in a broadcast frame", w.podA, a(func(f *frame) { f.EthDst = bcast }), "broadcast"),
+		dropped("another source MAC", w.podA, a(func(f *frame) { f.EthSrc = MacB }), "spoofed_mac"),
+		dropped("another IPv4 source", w.podA, a(func(f *frame) { f.Src = Ip("10.0.1.11") }), "spoofed_ip"),
+		dropped("another IPv6 source", w.podA, a6(func(f *frame) { f.Src = Ip("fd10:0:0:1::11") }), "spoofed_ip"),
+		dropped("no IPv4 source", w.podA, a(func(f *frame) { f.Src = Ip("0.0.0.0") }), "spoofed_ip"),
+		dropped("no IPv6 source", w.podA, a6(func(f *frame) { f.Src = Ip("::") }), "spoofed_ip"),
+		dropped("an address nobody has", w.podA, a(func(f *frame) { f.Dst = Ip("10.0.1.99") }), "no_endpoint"),
+		dropped("an IPv6 address nobody has", w.podA, a6(func(f *frame) { f.Dst = Ip("fd10:0:0:1::99") }), "no_endpoint"),
+		dropped("an address of no subnet", w.podA, a(func(f *frame) { f.Dst = Ip("10.0.2.1") }), "no_subnet"),
+		dropped("an IPv6 address of no subnet", w.podA, a6(func(f *frame) { f.Dst = Ip("fd10:0:0:2::1") }), "no_subnet"),
+		dropped("an address that only another VPC knows", w.twin, a(func(f *frame) { f.Dst = Ip("10.0.1.11") }), "no_subnet"),
+		dropped("an IPv4 multicast group", w.podA, a(func(f *frame) { f.Dst = Ip("224.0.0.251") }), "multicast"),
+		dropped("an IPv6 multicast group", w.podA, a6(func(f *frame) { f.Dst = Ip("ff02::fb") }), "multicast"),
+		dropped("the limited broadcast", w.podA, a(func(f *frame) { f.EthDst, f.Dst = Bcast, Ip("255.255.255.255") }), "broadcast"),
+		dropped("a unicast address in a broadcast frame", w.podA, a(func(f *frame) { f.EthDst = Bcast }), "broadcast"),
 		dropped("a unicast address in a multicast frame", w.podA, a(func(f *frame) { f.EthDst = state.MAC{1, 0, 0x5e, 0, 0, 1} }), "multicast"),
-		dropped("TCP to the gateway", w.podA, a(func(f *frame) { f.Dst = ip("10.0.1.1") }), "gateway_closed"),
+		dropped("TCP to the gateway", w.podA, a(func(f *frame) { f.Dst = Ip("10.0.1.1") }), "gateway_closed"),
 		dropped("an echo reply to the gateway", w.podA, a(func(f *frame) {
-			f.Dst, f.L4 = ip("10.0.1.1"), icmp{Type: 0, Body: make([]byte, 12)}
+			f.Dst, f.L4 = Ip("10.0.1.1"), icmp{Type: 0, Body: make([]byte, 12)}
 		}), "gateway_closed"),
 		dropped("a fragmented echo to the gateway", w.podA, a(func(f *frame) {
-			f.Dst, f.L4, f.Fragment = ip("10.0.1.1"), icmp{Type: 8, Body: make([]byte, 12)}, &fragment{0, true}
+			f.Dst, f.L4, f.Fragment = Ip("10.0.1.1"), icmp{Type: 8, Body: make([]byte, 12)}, &fragment{0, true}
 		}), "gateway_closed"),
 	})
 }
@@ -62,17 +63,17 @@ func TestTheAddressTableNeverLeadsIntoAnotherVPC(t *testing.T) {
 	w := newWorld(t)
 	// Rows that no Apply would write: the address of a red pod leads to the
 	// blue one, and another to a device without a row.
-	row := aliothAddress{Kind: aliothAddressKindADDRESS_LOCAL, Ifindex: uint32(w.twin), Mac: macA}
-	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.77"))}, row); err != nil {
+	row := bpf.AliothAddress{Kind: bpf.AliothAddressKindADDRESS_LOCAL, Ifindex: uint32(w.twin), Mac: MacA}
+	if err := w.objects.AliothAddresses.Put(bpf.AliothAddressKey{Vni: vniRed, Ip: bpf.EncodeAddr(Ip("10.0.1.77"))}, row); err != nil {
 		t.Fatal(err)
 	}
 	row.Ifindex = 1
-	if err := w.objects.AliothAddresses.Put(aliothAddressKey{Vni: vniRed, Ip: encodeAddr(ip("10.0.1.78"))}, row); err != nil {
+	if err := w.objects.AliothAddresses.Put(bpf.AliothAddressKey{Vni: vniRed, Ip: bpf.EncodeAddr(Ip("10.0.1.78"))}, row); err != nil {
 		t.Fatal(err)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		dropped("an interface of another VPC", w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.77") }).bytes(), "vni_mismatch"),
-		dropped("an interface without a row", w.podA, fromA(func(f *frame) { f.Dst = ip("10.0.1.78") }).bytes(), "no_interface"),
+		dropped("an interface of another VPC", w.podA, fromA(func(f *frame) { f.Dst = Ip("10.0.1.77") }).bytes(), "vni_mismatch"),
+		dropped("an interface without a row", w.podA, fromA(func(f *frame) { f.Dst = Ip("10.0.1.78") }).bytes(), "no_interface"),
 	})
 }
 
@@ -85,29 +86,29 @@ func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
 		gateway, asker netip.Addr
 	}{
 		"IPv4": {
-			fromA(func(f *frame) { f.Dst, f.L4 = ip("10.0.1.1"), icmp{Type: 8, Body: []byte("id seq and data")} }),
+			fromA(func(f *frame) { f.Dst, f.L4 = Ip("10.0.1.1"), icmp{Type: 8, Body: []byte("id seq and data")} }),
 			icmp{Type: 0, Body: []byte("id seq and data")},
-			ip("10.0.1.1"), ip("10.0.1.10"),
+			Ip("10.0.1.1"), Ip("10.0.1.10"),
 		},
 		"IPv4 with options": {
 			fromA(func(f *frame) {
-				f.Dst, f.L4, f.Options = ip("10.0.1.1"), icmp{Type: 8, Body: []byte("id seq")}, []byte{1, 1, 1, 0}
+				f.Dst, f.L4, f.Options = Ip("10.0.1.1"), icmp{Type: 8, Body: []byte("id seq")}, []byte{1, 1, 1, 0}
 			}),
 			icmp{Type: 0, Body: []byte("id seq")},
-			ip("10.0.1.1"), ip("10.0.1.10"),
+			Ip("10.0.1.1"), Ip("10.0.1.10"),
 		},
 		"IPv6": {
 			fromA6(func(f *frame) {
-				f.Dst, f.L4 = ip("fd10:0:0:1::1"), icmp{V6: true, Type: 128, Body: []byte("id seq and data")}
+				f.Dst, f.L4 = Ip("fd10:0:0:1::1"), icmp{V6: true, Type: 128, Body: []byte("id seq and data")}
 			}),
 			icmp{V6: true, Type: 129, Body: []byte("id seq and data")},
-			ip("fd10:0:0:1::1"), ip("fd10:0:0:1::10"),
+			Ip("fd10:0:0:1::1"), Ip("fd10:0:0:1::10"),
 		},
 	} {
 		cases = append(cases, verdictCase{
 			name: name, device: w.podA, in: c.request.bytes(), verdict: actRedirect, counts: one("from_pod/replied"),
 			out: c.request.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Src, f.Dst, f.L4 = macA, state.VirtualMAC, c.gateway, c.asker, c.reply
+				f.EthDst, f.EthSrc, f.Src, f.Dst, f.L4 = MacA, state.VirtualMAC, c.gateway, c.asker, c.reply
 			}).bytes(),
 		})
 	}
@@ -116,11 +117,11 @@ func TestTheGatewayAnswersEchoInPlace(t *testing.T) {
 
 func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	w := newWorld(t)
-	own, other, zero := ip("10.0.1.10"), ip("10.0.1.77"), ip("0.0.0.0")
-	request := arpFrame(bcast, macA, 1, macA, own, state.MAC{}, other)
-	unicast := arpFrame(state.VirtualMAC, macA, 1, macA, own, state.VirtualMAC, other)
-	reply := arpFrame(macA, state.VirtualMAC, 2, state.VirtualMAC, other, macA, own)
-	token := arpFrame(bcast, macA, 1, macA, own, state.MAC{}, other)
+	own, other, zero := Ip("10.0.1.10"), Ip("10.0.1.77"), Ip("0.0.0.0")
+	request := arpFrame(Bcast, MacA, 1, MacA, own, state.MAC{}, other)
+	unicast := arpFrame(state.VirtualMAC, MacA, 1, MacA, own, state.VirtualMAC, other)
+	reply := arpFrame(MacA, state.VirtualMAC, 2, state.VirtualMAC, other, MacA, own)
+	token := arpFrame(Bcast, MacA, 1, MacA, own, state.MAC{}, other)
 	token[15] = 6
 	answered := func(name string, in []byte) verdictCase {
 		return verdictCase{name: name, device: w.podA, in: in, out: reply, verdict: actRedirect, counts: one("from_pod/replied")}
@@ -128,12 +129,12 @@ func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		answered("a request by broadcast", request),
 		answered("a request by unicast", unicast),
-		dropped("a request for the own address", w.podA, arpFrame(bcast, macA, 1, macA, own, state.MAC{}, own), "arp_own"),
-		dropped("a probe", w.podA, arpFrame(bcast, macA, 1, macA, zero, state.MAC{}, own), "arp_own"),
-		dropped("a reply", w.podA, arpFrame(bcast, macA, 2, macA, own, state.MAC{}, other), "arp_other"),
-		dropped("another sender MAC", w.podA, arpFrame(bcast, macA, 1, macB, own, state.MAC{}, other), "spoofed_mac"),
-		dropped("another frame source", w.podA, arpFrame(bcast, macB, 1, macA, own, state.MAC{}, other), "spoofed_mac"),
-		dropped("another sender address", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.11"), state.MAC{}, other), "spoofed_ip"),
+		dropped("a request for the own address", w.podA, arpFrame(Bcast, MacA, 1, MacA, own, state.MAC{}, own), "arp_own"),
+		dropped("a probe", w.podA, arpFrame(Bcast, MacA, 1, MacA, zero, state.MAC{}, own), "arp_own"),
+		dropped("a reply", w.podA, arpFrame(Bcast, MacA, 2, MacA, own, state.MAC{}, other), "arp_other"),
+		dropped("another sender MAC", w.podA, arpFrame(Bcast, MacA, 1, MacB, own, state.MAC{}, other), "spoofed_mac"),
+		dropped("another frame source", w.podA, arpFrame(Bcast, MacB, 1, MacA, own, state.MAC{}, other), "spoofed_mac"),
+		dropped("another sender address", w.podA, arpFrame(Bcast, MacA, 1, MacA, Ip("10.0.1.11"), state.MAC{}, other), "spoofed_ip"),
 		dropped("another kind of hardware", w.podA, token, "bad_header"),
 		dropped("a truncated request", w.podA, request[:40], "bad_header"),
 	})
@@ -141,13 +142,13 @@ func TestARPIsAnsweredWithTheVirtualMAC(t *testing.T) {
 
 // solicitation is the body of a neighbour solicitation for target.
 func solicitation(target string, options ...byte) icmp {
-	t := ip(target).As16()
+	t := Ip(target).As16()
 	return icmp{V6: true, Type: 135, Body: append(append(make([]byte, 4), t[:]...), options...)}
 }
 
 // advertisement is the answer to one.
 func advertisement(target string) icmp {
-	t := ip(target).As16()
+	t := Ip(target).As16()
 	body := append([]byte{0xe0, 0, 0, 0}, t[:]...)
 	return icmp{V6: true, Type: 136, Body: append(append(body, 2, 1), state.VirtualMAC[:]...)}
 }
@@ -157,10 +158,10 @@ const linkLocalA = "fe80::ff:fe00:aa"
 
 func TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC(t *testing.T) {
 	w := newWorld(t)
-	source := append([]byte{1, 1}, macA[:]...)
+	source := append([]byte{1, 1}, MacA[:]...)
 	nd := func(src, dst string, m icmp, mutate func(*frame)) []byte {
 		return fromA(func(f *frame) {
-			f.Src, f.Dst, f.L4, f.Hops = ip(src), ip(dst), m, 255
+			f.Src, f.Dst, f.L4, f.Hops = Ip(src), Ip(dst), m, 255
 			mutate(f)
 		}).bytes()
 	}
@@ -169,7 +170,7 @@ func TestNeighbourSolicitationIsAnsweredWithTheVirtualMAC(t *testing.T) {
 			name: name, device: w.podA, in: nd(src, dst, solicitation(target, options...), unchanged),
 			verdict: actRedirect, counts: one("from_pod/replied"),
 			out: frame{
-				EthDst: macA, EthSrc: state.VirtualMAC, Src: ip(target), Dst: ip(src), Hops: 255, L4: advertisement(target),
+				EthDst: MacA, EthSrc: state.VirtualMAC, Src: Ip(target), Dst: Ip(src), Hops: 255, L4: advertisement(target),
 			}.bytes(),
 		}
 	}
@@ -212,33 +213,33 @@ func TestTheNodesInterfaceReachesItsVPCOnly(t *testing.T) {
 	w := newWorld(t)
 	node := func(mutate func(*frame)) frame {
 		return fromA(func(f *frame) {
-			f.EthSrc, f.Src, f.Dst = macNode, ip("10.8.1.2"), ip("10.8.1.10")
+			f.EthSrc, f.Src, f.Dst = macNode, Ip("10.8.1.2"), Ip("10.8.1.10")
 			mutate(f)
 		})
 	}
-	toNode := fromA(func(f *frame) { f.Src, f.Dst = ip("10.8.1.10"), ip("10.8.1.2") })
+	toNode := fromA(func(f *frame) { f.Src, f.Dst = Ip("10.8.1.10"), Ip("10.8.1.2") })
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		{
 			name: "to a pod", device: w.node, in: node(unchanged).bytes(), verdict: actRedirect,
-			out: node(func(f *frame) { f.EthDst, f.EthSrc = macA, state.VirtualMAC }).bytes(), counts: one("from_pod/forwarded_local"),
+			out: node(func(f *frame) { f.EthDst, f.EthSrc = MacA, state.VirtualMAC }).bytes(), counts: one("from_pod/forwarded_local"),
 		},
 		{
 			name: "from a pod", device: w.main, in: toNode.bytes(), verdict: actRedirect,
 			out:    toNode.with(func(f *frame) { f.EthDst, f.EthSrc = macNode, state.VirtualMAC }).bytes(),
 			counts: one("from_pod/forwarded_local"),
 		},
-		dropped("to the outside", w.node, node(func(f *frame) { f.Dst = ip("198.51.100.1") }).bytes(), "outside_default_vpc"),
-		dropped("to a shared service", w.node, node(func(f *frame) { f.Dst = ip("10.96.0.10") }).bytes(), "outside_default_vpc"),
-		dropped("to the node's shadow", w.node, node(func(f *frame) { f.Dst = ip("169.254.64.1") }).bytes(), "outside_default_vpc"),
+		dropped("to the outside", w.node, node(func(f *frame) { f.Dst = Ip("198.51.100.1") }).bytes(), "outside_default_vpc"),
+		dropped("to a shared service", w.node, node(func(f *frame) { f.Dst = Ip("10.96.0.10") }).bytes(), "outside_default_vpc"),
+		dropped("to the node's shadow", w.node, node(func(f *frame) { f.Dst = Ip("169.254.64.1") }).bytes(), "outside_default_vpc"),
 		dropped("under an address of its own outside the VPC", w.node,
-			node(func(f *frame) { f.Src = ip("192.0.2.1") }).bytes(), "spoofed_ip"),
+			node(func(f *frame) { f.Src = Ip("192.0.2.1") }).bytes(), "spoofed_ip"),
 	})
 }
 
 func TestMarksDoNotFollowAPacketIntoAVPC(t *testing.T) {
 	w := newWorld(t)
-	toLocal := frame{EthDst: state.VirtualMAC, EthSrc: macNode, Src: ip("10.8.1.2"), Dst: ip("10.8.1.10"), L4: udp{Sport: 1, Dport: 2}}
-	toRemote := fromA(func(f *frame) { f.Dst = ip("10.0.1.20") })
+	toLocal := frame{EthDst: state.VirtualMAC, EthSrc: macNode, Src: Ip("10.8.1.2"), Dst: Ip("10.8.1.10"), L4: udp{Sport: 1, Dport: 2}}
+	toRemote := fromA(func(f *frame) { f.Dst = Ip("10.0.1.20") })
 	for name, c := range map[string]struct {
 		device int
 		in     frame

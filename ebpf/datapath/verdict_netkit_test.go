@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -15,10 +16,10 @@ import (
 // pair runs it: nothing has received the packet yet. It comes with a mark that
 // says nothing.
 func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
-	const delivered = uint32(aliothMarkMARK_DELIVERED)
+	const delivered = uint32(bpf.AliothMarkMARK_DELIVERED)
 	w := newWorld(t)
 	to := func(src, dst string) []byte {
-		return fromA(func(f *frame) { f.Src, f.Dst = ip(src), ip(dst) }).bytes()
+		return fromA(func(f *frame) { f.Src, f.Dst = Ip(src), Ip(dst) }).bytes()
 	}
 	for _, c := range []struct {
 		name   string
@@ -28,7 +29,7 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 		reason string
 	}{
 		{"to another pod", w.podA, to("10.0.1.10", "10.0.1.11"), delivered, "forwarded_local"},
-		{"an answer", w.podA, arpFrame(bcast, macA, 1, macA, ip("10.0.1.10"), state.MAC{}, ip("10.0.1.11")), delivered, "replied"},
+		{"an answer", w.podA, arpFrame(Bcast, MacA, 1, MacA, Ip("10.0.1.10"), state.MAC{}, Ip("10.0.1.11")), delivered, "replied"},
 		{"to the node's own interface", w.main, to("10.8.1.10", "10.8.1.2"), 0, "forwarded_local"},
 		{"to another node", w.podA, to("10.0.1.10", "10.0.1.20"), 0, "forwarded_remote"},
 		{"under a false address", w.podA, to("10.0.1.11", "10.0.1.10"), state.MarkEgress, "spoofed_ip"},
@@ -36,7 +37,7 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			before := counts(t, w.Datapath)
-			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, Context{Ifindex: uint32(c.device), Mark: state.MarkEgress})
+			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, bpf.Context{Ifindex: uint32(c.device), Mark: state.MarkEgress})
 			if end.Mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", end.Mark, c.mark)
 			}
@@ -52,15 +53,15 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 func TestWhatWasDecidedPassesTheHostEnd(t *testing.T) {
 	w := newWorld(t)
 	in := fromA(func(f *frame) {
-		f.EthDst, f.EthSrc, f.Src, f.Dst = macA, state.VirtualMAC, ip("10.0.1.11"), ip("10.0.1.10")
+		f.EthDst, f.EthSrc, f.Src, f.Dst = MacA, state.VirtualMAC, Ip("10.0.1.11"), Ip("10.0.1.10")
 	}).bytes()
 	for mark, want := range map[uint32]struct {
 		verdict uint32
 		counts  map[string]uint64
 	}{
-		uint32(aliothMarkMARK_DELIVERED):     {actOK, map[string]uint64{}},
-		uint32(aliothMarkMARK_DELIVERED) | 2: {actShot, one("to_pod/not_shadow")},
-		0:                                    {actShot, one("to_pod/not_shadow")},
+		uint32(bpf.AliothMarkMARK_DELIVERED):     {actOK, map[string]uint64{}},
+		uint32(bpf.AliothMarkMARK_DELIVERED) | 2: {actShot, one("to_pod/not_shadow")},
+		0:                                        {actShot, one("to_pod/not_shadow")},
 	} {
 		before := counts(t, w.Datapath)
 		verdict, out, after := runMarked(t, w.objects.AliothToPod, w.podA, in, mark)

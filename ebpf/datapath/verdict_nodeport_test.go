@@ -14,15 +14,15 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 	w := newWorld(t)
 	to := func(dst string, l4 transport) frame {
 		base := fromA
-		if ip(dst).Is6() {
+		if Ip(dst).Is6() {
 			base = fromA6
 		}
-		return base(func(f *frame) { f.Dst, f.L4 = ip(dst), l4 })
+		return base(func(f *frame) { f.Dst, f.L4 = Ip(dst), l4 })
 	}
 	leaves := func(f *frame) {
-		f.Src = ip(shadowOpen)
+		f.Src = Ip(shadowOpen)
 		if f.Dst.Is6() {
-			f.Src = ip(shadowOpen6)
+			f.Src = Ip(shadowOpen6)
 		}
 	}
 	syn := func(port uint16) tcp { return tcp{Sport: 1000, Dport: port, Flags: flagSYN} }
@@ -48,14 +48,14 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 		listed []state.ClosedPrefix
 		open   bool
 	}{
-		"denied":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("192.0.2.0/24"), Class: state.ClosedDenied}}, false},
-		"unlisted":       {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted}}, false},
-		"listed":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("::/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: px("192.0.2.1/32"), Class: state.OpenListed}}, true},
-		"another's list": {[]state.ClosedPrefix{{VNI: vniRed, Prefix: px("192.0.2.0/24"), Class: state.ClosedDenied}}, true},
+		"denied":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: Px("192.0.2.0/24"), Class: state.ClosedDenied}}, false},
+		"unlisted":       {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: Px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: Px("::/0"), Class: state.ClosedUnlisted}}, false},
+		"listed":         {[]state.ClosedPrefix{{VNI: vniOpen, Prefix: Px("0.0.0.0/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: Px("::/0"), Class: state.ClosedUnlisted}, {VNI: vniOpen, Prefix: Px("192.0.2.1/32"), Class: state.OpenListed}}, true},
+		"another's list": {[]state.ClosedPrefix{{VNI: vniRed, Prefix: Px("192.0.2.0/24"), Class: state.ClosedDenied}}, true},
 	} {
 		s := w.state()
 		s.Closed = append(s.Closed, c.listed...)
-		must(t, w.Apply(s))
+		Must(t, w.Apply(s))
 		asked := closed(name, "192.0.2.1", syn(30080))
 		if c.open {
 			asked = toStack(name, w.open, to("192.0.2.1", syn(30080)), leaves, state.MarkEgress)
@@ -67,7 +67,7 @@ func TestAPodReachesNodePortsOfItsOwnVPC(t *testing.T) {
 func TestFragmentsToNodePortsFollowTheirFirst(t *testing.T) {
 	w := newWorld(t)
 	first, later := datagramIn(asks("192.0.2.1", nil), udp{Sport: 1000, Dport: 30053}, 1)
-	leaves := func(f *frame) { f.Src = ip(shadowOpen) }
+	leaves := func(f *frame) { f.Src = Ip(shadowOpen) }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
 		toStack("the first", w.open, first, leaves, state.MarkEgress),

@@ -40,9 +40,9 @@ func oddPackets() map[string]odd {
 	}
 	// One about a packet of which the pod has no part.
 	foreign := func(f *frame, m icmp) {
-		about := frame{Src: f.Dst, Dst: ip("10.0.1.12"), L4: udp{Sport: 53, Dport: 1000}}
+		about := frame{Src: f.Dst, Dst: Ip("10.0.1.12"), L4: udp{Sport: 53, Dport: 1000}}
 		if m.V6 {
-			about.Dst = ip("fd10:0:0:1::12")
+			about.Dst = Ip("fd10:0:0:1::12")
 		}
 		f.L4 = quoting(m, about)
 	}
@@ -123,15 +123,15 @@ func oddPackets() map[string]odd {
 		"a header of TCP cut short":          {mutate: l4(raw{state.ProtoTCP, make([]byte, 16)})},
 		"a hop limit of one":                 {mutate: func(f *frame) { f.Hops = 1 }},
 		"an evil bit":                        {spoil: func(b []byte) []byte { b[20] |= 0x80; return checked(b) }},
-		"a multicast group":                  {mutate: func(f *frame) { f.Dst = ip("224.0.0.251") }},
-		"a multicast group over IPv6":        {v6: true, mutate: func(f *frame) { f.Dst = ip("ff02::fb") }},
-		"the limited broadcast":              {mutate: func(f *frame) { f.EthDst, f.Dst = bcast, ip("255.255.255.255") }},
+		"a multicast group":                  {mutate: func(f *frame) { f.Dst = Ip("224.0.0.251") }},
+		"a multicast group over IPv6":        {v6: true, mutate: func(f *frame) { f.Dst = Ip("ff02::fb") }},
+		"the limited broadcast":              {mutate: func(f *frame) { f.EthDst, f.Dst = Bcast, Ip("255.255.255.255") }},
 
-		"an ordinary address in a broadcast frame": {mutate: func(f *frame) { f.EthDst = bcast }},
+		"an ordinary address in a broadcast frame": {mutate: func(f *frame) { f.EthDst = Bcast }},
 		"an ordinary address in a multicast frame": {mutate: func(f *frame) { f.EthDst = state.MAC{1, 0, 0x5e, 0, 0, 1} }},
-		"a source of another":                      {mutate: func(f *frame) { f.Src = ip("10.0.1.11") }},
-		"no source":                                {mutate: func(f *frame) { f.Src = ip("0.0.0.0") }},
-		"a group as source":                        {mutate: func(f *frame) { f.Src = ip("224.0.0.1") }},
+		"a source of another":                      {mutate: func(f *frame) { f.Src = Ip("10.0.1.11") }},
+		"no source":                                {mutate: func(f *frame) { f.Src = Ip("0.0.0.0") }},
+		"a group as source":                        {mutate: func(f *frame) { f.Src = Ip("224.0.0.1") }},
 		"more bytes than the header says":          {spoil: func(b []byte) []byte { return append(b, "padding"...) }},
 		"fewer bytes than the header says":         {spoil: func(b []byte) []byte { return b[:len(b)-1] }},
 		"fewer bytes than the IPv6 header says":    {v6: true, spoil: func(b []byte) []byte { return b[:len(b)-1] }},
@@ -143,7 +143,7 @@ func oddPackets() map[string]odd {
 		"an IPv4 header cut short":            {mutate: func(f *frame) { f.Options = make([]byte, 40) }, spoil: func(b []byte) []byte { return b[:50] }},
 		"another version than the frame says": {spoil: func(b []byte) []byte { b[14] = 6<<4 | 5; return b }},
 		"an IPv4-mapped address over IPv6": {v6: true, spoil: func(b []byte) []byte {
-			mapped := ip("10.0.1.11").As16()
+			mapped := Ip("10.0.1.11").As16()
 			copy(b[38:54], mapped[:])
 			return b
 		}},
@@ -171,9 +171,9 @@ type ends struct{ src4, dst4, src6, dst6 string }
 // between returns the frame of pod A between these addresses.
 func (o odd) between(e ends) []byte {
 	b := fromA(func(f *frame) {
-		f.Src, f.Dst = ip(e.src4), ip(e.dst4)
+		f.Src, f.Dst = Ip(e.src4), Ip(e.dst4)
 		if o.v6 {
-			f.Src, f.Dst = ip(e.src6), ip(e.dst6)
+			f.Src, f.Dst = Ip(e.src6), Ip(e.dst6)
 		}
 		if o.mutate != nil {
 			o.mutate(f)
@@ -227,7 +227,7 @@ func TestOddPacketsInsideAVPC(t *testing.T) {
 			cases = append(cases, dropped(name, w.podA, in, fate))
 			continue
 		}
-		out := append(append(macB[:], state.VirtualMAC[:]...), in[12:]...)
+		out := append(append(MacB[:], state.VirtualMAC[:]...), in[12:]...)
 		cases = append(cases, verdictCase{
 			name: name, device: w.podA, in: in, out: out, verdict: actRedirect, counts: one("from_pod/forwarded_local"),
 		})

@@ -30,9 +30,9 @@ func onUnderlay(t *testing.T) func(*Config) {
 		// Not for all devices: each would report that it is a router, at any moment.
 		enable(t, "net/ipv6/conf/underlay/forwarding")
 		cfg.UnderlayIfindex6 = cfg.UnderlayIfindex
-		addAddr(t, cfg.UnderlayIfindex, px("192.0.2.1/24"))
-		addAddr(t, cfg.UnderlayIfindex, px("2001:db8::1/64"))
-		cfg.TunnelSource4, cfg.TunnelSource6 = ip("192.0.2.1"), ip("2001:db8::1")
+		addAddr(t, cfg.UnderlayIfindex, Px("192.0.2.1/24"))
+		addAddr(t, cfg.UnderlayIfindex, Px("2001:db8::1/64"))
+		cfg.TunnelSource4, cfg.TunnelSource6 = Ip("192.0.2.1"), Ip("2001:db8::1")
 	}
 }
 
@@ -61,7 +61,7 @@ func checkOuter(t *testing.T, out []byte, vni uint32, tos uint8) {
 	}
 	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, vni<<8)
 	want := frame{
-		EthDst: state.VirtualMAC, EthSrc: macA, Src: ip("192.0.2.1"), Dst: ip("192.0.2.2"), Hops: 8,
+		EthDst: state.VirtualMAC, EthSrc: MacA, Src: Ip("192.0.2.1"), Dst: Ip("192.0.2.2"), Hops: 8,
 		L4: udp{Sport: source, Dport: DefaultTunnelPort, NoChecksum: true, Payload: append(header, out[50:]...)},
 	}.bytes()
 	copy(want[18:22], []byte{0, 0, 0x40, 0}) // no identification, don't fragment
@@ -75,13 +75,13 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
 	for to, node := range map[string]string{"fd10:0:0:1::21": "192.0.2.2", "10.0.1.22": "198.51.100.9"} {
-		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: ip(to), Kind: state.Remote, Node: ip(node), MAC: macR})
+		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: Ip(to), Kind: state.Remote, Node: Ip(node), MAC: macR})
 	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
 	to := func(dst string, size int) []byte {
-		make4, d := fromA, ip(dst)
+		make4, d := fromA, Ip(dst)
 		if d.Is6() {
 			make4 = fromA6
 		}
@@ -118,7 +118,7 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 				checkOuter(t, out, vniRed, c.tos)
 				inner = out[50:]
 			}
-			want := append(append(macR[:], macA[:]...), c.in[12:]...)
+			want := append(append(macR[:], MacA[:]...), c.in[12:]...)
 			if d := cmp.Diff(want, inner); d != "" {
 				t.Errorf("inner packet (-want +got):\n%s", d)
 			}
@@ -130,7 +130,7 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 func TestTheWayToANodeFollowsItsRoute(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	in := fromA(func(f *frame) {
-		f.Dst, f.L4 = ip("10.0.1.20"), udp{Sport: 1000, Dport: 80, Payload: make([]byte, 1400)}
+		f.Dst, f.L4 = Ip("10.0.1.20"), udp{Sport: 1000, Dport: 80, Payload: make([]byte, 1400)}
 	}).bytes()
 	pushed := func() bool {
 		_, out, _ := run(t, w.objects.AliothFromPod, w.podA, in)
@@ -152,7 +152,7 @@ func TestAFlowHasOneSourcePort(t *testing.T) {
 	for name, l4 := range map[string]transport{
 		"ICMP": icmp{Type: 8, Body: []byte{0, 1, 0, 1}}, "UDP": udp{Sport: 1000, Dport: 80}, "TCP": tcp{Sport: 1000, Dport: 80},
 	} {
-		in := fromA(func(f *frame) { f.Dst, f.L4 = ip("10.0.1.20"), l4 }).bytes()
+		in := fromA(func(f *frame) { f.Dst, f.L4 = Ip("10.0.1.20"), l4 }).bytes()
 		_, first, _ := run(t, w.objects.AliothFromPod, w.podA, in)
 		_, second, _ := run(t, w.objects.AliothFromPod, w.podA, in)
 		checkOuter(t, first, vniRed, 0)
@@ -187,11 +187,11 @@ func (p wrapped) bytes() []byte {
 func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	inner := frame{
-		EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10"),
+		EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.10"),
 		L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN, Payload: []byte("payload")},
 	}
-	inner6 := inner.with(func(f *frame) { f.Src, f.Dst = ip("fd10:0:0:1::20"), ip("fd10:0:0:1::10") })
-	usual := wrapped{eth: macUplink, from: ip("192.0.2.2"), to: ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vniRed}
+	inner6 := inner.with(func(f *frame) { f.Src, f.Dst = Ip("fd10:0:0:1::20"), Ip("fd10:0:0:1::10") })
+	usual := wrapped{eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vniRed}
 	in := func(change func(*wrapped)) []byte {
 		p := usual
 		p.inner = inner.bytes()
@@ -203,7 +203,7 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	delivered := func(name string, packet []byte, f frame) {
 		cases = append(cases, verdictCase{
 			name: name, device: w.cfg.UnderlayIfindex, in: packet, verdict: actRedirect,
-			out:    f.with(func(f *frame) { f.EthDst, f.EthSrc = macA, state.VirtualMAC }).bytes(),
+			out:    f.with(func(f *frame) { f.EthDst, f.EthSrc = MacA, state.VirtualMAC }).bytes(),
 			counts: one("from_tunnel/forwarded_local"),
 		})
 	}
@@ -224,14 +224,14 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 		left("IPv6", holding(inner6))
 	}
 	delivered("to the same address in another VPC", in(func(p *wrapped) { p.vni = vniBlue }), inner)
-	refused("under an address of a pod of this node", inner.with(func(f *frame) { f.Src = ip("10.0.1.11") }), "spoofed_local")
-	refused("an address nobody has", inner.with(func(f *frame) { f.Dst = ip("10.0.1.99") }), "no_endpoint")
-	refused("a broadcast frame", inner.with(func(f *frame) { f.EthDst = bcast }), "tunnel_flood")
-	left("from no node", in(func(p *wrapped) { p.from = ip("192.0.2.66") }))
+	refused("under an address of a pod of this node", inner.with(func(f *frame) { f.Src = Ip("10.0.1.11") }), "spoofed_local")
+	refused("an address nobody has", inner.with(func(f *frame) { f.Dst = Ip("10.0.1.99") }), "no_endpoint")
+	refused("a broadcast frame", inner.with(func(f *frame) { f.EthDst = Bcast }), "tunnel_flood")
+	left("from no node", in(func(p *wrapped) { p.from = Ip("192.0.2.66") }))
 	left("of a VPC that is not here", in(func(p *wrapped) { p.vni = 999 }))
-	left("to another address of the node", in(func(p *wrapped) { p.to = ip("192.0.2.9") }))
+	left("to another address of the node", in(func(p *wrapped) { p.to = Ip("192.0.2.9") }))
 	left("to another port", in(func(p *wrapped) { p.port = 8472 }))
-	left("for another Ethernet address", in(func(p *wrapped) { p.eth = macB }))
+	left("for another Ethernet address", in(func(p *wrapped) { p.eth = MacB }))
 	left("with a checksum to verify", in(func(p *wrapped) { p.check = true }))
 	left("without a VNI", in(func(p *wrapped) { p.flags = 0 }))
 	left("with flags of an extension", in(func(p *wrapped) { p.flags = 0x0c }))
@@ -239,9 +239,9 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	left("with options", in(func(p *wrapped) { p.opts = []byte{1, 1, 1, 0} }))
 	left("marked on the way", trafficClass(holding(inner), 3))
 	left("with ARP inside", in(func(p *wrapped) {
-		p.inner = arpFrame(bcast, macR, 1, macR, ip("10.0.1.20"), state.MAC{}, ip("10.0.1.10"))
+		p.inner = arpFrame(Bcast, macR, 1, macR, Ip("10.0.1.20"), state.MAC{}, Ip("10.0.1.10"))
 	}))
 	left("too short", in(func(p *wrapped) { p.inner = p.inner[:10] }))
-	left("no tunnel's packet at all", inner.with(func(f *frame) { f.EthDst, f.Dst = macUplink, ip("192.0.2.1") }).bytes())
+	left("no tunnel's packet at all", inner.with(func(f *frame) { f.EthDst, f.Dst = macUplink, Ip("192.0.2.1") }).bytes())
 	w.check(t, w.objects.AliothFromUnderlay, cases)
 }

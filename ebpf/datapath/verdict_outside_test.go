@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -16,8 +17,8 @@ func leading(vni uint32, backend4, backend6 string) []state.Service {
 	var list []state.Service
 	for vip, backend := range map[string]string{vipB: backend4, vipB6: backend6} {
 		list = append(list,
-			state.Service{VNI: vni, VIP: ip(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: ip(backend), Port: 8080, Outside: true}}},
-			state.Service{VNI: vni, VIP: ip(vip), Proto: state.ProtoUDP, Port: 53, Backends: []state.Backend{{IP: ip(backend), Port: 5353, Outside: true}}},
+			state.Service{VNI: vni, VIP: Ip(vip), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: Ip(backend), Port: 8080, Outside: true}}},
+			state.Service{VNI: vni, VIP: Ip(vip), Proto: state.ProtoUDP, Port: 53, Backends: []state.Backend{{IP: Ip(backend), Port: 5353, Outside: true}}},
 		)
 	}
 	return list
@@ -28,7 +29,7 @@ func (w *world) lead(t *testing.T, services ...state.Service) {
 	t.Helper()
 	s := w.state()
 	s.Services = append(s.Services, services...)
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 }
 
 func newLeadingWorld(t *testing.T) *world {
@@ -46,16 +47,16 @@ func leaves(l4 transport) func(*frame) {
 		if f.Dst.Is6() {
 			src, dst = shadowOpen6, outside6
 		}
-		f.Src, f.Dst, f.L4 = ip(src), ip(dst), l4
+		f.Src, f.Dst, f.L4 = Ip(src), Ip(dst), l4
 	}
 }
 
 func comesBack(l4 transport) frame {
-	return answer(shadowOpen, l4).with(func(f *frame) { f.Src = ip(outside) })
+	return answer(shadowOpen, l4).with(func(f *frame) { f.Src = Ip(outside) })
 }
 
 func asService(l4 transport) func(*frame) {
-	return func(f *frame) { f.Src, f.Dst, f.L4 = ip(vipB), ip("10.0.1.10"), l4 }
+	return func(f *frame) { f.Src, f.Dst, f.L4 = Ip(vipB), Ip("10.0.1.10"), l4 }
 }
 
 func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
@@ -68,18 +69,18 @@ func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
 	})
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("TCP", w.open, comesBack(back), asService(tcp{Sport: 80, Dport: 1000, Flags: flagSYN | flagACK})),
-		answered("over IPv6", w.open, comesBack(back).with(func(f *frame) { f.Src, f.Dst = ip(outside6), ip(shadowOpen6) }), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(vipB6), ip("fd10:0:0:1::10"), tcp{Sport: 80, Dport: 1000, Flags: flagSYN | flagACK}
+		answered("over IPv6", w.open, comesBack(back).with(func(f *frame) { f.Src, f.Dst = Ip(outside6), Ip(shadowOpen6) }), func(f *frame) {
+			f.Src, f.Dst, f.L4 = Ip(vipB6), Ip("fd10:0:0:1::10"), tcp{Sport: 80, Dport: 1000, Flags: flagSYN | flagACK}
 		}),
 		answered("a datagram", w.open, comesBack(udp{Sport: 5353, Dport: 1000}), asService(udp{Sport: 53, Dport: 1000})),
-		answered("what answers no flow", w.open, comesBack(udp{Sport: 5353, Dport: 1001}), func(f *frame) { f.Dst = ip("10.0.1.10") }),
+		answered("what answers no flow", w.open, comesBack(udp{Sport: 5353, Dport: 1001}), func(f *frame) { f.Dst = Ip("10.0.1.10") }),
 	})
 }
 
 // stopped is a packet that is dropped on its way to a backend.
 func stopped(device int, in frame, backend string, l4 transport, reason string) verdictCase {
 	c := dropped(backend, device, in.bytes(), reason)
-	c.out = in.with(func(f *frame) { f.Dst, f.L4 = ip(backend), l4 }).bytes()
+	c.out = in.with(func(f *frame) { f.Dst, f.L4 = Ip(backend), l4 }).bytes()
 	return c
 }
 
@@ -112,12 +113,12 @@ func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a later one before its first", w.open, later.bytes(), "egress_fragment"),
 		toStack("the first", w.open, first, leaves(udp{1000, 5353, make([]byte, 16), false}), state.MarkEgress),
-		toStack("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = ip(shadowOpen), ip(outside) }, state.MarkEgress),
+		toStack("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = Ip(shadowOpen), Ip(outside) }, state.MarkEgress),
 	})
 	w.lead(t, leading(vniOpen, "203.0.113.5", outside6)...)
 	first, later = datagramIn(asks(vipB, nil), udp{Sport: 1001, Dport: 53}, 2)
 	denied := dropped("a later one of what may not leave", w.open, later.bytes(), "egress_fragment")
-	denied.out = later.with(func(f *frame) { f.Dst = ip("203.0.113.5") }).bytes()
+	denied.out = later.with(func(f *frame) { f.Dst = Ip("203.0.113.5") }).bytes()
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		stopped(w.open, first, "203.0.113.5", udp{1001, 5353, make([]byte, 16), false}, "egress_denied"), denied,
 	})
@@ -126,7 +127,7 @@ func TestFragmentsGoOutsideByAServiceAndBack(t *testing.T) {
 	first, later = datagramIn(comesBack(nil), udp{Sport: 5353, Dport: 1000}, 1)
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("the first of the answer", w.open, first, asService(udp{53, 1000, make([]byte, 16), false})),
-		answered("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = ip(vipB), ip("10.0.1.10") }),
+		answered("a later one", w.open, later, func(f *frame) { f.Src, f.Dst = Ip(vipB), Ip("10.0.1.10") }),
 	})
 }
 
@@ -137,17 +138,17 @@ func TestErrorsAboutAFlowThatLeadsOutsideNameTheService(t *testing.T) {
 		return icmp{Type: 3, Code: 3, Body: slices.Concat(make([]byte, 4), f.bytes()[14:])}
 	}
 	between := func(src, dst string, sport, dport uint16) icmp {
-		return quoting(frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: sport, Dport: dport, NoChecksum: true}})
+		return quoting(frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: sport, Dport: dport, NoChecksum: true}})
 	}
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("of a router about the question", w.open,
-			comesBack(between(shadowOpen, outside, 1000, 5353)).with(func(f *frame) { f.Src = ip("192.0.2.254") }), func(f *frame) {
-				f.Src, f.Dst, f.L4 = ip("192.0.2.254"), ip("10.0.1.10"), between("10.0.1.10", vipB, 1000, 53)
+			comesBack(between(shadowOpen, outside, 1000, 5353)).with(func(f *frame) { f.Src = Ip("192.0.2.254") }), func(f *frame) {
+				f.Src, f.Dst, f.L4 = Ip("192.0.2.254"), Ip("10.0.1.10"), between("10.0.1.10", vipB, 1000, 53)
 			}),
 	})
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("of the pod about the answer", w.open, asks(vipB, between(vipB, "10.0.1.10", 53, 1000)), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowOpen), ip(outside), between(outside, shadowOpen, 5353, 1000)
+			f.Src, f.Dst, f.L4 = Ip(shadowOpen), Ip(outside), between(outside, shadowOpen, 5353, 1000)
 		}, state.MarkEgress),
 	})
 }
@@ -165,20 +166,20 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 	expect := func(when string, flows int) {
 		t.Helper()
 		rows, err := flowRows(w.objects.AliothConnections)
-		must(t, err)
+		Must(t, err)
 		pairs, err := w.reader.Connections() // of which both entries are there
 		if err != nil || len(pairs) != flows || len(rows) != 2*flows {
 			t.Fatalf("%s there are %d rows of %d flows, %v, want %d flows", when, len(rows), len(pairs), err, flows)
 		}
 		for key, row := range rows {
-			if forward := key.Direction == aliothConnDirectionCONN_FORWARD; forward != (key.Inside == 1) {
+			if forward := key.Direction == bpf.AliothConnDirectionCONN_FORWARD; forward != (key.Inside == 1) {
 				t.Errorf("%s there is the entry %+v: %+v", when, key, row)
 			}
 		}
 	}
 	both()
 	expect("at first", 2)
-	must(t, w.Apply(func() state.State {
+	Must(t, w.Apply(func() state.State {
 		s := w.state()
 		s.Services = append(s.Services, leading(vniOpen, outside, outside6)...)
 		return s
@@ -198,7 +199,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("TCP stays", w.open, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagACK}), leaves(tcp{Sport: 1000, Dport: 8080, Flags: flagACK}), state.MarkEgress),
 		toStack("a new opening does not", w.open, opening, func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowOpen), ip("198.51.100.2"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
+			f.Src, f.Dst, f.L4 = Ip(shadowOpen), Ip("198.51.100.2"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
 		}, state.MarkEgress),
 	})
 	both()
@@ -223,18 +224,18 @@ func TestABackendThatComesIntoTheVPCIsAnother(t *testing.T) {
 	s.Services = append(s.Services, inside...)
 	for i := range s.VPCs {
 		if s.VPCs[i].VNI == vniOpen {
-			s.VPCs[i].Prefixes = append(s.VPCs[i].Prefixes, px("198.51.100.0/24"))
+			s.VPCs[i].Prefixes = append(s.VPCs[i].Prefixes, Px("198.51.100.0/24"))
 		}
 	}
-	s.Addresses = append(s.Addresses, state.Address{VNI: vniOpen, IP: ip(outside), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
-	must(t, w.Apply(s))
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniOpen, IP: Ip(outside), Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR})
+	Must(t, w.Apply(s))
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		goes("a new opening", w.open, opening, macR, func(f *frame) {
-			f.Dst, f.L4 = ip(outside), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
+			f.Dst, f.L4 = Ip(outside), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
 		}),
 	})
 	rows, err := flowRows(w.objects.AliothConnections)
-	must(t, err)
+	Must(t, err)
 	for key, row := range rows {
 		if key.Inside != 1 || row.Outside != 0 {
 			t.Errorf("there is still %+v: %+v", key, row)

@@ -20,7 +20,7 @@ func refusedBy(about frame) icmp {
 
 // quotedFrom is a datagram to pod A, which the pod has an error about.
 func quotedFrom(src, dst string, mutate func(*frame)) frame {
-	f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 53, Dport: 1000, NoChecksum: true}}
+	f := frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: 53, Dport: 1000, NoChecksum: true}}
 	mutate(&f)
 	return f
 }
@@ -29,15 +29,15 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 	w := newWorld(t)
 	const own, own6 = "10.0.1.10", "fd10:0:0:1::10"
 	says := func(dst string, about frame) frame {
-		f := fromA(func(f *frame) { f.Dst, f.L4 = ip(dst), refusedBy(about) })
+		f := fromA(func(f *frame) { f.Dst, f.L4 = Ip(dst), refusedBy(about) })
 		if about.Src.Is6() {
-			f = fromA6(func(f *frame) { f.Dst, f.L4 = ip(dst), refusedBy(about) })
+			f = fromA6(func(f *frame) { f.Dst, f.L4 = Ip(dst), refusedBy(about) })
 		}
 		return f
 	}
 	passes := func(name string, src, dst, shadow string, mutate func(*frame)) verdictCase {
 		return toStack(name, w.open, says(src, quotedFrom(src, dst, mutate)), func(f *frame) {
-			f.Src, f.L4 = ip(shadow), refusedBy(quotedFrom(src, shadow, mutate))
+			f.Src, f.L4 = Ip(shadow), refusedBy(quotedFrom(src, shadow, mutate))
 		}, state.MarkEgress)
 	}
 	refused := func(name string, dst string, about frame) verdictCase {
@@ -69,7 +69,7 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 
 		refused("about another pod's shadow", outside, quotedFrom(outside, shadowA, unchanged)),
 		refused("about the pod's own shadow, which it does not know", outside, quotedFrom(outside, shadowOpen, unchanged)),
-		refused("about another pod's shadow over IPv6", outside6, quotedFrom(outside6, shadowA6, unchanged)),
+		refused("about another pod's shadow over IPv6", outside6, quotedFrom(outside6, ShadowA6, unchanged)),
 		refused("about a node's packet", outside, quotedFrom(outside, "192.0.2.1", unchanged)),
 		refused("for somebody who did not send it", outside, quotedFrom("198.51.100.2", own, unchanged)),
 		refused("about a packet of its own", outside, quotedFrom(own, outside, unchanged)),
@@ -87,15 +87,15 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("to the node, about another pod", w.podA,
 			fromA(func(f *frame) {
-				f.Dst, f.L4 = ip(nodeShadow), refusedBy(quotedFrom(nodeShadow, "169.254.64.11", unchanged))
+				f.Dst, f.L4 = Ip(nodeShadow), refusedBy(quotedFrom(nodeShadow, "169.254.64.11", unchanged))
 			}).bytes(), "icmp_unrelated"),
 		dropped("to who has reached another pod from outside", w.twin,
-			fromA(func(f *frame) { f.Dst, f.L4 = ip(outside), refusedBy(quotedFrom(outside, shadowA, unchanged)) }).bytes(), "icmp_unrelated"),
+			fromA(func(f *frame) { f.Dst, f.L4 = Ip(outside), refusedBy(quotedFrom(outside, shadowA, unchanged)) }).bytes(), "icmp_unrelated"),
 		dropped("inside of the VPC, about a third pod's packet", w.podA,
 			fromA(func(f *frame) { f.L4 = refusedBy(quotedFrom("10.0.1.11", "10.0.1.20", unchanged)) }).bytes(), "icmp_unrelated"),
 		dropped("to another node, about a third pod's packet", w.podA,
 			fromA(func(f *frame) {
-				f.Dst, f.L4 = ip("10.0.1.20"), refusedBy(quotedFrom("10.0.1.20", "10.0.1.11", unchanged))
+				f.Dst, f.L4 = Ip("10.0.1.20"), refusedBy(quotedFrom("10.0.1.20", "10.0.1.11", unchanged))
 			}).bytes(), "icmp_unrelated"),
 		dropped("a fragment that keeps its type for the next", w.podA, fromA6(func(f *frame) {
 			f.Fragment, f.L4 = &fragment{0, true}, raw{60, []byte{58, 0, 1, 4, 0, 0, 0, 0}}
@@ -106,16 +106,16 @@ func TestAnErrorLeavesAVPCAboutThePodsOwnFlowsOnly(t *testing.T) {
 func TestAnErrorAboutASharedServicesAnswerFindsTheBackend(t *testing.T) {
 	w := newWorld(t)
 	answer := func(src, dst string, sport uint16) frame {
-		return frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: sport, Dport: 1000, NoChecksum: true}}
+		return frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: sport, Dport: 1000, NoChecksum: true}}
 	}
 	to := func(about frame) frame { return ask(refusedBy(about)) }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("before the question", w.podA, to(answer("10.96.0.10", "10.0.1.10", 53)).bytes(), "no_connection"),
 		toStack("the question", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
 		}, state.MarkShared),
 		toStack("about its answer", w.podA, to(answer("10.96.0.10", "10.0.1.10", 53)), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), refusedBy(answer("10.8.1.10", shadowA, 5353))
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), refusedBy(answer("10.8.1.10", shadowA, 5353))
 		}, state.MarkShared),
 		dropped("about an answer from another port", w.podA, to(answer("10.96.0.10", "10.0.1.10", 54)).bytes(), "no_connection"),
 		dropped("about an answer to another pod", w.podA, to(answer("10.96.0.10", "10.0.1.11", 53)).bytes(), "icmp_unrelated"),

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -25,10 +26,10 @@ const (
 
 func scaledServices() []state.Service {
 	to := func(vni uint32, vip string, proto uint8, port uint16, backends ...state.Backend) state.Service {
-		return state.Service{VNI: vni, VIP: ip(vip), Proto: proto, Port: port, Backends: backends}
+		return state.Service{VNI: vni, VIP: Ip(vip), Proto: proto, Port: port, Backends: backends}
 	}
-	a, b, far := ip("10.0.1.10"), ip("10.0.1.11"), ip("10.0.1.20")
-	a6, b6 := ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11")
+	a, b, far := Ip("10.0.1.10"), Ip("10.0.1.11"), Ip("10.0.1.20")
+	a6, b6 := Ip("fd10:0:0:1::10"), Ip("fd10:0:0:1::11")
 	return []state.Service{
 		to(vniRed, vipB, state.ProtoTCP, 80, state.Backend{IP: b, Port: 8080}), to(vniRed, vipB, state.ProtoUDP, 53, state.Backend{IP: far, Port: 5353}),
 		to(vniRed, vipSelf, state.ProtoTCP, 80, state.Backend{IP: a, Port: 8080}), to(vniRed, vipSelf, state.ProtoUDP, 53, state.Backend{IP: a, Port: 5353}),
@@ -43,14 +44,14 @@ func scaledServices() []state.Service {
 func (w *world) scaledState() state.State {
 	s := w.state()
 	s.Services = append(s.Services, scaledServices()...)
-	s.Addresses = append(s.Addresses, state.Address{VNI: vniBlue, IP: ip("10.0.1.11"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniBlue, IP: Ip("10.0.1.11"), Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR})
 	return s
 }
 
 func newScaledWorld(t *testing.T, adapt ...func(*Config)) *world {
 	t.Helper()
 	w := newWorld(t, append(adapt, func(c *Config) { c.ConnectionsPerInterface = 1000 })...)
-	must(t, w.Apply(w.scaledState()))
+	Must(t, w.Apply(w.scaledState()))
 	return w
 }
 
@@ -62,7 +63,7 @@ func goes(name string, device int, in frame, dst state.MAC, out func(*frame)) ve
 		out: in.with(func(f *frame) {
 			f.EthDst, f.EthSrc = dst, state.VirtualMAC
 			if dst == macR {
-				f.EthSrc = macA
+				f.EthSrc = MacA
 			}
 			out(f)
 		}).bytes(),
@@ -77,45 +78,45 @@ func goes(name string, device int, in frame, dst state.MAC, out func(*frame)) ve
 // B to pod A.
 func asks(vip string, l4 transport) frame {
 	base := fromA
-	if ip(vip).Is6() {
+	if Ip(vip).Is6() {
 		base = fromA6
 	}
-	return base(func(f *frame) { f.Dst, f.L4 = ip(vip), l4 })
+	return base(func(f *frame) { f.Dst, f.L4 = Ip(vip), l4 })
 }
 
 func says(l4 transport) frame {
-	return frame{EthDst: state.VirtualMAC, EthSrc: macB, Src: ip("10.0.1.11"), Dst: ip("10.0.1.10"), L4: l4}
+	return frame{EthDst: state.VirtualMAC, EthSrc: MacB, Src: Ip("10.0.1.11"), Dst: Ip("10.0.1.10"), L4: l4}
 }
 
 // sees is how pod A gets it.
 func sees(name string, w *world, in frame, out func(*frame)) verdictCase {
-	return goes(name, w.podB, in, macA, out)
+	return goes(name, w.podB, in, MacA, out)
 }
 
 func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 	w := newScaledWorld(t)
 	syn, data := tcp{Sport: 1000, Dport: 80, Flags: flagSYN}, tcp{Sport: 1000, Dport: 80, Flags: flagACK, Payload: []byte("x")}
-	to := func(dst string, l4 transport) func(*frame) { return func(f *frame) { f.Dst, f.L4 = ip(dst), l4 } }
+	to := func(dst string, l4 transport) func(*frame) { return func(f *frame) { f.Dst, f.L4 = Ip(dst), l4 } }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		goes("an opening of red", w.podA, asks(vipB, syn), macB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagSYN})),
+		goes("an opening of red", w.podA, asks(vipB, syn), MacB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagSYN})),
 		goes("the same packet of blue", w.twin, asks(vipB, syn), macR, to("10.0.1.11", tcp{Sport: 1000, Dport: 9090, Flags: flagSYN})),
-		goes("red's data", w.podA, asks(vipB, data), macB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
+		goes("red's data", w.podA, asks(vipB, data), MacB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
 		goes("blue's data", w.twin, asks(vipB, data), macR, to("10.0.1.11", tcp{Sport: 1000, Dport: 9090, Flags: flagACK, Payload: []byte("x")})),
 		goes("red's datagram to another node", w.podA, asks(vipB, udp{Sport: 1000, Dport: 53}), macR, to("10.0.1.20", udp{Sport: 1000, Dport: 5353})),
 		goes("a datagram without a checksum", w.podA, asks(vipB, udp{Sport: 1001, Dport: 53, NoChecksum: true}), macR,
 			to("10.0.1.20", udp{Sport: 1001, Dport: 5353, NoChecksum: true})),
-		goes("over IPv6", w.podA, asks(vipB6, syn), macB, to("fd10:0:0:1::11", tcp{Sport: 1000, Dport: 8080, Flags: flagSYN})),
+		goes("over IPv6", w.podA, asks(vipB6, syn), MacB, to("fd10:0:0:1::11", tcp{Sport: 1000, Dport: 8080, Flags: flagSYN})),
 		dropped("a service of red from blue", w.twin, asks(vipSelf, syn).bytes(), "egress_closed"),
 		dropped("a port that it does not have", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 81, Flags: flagSYN}).bytes(), "service_port"),
 		dropped("data of no connection", w.podA, asks(vipB, tcp{Sport: 1001, Dport: 80, Flags: flagACK}).bytes(), "no_connection"),
 		dropped("a fragment of TCP", w.podA, asks(vipB, syn).with(func(f *frame) { f.Fragment = &fragment{0, true} }).bytes(), "egress_fragment"),
 		dropped("another protocol", w.podA, asks(vipB, raw{47, make([]byte, 32)}).bytes(), "egress_protocol"),
-		goes("a service that all share", w.podA, asks(vipB, data), macB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
+		goes("a service that all share", w.podA, asks(vipB, data), MacB, to("10.0.1.11", tcp{Sport: 1000, Dport: 8080, Flags: flagACK, Payload: []byte("x")})),
 		toStack("a shared service", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
 		}, state.MarkShared),
 	})
-	vip := func(l4 transport) func(*frame) { return func(f *frame) { f.Src, f.L4 = ip(vipB), l4 } }
+	vip := func(l4 transport) func(*frame) { return func(f *frame) { f.Src, f.L4 = Ip(vipB), l4 } }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		sees("the answer of a pod of this node", w, says(tcp{Sport: 8080, Dport: 1000, Flags: flagSYN | flagACK}), vip(tcp{Sport: 80, Dport: 1000, Flags: flagSYN | flagACK})),
 		sees("what the backend sends from another port", w, says(tcp{Sport: 8081, Dport: 1000, Flags: flagACK}), unchanged),
@@ -125,19 +126,19 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 		return verdictCase{
 			name: name, device: device, in: in.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
 			out: in.with(func(f *frame) {
-				f.EthDst, f.EthSrc = macA, state.VirtualMAC
+				f.EthDst, f.EthSrc = MacA, state.VirtualMAC
 				out(f)
 			}).bytes(),
 		}
 	}
 	far := func(src string, l4 transport) frame {
-		return frame{EthDst: macA, EthSrc: macR, Src: ip(src), Dst: ip("10.0.1.10"), L4: l4}
+		return frame{EthDst: MacA, EthSrc: macR, Src: Ip(src), Dst: Ip("10.0.1.10"), L4: l4}
 	}
-	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{
+	w.check(t, tunnelled(t, w, vniRed, Ip("192.0.2.2")), []verdictCase{
 		arrives("the answer of another node's", w.podA, far("10.0.1.20", udp{Sport: 5353, Dport: 1000}), vip(udp{Sport: 53, Dport: 1000})),
 		arrives("a pod with the address of a shared service's backend", w.podA, far("10.8.1.10", udp{Sport: 5353, Dport: 1000}), unchanged),
 	})
-	w.check(t, tunnelled(t, w, vniBlue, ip("192.0.2.2")), []verdictCase{
+	w.check(t, tunnelled(t, w, vniBlue, Ip("192.0.2.2")), []verdictCase{
 		arrives("the answer to blue", w.twin, far("10.0.1.11", tcp{Sport: 9090, Dport: 1000, Flags: flagACK}), vip(tcp{Sport: 80, Dport: 1000, Flags: flagACK})),
 		arrives("from red's port to blue", w.twin, far("10.0.1.11", tcp{Sport: 8080, Dport: 1000, Flags: flagACK}), unchanged),
 	})
@@ -162,11 +163,11 @@ func TestAPodReachesItselfByItsService(t *testing.T) {
 	} {
 		answer := asks(c.gateway, c.back(8080, 1000))
 		w.check(t, w.objects.AliothFromPod, []verdictCase{
-			goes("what it asks "+c.vip, w.podA, asks(c.vip, c.there(1000, 80)), macA, func(f *frame) {
-				f.Src, f.Dst, f.L4 = ip(c.gateway), ip(c.self), c.there(1000, 8080)
+			goes("what it asks "+c.vip, w.podA, asks(c.vip, c.there(1000, 80)), MacA, func(f *frame) {
+				f.Src, f.Dst, f.L4 = Ip(c.gateway), Ip(c.self), c.there(1000, 8080)
 			}),
-			goes("what it answers", w.podA, answer, macA, func(f *frame) {
-				f.Src, f.Dst, f.L4 = ip(c.vip), ip(c.self), c.back(80, 1000)
+			goes("what it answers", w.podA, answer, MacA, func(f *frame) {
+				f.Src, f.Dst, f.L4 = Ip(c.vip), Ip(c.self), c.back(80, 1000)
 			}),
 			dropped("what it says to the gateway beside", w.podA, asks(c.gateway, c.back(8080, 1001)).bytes(), "gateway_closed"),
 		})
@@ -176,11 +177,11 @@ func TestAPodReachesItselfByItsService(t *testing.T) {
 func TestAPodThatAnswersToTheGatewayReachesNobodyElse(t *testing.T) {
 	w := newScaledWorld(t)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		goes("an opening of pod A", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagSYN}), macB, func(f *frame) {
-			f.Dst, f.L4 = ip("10.0.1.11"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
+		goes("an opening of pod A", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagSYN}), MacB, func(f *frame) {
+			f.Dst, f.L4 = Ip("10.0.1.11"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
 		}),
 		dropped("pod B answers pod A's flow to the gateway", w.podB,
-			says(tcp{Sport: 8080, Dport: 1000, Flags: flagSYN | flagACK}).with(func(f *frame) { f.Dst = ip("10.0.1.1") }).bytes(), "gateway_closed"),
+			says(tcp{Sport: 8080, Dport: 1000, Flags: flagSYN | flagACK}).with(func(f *frame) { f.Dst = Ip("10.0.1.1") }).bytes(), "gateway_closed"),
 	})
 }
 
@@ -192,7 +193,7 @@ func resetOf(in frame) []byte {
 	b = append(b, 0, 0, 0, 0, 1, 2, 3, 5, 5<<4, flagRST|flagACK, 0, 0, 0, 0, 0, 0)
 	src, dst := in.Dst.AsSlice(), in.Src.AsSlice()
 	binary.BigEndian.PutUint16(b[16:], fold(sum(sum(sum(state.ProtoTCP+20, src), dst), b)))
-	out := frame{EthDst: macA, EthSrc: state.VirtualMAC, Src: in.Dst, Dst: in.Src, Whole: true, L4: raw{state.ProtoTCP, b}}.bytes()
+	out := frame{EthDst: MacA, EthSrc: state.VirtualMAC, Src: in.Dst, Dst: in.Src, Whole: true, L4: raw{state.ProtoTCP, b}}.bytes()
 	if in.Dst.Is4() {
 		copy(out[18:20], []byte{0, 0}) // no identification
 		return trafficClass(out, 0)
@@ -246,7 +247,7 @@ func TestAServiceAnswersPing(t *testing.T) {
 		return verdictCase{
 			name: name, device: w.podA, in: in.bytes(), verdict: actRedirect, counts: one("from_pod/replied"),
 			out: in.with(func(f *frame) {
-				f.EthDst, f.EthSrc, f.Src, f.Dst = macA, state.VirtualMAC, in.Dst, in.Src
+				f.EthDst, f.EthSrc, f.Src, f.Dst = MacA, state.VirtualMAC, in.Dst, in.Src
 				f.L4 = icmp{V6: v6, Type: reply, Body: body}
 			}).bytes(),
 		}
@@ -260,12 +261,12 @@ func TestAServiceAnswersPing(t *testing.T) {
 func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 	w := newScaledWorld(t)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
-		goes("a flow", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagSYN}), macB, func(f *frame) {
-			f.Dst, f.L4 = ip("10.0.1.11"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
+		goes("a flow", w.podA, asks(vipB, tcp{Sport: 1000, Dport: 80, Flags: flagSYN}), MacB, func(f *frame) {
+			f.Dst, f.L4 = Ip("10.0.1.11"), tcp{Sport: 1000, Dport: 8080, Flags: flagSYN}
 		}),
 	})
 	about := func(src, dst string, sport, dport uint16) icmp {
-		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: sport, Dport: dport, NoChecksum: true}}
+		f := frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: sport, Dport: dport, NoChecksum: true}}
 		b := f.bytes()[14:]
 		b[9] = state.ProtoTCP
 		b[10], b[11] = 0, 0
@@ -274,11 +275,11 @@ func TestErrorsAboutAServicesFlowFindTheirFlow(t *testing.T) {
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		sees("of the backend, about a question", w, says(about("10.0.1.10", "10.0.1.11", 1000, 8080)), func(f *frame) {
-			f.Src, f.L4 = ip(vipB), about("10.0.1.10", vipB, 1000, 80)
+			f.Src, f.L4 = Ip(vipB), about("10.0.1.10", vipB, 1000, 80)
 		}),
 		sees("of the backend, about another flow", w, says(about("10.0.1.10", "10.0.1.11", 1001, 8080)), unchanged),
-		goes("of the client, about an answer", w.podA, asks(vipB, about(vipB, "10.0.1.10", 80, 1000)), macB, func(f *frame) {
-			f.Dst, f.L4 = ip("10.0.1.11"), about("10.0.1.11", "10.0.1.10", 8080, 1000)
+		goes("of the client, about an answer", w.podA, asks(vipB, about(vipB, "10.0.1.10", 80, 1000)), MacB, func(f *frame) {
+			f.Dst, f.L4 = Ip("10.0.1.11"), about("10.0.1.11", "10.0.1.10", 8080, 1000)
 		}),
 		dropped("of the client, about no answer", w.podA, asks(vipB, about(vipB, "10.0.1.10", 80, 1001)).bytes(), "no_connection"),
 		dropped("of the client, about somebody else's", w.podA, asks(vipB, about("10.0.1.11", "10.0.1.10", 80, 1000)).bytes(), "icmp_unrelated"),
@@ -298,7 +299,7 @@ func TestASenderThatIsTooBigForTheWayToABackendReadsOfTheService(t *testing.T) {
 func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 	w := newScaledWorld(t)
 	first, later := datagramIn(asks(vipB, nil), udp{Sport: 1000, Dport: 53}, 1)
-	far := func(f *frame) { f.Dst = ip("10.0.1.20") }
+	far := func(f *frame) { f.Dst = Ip("10.0.1.20") }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("a later one before its first", w.podA, later.bytes(), "egress_fragment"),
 		goes("the first", w.podA, first, macR, func(f *frame) {
@@ -307,7 +308,7 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 		}),
 		goes("a later one", w.podA, later, macR, far),
 	})
-	answer := frame{EthDst: macA, EthSrc: macR, Src: ip("10.0.1.20"), Dst: ip("10.0.1.10")}
+	answer := frame{EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.10")}
 	first, later = datagramIn(answer, udp{Sport: 5353, Dport: 1000}, 1)
 	other := later.with(func(f *frame) { f.ID = 2 })
 	arrives := func(name string, in frame, out func(*frame)) verdictCase {
@@ -319,8 +320,8 @@ func TestFragmentsGoToAServiceOfTheVPCAndBack(t *testing.T) {
 			}).bytes(),
 		}
 	}
-	vip := func(f *frame) { f.Src = ip(vipB) }
-	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{
+	vip := func(f *frame) { f.Src = Ip(vipB) }
+	w.check(t, tunnelled(t, w, vniRed, Ip("192.0.2.2")), []verdictCase{
 		arrives("the first of the answer", first, func(f *frame) {
 			vip(f)
 			f.L4 = udp{53, 1000, make([]byte, 16), false}
@@ -339,11 +340,11 @@ func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
 	first, _ := datagramIn(answer(shadowA, nil), udp{Sport: 5353, Dport: 1000}, 1)
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("the first fragment of the service's answer", w.podA, first, func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), udp{53, 1000, make([]byte, 16), false}
+			f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), udp{53, 1000, make([]byte, 16), false}
 		}),
 	})
-	_, later := datagramIn(frame{EthDst: macA, EthSrc: macR, Src: ip("10.8.1.10"), Dst: ip("10.0.1.10")}, udp{Sport: 5353, Dport: 1000}, 1)
-	w.check(t, tunnelled(t, w, vniRed, ip("192.0.2.2")), []verdictCase{{
+	_, later := datagramIn(frame{EthDst: MacA, EthSrc: macR, Src: Ip("10.8.1.10"), Dst: Ip("10.0.1.10")}, udp{Sport: 5353, Dport: 1000}, 1)
+	w.check(t, tunnelled(t, w, vniRed, Ip("192.0.2.2")), []verdictCase{{
 		name: "a later fragment of the pod's", device: w.cfg.VXLANIfindex, in: later.bytes(), verdict: actRedirect, counts: one("from_tunnel/forwarded_local"),
 		out: later.with(func(f *frame) { f.EthSrc = state.VirtualMAC }).bytes(),
 	}})
@@ -366,13 +367,13 @@ func (w *world) many(t *testing.T, affinity time.Duration, hosts ...string) {
 	at := len(w.state().Services)
 	s.Services[at].Backends, s.Services[at].Affinity = nil, affinity
 	for _, h := range hosts {
-		s.Services[at].Backends = append(s.Services[at].Backends, state.Backend{IP: ip(h), Port: 8080})
+		s.Services[at].Backends = append(s.Services[at].Backends, state.Backend{IP: Ip(h), Port: 8080})
 	}
 	for host := range byte(20) { // who is no backend any more is still there
 		at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
-		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: at, Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR})
+		s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: at, Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR})
 	}
-	must(t, w.Apply(s))
+	Must(t, w.Apply(s))
 }
 
 func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
@@ -402,19 +403,19 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 	}
 
 	// An affinity that is over counts no more.
-	key := aliothAffinityKey{
-		Service: aliothServiceKey{Vni: vniRed, Vip: encodeAddr(ip(vipB)), Port: networkOrder(80), Proto: state.ProtoTCP},
-		Vni:     vniRed, Client: encodeAddr(ip("10.0.1.10")),
+	key := bpf.AliothAffinityKey{
+		Service: bpf.AliothServiceKey{Vni: vniRed, Vip: bpf.EncodeAddr(Ip(vipB)), Port: bpf.NetworkOrder(80), Proto: state.ProtoTCP},
+		Vni:     vniRed, Client: bpf.EncodeAddr(Ip("10.0.1.10")),
 	}
-	var row aliothAffinity
+	var row bpf.AliothAffinity
 	table := affinitiesOf(t, w.Datapath, vniRed)
-	must(t, table.Lookup(key, &row))
+	Must(t, table.Lookup(key, &row))
 	row.LastOpened -= uint64(time.Hour + time.Second)
-	must(t, table.Put(key, row))
+	Must(t, table.Put(key, row))
 	for port := uint16(3000); pickedBy(t, w, opening(port)) == next; port++ {
-		must(t, table.Lookup(key, &row))
+		Must(t, table.Lookup(key, &row))
 		row.LastOpened -= uint64(time.Hour + time.Second)
-		must(t, table.Put(key, row))
+		Must(t, table.Put(key, row))
 		if port == 3200 {
 			t.Fatalf("200 flows all went to %s, whose time is over", next)
 		}
@@ -437,7 +438,7 @@ func TestFlowsStayWhereTheyAreWhenBackendsComeAndGo(t *testing.T) {
 	}
 	for port := range uint16(100) {
 		got := pickedBy(t, w, asks(vipB, tcp{Sport: 2000 + port, Dport: 80, Flags: flagSYN}))
-		if got == ip("10.0.1.30") || got == ip("10.0.1.32") || got == ip("10.0.1.33") {
+		if got == Ip("10.0.1.30") || got == Ip("10.0.1.32") || got == Ip("10.0.1.33") {
 			t.Fatalf("a new flow goes to %s, which is gone", got)
 		}
 	}

@@ -4,28 +4,29 @@
 package datapath
 
 import (
-	"github.com/cilium/ebpf"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // ask is a packet of pod A, or of its twin in another VPC, to a service.
 func ask(l4 transport) frame {
-	return fromA(func(f *frame) { f.Dst, f.L4 = ip("10.96.0.10"), l4 }) // cluster DNS
+	return fromA(func(f *frame) { f.Dst, f.L4 = Ip("10.96.0.10"), l4 }) // cluster DNS
 }
 
 func ask6(l4 transport) frame {
-	return fromA6(func(f *frame) { f.Dst, f.L4 = ip("fd96::10"), l4 })
+	return fromA6(func(f *frame) { f.Dst, f.L4 = Ip("fd96::10"), l4 })
 }
 
 // answer is what the host's stack passes back to a shadow.
 func answer(shadow string, l4 transport) frame {
-	return frame{EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("10.8.1.10"), Dst: ip(shadow), L4: l4}
+	return frame{EthDst: MacA, EthSrc: state.VirtualMAC, Src: Ip("10.8.1.10"), Dst: Ip(shadow), L4: l4}
 }
 
 func answered(name string, device int, in frame, out func(*frame)) verdictCase {
@@ -43,19 +44,19 @@ const (
 )
 
 // flowRows are the entries of the table of flows.
-func flowRows(m *ebpf.Map) (map[aliothConnKey]aliothConn, error) {
-	rows := map[aliothConnKey]aliothConn{}
-	return rows, readMap(m, rows)
+func flowRows(m *ebpf.Map) (map[bpf.AliothConnKey]bpf.AliothConn, error) {
+	rows := map[bpf.AliothConnKey]bpf.AliothConn{}
+	return rows, bpf.ReadMap(m, rows)
 }
 
 func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
 	w := newWorld(t)
 	query := []byte("query")
 	toBackend := func(shadow string, l4 transport) func(*frame) {
-		return func(f *frame) { f.Src, f.Dst, f.L4 = ip(shadow), ip("10.8.1.10"), l4 }
+		return func(f *frame) { f.Src, f.Dst, f.L4 = Ip(shadow), Ip("10.8.1.10"), l4 }
 	}
 	fromVIP := func(l4 transport) func(*frame) {
-		return func(f *frame) { f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), l4 }
+		return func(f *frame) { f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), l4 }
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query of red", w.podA, ask(udp{1000, 53, query, false}),
@@ -79,7 +80,7 @@ func TestASharedServiceIsReachedFromOverlappingVPCs(t *testing.T) {
 		answered("a TCP answer", w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagSYN | flagACK}),
 			fromVIP(tcp{Sport: 53, Dport: 1000, Flags: flagSYN | flagACK})),
 		answered("an answer from the same address that belongs to no flow", w.podA,
-			answer(shadowA, udp{5353, 1001, query, false}), func(f *frame) { f.Dst = ip("10.0.1.10") }),
+			answer(shadowA, udp{5353, 1001, query, false}), func(f *frame) { f.Dst = Ip("10.0.1.10") }),
 	})
 }
 
@@ -87,20 +88,20 @@ func TestASharedServiceIsReachedOverIPv6(t *testing.T) {
 	w := newWorld(t)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query", w.podA, ask6(udp{Sport: 1000, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA6), ip("fd18:0:0:1::10"), udp{Sport: 1000, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(ShadowA6), Ip("fd18:0:0:1::10"), udp{Sport: 1000, Dport: 5353}
 		}, state.MarkShared),
 	})
-	reply := answer(shadowA6, udp{Sport: 5353, Dport: 1000}).with(func(f *frame) { f.Src = ip("fd18:0:0:1::10") })
+	reply := answer(ShadowA6, udp{Sport: 5353, Dport: 1000}).with(func(f *frame) { f.Src = Ip("fd18:0:0:1::10") })
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("the answer", w.podA, reply, func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip("fd96::10"), ip("fd10:0:0:1::10"), udp{Sport: 53, Dport: 1000}
+			f.Src, f.Dst, f.L4 = Ip("fd96::10"), Ip("fd10:0:0:1::10"), udp{Sport: 53, Dport: 1000}
 		}),
 	})
 }
 
 func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 	w := newWorld(t)
-	api := func(l4 transport) []byte { return ask(l4).with(func(f *frame) { f.Dst = ip("10.96.0.1") }).bytes() }
+	api := func(l4 transport) []byte { return ask(l4).with(func(f *frame) { f.Dst = Ip("10.96.0.1") }).bytes() }
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		dropped("an echo request", w.podA, ask(icmp{Type: 8, Body: make([]byte, 12)}).bytes(), "service_icmp"),
 		dropped("another port", w.podA, ask(udp{Sport: 1000, Dport: 54}).bytes(), "service_port"),
@@ -113,7 +114,7 @@ func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 		dropped("TCP data without an opening", w.podA, api(tcp{Sport: 1000, Dport: 443, Flags: flagACK}), "no_connection"),
 		dropped("TCP's answer without an opening", w.podA, api(tcp{Sport: 1000, Dport: 443, Flags: flagSYN | flagACK}), "no_connection"),
 		dropped("an address that is no service", w.podA, ask(udp{Sport: 1000, Dport: 53}).with(func(f *frame) {
-			f.Dst = ip("10.96.0.11")
+			f.Dst = Ip("10.96.0.11")
 		}).bytes(), "egress_closed"),
 	})
 }
@@ -121,10 +122,10 @@ func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
 func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 	w := newWorld(t)
 	syn := tcp{Sport: 1000, Dport: 443, Flags: flagSYN}
-	first := ask(syn).with(func(f *frame) { f.Dst = ip("10.96.0.1") })
-	second := ask(syn).with(func(f *frame) { f.Dst = ip("10.96.0.2") })
+	first := ask(syn).with(func(f *frame) { f.Dst = Ip("10.96.0.1") })
+	second := ask(syn).with(func(f *frame) { f.Dst = Ip("10.96.0.2") })
 	leaves := func(f *frame) {
-		f.Src, f.Dst, f.L4 = ip(shadowA), ip("192.0.2.1"), tcp{Sport: 1000, Dport: 6443, Flags: flagSYN}
+		f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("192.0.2.1"), tcp{Sport: 1000, Dport: 6443, Flags: flagSYN}
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("by way of the first", w.podA, first, leaves, state.MarkShared),
@@ -137,7 +138,7 @@ func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	w := newWorld(t) // with a share of 2
 	flow := func(name string, device int, shadow string, port uint16) verdictCase {
 		return toStack(name, device, ask(udp{Sport: port, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadow), ip("10.8.1.10"), udp{Sport: port, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadow), Ip("10.8.1.10"), udp{Sport: port, Dport: 5353}
 		}, state.MarkShared)
 	}
 	third := ask(udp{Sport: 1003, Dport: 53}).bytes()
@@ -178,12 +179,12 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 	w := newWorld(t)
 	send := func(name string, flags uint8) verdictCase {
 		return toStack(name, w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flags}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), tcp{Sport: 1000, Dport: 5353, Flags: flags}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), tcp{Sport: 1000, Dport: 5353, Flags: flags}
 		}, state.MarkShared)
 	}
 	receive := func(name string, flags uint8) verdictCase {
 		return answered(name, w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flags}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), tcp{Sport: 53, Dport: 1000, Flags: flags}
+			f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), tcp{Sport: 53, Dport: 1000, Flags: flags}
 		})
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{send("opening", flagSYN), send("closing", flagFIN|flagACK)})
@@ -204,17 +205,17 @@ func TestAnErrorAboutAFlowToAServiceNamesTheService(t *testing.T) {
 	w := newWorld(t)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a query", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
 		}, state.MarkShared),
 	})
 	report := func(src, dst string, port uint16) icmp {
-		f := frame{Src: ip(src), Dst: ip(dst), L4: udp{Sport: 1000, Dport: port, NoChecksum: true}}
+		f := frame{Src: Ip(src), Dst: Ip(dst), L4: udp{Sport: 1000, Dport: port, NoChecksum: true}}
 		return icmp{Type: 3, Code: 3, Body: slices.Concat(make([]byte, 4), f.bytes()[14:])}
 	}
 	by := func(name, src, seen string) verdictCase {
-		in := answer(shadowA, report(shadowA, "10.8.1.10", 5353)).with(func(f *frame) { f.Src = ip(src) })
+		in := answer(shadowA, report(shadowA, "10.8.1.10", 5353)).with(func(f *frame) { f.Src = Ip(src) })
 		return answered(name, w.podA, in, func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(seen), ip("10.0.1.10"), report("10.0.1.10", "10.96.0.10", 53)
+			f.Src, f.Dst, f.L4 = Ip(seen), Ip("10.0.1.10"), report("10.0.1.10", "10.96.0.10", 53)
 		})
 	}
 	w.check(t, w.objects.AliothToPod, []verdictCase{
@@ -226,7 +227,7 @@ func TestAnErrorAboutAFlowToAServiceNamesTheService(t *testing.T) {
 func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
 	w := newWorld(t)
 	query := toStack("a query", w.podA, ask(udp{Sport: 1000, Dport: 53}), func(f *frame) {
-		f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
+		f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1000, Dport: 5353}
 	}, state.MarkShared)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{query})
 	without := w.state()
@@ -235,11 +236,11 @@ func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
 	if err := w.Apply(without); err != nil {
 		t.Fatal(err)
 	}
-	rows := map[aliothConnKey]aliothConn{}
-	if err := readMap(w.objects.AliothConnections, rows); err != nil {
+	rows := map[bpf.AliothConnKey]bpf.AliothConn{}
+	if err := bpf.ReadMap(w.objects.AliothConnections, rows); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[aliothConnKey]aliothConn{}, rows); d != "" {
+	if d := cmp.Diff(map[bpf.AliothConnKey]bpf.AliothConn{}, rows); d != "" {
 		t.Errorf("flows of a removed interface (-want +got):\n%s", d)
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
@@ -267,7 +268,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 	w := newWorld(t)
 	query := func(name string, l4, rewritten transport, backend string) verdictCase {
 		return toStack(name, w.podA, ask(l4), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip(backend), rewritten
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip(backend), rewritten
 		}, state.MarkShared)
 	}
 	datagram := func(name, backend string) verdictCase {
@@ -280,8 +281,8 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		datagram("UDP before", "10.8.1.10"), segment("TCP before", flagSYN, "10.8.1.10"),
 	})
 	s := w.state()
-	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
-	s.Services[1].Backends = []state.Backend{{IP: ip("10.8.1.11"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: Ip("10.8.1.11"), Port: 5353}}
+	s.Services[1].Backends = []state.Backend{{IP: Ip("10.8.1.11"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 		t.Helper()
 		w.check(t, w.objects.AliothToPod, []verdictCase{answered(name, w.podA, late, out)})
 	}
-	asService := func(f *frame) { f.Src, f.Dst, f.L4 = ip("10.96.0.10"), ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} }
+	asService := func(f *frame) { f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} }
 	underWay("an answer that was under way", asService)
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		datagram("UDP goes to the new backend", "10.8.1.11"),
@@ -300,7 +301,7 @@ func TestFlowsToBackendsThatAreGoneEnd(t *testing.T) {
 	if n, err := w.SweepConnections(monotonic(t) + 2*time.Second); n != 1 || err != nil {
 		t.Errorf("sweep removed %d, %v, want what is left of the flow to the last backend", n, err)
 	}
-	underWay("an answer long after", func(f *frame) { f.Dst = ip("10.0.1.10") })
+	underWay("an answer long after", func(f *frame) { f.Dst = Ip("10.0.1.10") })
 	s.Services = s.Services[:1]
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -319,7 +320,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	segment := func(name string, flags uint8, backend string) verdictCase {
 		return toStack(name, w.podA, ask(tcp{Sport: 1000, Dport: 53, Flags: flags}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip(backend), tcp{Sport: 1000, Dport: 5353, Flags: flags}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip(backend), tcp{Sport: 1000, Dport: 5353, Flags: flags}
 		}, state.MarkShared)
 	}
 	backends := func(hosts ...string) {
@@ -327,7 +328,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 		s := w.state()
 		s.Services[1].Backends = nil
 		for _, h := range hosts {
-			s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: ip(h), Port: 5353})
+			s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: Ip(h), Port: 5353})
 		}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
@@ -346,7 +347,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 	})
 	w.check(t, w.objects.AliothToPod, []verdictCase{
 		answered("what the former backend still sends", w.podA, answer(shadowA, tcp{Sport: 5353, Dport: 1000, Flags: flagACK}),
-			func(f *frame) { f.Dst = ip("10.0.1.10") }),
+			func(f *frame) { f.Dst = Ip("10.0.1.10") }),
 	})
 	rows, err := flowRows(w.objects.AliothConnections)
 	if err != nil || len(rows) != 2 {
@@ -364,7 +365,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	opening := ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes()
 	for i := range 8 {
 		s := w.state()
-		s.Services[1].Backends = []state.Backend{{IP: ip("10.8.1.10").Next(), Port: uint16(5353 + i)}}
+		s.Services[1].Backends = []state.Backend{{IP: Ip("10.8.1.10").Next(), Port: uint16(5353 + i)}}
 		if err := w.Apply(s); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +375,7 @@ func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("the second flow", w.podA, ask(udp{Sport: 1001, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
 		}, state.MarkShared),
 		dropped("the third flow", w.podA, ask(udp{Sport: 1002, Dport: 53}).bytes(), "conn_limit"),
 	})
@@ -385,7 +386,7 @@ func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
 	s := w.state()
 	s.Services[1].Backends = nil
 	for i := range uint16(250) {
-		s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: ip("10.8.1.10"), Port: 256*(i%16) + i + 1})
+		s.Services[1].Backends = append(s.Services[1].Backends, state.Backend{IP: Ip("10.8.1.10"), Port: 256*(i%16) + i + 1})
 	}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
@@ -405,10 +406,10 @@ func TestAnOpeningFindsItsBackendAmongMany(t *testing.T) {
 func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 	w := newWorld(t)
 	room := int(w.objects.AliothConnections.MaxEntries())
-	keys, rows := make([]aliothConnKey, room), make([]aliothConn, room)
+	keys, rows := make([]bpf.AliothConnKey, room), make([]bpf.AliothConn, room)
 	for i := range keys {
-		keys[i] = aliothConnKey{Vni: uint32(i), Proto: state.ProtoUDP}
-		rows[i] = aliothConn{LastSeen: 1}
+		keys[i] = bpf.AliothConnKey{Vni: uint32(i), Proto: state.ProtoUDP}
+		rows[i] = bpf.AliothConn{LastSeen: 1}
 	}
 	if _, err := w.objects.AliothConnections.BatchUpdate(keys, rows, nil); err != nil {
 		t.Fatal(err)
@@ -423,7 +424,7 @@ func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 	}
 	w.check(t, w.objects.AliothFromPod, []verdictCase{
 		toStack("a flow after the sweep", w.podA, ask(udp{Sport: 1001, Dport: 53}), func(f *frame) {
-			f.Src, f.Dst, f.L4 = ip(shadowA), ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
+			f.Src, f.Dst, f.L4 = Ip(shadowA), Ip("10.8.1.10"), udp{Sport: 1001, Dport: 5353}
 		}, state.MarkShared),
 	})
 }
@@ -431,7 +432,7 @@ func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
 func TestFlowsAreSpreadOverAllBackends(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()
-	s.Services[0].Backends = []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}, {IP: ip("10.8.1.11"), Port: 5353}, {IP: ip("10.8.1.12"), Port: 5353}}
+	s.Services[0].Backends = []state.Backend{{IP: Ip("10.8.1.10"), Port: 5353}, {IP: Ip("10.8.1.11"), Port: 5353}, {IP: Ip("10.8.1.12"), Port: 5353}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}

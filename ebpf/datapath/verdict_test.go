@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netns"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // What programs return to the hook.
@@ -30,7 +32,7 @@ func run(t *testing.T, p *ebpf.Program, ifindex int, in []byte) (verdict uint32,
 // runMarked does the same with a packet that carries a mark.
 func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint32) (verdict uint32, out []byte, after uint32) {
 	t.Helper()
-	ctx := Received(ifindex)
+	ctx := bpf.Received(ifindex)
 	ctx.Mark = mark
 	verdict, out, end := runContext(t, p, in, ctx)
 	return verdict, out, end.Mark
@@ -38,7 +40,7 @@ func runMarked(t *testing.T, p *ebpf.Program, ifindex int, in []byte, mark uint3
 
 // runContext does the same with a packet of which more is known. It returns the
 // packet's context after the run.
-func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx Context) (verdict uint32, out []byte, end Context) {
+func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx bpf.Context) (verdict uint32, out []byte, end bpf.Context) {
 	t.Helper()
 	opts := &ebpf.RunOptions{
 		Data: in, DataOut: make([]byte, len(in)+256), Context: &ctx, ContextOut: &end,
@@ -52,16 +54,16 @@ func runContext(t *testing.T, p *ebpf.Program, in []byte, ctx Context) (verdict 
 }
 
 var (
-	macA    = state.MAC{0x02, 0, 0, 0, 0, 0xaa}
-	macB    = state.MAC{0x02, 0, 0, 0, 0, 0xbb}
+	MacA    = state.MAC{0x02, 0, 0, 0, 0, 0xaa}
+	MacB    = state.MAC{0x02, 0, 0, 0, 0, 0xbb}
 	macR    = state.MAC{0x02, 0, 0, 0, 0, 0xcc}
 	macNode = state.MAC{0x02, 0, 0, 0, 0, 0xdd}
-	bcast   = state.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	Bcast   = state.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-	ip = netip.MustParseAddr
+	Ip = netip.MustParseAddr
 )
 
-func px(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+func Px(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 const (
 	vniRed  = 100 // two pods, egress closed
@@ -76,7 +78,7 @@ type world struct {
 	ns                                 netns.NsHandle
 	podA, podB, twin, open, main, node int
 	// asked is a trial of its programs.
-	asked *Trial
+	asked *trial.Trial
 }
 
 // newWorld makes a world with its datapath open, whose configuration may be
@@ -91,7 +93,7 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 	}
 	cfg := Config{
 		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
-		NodeShadow4: ip("169.254.64.1"), NodeShadow6: ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: fewConnections,
+		NodeShadow4: Ip("169.254.64.1"), NodeShadow6: Ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: fewConnections,
 	}
 	cfg.FragmentIfindex, cfg.FragmentPeerIfindex = addFragmenter(t)
 	for _, f := range adapt {
@@ -107,56 +109,56 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 func (w *world) state() state.State {
 	return state.State{
 		VPCs: []state.VPC{
-			{VNI: vniRed, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}},
-			{VNI: vniBlue, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, Fronted: true},
-			{VNI: vniOpen, Prefixes: []netip.Prefix{px("10.0.0.0/16"), px("fd10::/48")}, EgressMasquerade: true},
-			{VNI: vniMain, Prefixes: []netip.Prefix{px("10.8.0.0/16"), px("fd18::/48")}, EgressMasquerade: true, Default: true},
+			{VNI: vniRed, Prefixes: []netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}},
+			{VNI: vniBlue, Prefixes: []netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}, Fronted: true},
+			{VNI: vniOpen, Prefixes: []netip.Prefix{Px("10.0.0.0/16"), Px("fd10::/48")}, EgressMasquerade: true},
+			{VNI: vniMain, Prefixes: []netip.Prefix{Px("10.8.0.0/16"), Px("fd18::/48")}, EgressMasquerade: true, Default: true},
 		},
 		Subnets: []state.Subnet{
-			{VNI: vniRed, Prefix: px("10.0.1.0/24")},
-			{VNI: vniRed, Prefix: px("fd10:0:0:1::/64")},
-			{VNI: vniMain, Prefix: px("10.8.1.0/24")},
-			{VNI: vniMain, Prefix: px("fd18:0:0:1::/64")},
+			{VNI: vniRed, Prefix: Px("10.0.1.0/24")},
+			{VNI: vniRed, Prefix: Px("fd10:0:0:1::/64")},
+			{VNI: vniMain, Prefix: Px("10.8.1.0/24")},
+			{VNI: vniMain, Prefix: Px("fd18:0:0:1::/64")},
 		},
 		Interfaces: []state.Interface{
 			{
-				Ifindex: w.podA, VNI: vniRed, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
-				Shadow4: ip("169.254.64.10"), Shadow6: ip("fd00:a110::10"), Gateway4: ip("10.0.1.1"), Gateway6: ip("fd10:0:0:1::1"),
+				Ifindex: w.podA, VNI: vniRed, MAC: MacA, Addrs: []netip.Addr{Ip("10.0.1.10"), Ip("fd10:0:0:1::10")},
+				Shadow4: Ip("169.254.64.10"), Shadow6: Ip("fd00:a110::10"), Gateway4: Ip("10.0.1.1"), Gateway6: Ip("fd10:0:0:1::1"),
 			},
 			{
-				Ifindex: w.podB, VNI: vniRed, MAC: macB, Addrs: []netip.Addr{ip("10.0.1.11"), ip("fd10:0:0:1::11")},
-				Shadow4: ip("169.254.64.11"), Shadow6: ip("fd00:a110::11"),
+				Ifindex: w.podB, VNI: vniRed, MAC: MacB, Addrs: []netip.Addr{Ip("10.0.1.11"), Ip("fd10:0:0:1::11")},
+				Shadow4: Ip("169.254.64.11"), Shadow6: Ip("fd00:a110::11"),
 			},
 			{
-				Ifindex: w.twin, VNI: vniBlue, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
-				Shadow4: ip("169.254.64.12"), Shadow6: ip("fd00:a110::12"),
+				Ifindex: w.twin, VNI: vniBlue, MAC: MacA, Addrs: []netip.Addr{Ip("10.0.1.10"), Ip("fd10:0:0:1::10")},
+				Shadow4: Ip("169.254.64.12"), Shadow6: Ip("fd00:a110::12"),
 			},
 			{
-				Ifindex: w.open, VNI: vniOpen, MAC: macA, Addrs: []netip.Addr{ip("10.0.1.10"), ip("fd10:0:0:1::10")},
-				Shadow4: ip("169.254.64.13"), Shadow6: ip("fd00:a110::13"),
+				Ifindex: w.open, VNI: vniOpen, MAC: MacA, Addrs: []netip.Addr{Ip("10.0.1.10"), Ip("fd10:0:0:1::10")},
+				Shadow4: Ip("169.254.64.13"), Shadow6: Ip("fd00:a110::13"),
 			},
 			{
-				Ifindex: w.main, VNI: vniMain, MAC: macA, Addrs: []netip.Addr{ip("10.8.1.10"), ip("fd18:0:0:1::10")},
-				Shadow4: ip("169.254.64.14"), Shadow6: ip("fd00:a110::14"),
+				Ifindex: w.main, VNI: vniMain, MAC: MacA, Addrs: []netip.Addr{Ip("10.8.1.10"), Ip("fd18:0:0:1::10")},
+				Shadow4: Ip("169.254.64.14"), Shadow6: Ip("fd00:a110::14"),
 			},
-			{Ifindex: w.node, VNI: vniMain, MAC: macNode, Addrs: []netip.Addr{ip("10.8.1.2"), ip("fd18:0:0:1::2")}, Node: true},
+			{Ifindex: w.node, VNI: vniMain, MAC: macNode, Addrs: []netip.Addr{Ip("10.8.1.2"), Ip("fd18:0:0:1::2")}, Node: true},
 		},
 		Addresses: []state.Address{
-			{VNI: vniRed, IP: ip("10.0.1.10"), Kind: state.Local, Ifindex: w.podA, MAC: macA},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::10"), Kind: state.Local, Ifindex: w.podA, MAC: macA},
-			{VNI: vniRed, IP: ip("10.0.1.11"), Kind: state.Local, Ifindex: w.podB, MAC: macB},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::11"), Kind: state.Local, Ifindex: w.podB, MAC: macB},
-			{VNI: vniRed, IP: ip("10.0.1.20"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::20"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR},
-			{VNI: vniRed, IP: ip("10.0.1.1"), Kind: state.Gateway},
-			{VNI: vniRed, IP: ip("fd10:0:0:1::1"), Kind: state.Gateway},
-			{VNI: vniBlue, IP: ip("10.0.1.10"), Kind: state.Local, Ifindex: w.twin, MAC: macA},
-			{VNI: vniMain, IP: ip("10.8.1.10"), Kind: state.Local, Ifindex: w.main, MAC: macA},
-			{VNI: vniMain, IP: ip("fd18:0:0:1::10"), Kind: state.Local, Ifindex: w.main, MAC: macA},
-			{VNI: vniMain, IP: ip("10.8.1.2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
-			{VNI: vniMain, IP: ip("fd18:0:0:1::2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
+			{VNI: vniRed, IP: Ip("10.0.1.10"), Kind: state.Local, Ifindex: w.podA, MAC: MacA},
+			{VNI: vniRed, IP: Ip("fd10:0:0:1::10"), Kind: state.Local, Ifindex: w.podA, MAC: MacA},
+			{VNI: vniRed, IP: Ip("10.0.1.11"), Kind: state.Local, Ifindex: w.podB, MAC: MacB},
+			{VNI: vniRed, IP: Ip("fd10:0:0:1::11"), Kind: state.Local, Ifindex: w.podB, MAC: MacB},
+			{VNI: vniRed, IP: Ip("10.0.1.20"), Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR},
+			{VNI: vniRed, IP: Ip("fd10:0:0:1::20"), Kind: state.Remote, Node: Ip("2001:db8::2"), MAC: macR},
+			{VNI: vniRed, IP: Ip("10.0.1.1"), Kind: state.Gateway},
+			{VNI: vniRed, IP: Ip("fd10:0:0:1::1"), Kind: state.Gateway},
+			{VNI: vniBlue, IP: Ip("10.0.1.10"), Kind: state.Local, Ifindex: w.twin, MAC: MacA},
+			{VNI: vniMain, IP: Ip("10.8.1.10"), Kind: state.Local, Ifindex: w.main, MAC: MacA},
+			{VNI: vniMain, IP: Ip("fd18:0:0:1::10"), Kind: state.Local, Ifindex: w.main, MAC: MacA},
+			{VNI: vniMain, IP: Ip("10.8.1.2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
+			{VNI: vniMain, IP: Ip("fd18:0:0:1::2"), Kind: state.Local, Ifindex: w.node, MAC: macNode},
 		},
-		Nodes: []netip.Addr{ip("192.0.2.1"), ip("192.0.2.2"), ip("2001:db8::2")},
+		Nodes: []netip.Addr{Ip("192.0.2.1"), Ip("192.0.2.2"), Ip("2001:db8::2")},
 		NodePorts: []state.NodePort{
 			{VNI: vniOpen, Proto: state.ProtoTCP, Port: 30080, Is4: true},
 			{VNI: vniOpen, Proto: state.ProtoUDP, Port: 30053, Is4: true},
@@ -165,29 +167,29 @@ func (w *world) state() state.State {
 			{VNI: vniRed, Proto: state.ProtoTCP, Port: 30081},
 		},
 		Closed: []state.ClosedPrefix{
-			{VNI: 0, Prefix: px("169.254.64.0/18"), Class: state.ClosedShadow},
-			{VNI: 0, Prefix: px("fd00:a110::/64"), Class: state.ClosedShadow},
-			{VNI: 0, Prefix: px("192.0.2.1/32"), Class: state.ClosedNode},
-			{VNI: 0, Prefix: px("2001:db8::2/128"), Class: state.ClosedNode},
-			{VNI: 0, Prefix: px("192.0.2.100/32"), Class: state.ClosedBalancer},
-			{VNI: 0, Prefix: px("10.8.0.0/16"), Class: state.ClosedDefaultVPC},
-			{VNI: 0, Prefix: px("fd18::/48"), Class: state.ClosedDefaultVPC},
-			{VNI: 0, Prefix: px("10.96.0.0/16"), Class: state.ClosedService},
-			{VNI: 0, Prefix: px("fd96::/108"), Class: state.ClosedService},
-			{VNI: 0, Prefix: px("169.254.0.0/16"), Class: state.ClosedLinkLocal},
-			{VNI: 0, Prefix: px("fe80::/10"), Class: state.ClosedLinkLocal},
-			{VNI: 0, Prefix: px("224.0.0.0/3"), Class: state.ClosedMulticast},
-			{VNI: 0, Prefix: px("ff00::/8"), Class: state.ClosedMulticast},
-			{VNI: vniOpen, Prefix: px("203.0.113.0/24"), Class: state.ClosedDenied},
-			{VNI: vniOpen, Prefix: px("2001:db8:dead::/48"), Class: state.ClosedDenied},
+			{VNI: 0, Prefix: Px("169.254.64.0/18"), Class: state.ClosedShadow},
+			{VNI: 0, Prefix: Px("fd00:a110::/64"), Class: state.ClosedShadow},
+			{VNI: 0, Prefix: Px("192.0.2.1/32"), Class: state.ClosedNode},
+			{VNI: 0, Prefix: Px("2001:db8::2/128"), Class: state.ClosedNode},
+			{VNI: 0, Prefix: Px("192.0.2.100/32"), Class: state.ClosedBalancer},
+			{VNI: 0, Prefix: Px("10.8.0.0/16"), Class: state.ClosedDefaultVPC},
+			{VNI: 0, Prefix: Px("fd18::/48"), Class: state.ClosedDefaultVPC},
+			{VNI: 0, Prefix: Px("10.96.0.0/16"), Class: state.ClosedService},
+			{VNI: 0, Prefix: Px("fd96::/108"), Class: state.ClosedService},
+			{VNI: 0, Prefix: Px("169.254.0.0/16"), Class: state.ClosedLinkLocal},
+			{VNI: 0, Prefix: Px("fe80::/10"), Class: state.ClosedLinkLocal},
+			{VNI: 0, Prefix: Px("224.0.0.0/3"), Class: state.ClosedMulticast},
+			{VNI: 0, Prefix: Px("ff00::/8"), Class: state.ClosedMulticast},
+			{VNI: vniOpen, Prefix: Px("203.0.113.0/24"), Class: state.ClosedDenied},
+			{VNI: vniOpen, Prefix: Px("2001:db8:dead::/48"), Class: state.ClosedDenied},
 		},
 		Services: []state.Service{
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
-			{VIP: ip("10.96.0.10"), Port: 53, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("10.8.1.10"), Port: 5353}}},
-			{VIP: ip("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
-			{VIP: ip("10.96.0.2"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 6443}}},
-			{VIP: ip("10.96.0.1"), Port: 444, Proto: state.ProtoTCP},
-			{VIP: ip("fd96::10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: ip("fd18:0:0:1::10"), Port: 5353}}},
+			{VIP: Ip("10.96.0.10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: Ip("10.8.1.10"), Port: 5353}}},
+			{VIP: Ip("10.96.0.10"), Port: 53, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("10.8.1.10"), Port: 5353}}},
+			{VIP: Ip("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("192.0.2.1"), Port: 6443}}},
+			{VIP: Ip("10.96.0.2"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("192.0.2.1"), Port: 6443}}},
+			{VIP: Ip("10.96.0.1"), Port: 444, Proto: state.ProtoTCP},
+			{VIP: Ip("fd96::10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: Ip("fd18:0:0:1::10"), Port: 5353}}},
 		},
 	}
 }
@@ -205,7 +207,7 @@ type verdictCase struct {
 
 func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 	t.Helper()
-	var trial *Trial
+	var trial *trial.Trial
 	if p == w.objects.AliothFromPod {
 		trial = w.trial(t)
 	}
@@ -252,7 +254,7 @@ func dropped(name string, device int, in []byte, reason string) verdictCase {
 // from is an ordinary packet of pod A.
 func fromA(mutate func(*frame)) frame {
 	f := frame{
-		EthDst: state.VirtualMAC, EthSrc: macA, Src: ip("10.0.1.10"), Dst: ip("10.0.1.11"),
+		EthDst: state.VirtualMAC, EthSrc: MacA, Src: Ip("10.0.1.10"), Dst: Ip("10.0.1.11"),
 		L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN, Payload: []byte("payload")},
 	}
 	mutate(&f)
@@ -261,7 +263,7 @@ func fromA(mutate func(*frame)) frame {
 
 func fromA6(mutate func(*frame)) frame {
 	return fromA(func(f *frame) {
-		f.Src, f.Dst = ip("fd10:0:0:1::10"), ip("fd10:0:0:1::11")
+		f.Src, f.Dst = Ip("fd10:0:0:1::10"), Ip("fd10:0:0:1::11")
 		mutate(f)
 	})
 }
@@ -276,8 +278,8 @@ func unchanged(*frame) {}
 
 func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	w := newWorld(t)
-	delivered := func(f *frame) { f.EthDst, f.EthSrc = macB, state.VirtualMAC }
-	tunnelled := func(f *frame) { f.EthDst, f.EthSrc = macR, macA }
+	delivered := func(f *frame) { f.EthDst, f.EthSrc = MacB, state.VirtualMAC }
+	tunnelled := func(f *frame) { f.EthDst, f.EthSrc = macR, MacA }
 	var cases []verdictCase
 	add := func(name string, f frame, out func(*frame), reason string) {
 		cases = append(cases, verdictCase{
@@ -288,8 +290,8 @@ func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	local, remote := "forwarded_local", "forwarded_remote"
 	add("IPv4 to a pod of this node", fromA(unchanged), delivered, local)
 	add("IPv6 to a pod of this node", fromA6(unchanged), delivered, local)
-	add("IPv4 to a pod of another node", fromA(func(f *frame) { f.Dst = ip("10.0.1.20") }), tunnelled, remote)
-	add("IPv6 to a pod of another node", fromA6(func(f *frame) { f.Dst = ip("fd10:0:0:1::20") }), tunnelled, remote)
+	add("IPv4 to a pod of another node", fromA(func(f *frame) { f.Dst = Ip("10.0.1.20") }), tunnelled, remote)
+	add("IPv6 to a pod of another node", fromA6(func(f *frame) { f.Dst = Ip("fd10:0:0:1::20") }), tunnelled, remote)
 	add("a first IPv4 fragment", fromA(func(f *frame) { f.Fragment = &fragment{0, true} }), delivered, local)
 	add("a later IPv4 fragment", fromA(func(f *frame) {
 		f.Fragment, f.L4 = &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")}

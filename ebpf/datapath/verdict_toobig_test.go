@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -31,11 +32,11 @@ func setMTU(t *testing.T, ifindex, mtu int) {
 // long is a UDP packet of size bytes, IP header included, from pod A.
 func long(dst string, size int, mutate func(*frame)) []byte {
 	base, header := fromA, 20
-	if ip(dst).Is6() {
+	if Ip(dst).Is6() {
 		base, header = fromA6, 40
 	}
 	return base(func(f *frame) {
-		f.Dst, f.Whole = ip(dst), true
+		f.Dst, f.Whole = Ip(dst), true
 		f.L4 = udp{Sport: 1000, Dport: 80, Payload: make([]byte, size-header-8)}
 		mutate(f)
 	}).bytes()
@@ -47,13 +48,13 @@ func tooBig(about []byte, mtu uint16) []byte {
 	if quoted[0]>>4 == 6 {
 		body := binary.BigEndian.AppendUint32(nil, uint32(mtu))
 		return frame{
-			EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("fd10:0:0:1::1"), Dst: ip("fd10:0:0:1::10"),
+			EthDst: MacA, EthSrc: state.VirtualMAC, Src: Ip("fd10:0:0:1::1"), Dst: Ip("fd10:0:0:1::10"),
 			L4: icmp{V6: true, Type: 2, Body: append(body, quoted[:min(len(quoted), 1280-48)]...)},
 		}.bytes()
 	}
 	body := binary.BigEndian.AppendUint16([]byte{0, 0}, mtu)
 	b := frame{
-		EthDst: macA, EthSrc: state.VirtualMAC, Src: ip("10.0.1.1"), Dst: ip("10.0.1.10"), Whole: true,
+		EthDst: MacA, EthSrc: state.VirtualMAC, Src: Ip("10.0.1.1"), Dst: Ip("10.0.1.10"), Whole: true,
 		L4: icmp{Type: 3, Code: 4, Body: append(body, quoted[:min(len(quoted), 576-28)]...)},
 	}.bytes()
 	copy(b[18:20], []byte{0, 0}) // no identification
@@ -64,8 +65,8 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
 	s.Addresses = append(s.Addresses,
-		state.Address{VNI: vniRed, IP: ip("fd10:0:0:1::21"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macR},
-		state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
+		state.Address{VNI: vniRed, IP: Ip("fd10:0:0:1::21"), Kind: state.Remote, Node: Ip("192.0.2.2"), MAC: macR},
+		state.Address{VNI: vniRed, IP: Ip("10.0.1.21"), Kind: state.Remote, Node: Ip("2001:db8::2"), MAC: macR})
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		}
 	}
 	carried := func(name string, in []byte) verdictCase {
-		out := append(append(macR[:], macA[:]...), in[12:]...)
+		out := append(append(macR[:], MacA[:]...), in[12:]...)
 		return verdictCase{name: name, device: w.podA, in: in, out: out, verdict: actRedirect, counts: one("from_pod/forwarded_remote")}
 	}
 	with := func(l4 transport) func(*frame) { return func(f *frame) { f.L4 = l4 } }
@@ -109,9 +110,9 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 
 // longError is an error of pod A for who has sent to it, that quotes so many bytes in all.
 func longError(dst string, size int) icmp {
-	about := frame{Src: ip(dst), Dst: ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2, Payload: make([]byte, size-32)}}
+	about := frame{Src: Ip(dst), Dst: Ip("10.0.1.10"), L4: udp{Sport: 1, Dport: 2, Payload: make([]byte, size-32)}}
 	if about.Src.Is6() {
-		about.Dst, about.L4 = ip("fd10:0:0:1::10"), udp{Sport: 1, Dport: 2, Payload: make([]byte, size-52)}
+		about.Dst, about.L4 = Ip("fd10:0:0:1::10"), udp{Sport: 1, Dport: 2, Payload: make([]byte, size-52)}
 		return quoting(icmp{V6: true, Type: 1}, about)
 	}
 	return quoting(icmp{Type: 3, Code: 1}, about)
@@ -120,8 +121,8 @@ func longError(dst string, size int) icmp {
 func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
-	s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: ip("10.0.1.21"), Kind: state.Remote, Node: ip("2001:db8::2"), MAC: macR})
-	must(t, w.Apply(s))
+	s.Addresses = append(s.Addresses, state.Address{VNI: vniRed, IP: Ip("10.0.1.21"), Kind: state.Remote, Node: Ip("2001:db8::2"), MAC: macR})
+	Must(t, w.Apply(s))
 	setMTU(t, w.cfg.UnderlayIfindex, 1500)
 	free := func(f *frame) { f.Whole = false }
 	for name, in := range map[string][]byte{
@@ -140,7 +141,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.Datapath))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(append(append(macR[:], macA[:]...), in[12:]...), out); d != "" {
+			if d := cmp.Diff(append(append(macR[:], MacA[:]...), in[12:]...), out); d != "" {
 				t.Errorf("packet out (-want +got):\n%s", d)
 			}
 		})
@@ -156,7 +157,7 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	for size, reason := range map[uint32]string{1410: "forwarded_remote", 1411: "replied_too_big"} {
 		enter(t, w.ns)
 		before := counts(t, w.Datapath)
-		ctx := Received(w.podA)
+		ctx := bpf.Received(w.podA)
 		ctx.GSOSize, ctx.GSOSegs = size, 3
 		verdict, out, end := runContext(t, w.objects.AliothFromPod, in, ctx)
 		if verdict != actRedirect {
@@ -189,13 +190,13 @@ func TestAWayThatBecameNarrowerIsForgotten(t *testing.T) {
 	// As if it had been asked a moment ago, however long this takes.
 	believe := func() {
 		var node uint32
-		var way aliothKnownWay
+		var way bpf.AliothKnownWay
 		rows := w.objects.AliothWays.Iterate()
 		if !rows.Next(&node, &way) {
 			t.Fatal("no way is remembered")
 		}
 		way.Until = math.MaxUint64
-		must(t, w.objects.AliothWays.Put(node, way))
+		Must(t, w.objects.AliothWays.Put(node, way))
 	}
 	if !pushed(short) {
 		t.Fatal("the packet does not fit the way before")
@@ -237,7 +238,7 @@ func TestWithoutAGatewayNobodyIsTold(t *testing.T) {
 func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
 	w := newWorld(t, onUnderlay(t))
 	s := w.state()
-	s.Interfaces[1].Gateway4 = ip("10.0.1.1")
+	s.Interfaces[1].Gateway4 = Ip("10.0.1.1")
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
 		t.Errorf("of %d packets the sender was told of %d, of %d not; want from 100 to %d", sent, told, silent, bound)
 	}
 	f := fromA(func(f *frame) {
-		f.EthSrc, f.Src, f.Dst, f.Whole = macB, ip("10.0.1.11"), ip("10.0.1.20"), true
+		f.EthSrc, f.Src, f.Dst, f.Whole = MacB, Ip("10.0.1.11"), Ip("10.0.1.20"), true
 		f.L4 = udp{Sport: 1, Dport: 2, Payload: make([]byte, 1451-28)}
 	})
 	before = counts(t, w.Datapath)

@@ -32,7 +32,7 @@ type sender struct {
 func senders(w *world) []sender {
 	return []sender{
 		{w.open, "10.0.1.10", "fd10:0:0:1::10", shadowOpen, shadowOpen6},
-		{w.podA, "10.0.1.10", "fd10:0:0:1::10", shadowA, shadowA6},
+		{w.podA, "10.0.1.10", "fd10:0:0:1::10", shadowA, ShadowA6},
 		{w.twin, "10.0.1.10", "fd10:0:0:1::10", "169.254.64.12", "fd00:a110::12"},
 		{w.main, "10.8.1.10", "fd18:0:0:1::10", "169.254.64.14", "fd00:a110::14"},
 	}
@@ -42,10 +42,10 @@ func oneOf[T any](m *liar, list ...T) T { return list[m.IntN(len(list))] }
 
 // base is an honest frame of a pod's.
 func (m *liar) base(s sender) frame {
-	f := frame{EthDst: state.VirtualMAC, EthSrc: macA, Src: ip(s.ip4)}
-	f.Dst = ip(oneOf(m, "10.96.0.10", "10.96.0.10", "10.96.0.1", outside, outside, nodeShadow, "192.0.2.1"))
+	f := frame{EthDst: state.VirtualMAC, EthSrc: MacA, Src: Ip(s.ip4)}
+	f.Dst = Ip(oneOf(m, "10.96.0.10", "10.96.0.10", "10.96.0.1", outside, outside, nodeShadow, "192.0.2.1"))
 	if m.IntN(2) == 0 {
-		f.Src, f.Dst = ip(s.ip6), ip(oneOf(m, "fd96::10", "fd96::10", outside6, nodeShadow6))
+		f.Src, f.Dst = Ip(s.ip6), Ip(oneOf(m, "fd96::10", "fd96::10", outside6, nodeShadow6))
 		for range m.IntN(3) {
 			f.Extensions = append(f.Extensions, extension{oneOf[uint8](m, 60, 60, 0, 43, 51, 135), make([]byte, 6+8*m.IntN(2))})
 		}
@@ -85,7 +85,7 @@ func (m *liar) complaint(s sender, f frame) transport {
 	if f.Src.Is6() {
 		own, shadow = s.ip6, oneOf(m, senders(m.w)...).shadow6
 	}
-	about := frame{Src: f.Dst, Dst: ip(oneOf(m, own, own, shadow)), L4: udp{Sport: m.port(), Dport: m.port(), NoChecksum: true}}
+	about := frame{Src: f.Dst, Dst: Ip(oneOf(m, own, own, shadow)), L4: udp{Sport: m.port(), Dport: m.port(), NoChecksum: true}}
 	if m.IntN(6) == 0 {
 		about.Src, about.Dst = about.Dst, about.Src
 	}
@@ -203,7 +203,7 @@ func knownLies(w *world) (sequences [][]sent) {
 		}
 		return list
 	}
-	question := fromA6(func(f *frame) { f.Dst = ip("fd96::10") })
+	question := fromA6(func(f *frame) { f.Dst = Ip("fd96::10") })
 	// Its first fragment shows UDP to the service's port behind its end; the second
 	// brings TCP to another.
 	hidden := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, []byte{17, 0, 1, 4, 0, 0, 0, 0}, udp{Sport: 1000, Dport: 53}.bytes(0))
@@ -212,21 +212,21 @@ func knownLies(w *world) (sequences [][]sent) {
 	second := slices.Concat([]byte{state.ProtoTCP, 0, 1, 4, 0, 0, 0, 0}, tcp{Sport: 1000, Dport: 9153, Flags: flagSYN}.bytes(0))
 	rest := from(w.podA, question.with(func(f *frame) { f.Fragment, f.L4 = &fragment{1, false}, raw{60, second} }))
 	sequences = append(sequences, append([]sent{first}, rest...))
-	for _, f := range []frame{fromA(func(f *frame) { f.Dst = ip(outside) }), fromA6(func(f *frame) { f.Dst = ip(outside6) })} {
+	for _, f := range []frame{fromA(func(f *frame) { f.Dst = Ip(outside) }), fromA6(func(f *frame) { f.Dst = Ip(outside6) })} {
 		a, b := datagramIn(f, udp{Sport: 1000, Dport: wholePort}, 99)
 		about := frame{Src: f.Dst, Dst: f.Src, L4: udp{Sport: wholePort, Dport: 1000, NoChecksum: true}}
 		foreign := about.with(func(f *frame) { f.Dst = netip.MustParseAddr(shadowOpen) })
 		message := icmp{Type: 3, Code: 3}
 		if f.Src.Is6() {
 			message = icmp{V6: true, Type: 1, Code: 4}
-			foreign.Dst = ip(shadowOpen6)
+			foreign.Dst = Ip(shadowOpen6)
 		}
 		sequences = append(sequences, from(w.open, a, b),
 			from(w.open, f.with(func(f *frame) { f.L4 = quoting(message, about) })),
 			from(w.main, fromA(func(g *frame) {
-				g.Src, g.Dst = ip("10.8.1.10"), f.Dst
+				g.Src, g.Dst = Ip("10.8.1.10"), f.Dst
 				if f.Src.Is6() {
-					g.Src = ip("fd18:0:0:1::10")
+					g.Src = Ip("fd18:0:0:1::10")
 				}
 				g.L4 = quoting(message, foreign)
 			})))

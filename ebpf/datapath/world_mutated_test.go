@@ -17,6 +17,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -247,7 +248,7 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 		}
 		for _, b := range frames {
 			for _, at := range r.places[kind] {
-				ctx := Context{}
+				ctx := bpf.Context{}
 				if kind == kindFragment {
 					ctx.Mark = at.vni
 				}
@@ -259,7 +260,7 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 	for end := time.Now().Add(duration); time.Now().Before(end) && !t.Failed(); frames++ {
 		kind := m.IntN(kinds)
 		at := r.places[kind][m.IntN(len(r.places[kind]))]
-		b, ctx := m.frame(kind), Context{}
+		b, ctx := m.frame(kind), bpf.Context{}
 		if owner, ok := r.owner[at.device]; ok && kind == kindPod && m.IntN(8) != 0 {
 			b = honest(b, owner)
 		}

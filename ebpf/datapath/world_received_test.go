@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -83,7 +84,7 @@ func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 			"net/netfilter/nf_conntrack_checksum": "0", "net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/default/rp_filter": "0",
 			"net/ipv6/conf/all/accept_ra": "0",
 		} {
-			must(t, os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0))
+			Must(t, os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0))
 		}
 		nft := exec.Command("nft", "-f", "-")
 		nft.Stdin = strings.NewReader(notes)
@@ -94,18 +95,18 @@ func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 	s.in, _ = linkTo(t, "handed", state.MAC{2, 0, 0, 0, 9, 8}, s.ns, "received", 9000)
 	var err error
 	s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	Must(t, err)
 	t.Cleanup(func() { unix.Close(s.fd) })
 	in(t, s.ns, func() {
 		l, err := netlink.LinkByName("received")
-		must(t, err)
-		must(t, netlink.LinkSetMTU(l, 9000))
-		must(t, netlink.LinkSetHardwareAddr(l, s.mac[:]))
+		Must(t, err)
+		Must(t, netlink.LinkSetMTU(l, 9000))
+		Must(t, netlink.LinkSetHardwareAddr(l, s.mac[:]))
 		for _, a := range addrs {
 			addAddr(t, 1, host(a))
 		}
 		for _, all := range []string{"0.0.0.0/0", "::/0"} {
-			addRoute(t, &netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(px(all)), Scope: unix.RT_SCOPE_LINK})
+			addRoute(t, &netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(Px(all)), Scope: unix.RT_SCOPE_LINK})
 		}
 	})
 	return s
@@ -115,7 +116,7 @@ func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 func (s *stack) receive(t *testing.T, frame []byte) {
 	t.Helper()
 	copy(frame, s.mac[:])
-	must(t, unix.Sendto(s.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.in}))
+	Must(t, unix.Sendto(s.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.in}))
 }
 
 // set returns the elements of a set, each of whose fields takes whole words.
@@ -124,7 +125,7 @@ func (s *stack) set(t *testing.T, name string) (keys [][]byte) {
 	in(t, s.ns, func() {
 		set := &nftables.Set{Name: name, Table: &nftables.Table{Name: "notes", Family: nftables.TableFamilyINet}}
 		elements, err := (&nftables.Conn{}).GetSetElements(set)
-		must(t, err)
+		Must(t, err)
 		for _, e := range elements {
 			keys = append(keys, e.Key)
 		}
@@ -180,7 +181,7 @@ func TestTheStackReadsWhatTheProgramAccepted(t *testing.T) {
 	duration, seed := mutations(t)
 	duration = min(duration, 15*time.Second)
 	w := newWorld(t, func(cfg *Config) { cfg.ConnectionsPerInterface = 4000 })
-	behind := newStack(t, ip(outside), ip(outside6), ip(nodeShadow), ip(nodeShadow6), ip("10.8.1.10"), ip("fd18:0:0:1::10"), ip("192.0.2.1"))
+	behind := newStack(t, Ip(outside), Ip(outside6), Ip(nodeShadow), Ip(nodeShadow6), Ip("10.8.1.10"), Ip("fd18:0:0:1::10"), Ip("192.0.2.1"))
 	r := &receiving{w: w, behind: behind, flows: w.watchFlows(t), accepted: map[reading]bool{}}
 	m := &liar{Rand: rand.New(rand.NewPCG(seed, 1)), w: w}
 	for _, frames := range knownLies(w) {
@@ -224,9 +225,9 @@ func (r *receiving) send(t *testing.T, frames []sent) {
 	for _, f := range frames {
 		// So that it tells of every frame.
 		for _, m := range []string{"alioth_flow_gate", "alioth_flow_share"} {
-			must(t, Empty(pinnable(r.w.objects)[m]))
+			Must(t, bpf.Empty(bpf.Pinnable(r.w.objects)[m]))
 		}
-		verdict, out, _ := runContext(t, r.w.objects.AliothFromPod, runnable(f.frame), Received(f.device))
+		verdict, out, _ := runContext(t, r.w.objects.AliothFromPod, runnable(f.frame), bpf.Received(f.device))
 		for _, e := range r.flows.told(t) {
 			// Without ports, later fragments too: those alone give nothing to be read.
 			r.accepted[reading{e.Went.Src, e.Went.Dst, e.Proto, e.Went.Sport, e.Went.Dport}] = true

@@ -257,25 +257,25 @@ func (c *counter) hold(t *testing.T, e *env, until *corev1.Pod) *held {
 	return h
 }
 
-// expectStranded requires that those sockets are ended which a pod answered that is
+// expectStale requires that those sockets are ended which a pod answered that is
 // gone, and that the others go on with whom they had.
-func (c *counter) expectStranded(t *testing.T, h *held, gone *corev1.Pod) {
+func (c *counter) expectStale(t *testing.T, h *held, gone *corev1.Pod) {
 	t.Helper()
 	if h.done.Wait(); h.err != nil {
 		t.Fatal(h.err)
 	}
 	ended := 0
 	for _, s := range h.sockets {
-		stranded := gone != nil && s.First.Name == scene.ServerName(c.Namespace.Name, gone.Name)
-		if stranded {
+		stale := gone != nil && s.First.Name == scene.ServerName(c.Namespace.Name, gone.Name)
+		if stale {
 			ended++
 		}
 		switch {
 		case c.answeredBy(c.near, c.far)(s.First) != "":
 			t.Errorf("%s: %+v", c.Name, s.First)
-		case stranded && s.Ended != "receive: software caused connection abort":
+		case stale && s.Ended != "receive: software caused connection abort":
 			t.Errorf("a socket of a backend that is gone has not been ended: %+v", s)
-		case !stranded && (s.Again == nil || s.Again.Name != s.First.Name || c.answeredBy(c.near, c.far)(*s.Again) != ""):
+		case !stale && (s.Again == nil || s.Again.Name != s.First.Name || c.answeredBy(c.near, c.far)(*s.Again) != ""):
 			t.Errorf("a socket of a backend that stays: %+v, again %+v", s, s.Again)
 		}
 	}
@@ -289,7 +289,7 @@ func (c *counter) expectStranded(t *testing.T, h *held, gone *corev1.Pod) {
 func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	t.Helper()
 	e.InPod(t, c.client, "touch", h.stop)
-	c.expectStranded(t, h, nil)
+	c.expectStale(t, h, nil)
 }
 
 // Two tenants' pods with the same addresses have macvlan interfaces. The socket door is
@@ -313,7 +313,7 @@ func TestPodsOnMacvlanReachServicesOfTheirVPC(t *testing.T) {
 	e.awaitSockets(t, one.client, "the backend to be gone", one.web, one.answeredBy(one.far))
 	one.expectServed(t, e, one.far)
 	other.expectServed(t, e, other.near, other.far)
-	one.expectStranded(t, ours, one.near)
+	one.expectStale(t, ours, one.near)
 	other.unharmed(t, e, theirs)
 
 	e.retire(t, one.far)

@@ -116,11 +116,11 @@ func (p Parts) State() State {
 
 // Changes are what is in one Parts another than in those before it.
 type Changes struct {
-	// vnis of the parts, ascending.
+	// VNIs of the parts, ascending.
 	VNIs []uint32
-	// listed are the VNIs of which any virtual address is another, ascending.
+	// Listed are the VNIs of which any virtual address is another, ascending.
 	Listed []uint32
-	// was and is are those virtual addresses before and now.
+	// Was and is are those virtual addresses before and now.
 	Was, Is []*VirtualAddress
 }
 

@@ -1,0 +1,165 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/cilium/ebpf"
+)
+
+// Prefix starts the name of every map that is pinned, and of every program.
+const Prefix = "alioth_"
+
+// Names of maps.
+const (
+	// LayoutMap holds the version of the meaning of all others.
+	LayoutMap = "alioth_layout"
+	// ConnectionsMap has the flows to services; its size is configurable.
+	ConnectionsMap = "alioth_connections"
+	// OpenedMap and endedMap count the flows that interfaces have opened, and those of
+	// them that have ended.
+	OpenedMap = "alioth_conn_opened"
+	EndedMap  = "alioth_conn_ended"
+	// AffinitiesMap remembers which backends clients stay with.
+	AffinitiesMap = "alioth_affinities"
+	// FragmentsMap has the first fragments that later ones follow.
+	FragmentsMap = "alioth_fragments"
+	// CountersMap counts packets by what became of them, dropCountersMap drops by
+	// whose they are.
+	CountersMap     = "alioth_counters"
+	DropCountersMap = "alioth_drop_counters"
+	// DropsMap and flowsMap are the rings of events.
+	DropsMap = "alioth_drops"
+	FlowsMap = "alioth_flows"
+	// FlowNotesMap is room that a program needs for a moment.
+	FlowNotesMap = "alioth_flow_notes"
+	// WaysMap remembers for a moment what the host's routes said.
+	WaysMap = "alioth_ways"
+	// InterfacesMap and vpcsMap are tables that a State decides, see package tables.
+	InterfacesMap = "alioth_interfaces"
+	VpcsMap       = "alioth_vpcs"
+)
+
+// Maps are the maps of a datapath by the names under which they are pinned.
+type Maps map[string]*ebpf.Map
+
+// Pinnable returns the maps of loaded programs that are pinned.
+func Pinnable(o *AliothObjects) Maps {
+	list := Maps{}
+	all := reflect.ValueOf(o.AliothMaps)
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Tag.Get("ebpf")
+		if strings.HasPrefix(name, Prefix) {
+			list[name] = all.Field(i).Interface().(*ebpf.Map)
+		}
+	}
+	return list
+}
+
+// OpenPinned opens the maps that a datapath has pinned in dir, for reading. The error
+// wraps os.ErrNotExist when there is none.
+func OpenPinned(dir string) (Maps, error) {
+	found := Maps{}
+	for name := range Pinnable(&AliothObjects{}) {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), &ebpf.LoadPinOptions{ReadOnly: true})
+		if err != nil {
+			found.Close()
+			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
+		}
+		found[name] = m
+	}
+	if err := found.checkSizes(); err != nil {
+		found.Close()
+		return nil, err
+	}
+	return found, nil
+}
+
+// checkSizes reports maps of another version as an error. That they are opened
+// read-only makes them no less compatible.
+func (m Maps) checkSizes() error {
+	spec, err := LoadAlioth()
+	if err != nil {
+		return fmt.Errorf("read compiled programs: %w", err)
+	}
+	for name, found := range m {
+		if ms := spec.Maps[name]; ms.KeySize != found.KeySize() || ms.ValueSize != found.ValueSize() {
+			return fmt.Errorf("read pinned map %s: written by another version", name)
+		}
+	}
+	return nil
+}
+
+// Close releases the maps.
+func (m Maps) Close() error {
+	var errs []error
+	for _, held := range m {
+		errs = append(errs, held.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// batch is how many rows are read at once.
+const batch = 1024
+
+// ReadMap copies a map's rows.
+func ReadMap[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
+	if m.Type() == ebpf.Hash {
+		return readHash(m, rows)
+	}
+	var (
+		key   K
+		value V
+	)
+	iter := m.Iterate()
+	for iter.Next(&key, &value) {
+		rows[key] = value
+	}
+	if err := iter.Err(); err != nil {
+		return fmt.Errorf("read map %s: %w", m, err)
+	}
+	return nil
+}
+
+// readHash copies the rows of a hash table, many at once: there may be tens of
+// thousands.
+func readHash[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
+	var cursor ebpf.MapBatchCursor
+	keys, values := make([]K, batch), make([]V, batch)
+	for {
+		count, err := m.BatchLookup(&cursor, keys, values, nil)
+		end := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !end {
+			return fmt.Errorf("read map %s: %w", m, err)
+		}
+		for i, key := range keys[:count] {
+			rows[key] = values[i]
+		}
+		if end {
+			return nil
+		}
+	}
+}
+
+// Empty deletes every row of a map that nobody else writes.
+func Empty(m *ebpf.Map) error {
+	key, err := m.NextKeyBytes(nil)
+	for err == nil && key != nil {
+		// From a row that is there the kernel need not search for the next.
+		next, err := m.NextKeyBytes(key)
+		if err != nil {
+			return err
+		}
+		if err := m.Delete(key); err != nil {
+			return err
+		}
+		key = next
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connections
+
+import (
+	"time"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// How long a flow to a service is remembered without a packet. The
+// programs note packets with a resolution of one second.
+const (
+	idleEstablished = 2*time.Hour + 4*time.Minute // TCP, RFC 5382 REQ-5
+	idleOpening     = time.Minute                 // TCP that nobody answered
+	idleClosing     = 10 * time.Second            // TCP closed from both sides, or reset
+	idleDatagram    = 30 * time.Second            // UDP
+	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
+)
+
+const portDNS = 53
+
+// flow is the pair of entries of one flow.
+type flow struct {
+	forward, reverse       bpf.AliothConnKey
+	hasForward, hasReverse bool
+	ifindex                uint32
+	lastSeen               time.Duration
+	forwardFlags           bpf.AliothConnFlag
+	reverseFlags           bpf.AliothConnFlag
+}
+
+// closed tells whether the flow was closed from both sides, or reset.
+func (f *flow) closed() bool {
+	either, both := f.forwardFlags|f.reverseFlags, f.forwardFlags&f.reverseFlags
+	return both&bpf.AliothConnFlagCONN_FIN != 0 || either&bpf.AliothConnFlagCONN_RST != 0
+}
+
+// answered tells whether the backend has sent anything.
+func (f *flow) answered() bool { return f.reverseFlags&bpf.AliothConnFlagCONN_SEEN != 0 }
+
+// idle returns for how long the flow may be silent.
+func (f *flow) idle() time.Duration {
+	switch {
+	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.forward.PeerPort) == portDNS:
+		return idleDNS
+	case f.forward.Proto == state.ProtoUDP:
+		return idleDatagram
+	case f.closed():
+		return idleClosing
+	case !f.answered():
+		return idleOpening
+	default:
+		return idleEstablished
+	}
+}
+
+// expired tells whether the flow has ended. Half a pair serves nobody; it is
+// left alone for as long as its other half may just be about to be written.
+func (f *flow) expired(now time.Duration) bool {
+	silent := now - f.lastSeen
+	if !f.hasForward || !f.hasReverse {
+		return silent > time.Second
+	}
+	return silent > f.idle()
+}
+
+// pairFlows joins the entries that belong together, keyed by the forward key. The reverse
+// entry of a flow that has moved to another backend since is by itself, under its own key.
+func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnKey]*flow {
+	flows := map[bpf.AliothConnKey]*flow{}
+	for key, row := range entries {
+		other := key
+		other.Peer, other.PeerPort = row.Addr, row.Port
+		if row.Outside != 0 { // one is a service of the VPC, and the other beyond the door
+			other.Inside = 1 - key.Inside
+		}
+		forward, reverse := key, other
+		other.Direction = bpf.AliothConnDirectionCONN_REVERSE
+		reverse.Direction = bpf.AliothConnDirectionCONN_REVERSE
+		if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
+			forward, reverse = other, key
+			forward.Direction = bpf.AliothConnDirectionCONN_FORWARD
+		}
+		name := forward
+		if last, ok := entries[forward]; ok && (last.Addr != reverse.Peer || last.Port != reverse.PeerPort) {
+			name = key
+		}
+		f, ok := flows[name]
+		if !ok {
+			f = &flow{forward: forward, reverse: reverse, ifindex: row.Ifindex}
+			flows[name] = f
+		}
+		f.lastSeen = max(f.lastSeen, time.Duration(row.LastSeen))
+		if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
+			f.hasReverse, f.reverseFlags = true, row.Flags
+		} else {
+			f.hasForward, f.forwardFlags, f.reverse = true, row.Flags, reverse
+		}
+	}
+	return flows
+}
+
+// service is the key of the one to which the flow leads.
+func (f *flow) service() bpf.AliothServiceKey {
+	key := bpf.AliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
+	if f.forward.Inside != 0 {
+		key.Vni = f.forward.Vni
+	}
+	return key
+}
+
+// hasEnd reports whether a flow still has somebody at its other end. TCP flows are left
+// to end in peace.
+func (f *flow) hasEnd(in Services) bool {
+	if f.forward.Proto == state.ProtoTCP {
+		return in.HasService(f.service())
+	}
+	backend := bpf.AliothBackend{Ip: f.reverse.Peer, Port: f.reverse.PeerPort}
+	if f.forward.Inside != f.reverse.Inside {
+		backend.Outside = 1
+	}
+	return in.HasBackend(f.service(), backend)
+}

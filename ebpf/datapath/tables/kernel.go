@@ -1,0 +1,152 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+)
+
+// Kernel is where the rows of tables are. Who only reads the maps needs nothing else.
+type Kernel struct {
+	Maps bpf.Maps
+	// Programs are those on the devices of interfaces.
+	Programs Programs
+	// Flows are the interfaces' accounts of flows to services.
+	Flows Accounts
+}
+
+// Programs attaches programs to devices.
+type Programs interface {
+	// Attached returns where the current ones are.
+	Attached() (map[hook.Attachment]struct{}, error)
+	// Ensure attaches one, or does nothing where it is. Its error is that of the device.
+	Ensure(a hook.Attachment) error
+}
+
+// Accounts of flows belong to interfaces, by the index of the device.
+type Accounts interface {
+	// Open lets an interface have flows. An account that is there stays as it is.
+	Open(ifindex uint32) error
+	// End ends an interface's flows and its account, if there is one.
+	End(ifindex uint32) error
+}
+
+// Read reads every table.
+func (k *Kernel) Read() (*Rows, error) {
+	t := &Rows{}
+	for _, d := range descriptors {
+		if err := d.read(k, t); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Step takes one step of a plan. It can be taken again without harm.
+func (k *Kernel) Step(op Operation) error { return byTable[op.Table].step(k, op) }
+
+// Compare asks a question about the rows that should be there, which do not change
+// meanwhile. It answers false where nobody knows them.
+type Compare func(differs func(have *Rows) (bool, error)) (bool, error)
+
+// Survey reports whether the kernel holds other rows than it should. It changes
+// nothing, and reads each table before it compares it.
+func (k *Kernel) Survey(compare Compare) (harmed bool, err error) {
+	for _, d := range descriptors {
+		if harmed, err = d.survey(k, compare); harmed || err != nil {
+			return harmed, err
+		}
+	}
+	return false, nil
+}
+
+func (n table[K, V]) read(k *Kernel, t *Rows) error { return bpf.ReadMap(n.in(k.Maps), n.of(t)) }
+
+// survey reports whether a map has other rows than it should. What was read may have
+// been changed since: so what differs is looked at again.
+func (n table[K, V]) survey(k *Kernel, compare Compare) (harmed bool, err error) {
+	m := n.in(k.Maps)
+	if m.Type() != ebpf.Hash { // a trie answers for a key with what contains it; there are few rows
+		return compare(func(have *Rows) (bool, error) {
+			seen := map[K]V{}
+			err := bpf.ReadMap(m, seen)
+			return !maps.Equal(seen, n.of(have)), err
+		})
+	}
+	seen := map[K]V{}
+	if err := bpf.ReadMap(m, seen); err != nil {
+		return false, err
+	}
+	return compare(func(have *Rows) (bool, error) { return differs(m, seen, n.of(have)) })
+}
+
+func (n table[K, V]) step(k *Kernel, op Operation) error {
+	m := n.in(k.Maps)
+	if op.Delete {
+		if err := m.Delete(op.Key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+		return nil
+	}
+	if err := m.Put(op.Key, op.Value); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+// differs reports whether a map has other rows than these; seen is what was read of it.
+func differs[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
+	for key, row := range have {
+		if found, ok := seen[key]; ok && found == row {
+			continue
+		}
+		var now V
+		if err := m.Lookup(key, &now); errors.Is(err, ebpf.ErrKeyNotExist) {
+			return true, nil
+		} else if err != nil {
+			return false, fmt.Errorf("read map %s: %w", m, err)
+		}
+		if now != row {
+			return true, nil
+		}
+	}
+	return hasOthers(m, seen, have)
+}
+
+// hasOthers reports whether a map has rows that it should not.
+func hasOthers[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
+	for key := range seen {
+		if _, ok := have[key]; ok {
+			continue
+		}
+		var now V
+		err := m.Lookup(key, &now)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return false, fmt.Errorf("read map %s: %w", m, err)
+		}
+	}
+	return false, nil
+}
+
+func sameKeys[K comparable, A, B any](a map[K]A, b map[K]B) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key := range a {
+		if _, ok := b[key]; !ok {
+			return false
+		}
+	}
+	return true
+}

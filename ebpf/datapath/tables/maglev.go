@@ -1,0 +1,96 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+)
+
+// aliothMaglevPart is MAGLEV_PART, how many entries of a lookup table are in one
+// row.
+const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
+
+// lookupSizes are the primes that lookup tables have as their lengths.
+var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
+
+// entriesPerBackend is how many times longer than the list of backends a lookup
+// table is at least, up to the longest. One backend then gets at most 1/64 more of
+// the flows than another.
+const entriesPerBackend = 64
+
+// LookupEntries is the length of the lookup table of a service with so many
+// backends: a prime, and 0 where there is nothing to choose. It takes 2 bytes of
+// kernel memory per entry.
+func LookupEntries(backends int) int {
+	if backends < 2 {
+		return 0
+	}
+	for _, size := range lookupSizes {
+		if size >= backends*entriesPerBackend {
+			return size
+		}
+	}
+	return lookupSizes[len(lookupSizes)-1]
+}
+
+// lookupParts is how many rows a lookup table takes.
+func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
+
+// lookupTable fills a lookup table with slots of backends, as in Eisenbud et al.,
+// "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section
+// 3.4, all weights equal: each backend has an order of its own in which it would
+// like the entries, and in turns each takes the first of them that is left. So two
+// backends differ by one entry at most, and when one goes nearly all entries of the
+// others stay. Every node computes the same. entries must be a prime above the
+// number of backends, or 0.
+func lookupTable(backends []bpf.AliothBackend, entries int) []uint16 {
+	if entries == 0 {
+		return nil
+	}
+	const free = 0xffff
+	table := make([]uint16, entries)
+	for entry := range table {
+		table[entry] = free
+	}
+	wishes := make([]wish, len(backends))
+	for slot, b := range backends {
+		wishes[slot] = firstWish(b, uint64(entries))
+	}
+	for filled := 0; ; {
+		for slot := range wishes {
+			w := &wishes[slot]
+			for table[w.entry] != free {
+				w.entry = (w.entry + w.skip) % uint64(entries)
+			}
+			table[w.entry] = uint16(slot)
+			if filled++; filled == entries {
+				return table
+			}
+		}
+	}
+}
+
+// wish is the entry that a backend would like next, and how far from there the one
+// after it is.
+type wish struct{ entry, skip uint64 }
+
+func firstWish(b bpf.AliothBackend, entries uint64) wish {
+	name := binary.NativeEndian.AppendUint16(b.Ip.B[:], b.Port)
+	return wish{entry: hash(name, 'o') % entries, skip: hash(name, 's')%(entries-1) + 1}
+}
+
+// hash mixes the bits of FNV-1a, whose low ones alone say little of short names
+// that differ in one byte.
+func hash(name []byte, salt byte) uint64 {
+	h := fnv.New64a()
+	h.Write(name)
+	h.Write([]byte{salt})
+	sum := h.Sum64()
+	sum ^= sum >> 32
+	sum *= 0xd6e8feb86659fd93
+	return sum ^ sum>>32
+}

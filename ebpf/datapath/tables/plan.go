@@ -1,0 +1,152 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+)
+
+// Operation is one step from rows to others.
+type Operation struct {
+	Table  string
+	Delete bool
+	Key    any
+	Value  any // nil for a deletion
+}
+
+// String describes the step for a log.
+func (o Operation) String() string {
+	verb := "put"
+	if o.Delete {
+		verb = "delete"
+	}
+	return fmt.Sprintf("%s %s %v", verb, o.Table, o.Key)
+}
+
+// Attachment returns what the step attaches; false where it writes a map.
+func (o Operation) Attachment() (hook.Attachment, bool) {
+	a, ok := o.Key.(hook.Attachment)
+	return a, ok
+}
+
+// difference is what one table lacks and what it has too much. Both lists are
+// sorted, so that a plan does not depend on the order of Go maps.
+type difference struct {
+	puts, deletes []Operation
+}
+
+func (n table[K, V]) diff(had, wanted *Rows) difference {
+	have, want := n.of(had), n.of(wanted)
+	var d difference
+	for k, v := range want {
+		if old, ok := have[k]; !ok || old != v {
+			d.puts = append(d.puts, Operation{Table: string(n), Key: k, Value: v})
+		}
+	}
+	for k := range have {
+		if _, ok := want[k]; !ok {
+			d.deletes = append(d.deletes, Operation{Table: string(n), Delete: true, Key: k})
+		}
+	}
+	sortByKey(d.puts)
+	sortByKey(d.deletes)
+	return d
+}
+
+// sortByKey orders operations by the text of their keys.
+func sortByKey(ops []Operation) {
+	type keyed struct {
+		text string
+		op   Operation
+	}
+	texts := make([]keyed, len(ops))
+	for i, op := range ops {
+		texts[i] = keyed{fmt.Sprint(op.Key), op}
+	}
+	slices.SortFunc(texts, func(a, b keyed) int { return strings.Compare(a.text, b.text) })
+	for i := range texts {
+		ops[i] = texts[i].op
+	}
+}
+
+// sequence lists the tables, each with its puts and its deletes, in the order of the
+// steps of a plan. At every point between two steps
+// nothing may be open that is open in neither, and no packet may be lost that
+// both let through:
+//
+//   - What must not receive or be believed any more goes first: addresses that
+//     are gone, the sockets' targets and namespaces, nodes.
+//   - Restrictions are written before what they restrict: closed prefixes and
+//     the VPC's ranges before a VPC's egress is opened, and they are removed
+//     only after it is closed.
+//   - A service's backends, and how to choose among them, are written under a
+//     fresh id, and its VPC gets a table of affinities, before the service points
+//     to it, and the old ones removed after. A service that goes is removed before
+//     its backends.
+//   - An interface's row and its share of flows exist before programs are
+//     attached to it, and its programs are attached before its address leads
+//     there. When it goes, its row goes last.
+//
+// Programs are never taken from a device that still exists: without its row
+// they drop everything, whereas a device without programs would hand a pod's
+// packets to the host's stack. They go with the device.
+var sequence = []stage{
+	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
+	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
+	putsOf(backendsTable), putsOf(lookupsTable), putsOf(affinitiesTable), putsOf(choicesTable), putsOf(servicesTable),
+	deletesOf(servicesTable), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable), deletesOf(backendsTable),
+	putsOf(interfacesTable), putsOf(flowsTable), putsOf(attachmentsTable),
+	putsOf(addressesTable), putsOf(targetsTable), putsOf(namespacesTable), putsOf(announcementsTable),
+	deletesOf(flowsTable), deletesOf(interfacesTable),
+	deletesOf(vpcsTable), deletesOf(subnetsTable), deletesOf(rangesTable), deletesOf(closedPrefixesTable),
+}
+
+// stage is all that is put into one table, or all that is deleted from it.
+type stage struct {
+	of      *descriptor
+	deletes bool
+}
+
+func putsOf(d *descriptor) stage    { return stage{of: d} }
+func deletesOf(d *descriptor) stage { return stage{of: d, deletes: true} }
+
+// descriptors are all tables, in the order in which they are put.
+var descriptors = func() (list []*descriptor) {
+	for _, s := range sequence {
+		if !s.deletes {
+			list = append(list, s.of)
+		}
+	}
+	return list
+}()
+
+// byTable finds a table by its name.
+var byTable = func() map[string]*descriptor {
+	byName := map[string]*descriptor{}
+	for _, d := range descriptors {
+		byName[d.name()] = d
+	}
+	return byName
+}()
+
+// Plan lists the steps from have to want, see sequence.
+func Plan(have, want *Rows) []Operation {
+	differences := make(map[*descriptor]difference, len(descriptors))
+	for _, d := range descriptors {
+		differences[d] = d.diff(have, want)
+	}
+	steps := make([][]Operation, 0, len(sequence))
+	for _, s := range sequence {
+		if s.deletes {
+			steps = append(steps, differences[s.of].deletes)
+		} else {
+			steps = append(steps, differences[s.of].puts)
+		}
+	}
+	return slices.Concat(steps...)
+}

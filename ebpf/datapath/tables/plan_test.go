@@ -1,0 +1,192 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
+)
+
+var (
+	ip = netip.MustParseAddr
+	px = netip.MustParsePrefix
+
+	macA = state.MAC{2, 0, 0, 0, 0, 0xaa}
+)
+
+// steps renders a plan without its keys.
+func steps(plan []Operation) []string {
+	var out []string
+	for _, op := range plan {
+		verb := "put "
+		if op.Delete {
+			verb = "delete "
+		}
+		out = append(out, verb+op.Table)
+	}
+	return out
+}
+
+func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
+	withBackends := func(s state.State, b ...state.Backend) state.State {
+		s.Services = []state.Service{{VIP: ip("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: b}}
+		return s
+	}
+	for _, c := range []struct {
+		name       string
+		have, want state.State
+		steps      []string
+	}{
+		{
+			name: "from nothing", want: statetest.Small(),
+			steps: []string{
+				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put vpcs",
+				"put backends", "put services", "put services",
+				"put interfaces", "put flows", "put attachments", "put attachments",
+				"put addresses", "put targets", "put targets", "put netns",
+			},
+		},
+		{
+			name: "to nothing", have: statetest.Small(),
+			steps: []string{
+				"delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes",
+				"delete services", "delete services", "delete backends",
+				"delete flows", "delete interfaces",
+				"delete vpcs", "delete subnets", "delete vpc_ranges", "delete closed",
+			},
+		},
+		{name: "to the same", have: statetest.Small(), want: statetest.Small()},
+		{
+			name: "a service's backends change", have: statetest.Small(),
+			want: withBackends(statetest.Small(), state.Backend{IP: ip("192.0.2.3"), Port: 6443}, state.Backend{IP: ip("192.0.2.2"), Port: 6443}),
+			steps: []string{
+				"put backends", "put backends", "put maglev", "put maglev", "put choices", "put services", "delete backends",
+			},
+		},
+		{
+			name: "a service's backends are listed in another order",
+			have: withBackends(statetest.Small(), state.Backend{IP: ip("192.0.2.3"), Port: 6443}, state.Backend{IP: ip("192.0.2.2"), Port: 6443}),
+			want: withBackends(statetest.Small(), state.Backend{IP: ip("192.0.2.2"), Port: 6443}, state.Backend{IP: ip("192.0.2.3"), Port: 6443}),
+		},
+		{
+			name: "a service's clients keep their backend from now on", have: statetest.Small(),
+			want: func() state.State {
+				s := statetest.Small()
+				s.Services[0].Affinity = time.Hour
+				return s
+			}(),
+			steps: []string{"put choices"},
+		},
+		{
+			name: "a service loses all backends", have: statetest.Small(), want: withBackends(statetest.Small()),
+			steps: []string{"put services", "delete backends"},
+		},
+		{
+			name: "an address moves to another node", have: statetest.Small(),
+			want: func() state.State {
+				s := statetest.Small()
+				s.Interfaces, s.Probes, s.Hooks, s.Namespaces = nil, nil, nil, nil
+				s.Addresses = []state.Address{{VNI: 5, IP: ip("10.0.1.10"), Kind: state.Remote, Node: ip("192.0.2.2"), MAC: macA}}
+				return s
+			}(),
+			steps: []string{"delete targets", "delete targets", "delete netns", "put addresses", "delete flows", "delete interfaces"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := compile(c.have, &Rows{})
+			plan := Plan(have, compile(c.want, have))
+			if d := cmp.Diff(c.steps, steps(plan)); d != "" {
+				t.Errorf("steps (-want +got):\n%s", d)
+			}
+			if again := Plan(have, compile(c.want, have)); !cmp.Equal(plan, again, cmp.AllowUnexported(Operation{})) {
+				t.Error("the same plan has another order the second time")
+			}
+		})
+	}
+}
+
+func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
+	have := compile(statetest.Small(), &Rows{})
+	// What is left of a service whose removal was interrupted counts as well.
+	backendTable.of(have)[bpf.AliothBackendKey{Service: 9}] = bpf.AliothBackend{}
+	have.nextID = 0 // as read from the maps
+	s := statetest.Small()
+	s.Services[0].Backends[0].Port = 6444
+	s.Services = append(s.Services, state.Service{VIP: ip("10.96.0.2"), Port: 443, Proto: state.ProtoTCP})
+	want := compile(s, have)
+	var ids []uint32
+	for key, row := range serviceTable.of(want) {
+		if key.Port != 0 {
+			ids = append(ids, row.Id)
+		}
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, []uint32{10, 11}) {
+		t.Errorf("ids are %v, want 10 and 11", ids)
+	}
+}
+
+func TestRowsGiveBackTheStateTheyComeFrom(t *testing.T) {
+	s := statetest.Small()
+	s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, px("fd10::/48"))
+	s.Subnets = append(s.Subnets, state.Subnet{VNI: 5, Prefix: px("fd10:0:0:1::/64")}, state.Subnet{VNI: 5, Prefix: px("0.0.0.0/0")})
+	s.Interfaces[0].Addrs = append(s.Interfaces[0].Addrs, ip("fd10:0:0:1::10"))
+	s.Interfaces[0].Shadow6 = ip("fd00:a110::10")
+	s.Sort()
+	got := compile(s, &Rows{}).State()
+	if d := cmp.Diff(s, got, statetest.SameAddr); d != "" {
+		t.Errorf("state (-want +got):\n%s", d)
+	}
+}
+
+func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
+	seen := map[stage]int{}
+	for _, s := range sequence {
+		seen[s]++
+	}
+	for _, d := range descriptors {
+		// Programs go with their device.
+		if seen[putsOf(d)] != 1 || seen[deletesOf(d)] != 1 && d != attachmentsTable {
+			t.Errorf("table %s is put %d times and deleted %d times", d.name(), seen[putsOf(d)], seen[deletesOf(d)])
+		}
+	}
+	if len(byTable) != len(descriptors) {
+		t.Error("two tables have one name")
+	}
+}
+
+func TestFlowsAreReadOnlyWhereSomeMayLeadToNobody(t *testing.T) {
+	serving := func(proto uint8, backends ...string) state.State {
+		s := state.Service{VNI: 5, VIP: ip("10.96.0.9"), Port: 53, Proto: proto}
+		for _, b := range backends {
+			s.Backends = append(s.Backends, state.Backend{IP: ip(b), Port: 53})
+		}
+		return state.State{VPCs: []state.VPC{{VNI: 5}}, Services: []state.Service{s}}
+	}
+	for name, c := range map[string]struct {
+		was, is state.State
+		want    bool
+	}{
+		"a service comes":             {state.State{}, serving(state.ProtoUDP, "10.0.1.1"), false},
+		"a service goes":              {serving(state.ProtoTCP, "10.0.1.1"), state.State{}, true},
+		"a backend of TCP goes":       {serving(state.ProtoTCP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoTCP, "10.0.1.1"), false},
+		"a backend of UDP goes":       {serving(state.ProtoUDP, "10.0.1.1", "10.0.1.2"), serving(state.ProtoUDP, "10.0.1.1"), true},
+		"nothing becomes another one": {serving(state.ProtoUDP, "10.0.1.1"), serving(state.ProtoUDP, "10.0.1.1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := compile(c.was, &Rows{})
+			if got := was.EndsFlows(compile(c.is, was)); got != c.want {
+				t.Errorf("flows may lead to nobody: %v", got)
+			}
+		})
+	}
+}

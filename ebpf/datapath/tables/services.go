@@ -1,0 +1,186 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// maxMaglevParts is MAX_MAGLEV_PARTS in types.h.
+const maxMaglevParts = 2 * state.MaxAllBackends
+
+// Services: {VNI or 0, vip, port, proto} -> id and number of backends. Backends: {id, slot}
+// -> ip, port. Choices and parts of lookup tables: how a new flow finds a backend.
+const (
+	serviceTable = table[bpf.AliothServiceKey, bpf.AliothService]("services")
+	backendTable = table[bpf.AliothBackendKey, bpf.AliothBackend]("backends")
+	choiceTable  = table[uint32, bpf.AliothChoice]("choices")
+	maglevTable  = table[bpf.AliothMaglevKey, bpf.AliothMaglev]("maglev")
+)
+
+// The rows of services bring those of the others along.
+var (
+	backendsTable = &descriptor{anyTable: backendTable}
+	choicesTable  = &descriptor{anyTable: choiceTable}
+	lookupsTable  = &descriptor{anyTable: maglevTable}
+	servicesTable = &descriptor{
+		anyTable: serviceTable,
+		encode:   func(t *Rows, p part) { t.addServices(p.Services, p.have) },
+		decode: func(t *Rows, s *state.State) {
+			for key, row := range serviceTable.of(t) {
+				if key.Port != 0 {
+					s.Services = append(s.Services, t.decodeService(key, row))
+				}
+			}
+		},
+	}
+)
+
+// addServices writes the services and, for each virtual address, the row that
+// marks it as one.
+func (t *Rows) addServices(services []state.Service, have *Rows) {
+	if len(services) > 0 && t.nextID == 0 {
+		t.nextID = have.nextServiceID()
+	}
+	rows, known, slots := serviceTable.of(t), serviceTable.of(have), backendTable.of(t)
+	for _, s := range services {
+		key := serviceKey(s)
+		backends := encodeBackends(s.Backends)
+		row, ok := known[key]
+		if !ok || !slices.Equal(backends, have.backendsOf(row)) {
+			row = bpf.AliothService{Id: t.nextID, Backends: uint32(len(backends))}
+			t.nextID++
+		}
+		rows[key] = row
+		rows[bpf.AliothServiceKey{Vni: s.VNI, Vip: key.Vip}] = bpf.AliothService{}
+		for slot, b := range backends {
+			slots[bpf.AliothBackendKey{Service: row.Id, Slot: uint32(slot)}] = b
+		}
+		t.addChoice(row.Id, backends, s.Affinity, have)
+	}
+}
+
+func serviceKey(s state.Service) bpf.AliothServiceKey {
+	return bpf.AliothServiceKey{Vni: s.VNI, Vip: bpf.EncodeAddr(s.VIP), Port: bpf.NetworkOrder(s.Port), Proto: s.Proto}
+}
+
+// addChoice writes how a new flow finds one of the backends. The lookup table of a
+// service that have knows is taken from there.
+func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, affinity time.Duration, have *Rows) {
+	entries := LookupEntries(len(backends))
+	if row := (bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (bpf.AliothChoice{}) {
+		choiceTable.of(t)[id] = row
+	}
+	known := choiceTable.of(have)[id].Entries == uint32(entries)
+	rows, there := maglevTable.of(t), maglevTable.of(have)
+	for part := range lookupParts(entries) {
+		key := bpf.AliothMaglevKey{Service: id, Part: uint32(part)}
+		row, ok := there[key]
+		if known = known && ok; !known {
+			break
+		}
+		rows[key] = row
+	}
+	if known {
+		return
+	}
+	for part, slots := range slices.Collect(slices.Chunk(lookupTable(backends, entries), aliothMaglevPart)) {
+		var row bpf.AliothMaglev
+		copy(row.Slot[:], slots)
+		rows[bpf.AliothMaglevKey{Service: id, Part: uint32(part)}] = row
+	}
+}
+
+// encodeBackends returns the rows of a service in an order that does not depend
+// on the order in which they were listed. The programs search them by it.
+func encodeBackends(backends []state.Backend) []bpf.AliothBackend {
+	sorted := slices.SortedFunc(slices.Values(backends), state.Backend.Compare)
+	rows := make([]bpf.AliothBackend, 0, len(sorted))
+	for _, b := range sorted {
+		rows = append(rows, encodeBackend(b))
+	}
+	return rows
+}
+
+func encodeBackend(b state.Backend) bpf.AliothBackend {
+	row := bpf.AliothBackend{Ip: bpf.EncodeAddr(b.IP), Port: bpf.NetworkOrder(b.Port)}
+	if b.Outside {
+		row.Outside = 1
+	}
+	return row
+}
+
+func decodeBackend(row bpf.AliothBackend) state.Backend {
+	return state.Backend{IP: bpf.DecodeAddr(row.Ip), Port: bpf.NetworkOrder(row.Port), Outside: row.Outside != 0}
+}
+
+// nextServiceID returns an id above all in use. Ids run through 2^32 values
+// before they would repeat.
+func (t *Rows) nextServiceID() uint32 {
+	if t.nextID != 0 {
+		return t.nextID
+	}
+	next := uint32(1)
+	for _, row := range serviceTable.of(t) {
+		next = max(next, row.Id+1)
+	}
+	for key := range backendTable.of(t) {
+		next = max(next, key.Service+1)
+	}
+	for id := range choiceTable.of(t) {
+		next = max(next, id+1)
+	}
+	for key := range maglevTable.of(t) {
+		next = max(next, key.Service+1)
+	}
+	return next
+}
+
+func (t *Rows) backendsOf(s bpf.AliothService) []bpf.AliothBackend {
+	rows := make([]bpf.AliothBackend, 0, s.Backends)
+	slots := backendTable.of(t)
+	for slot := range s.Backends {
+		rows = append(rows, slots[bpf.AliothBackendKey{Service: s.Id, Slot: slot}])
+	}
+	return rows
+}
+
+func (t *Rows) decodeService(key bpf.AliothServiceKey, row bpf.AliothService) state.Service {
+	s := state.Service{
+		VNI: key.Vni, VIP: bpf.DecodeAddr(key.Vip), Port: bpf.NetworkOrder(key.Port), Proto: key.Proto,
+		Affinity: time.Duration(choiceTable.of(t)[row.Id].Affinity) * time.Second,
+	}
+	for _, b := range t.backendsOf(row) {
+		s.Backends = append(s.Backends, decodeBackend(b))
+	}
+	return s
+}
+
+// EndsFlows reports whether flows may lead to nobody once others have taken the place
+// of these rows: to find them, the whole table of flows has to be read.
+func (t *Rows) EndsFlows(now *Rows) bool {
+	for key, row := range serviceTable.of(t) {
+		next, stays := serviceTable.of(now)[key]
+		if !stays || key.Proto == state.ProtoUDP && next != row {
+			return true
+		}
+	}
+	return false
+}
+
+// HasService reports whether there is such a port of a virtual address.
+func (t *Rows) HasService(key bpf.AliothServiceKey) bool {
+	_, ok := serviceTable.of(t)[key]
+	return ok
+}
+
+// HasBackend reports whether the service is there and has the backend.
+func (t *Rows) HasBackend(key bpf.AliothServiceKey, b bpf.AliothBackend) bool {
+	row, ok := serviceTable.of(t)[key]
+	return ok && slices.Contains(t.backendsOf(row), b)
+}

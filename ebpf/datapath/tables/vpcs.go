@@ -1,0 +1,72 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// VPCs: VNI -> egress, default VPC. Their ranges: {VNI, prefix}.
+const (
+	vpcTable   = table[uint32, bpf.AliothVpc]("vpcs")
+	rangeTable = table[bpf.AliothPrefixKey, uint32]("vpc_ranges")
+)
+
+var vpcsTable = &descriptor{
+	anyTable: vpcTable,
+	encode: func(t *Rows, p part) {
+		for _, v := range p.VPCs {
+			vpcTable.of(t)[v.VNI] = encodeVPC(v)
+		}
+	},
+	decode: func(t *Rows, s *state.State) {
+		for vni, row := range vpcTable.of(t) {
+			s.VPCs = append(s.VPCs, t.decodeVPC(vni, row))
+		}
+	},
+}
+
+var rangesTable = &descriptor{
+	anyTable: rangeTable,
+	encode: func(t *Rows, p part) {
+		for _, v := range p.VPCs {
+			for _, prefix := range v.Prefixes {
+				rangeTable.of(t)[bpf.EncodePrefix(v.VNI, prefix)] = 0
+			}
+		}
+	},
+}
+
+func encodeVPC(v state.VPC) bpf.AliothVpc {
+	var flags bpf.AliothVpcFlag
+	if v.EgressMasquerade {
+		flags |= bpf.AliothVpcFlagVPC_EGRESS
+	}
+	if v.Default {
+		flags |= bpf.AliothVpcFlagVPC_DEFAULT
+	}
+	if v.Fronted {
+		flags |= bpf.AliothVpcFlagVPC_FRONTED
+	}
+	return bpf.AliothVpc{Flags: flags}
+}
+
+func (t *Rows) decodeVPC(vni uint32, row bpf.AliothVpc) state.VPC {
+	v := state.VPC{
+		VNI:              vni,
+		EgressMasquerade: row.Flags&bpf.AliothVpcFlagVPC_EGRESS != 0,
+		Default:          row.Flags&bpf.AliothVpcFlagVPC_DEFAULT != 0,
+		Fronted:          row.Flags&bpf.AliothVpcFlagVPC_FRONTED != 0,
+	}
+	for key := range rangeTable.of(t) {
+		if key.Vni == vni {
+			v.Prefixes = append(v.Prefixes, bpf.DecodePrefix(key))
+		}
+	}
+	slices.SortFunc(v.Prefixes, state.ComparePrefixes)
+	return v
+}

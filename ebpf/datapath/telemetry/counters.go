@@ -1,0 +1,88 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+)
+
+// Counter is the number of packets that met one fate at one hook since the
+// maps were made. Of sockets, connects are counted, and no bytes.
+type Counter struct {
+	Reason    Reason
+	Direction Direction
+	Packets   uint64
+	Bytes     uint64 // of whole frames; a segmentation-offloaded one counts once
+}
+
+// ReadCounters reads all counters that are not zero, ordered by reason and
+// direction.
+func ReadCounters(in bpf.Maps) ([]Counter, error) {
+	m := in[bpf.CountersMap]
+	var counters []Counter
+	for index := range m.MaxEntries() {
+		var perCPU []bpf.AliothCounter
+		if err := m.Lookup(index, &perCPU); err != nil {
+			return nil, fmt.Errorf("read counter %d: %w", index, err)
+		}
+		c := Counter{
+			Reason:    Reason(index / uint32(bpf.AliothDirectionDIRECTION_LEN)),
+			Direction: Direction(index % uint32(bpf.AliothDirectionDIRECTION_LEN)),
+		}
+		sum := sumOf(perCPU)
+		c.Packets, c.Bytes = sum.Packets, sum.Bytes
+		if c.Packets != 0 {
+			counters = append(counters, c)
+		}
+	}
+	return counters, nil
+}
+
+// DropCounter is the part of a Counter of drops that is of one VPC at one
+// device.
+type DropCounter struct {
+	Counter
+	// Ifindex is the device whose program dropped the packets; 0 stands for
+	// devices that are gone.
+	Ifindex int
+	// VNI is the VPC; 0 when there was none to tell, or none that is here.
+	VNI uint32
+}
+
+// ReadDropCounters reads by device and VPC what was dropped, ordered by device, VPC,
+// reason and direction. The table is bounded: what found no room there is in
+// Counters alone, and so are drops in VPCs that have left the node.
+func ReadDropCounters(in bpf.Maps) ([]DropCounter, error) {
+	rows := map[bpf.AliothDropKey][]bpf.AliothCounter{}
+	if err := bpf.ReadMap(in[bpf.DropCountersMap], rows); err != nil {
+		return nil, err
+	}
+	var counters []DropCounter
+	for key, perCPU := range rows {
+		sum := sumOf(perCPU)
+		counters = append(counters, DropCounter{
+			Counter: Counter{
+				Reason: Reason(key.Reason), Direction: Direction(key.Direction), Packets: sum.Packets, Bytes: sum.Bytes,
+			},
+			Ifindex: int(key.Ifindex), VNI: key.Vni,
+		})
+	}
+	slices.SortFunc(counters, func(a, b DropCounter) int {
+		return cmp.Or(cmp.Compare(a.Ifindex, b.Ifindex), cmp.Compare(a.VNI, b.VNI),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Direction, b.Direction))
+	})
+	return counters, nil
+}
+
+func sumOf(perCPU []bpf.AliothCounter) (sum bpf.AliothCounter) {
+	for _, cpu := range perCPU {
+		sum.Packets += cpu.Packets
+		sum.Bytes += cpu.Bytes
+	}
+	return sum
+}

@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"strconv"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+)
+
+// Reason says what became of a packet. The zero value is never counted.
+type Reason uint32
+
+// Reasons of packets that go on, by where they go.
+const (
+	ForwardedLocal  = Reason(bpf.AliothReasonFORWARDED_LOCAL)
+	ForwardedRemote = Reason(bpf.AliothReasonFORWARDED_REMOTE)
+	Replied         = Reason(bpf.AliothReasonREPLIED)
+	RepliedTooBig   = Reason(bpf.AliothReasonREPLIED_TOO_BIG)
+	RepliedRefused  = Reason(bpf.AliothReasonREPLIED_REFUSED)
+	ToStack         = Reason(bpf.AliothReasonTO_STACK)
+	FromStack       = Reason(bpf.AliothReasonFROM_STACK)
+)
+
+// reasonNames has a name for every reason, in terms of metrics and of people.
+var reasonNames = [bpf.AliothReasonREASON_LEN]string{
+	bpf.AliothReasonUNDECIDED: "undecided",
+
+	// The packet went on.
+	bpf.AliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
+	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
+	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
+	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // did not fit the way; the sender was told by ICMP
+	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender was told at once
+	bpf.AliothReasonTO_STACK:          "to_stack",          // through the shadow door, to the host's stack
+	bpf.AliothReasonFROM_STACK:        "from_stack",        // through the shadow door, to the pod
+	bpf.AliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow
+	bpf.AliothReasonHOOK_REWRITTEN:    "hook_rewritten",    // a connect of the kubelet's for a lifecycle hook, to a shadow
+	bpf.AliothReasonSERVICE_REWRITTEN: "service_rewritten", // a connect or datagram to a service, to a backend, at the socket
+
+	// The packet could not be read.
+	bpf.AliothReasonDROP_UNKNOWN_INTERFACE: "unknown_interface", // the device has a program, but no row
+	bpf.AliothReasonDROP_VLAN:              "vlan",
+	bpf.AliothReasonDROP_ETHERTYPE:         "ethertype", // neither IP nor ARP
+	bpf.AliothReasonDROP_BAD_HEADER:        "bad_header",
+	bpf.AliothReasonDROP_EXTENSION_HEADERS: "extension_headers", // too many of IPv6
+
+	// The source is not the sender's own.
+	bpf.AliothReasonDROP_SPOOFED_MAC:   "spoofed_mac",
+	bpf.AliothReasonDROP_SPOOFED_IP:    "spoofed_ip",
+	bpf.AliothReasonDROP_SPOOFED_LOCAL: "spoofed_local", // from the tunnel, under an address of this node's pods
+
+	// Link-local protocols and groups.
+	bpf.AliothReasonDROP_ARP_OWN:             "arp_own",   // asks for the pod's own address
+	bpf.AliothReasonDROP_ARP_OTHER:           "arp_other", // no request
+	bpf.AliothReasonDROP_ND_OWN:              "nd_own",    // asks for the pod's own address, or detects duplicates
+	bpf.AliothReasonDROP_ND_OTHER:            "nd_other",  // no solicitation
+	bpf.AliothReasonDROP_ROUTER_SOLICITATION: "router_solicitation",
+	bpf.AliothReasonDROP_MLD:                 "mld",
+	bpf.AliothReasonDROP_MULTICAST:           "multicast",
+	bpf.AliothReasonDROP_BROADCAST:           "broadcast",
+
+	// Inside the VPC.
+	bpf.AliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers only echo requests
+	bpf.AliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // nobody has this address of a subnet
+	bpf.AliothReasonDROP_NO_SUBNET:           "no_subnet",           // no subnet has this address of the VPC
+	bpf.AliothReasonDROP_NO_INTERFACE:        "no_interface",        // the address leads to an interface without a row
+	bpf.AliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address belongs to an interface of another VPC
+	bpf.AliothReasonDROP_WRONG_NODE:          "wrong_node",          // from the tunnel, for an address of another node
+	bpf.AliothReasonDROP_OUTSIDE_DEFAULT_VPC: "outside_default_vpc", // from the node's interface, to outside its VPC
+	bpf.AliothReasonDROP_TOO_BIG:             "too_big",             // does not fit the way, and the sender is not told, or not again
+
+	// The shadow door.
+	bpf.AliothReasonDROP_NO_SHADOW:       "no_shadow",       // the interface has no door in this family
+	bpf.AliothReasonDROP_NOT_SHADOW:      "not_shadow",      // the host's stack sent to something else than the shadow
+	bpf.AliothReasonDROP_NODE_CLOSED:     "node_closed",     // a pod opens a connection to the node
+	bpf.AliothReasonDROP_EGRESS_PROTOCOL: "egress_protocol", // neither TCP, UDP, SCTP nor ICMP
+	bpf.AliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
+	bpf.AliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, in a packet to outside the VPC
+
+	bpf.AliothReasonDROP_ICMP_UNRELATED: "icmp_unrelated", // an ICMP error about a packet that was not sent to the pod
+
+	// Services.
+	bpf.AliothReasonDROP_SERVICE_PORT:  "service_port", // no such port at this service's address
+	bpf.AliothReasonDROP_SERVICE_ICMP:  "service_icmp", // to a shared one, or no echo request
+	bpf.AliothReasonDROP_NO_BACKEND:    "no_backend",
+	bpf.AliothReasonDROP_NO_CONNECTION: "no_connection", // TCP, but no flow and no opening
+	bpf.AliothReasonDROP_CONN_LIMIT:    "conn_limit",    // the interface holds its share of flows
+	bpf.AliothReasonDROP_CONN_FULL:     "conn_full",     // the node's table of flows is full
+	bpf.AliothReasonDROP_CONN_CONFLICT: "conn_conflict", // the same port already talks to this backend by another service
+
+	// Egress.
+	bpf.AliothReasonDROP_EGRESS_CLOSED:      "egress_closed", // the VPC has none
+	bpf.AliothReasonDROP_EGRESS_SHADOW:      "egress_shadow",
+	bpf.AliothReasonDROP_EGRESS_NODE:        "egress_node",
+	bpf.AliothReasonDROP_EGRESS_DEFAULT_VPC: "egress_default_vpc",
+	bpf.AliothReasonDROP_EGRESS_SERVICE:     "egress_service",
+	bpf.AliothReasonDROP_EGRESS_LINK_LOCAL:  "egress_link_local",
+	bpf.AliothReasonDROP_EGRESS_MULTICAST:   "egress_multicast",
+	bpf.AliothReasonDROP_EGRESS_DENIED:      "egress_denied",   // on the VPC's list egressDeny
+	bpf.AliothReasonDROP_EGRESS_UNLISTED:    "egress_unlisted", // not on the VPC's list egressAllow
+	bpf.AliothReasonDROP_EGRESS_METADATA:    "egress_metadata", // a cloud's metadata address
+	bpf.AliothReasonDROP_EGRESS_TUNNEL_PORT: "egress_tunnel_port",
+
+	// The tunnel.
+	bpf.AliothReasonDROP_NO_TUNNEL_KEY: "no_tunnel_key",
+	bpf.AliothReasonDROP_UNKNOWN_NODE:  "unknown_node",
+	bpf.AliothReasonDROP_UNKNOWN_VNI:   "unknown_vni",
+	bpf.AliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
+
+	// Sockets of the node.
+	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow, and neither the kubelet's nor an answer
+	bpf.AliothReasonDROP_TUNNEL_SOCKET:  "tunnel_socket",  // to the tunnel's port
+	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet's to a pod that is not there, or not any more
+
+	bpf.AliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
+}
+
+// String returns the reason's name, as in metrics.
+func (r Reason) String() string {
+	if uint64(r) < uint64(len(reasonNames)) {
+		return reasonNames[r]
+	}
+	return "reason_" + strconv.FormatUint(uint64(r), 10)
+}
+
+// Drop tells whether the packet was dropped.
+func (r Reason) Drop() bool { return r >= Reason(bpf.AliothReasonDROP_UNKNOWN_INTERFACE) }
+
+// Direction says which program saw a packet.
+type Direction uint32
+
+// Directions of counters.
+const (
+	FromPod    = Direction(bpf.AliothDirectionDIRECTION_FROM_POD)
+	ToPod      = Direction(bpf.AliothDirectionDIRECTION_TO_POD)
+	FromTunnel = Direction(bpf.AliothDirectionDIRECTION_FROM_TUNNEL)
+	Socket     = Direction(bpf.AliothDirectionDIRECTION_SOCKET)
+	ToTunnel   = Direction(bpf.AliothDirectionDIRECTION_TO_TUNNEL)
+)
+
+var directionNames = [bpf.AliothDirectionDIRECTION_LEN]string{
+	FromPod:    "from_pod",
+	ToPod:      "to_pod",
+	FromTunnel: "from_tunnel",
+	Socket:     "socket",
+	ToTunnel:   "to_tunnel",
+}
+
+// String returns the direction's name, as in metrics.
+func (d Direction) String() string {
+	if uint64(d) < uint64(len(directionNames)) {
+		return directionNames[d]
+	}
+	return "direction_" + strconv.FormatUint(uint64(d), 10)
+}

@@ -1,0 +1,180 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// package trial asks the loaded programs what they would do with a packet.
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
+)
+
+// written are the maps that programs write. A trial has its own; all others are
+// the datapath's. Those of flows it shares and does not write: it has a variable of
+// its own that reports whether somebody asks, and nobody does.
+var written = []string{
+	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.ConnectionsMap,
+	bpf.OpenedMap, bpf.WaysMap, bpf.FragmentsMap, bpf.AffinitiesMap,
+}
+
+// Trial is the programs themselves, to be asked what they would do with a
+// packet. They are loaded a second time, upon the maps in which the datapath
+// finds its decisions; what they write goes into maps of the trial. So a trial's
+// packet is counted and reported nowhere, opens no flow and uses up nobody's
+// share; and one that would be redirected goes nowhere, because the kernel runs
+// the program alone. A trial knows of no flow to a service: its packet is the
+// first of one. Its methods must not be called concurrently.
+type Trial struct {
+	objects trialObjects
+	// opened are the flows of interfaces, in the datapath's own map.
+	opened *ebpf.Map
+	// tunnel is the index of the tunnel's device.
+	tunnel int
+}
+
+// trialObjects are the programs that a trial runs, and the maps that they write.
+type trialObjects struct {
+	FromPod    *ebpf.Program `ebpf:"alioth_from_pod"`
+	FromTunnel *ebpf.Program `ebpf:"alioth_from_tunnel"`
+
+	Counters     *ebpf.Map `ebpf:"alioth_counters"`
+	DropCounters *ebpf.Map `ebpf:"alioth_drop_counters"`
+	Drops        *ebpf.Map `ebpf:"alioth_drops"`
+	DropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
+	Connections  *ebpf.Map `ebpf:"alioth_connections"`
+	ConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
+	ICMPGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	Ways         *ebpf.Map `ebpf:"alioth_ways"`
+	Fragments    *ebpf.Map `ebpf:"alioth_fragments"`
+	Affinities   *ebpf.Map `ebpf:"alioth_affinities"`
+}
+
+// Outcome is what a program would do with a packet.
+type Outcome struct {
+	Reason telemetry.Reason
+	// Frame is the packet as it left the program, without the outer headers of
+	// a tunnel; as it came, when it was dropped unchanged.
+	Frame []byte
+	// Mark says how far the host's rules let a packet go that left by the
+	// shadow door.
+	Mark uint32
+}
+
+// New loads the programs of spec, which it changes, upon these maps. tunnel is the
+// index of the tunnel's device.
+func New(spec *ebpf.CollectionSpec, maps bpf.Maps, tunnel int) (*Trial, error) {
+	shared := map[string]*ebpf.Map{}
+	for name, m := range maps {
+		if !slices.Contains(written, name) {
+			shared[name] = m
+		}
+	}
+	// One packet needs little room: the least that the kernel takes, and two
+	// entries for a flow.
+	spec.Maps[bpf.DropsMap].MaxEntries = uint32(os.Getpagesize())
+	spec.Maps[bpf.DropCountersMap].MaxEntries = 1
+	spec.Maps["alioth_drop_gate"].MaxEntries = 1
+	spec.Maps[bpf.ConnectionsMap].MaxEntries = 2
+	spec.Maps[bpf.FragmentsMap].MaxEntries = 1
+	spec.Maps[bpf.AffinitiesMap].MaxEntries = 1 // which has no table: a trial's client is new
+	t := &Trial{opened: maps[bpf.OpenedMap], tunnel: tunnel}
+	if err := spec.LoadAndAssign(&t.objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
+		return nil, fmt.Errorf("load programs for a trial: %w", err)
+	}
+	return t, nil
+}
+
+// FromPod returns what would become of a frame, the first of its flow, that an
+// interface sent.
+func (t *Trial) FromPod(ifindex int, frame []byte) (Outcome, error) {
+	if err := t.forget(); err != nil {
+		return Outcome{}, err
+	}
+	var opened uint32
+	err := t.opened.Lookup(uint32(ifindex), &opened)
+	if err == nil {
+		// So that a share which is used up shows.
+		err = t.objects.ConnOpened.Put(uint32(ifindex), opened)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return Outcome{}, fmt.Errorf("look up flows of device %d: %w", ifindex, err)
+	}
+	return t.run(t.objects.FromPod, ifindex, frame)
+}
+
+// FromTunnel returns what would become of a frame that another node sent from its
+// address, in a VPC.
+func (t *Trial) FromTunnel(vni uint32, node netip.Addr, frame []byte) (Outcome, error) {
+	if err := t.forget(); err != nil {
+		return Outcome{}, err
+	}
+	program, release, err := bpf.WithTunnelKey(t.objects.FromTunnel, vni, node)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer release()
+	return t.run(program, t.tunnel, frame)
+}
+
+// forget makes a trial that has been asked before like a new one, but for how
+// much it has counted and reported.
+func (t *Trial) forget() error {
+	o := &t.objects
+	for _, m := range []*ebpf.Map{o.Connections, o.ConnOpened, o.Fragments, o.ICMPGate, o.Ways} {
+		if err := bpf.Empty(m); err != nil {
+			return fmt.Errorf("forget what the last trial has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close releases the trial's programs and maps.
+func (t *Trial) Close() {
+	o := &t.objects
+	for _, held := range []io.Closer{
+		o.FromPod, o.FromTunnel, o.Counters, o.DropCounters, o.Drops, o.DropGate, o.Connections, o.ConnOpened, o.ICMPGate,
+		o.Ways, o.Fragments, o.Affinities,
+	} {
+		held.Close()
+	}
+}
+
+// run runs a program once. Nobody else writes the trial's counters.
+func (t *Trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, error) {
+	own := bpf.Maps{bpf.CountersMap: t.objects.Counters}
+	before, err := telemetry.ReadCounters(own)
+	if err != nil {
+		return Outcome{}, err
+	}
+	ctx, end := bpf.Received(ifindex), bpf.Context{}
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+maxHeadroom), Context: &ctx, ContextOut: &end}
+	if _, err := program.Run(options); err != nil {
+		return Outcome{}, fmt.Errorf("run %s: %w", program, err)
+	}
+	after, err := telemetry.ReadCounters(own)
+	if err != nil {
+		return Outcome{}, err
+	}
+	counted := slices.IndexFunc(after, func(c telemetry.Counter) bool { return !slices.Contains(before, c) })
+	if counted < 0 {
+		return Outcome{}, fmt.Errorf("run %s: it counted nothing", program)
+	}
+	outcome := Outcome{Reason: after[counted].Reason, Frame: options.DataOut, Mark: end.Mark & state.MarkMask}
+	if outer := len(outcome.Frame) - len(frame); outcome.Reason == telemetry.ForwardedRemote && outer > 0 {
+		outcome.Frame = outcome.Frame[outer:]
+	}
+	return outcome, nil
+}
+
+// maxHeadroom is more than the programs put in front of a packet.
+const maxHeadroom = 256
