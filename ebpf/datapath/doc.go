@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package datapath loads the BPF programs of a node, keeps them attached, and
+// Package datapath loads the BPF programs of a node, keeps them attached, and
 // makes their maps equal to a State.
 //
 // # Programs and hooks

@@ -54,7 +54,7 @@ func Packages() []Package {
 		{Path: "./cnid/netdev", Alike: []string{everything}},
 		{Path: "./cnid/sockdiag", Alike: []string{everything}},
 		{Path: "./cnid/netfilter", Alike: []string{everything}, Tools: []string{"nft"}},
-		{Path: "./ebpf/datapath", Alike: programsAlone(), Files: []string{"../../docs/packets.md", "../../docs/reasons.md"}},
+		{Path: "./ebpf/datapath", Alike: programsAlone(), Files: []string{"../../docs/packets.md"}},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry"},
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package hook names the programs of a node and the places where they have to be. It is
+// Package hook names the programs of a node and the places where they have to be. It is
 // pure: package datapath attaches programs there, cnid/verify compares.
 package hook
 

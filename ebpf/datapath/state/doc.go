@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package state describes what the datapath of a node has to hold, in numbers and
+// Package state describes what the datapath of a node has to hold, in numbers and
 // addresses alone. It is pure: it imports neither the BPF library nor netlink, and
 // package datapath checks at compile time that its constants are those of the
 // programs.

@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package telemetry reads what the programs count and report of packets, and has the
+// Package telemetry reads what the programs count and report of packets, and has the
 // words for it.
 package telemetry

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package trial asks the loaded programs what they would do with a packet.
+// Package trial asks the loaded programs what they would do with a packet.
 package trial
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// package statetest has States for tests.
+// Package statetest has States for tests.
 package statetest
 
 import (
