@@ -22,6 +22,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/attachment"
@@ -102,11 +103,11 @@ func (c *checked) assemble(t *testing.T) error {
 		return err
 	}
 	t.Cleanup(driver.Close)
-	c.syncer = newSyncer(c.cfg.planConfig(), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
+	c.syncer = newSyncer(c.cfg.planConfig(drivers.All().Catalog()), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
 	attachments := attachment.New(attachment.Config{
 		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
 		Decisions: decision.New(decision.Config{
-			Plan: c.cfg.planConfig(), Reserved: noAddresses, Store: c.store, Kind: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			Plan: c.cfg.planConfig(drivers.All().Catalog()), Reserved: noAddresses, Store: c.store, Kind: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			MTU: c.syncer.PodMTU, Problem: c.syncer.keptBy, Warn: func(journal.Pod, string, string) {}, Attached: j.Records, Log: log,
 		}),
 		Datapath: passing{c}, Releaser: releaseAtOnce{j, release.NewHeld(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -175,11 +175,11 @@ func (c Config) devices(mtu int) netdev.Devices {
 }
 
 // planConfig resolves nothing: what an API server's name stands for, apihost finds.
-func (c Config) planConfig() plan.Config {
+func (c Config) planConfig(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
-		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, Kinds: drivers.Catalog(),
+		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, Kinds: kinds,
 	}
 	cfg.ProxyHealthPort, _ = c.proxyHealthPort() // checked before
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {

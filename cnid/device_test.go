@@ -105,7 +105,7 @@ func (l *lab) unharmed(t *testing.T, when string) {
 // from outside what a running pod has: a restart with another setting, repair,
 // and a journal that is lost.
 func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
-	if err := drivers.Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
+	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}
 	l := newLab(t)

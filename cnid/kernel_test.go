@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -74,7 +75,7 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 			}
 			var want plan.Wanted
 			rows.View(func(tx store.ReadTx) {
-				want = plan.Build(tx, plan.Input{Config: m.cfg.planConfig(), NodePeer: k.indexes.NodePeer})
+				want = plan.Build(tx, plan.Input{Config: m.cfg.planConfig(drivers.All().Catalog()), NodePeer: k.indexes.NodePeer})
 			})
 			if failed, err := k.apply(want, atEverything); err != nil || len(failed) != 0 {
 				return fmt.Errorf("apply: %v, %w", failed, err)

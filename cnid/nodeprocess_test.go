@@ -29,6 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -105,7 +106,7 @@ func playNode() error {
 	if s.Uninstall {
 		return Uninstall(ctx, s.Config, log)
 	}
-	n, err := newNode(ctx, s.Config, log)
+	n, err := newNode(ctx, s.Config, drivers.All(), log)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, cfg, log)
+	n, err := newNode(ctx, cfg, drivers.All(), log)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,8 @@ type node struct {
 	store   *store.Store
 	journal *journal.Journal
 	kernel  *kernel
-	// kind of new attachments.
+	// drivers are those that the node can open, kind is the one of new pairs of devices.
+	drivers  attach.Registry
 	kind     attach.Kind
 	registry *prometheus.Registry
 	// api says who may read metrics from elsewhere; nil without the API's side.
@@ -171,12 +172,12 @@ type node struct {
 	unknown map[journal.Key]bool
 }
 
-func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
+func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slog.Logger) (*node, error) {
 	var err error
 	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {
 		return nil, err
 	}
-	kind, err := choosePodDevice(ctx, cfg.PodDevice, drivers.Probe, log)
+	kind, err := choosePodDevice(ctx, cfg.PodDevice, registry.Probe, log)
 	if err != nil {
 		return nil, err
 	}
@@ -209,14 +210,14 @@ func newNode(ctx context.Context, cfg Config, log *slog.Logger) (*node, error) {
 		host.Close()
 		return nil, errors.Join(err, j.Close())
 	}
-	planned := cfg.planConfig()
+	planned := cfg.planConfig(registry.Catalog())
 	planned.NetnsCookie = own.Cookie
-	registry := prometheus.NewRegistry()
-	k := newKernel(cfg, host, newSyncMetrics(registry), log)
+	metrics := prometheus.NewRegistry()
+	k := newKernel(cfg, host, newSyncMetrics(metrics), log)
 	k.endsSockets = ends
 	return &node{
-		cfg: cfg, plan: planned, log: log, store: s, journal: j, kernel: k, registry: registry,
-		kind: kind, held: release.NewHeld(j), unknown: map[journal.Key]bool{},
+		cfg: cfg, plan: planned, log: log, store: s, journal: j, kernel: k, registry: metrics,
+		drivers: registry, kind: kind, held: release.NewHeld(j), unknown: map[journal.Key]bool{},
 	}, nil
 }
 
@@ -229,7 +230,7 @@ func ownNetns() (netns.ID, error) {
 
 // assemble connects the node's parts with each other and with the API's side.
 func (n *node) assemble(c control) error {
-	opened, err := drivers.Open(state.VirtualMAC[:])
+	opened, err := n.drivers.Open(state.VirtualMAC[:])
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func testConfig() Config {
 		SharedServices: []ServiceRef{{"default", "kubernetes"}, {"kube-system", "kube-dns"}},
 		APIServer:      ServiceRef{"default", "kubernetes"},
 		TunnelPort:     4789,
-		Kinds:          drivers.Catalog(),
+		Kinds:          drivers.All().Catalog(),
 	}
 }
 

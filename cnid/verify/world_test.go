@@ -106,7 +106,7 @@ func (w *world) addNode(name, underlay, own string) {
 	w.dumps[name] = &nodestatus.Dump{
 		Status: nodestatus.Status{Node: name, Synced: true, Programmed: true, PodMTU: 1450},
 		Config: plan.Config{
-			Kinds: drivers.Catalog(),
+			Kinds: drivers.All().Catalog(),
 			Node:  name, DefaultVPC: "default", Shadows: prefixes("169.254.64.0/18", "fd41::/64"), ServiceRanges: prefixes("10.96.0.0/16"),
 			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
 		},

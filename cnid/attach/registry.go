@@ -1,0 +1,47 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"fmt"
+	"net"
+)
+
+// Registry lists the drivers that a node can open, each kind once.
+type Registry []Type
+
+// Catalog returns the capabilities of every driver.
+func (r Registry) Catalog() Catalog {
+	catalog := Catalog{}
+	for _, t := range r {
+		catalog[t.Kind] = t.Capabilities
+	}
+	return catalog
+}
+
+// Probe tries whether the kernel can make attachments of a kind. A kind that is not
+// in the registry is an ErrUnsupported.
+func (r Registry) Probe(ctx context.Context, kind Kind) error {
+	for _, t := range r {
+		if t.Kind == kind {
+			return t.Probe(ctx)
+		}
+	}
+	return fmt.Errorf("%w of kind %q", ErrUnsupported, kind)
+}
+
+// Open opens every driver for the network namespace of the calling thread: existing
+// attachments keep their driver, whatever the kind of new ones is.
+func (r Registry) Open(hostMAC net.HardwareAddr) (Drivers, error) {
+	drivers := Drivers{}
+	for _, t := range r {
+		driver, err := t.Open(hostMAC)
+		if err != nil {
+			return nil, fmt.Errorf("open driver %s: %w", t.Kind, err)
+		}
+		drivers[t.Kind] = driver
+	}
+	return drivers, nil
+}
