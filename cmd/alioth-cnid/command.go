@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
-// options are the command line; what is text there is parsed in config.
+// options are the command line; text values are parsed in config.
 type options struct {
 	cnid.Config
 	serviceCIDRs, shadowCIDRs, sharedServices, metadata, infrastructure []string
@@ -110,8 +110,8 @@ func texts[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// prepare parses what is text, and sets up logging, that of the Kubernetes
-// libraries included.
+// prepare parses text values and sets up logging, that of the Kubernetes libraries
+// included.
 func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 	log, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {

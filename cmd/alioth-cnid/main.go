@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command alioth-cnid is the node daemon of Alioth. Without a subcommand it
-// serves the pods of its node; install-cni and uninstall are the steps before
-// and after.
+// serves the pods of its node. install-cni prepares the node, and uninstall cleans it.
 package main
 
 import (

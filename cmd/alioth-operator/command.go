@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/operator"
 )
 
-// options are the command line; what is text there is parsed in prepare.
+// options are the command line; text values are parsed in prepare.
 type options struct {
 	operator.Config
 	serviceCIDRs, shadowCIDRs []string
@@ -63,8 +63,8 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// prepare parses what is text, and sets up logging, that of the Kubernetes
-// libraries included.
+// prepare parses text values and sets up logging, that of the Kubernetes libraries
+// included.
 func (o *options) prepare() (operator.Config, *slog.Logger, error) {
 	log, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/operator/uninstall"
 )
 
-// uninstallCommand is the chart's hook before it deletes anything.
+// uninstallCommand is the chart's hook before the deletion of its objects.
 func uninstallCommand() *cobra.Command {
 	cfg := uninstall.Config{Namespace: os.Getenv("POD_NAMESPACE"), Timeout: 4 * time.Minute}
 	kubeconfig := os.Getenv("KUBECONFIG")

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command alioth is the CNI plugin. It hands each command to the node's daemon,
-// alioth-cnid, and prints what the daemon answers.
+// Command alioth is the CNI plugin. It forwards each command to the node's daemon,
+// alioth-cnid, and prints the daemon's reply.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
-// patience bounds one command. It is longer than the daemon waits for anything
-// by default, and as long as the kubelet waits for the runtime.
+// patience limits one command. It is longer than any default timeout of the daemon,
+// and as long as the kubelet waits for the runtime.
 const patience = 2 * time.Minute
 
 func main() {

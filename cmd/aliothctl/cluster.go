@@ -31,7 +31,7 @@ type access struct{ kubeconfig, namespace string }
 
 func defaultAccess() access { return access{namespace: "alioth-system"} }
 
-// addFlags adds the flags of every command that asks the API server.
+// addFlags adds the flags of every command that uses the API server.
 func (a *access) addFlags(cmd *cobra.Command) {
 	addKubeconfig(cmd, &a.kubeconfig)
 	cmd.Flags().StringVarP(&a.namespace, "namespace", "n", a.namespace, "namespace in which Alioth is installed")

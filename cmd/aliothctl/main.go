@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command aliothctl shows what kubectl can't: what a node's daemon and its
-// maps hold, and whether that agrees with the API. It also has the break-glass
-// command to release an address. Installed as kubectl-alioth it is a plugin of
-// kubectl.
+// Command aliothctl shows state that kubectl can't show: that of a node's daemon and
+// BPF maps, and its differences from the API. It also has the break-glass command to
+// release an address. Installed as kubectl-alioth it is a plugin of kubectl.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// exitStatus is 1 for what verify or trace found, and 2 for what went wrong.
+// exitStatus is 1 for a finding of verify or trace, and 2 for an error.
 func exitStatus(err error) int {
 	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) {
 		return 1

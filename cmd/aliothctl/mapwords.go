@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// contents is what a node's maps hold.
+// contents has the rows of a node's maps.
 type contents struct {
 	state.State
 	Connections []connections.Connection
@@ -26,7 +26,7 @@ type contents struct {
 // words prints contents for people.
 type words struct {
 	contents
-	// now is of the clock that dates connections.
+	// now is the time of the clock that connections use.
 	now time.Duration
 	// pods are the attachments of the node, by the index of their device, and
 	// vpcs the names of their VPCs; empty while no daemon answers.

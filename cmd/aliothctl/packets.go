@@ -27,8 +27,8 @@ type packetFilter struct {
 	routine bool
 }
 
-// wants reports whether a packet is asked for, be it routine or not. A pod is meant
-// wherever it is named: at whose interface the packet was, and as either end.
+// wants reports whether the filter selects a packet, routine or not. A pod matches as
+// the owner of the packet's interface, and as either end of the packet.
 func (f packetFilter) wants(p nodestatus.Packet) bool {
 	if f.vpc != "" && f.vpc != p.VPC {
 		return false
@@ -149,11 +149,11 @@ type packetPrinter struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	// left counts routine packets that were left out.
+	// left counts omitted routine packets.
 	left int
 }
 
-// finish prints what was left out.
+// finish prints the number of omitted packets.
 func (p *packetPrinter) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

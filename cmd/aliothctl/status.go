@@ -90,7 +90,7 @@ func writeAttachment(table io.Writer, rec journal.Record, phase string) {
 		strings.Join(addrs, ","), strings.Join(shadows, ","), rec.HostIfName, rec.Kind, phase)
 }
 
-// packetRow is how many packets met one fate in one place.
+// packetRow is the number of packets with one outcome in one place.
 type packetRow struct {
 	fate, where, reason string
 	packets             uint64
@@ -119,8 +119,8 @@ func readPackets(pins string) (rows []packetRow, drops []telemetry.DropCounter, 
 	return rows, drops, errors.Join(err, dropErr)
 }
 
-// Fates of packets. Routine ones are what every host sends by itself; they are
-// dropped without harm.
+// Outcomes of packets. Every host sends routine packets by itself; they are dropped
+// without harm.
 const (
 	dropped = "dropped"
 	routine = "dropped, routine"
@@ -137,8 +137,7 @@ func fateOf(reason telemetry.Reason) string {
 	return passed
 }
 
-// writeDropped prints whose packets were dropped, but for routine ones, which it
-// only counts.
+// writeDropped prints dropped packets by interface. It only counts routine ones.
 func writeDropped(out io.Writer, drops []telemetry.DropCounter, attachments []journal.Record) error {
 	var left uint64
 	drops = slices.DeleteFunc(slices.Clone(drops), func(d telemetry.DropCounter) bool {

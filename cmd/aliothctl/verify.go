@@ -20,7 +20,7 @@ import (
 // errDifferent reports that the cluster was read and that differences were found.
 var errDifferent = errors.New("differences were found")
 
-// Formats of what verify prints.
+// Formats of the output of verify.
 const (
 	asText = "text"
 	asJSON = "json"

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// statusPatience bounds STATUS, for which a runtime waits while it is asked
-	// for the node's condition.
+	// statusPatience limits STATUS, because a runtime waits for it when it reports the
+	// node's condition.
 	statusPatience = 800 * time.Millisecond
-	// maxResponse bounds what the client reads, in bytes.
+	// maxResponse limits the size of a response, in bytes.
 	maxResponse = 1 << 20
 )
 
@@ -43,22 +43,20 @@ func SocketIn(config []byte) string {
 	return conf.Socket
 }
 
-// Do carries out a command and returns what the plugin has to print, which may
-// be nothing. All its errors are a *types.Error. Closing ctx cancels the
-// command.
+// Do carries out a command and returns the output of the plugin, which may be empty.
+// All its errors are a *types.Error. Canceling ctx cancels the command.
 //
-// What a command means while no daemon answers is decided here:
+// Do also decides the result of a command while no daemon answers:
 //
 //   - ADD, CHECK and GC fail with CodeNotReady; the runtime tries again.
-//   - STATUS says what the daemon said last, and fails once the daemon has
-//     been away for RestartGrace. A daemon that does not answer at once counts
-//     as away, because a node is not to hang on one that is busy.
-//   - DEL succeeds. The daemon's journal on disk holds what there is to undo,
-//     and when the daemon is back it undoes every attachment whose network
-//     namespace is gone, which is what the runtime makes of it next. A failure
-//     would gain nothing and would keep pods Terminating, and with them drains
-//     and the very roll-out that brings the daemon back. For the same reason a
-//     DEL that the daemon began and did not survive succeeds.
+//   - STATUS returns the daemon's last reply, and fails once the daemon has been
+//     unreachable for RestartGrace. A daemon that does not answer at once counts
+//     as unreachable, so that a busy daemon does not block the node.
+//   - DEL succeeds. The daemon's journal on disk has the attachment. The runtime
+//     deletes the network namespace next, and a starting daemon removes every
+//     attachment whose network namespace is gone. A failure would keep pods
+//     Terminating, and would block drains and the roll-out that starts the daemon
+//     again. For the same reason a DEL succeeds during which the daemon ended.
 func (c Client) Do(ctx context.Context, req Request) ([]byte, error) {
 	if req.Command == "STATUS" {
 		return nil, c.status(ctx, req)
@@ -77,7 +75,7 @@ func (c Client) Do(ctx context.Context, req Request) ([]byte, error) {
 	return resp.Result, nil
 }
 
-// awayError reports that no daemon answered, or that it went away meanwhile.
+// awayError reports that no daemon answered, or that it ended during the request.
 type awayError struct{ cause error }
 
 func (e *awayError) Error() string { return e.cause.Error() }
@@ -117,13 +115,13 @@ func (c Client) socket() string {
 	return c.Socket
 }
 
-// post returns the daemon's answer, an *awayError, or a *types.Error.
+// post returns the daemon's response, an *awayError, or a *types.Error.
 func (c Client) post(ctx context.Context, req Request) (*Response, error) {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return nil, types.NewError(types.ErrInternal, "encode request", err.Error())
 	}
-	// The host part of the URL means nothing on a unix socket.
+	// The host part of the URL has no meaning on a unix socket.
 	httpReq, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://alioth-cnid"+PathV1, bytes.NewReader(body))
 	if err != nil {
 		return nil, types.NewError(types.ErrInternal, "make request", err.Error())

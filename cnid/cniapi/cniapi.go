@@ -1,20 +1,19 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cniapi is what the CNI plugin binary and the node daemon say to each
-// other: wire types, a client, and what the daemon leaves on disk for the
-// binary to read. It imports nothing but the standard library, the CNI types
-// and x/sys, because the plugin binary runs once per pod event and links no
-// more than this.
+// Package cniapi is the protocol between the CNI plugin binary and the node daemon:
+// wire types, a client, and the state that the daemon writes to disk for the binary.
+// It imports only the standard library, the CNI types and x/sys, because the plugin
+// binary runs once per pod event and has to stay small.
 //
 // # Protocol
 //
 // One HTTP request per CNI command: POST PathV1 with a Request in JSON, over a
-// unix socket that only root can open. The answer is status 200 with a Response
+// unix socket that only root can open. The reply is status 200 with a Response
 // in JSON, whether the command succeeded or not; any other status means that
-// the two don't speak the same protocol. The plugin binary forwards what it
-// got and interprets nothing; the daemon parses. A connection that closes
-// before the answer cancels the command.
+// the protocols of the two differ. The plugin binary forwards its input without
+// interpreting it; the daemon parses. A connection that closes before the reply
+// cancels the command.
 //
 // # Versions
 //
@@ -24,7 +23,7 @@
 // are only ever added, both sides ignore fields they don't know, and an absent
 // field means what it meant before the field existed. A change that doesn't
 // fit gets a new path, and the daemon serves the old one for at least one more
-// release. A daemon that doesn't know the path answers 404, which the client
+// release. A daemon that doesn't know the path replies 404, which the client
 // reports as CNI error 11: the daemon is about to be replaced.
 package cniapi
 
@@ -40,14 +39,14 @@ const DefaultSocket = "/run/alioth/cnid.sock"
 // PathV1 is the HTTP path of the protocol's first version.
 const PathV1 = "/cni/v1"
 
-// CNI error codes that Alioth answers with, beside those of package types
+// CNI error codes that Alioth returns, beside those of package types
 // (CNI 1.1, section "Well-known error codes").
 const (
 	// CodeNotReady: try again later.
 	CodeNotReady = types.ErrTryAgainLater
 	// CodeUnavailable: STATUS only; no ADD can succeed.
 	CodeUnavailable = 50
-	// CodeFailed: the command failed and was undone; the message says how.
+	// CodeFailed: the command failed and was undone; the message has the cause.
 	CodeFailed = 100
 )
 
@@ -69,7 +68,7 @@ type Request struct {
 	Config []byte `json:"config"`
 }
 
-// Response is the answer to a Request: Error, or else Result.
+// Response is the reply to a Request: Error, or else Result.
 type Response struct {
 	// Result is what the plugin prints: for ADD a CNI result in the version
 	// that the configuration asks for, for the others nothing.

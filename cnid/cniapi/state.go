@@ -17,14 +17,14 @@ import (
 const (
 	// HeartbeatInterval is how often a daemon that is alive writes its State.
 	HeartbeatInterval = 5 * time.Second
-	// RestartGrace is how long a daemon may be away before STATUS says so. A
-	// failing STATUS makes the node NotReady and takes its pods out of every
-	// Service, which a restart or a roll-out must not do.
+	// RestartGrace is how long a daemon may be unreachable before STATUS fails. A
+	// failing STATUS makes the node NotReady and removes its pods from every
+	// Service, which must not happen in a restart or a roll-out.
 	RestartGrace = 60 * time.Second
 )
 
-// State is what a daemon leaves on disk for the time in which it does not
-// answer: STATUS is answered from it then.
+// State is what a daemon writes to disk for the time in which it does not answer:
+// the result of STATUS then comes from it.
 type State struct {
 	// Alive is when the daemon wrote it.
 	Alive Instant `json:"alive"`
@@ -33,12 +33,12 @@ type State struct {
 }
 
 // Instant is a point in time within one boot of the machine. Unlike the time of
-// day, or a file's modification time, nobody sets it and no step of a clock
-// makes it older or younger.
+// day, or a file's modification time, it can't be set, and steps of the clock do not
+// change it.
 type Instant struct {
 	// Boot is the kernel's random ID of the boot (proc_sys_kernel(5), boot_id).
 	Boot string `json:"boot"`
-	// Uptime is what CLOCK_MONOTONIC said: it stands still while the machine is
+	// Uptime is the time of CLOCK_MONOTONIC, which stops while the machine is
 	// suspended, as the daemon does.
 	Uptime time.Duration `json:"uptime"`
 }
@@ -59,13 +59,13 @@ func Now() (Instant, error) {
 	return Instant{Boot: strings.TrimSpace(string(boot)), Uptime: time.Duration(now.Nano())}, nil
 }
 
-// since returns how much later i is than earlier, and false if that can't be
-// told because they are of different boots.
+// since returns how much later i is than earlier, and false if they are of different
+// boots and can't be compared.
 func (i Instant) since(earlier Instant) (time.Duration, bool) {
 	return i.Uptime - earlier.Uptime, i.Boot == earlier.Boot && i.Uptime >= earlier.Uptime
 }
 
-// stateFile is where the daemon that listens on socket leaves its State.
+// stateFile is where the daemon that listens on socket writes its State.
 func stateFile(socket string) string { return socket + ".state" }
 
 // WriteState replaces the State of the daemon that listens on socket, in one
@@ -86,8 +86,8 @@ func WriteState(socket string, s State) error {
 	return nil
 }
 
-// lastState returns what STATUS is to say without a daemon that answers: what
-// it said last, for as long as a restart may take; cause after that.
+// lastState returns the result of STATUS while no daemon answers: the daemon's last
+// reply within RestartGrace, cause after that.
 func lastState(socket string, cause error) error {
 	text, err := os.ReadFile(stateFile(socket))
 	if err != nil {

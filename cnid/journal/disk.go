@@ -21,24 +21,24 @@ import (
 // process as soon as they are written, because the kernel holds them. To survive
 // a power failure they need a flush; few do, as no attachment survives one.
 //
-// A file that could not be written is written again as a whole when the next change
-// comes: what the disk missed meanwhile is in memory.
+// If the file could not be written, the next change writes it again as a whole, from
+// memory.
 type disk struct {
 	path string
 	lock *os.File
-	// damaged are the paths of files that are not ours to replace but to move
-	// aside, to movedTo once that has worked.
+	// damaged are the paths of files that are moved aside and not replaced; movedTo
+	// is set once that has worked.
 	damaged []string
 	movedTo string
 	now     func() time.Time
 
-	// size is the length of the file, and limit the one at which it is written again
-	// without what its changes have undone.
+	// size is the length of the file. At the length limit it is written again without
+	// the changes that later ones have undone.
 	size, limit int64
 	// written counts changes. As file does, it changes only while Journal.writing
 	// is held; it may be read at any time.
 	written atomic.Uint64
-	// flushing guards what follows: file, nil while it can't be written, and
+	// flushing guards the fields below: file, nil while it can't be written, and
 	// the number of changes that the last flush covered.
 	flushing sync.Mutex
 	file     *os.File
@@ -46,11 +46,11 @@ type disk struct {
 }
 
 // slack is how much longer than twice its first length a file becomes before it is
-// written again: some hundred attachments come and go for it.
+// written again. It is enough for some hundred attachments and their removal.
 const slack = 1 << 20
 
-// openDisk takes the lock and reads the file. That it can't be written is no
-// error yet, but damage is returned.
+// openDisk takes the lock and reads the file. It returns damage. A file that can't be
+// written is no error yet.
 func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, c content, damage error, err error) {
 	d = &disk{path: path, now: now}
 	if d.lock, err = takeLock(ctx, filepath.Dir(path)); err != nil {
@@ -70,8 +70,8 @@ func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, 
 	return d, c, damage, nil
 }
 
-// earlierPath returns where format 1 was, a database. It is not read: all that a
-// running pod needs of it can be rebuilt from the node and the API.
+// earlierPath returns the path of format 1, a database. It is not read: the records of
+// running pods can be rebuilt from the node and the API.
 func earlierPath(path string) string { return strings.TrimSuffix(path, ".log") + ".db" }
 
 func exists(path string) bool {
@@ -79,9 +79,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// takeLock keeps two daemons, as in a roll-out, from using one journal. The
+// takeLock prevents two daemons, as in a roll-out, from using one journal. The
 // lock is on its directory because the file is replaced, and because no file
-// can be made on a disk that is full.
+// can be created on a full disk.
 func takeLock(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *disk) renew(c content) error {
 	return err
 }
 
-// moveAside gives damaged files names of their own beside the journal.
+// moveAside renames damaged files, to names beside the journal.
 func (d *disk) moveAside() error {
 	for len(d.damaged) > 0 {
 		aside := d.damaged[0] + ".damaged-" + d.now().UTC().Format("20060102T150405.000000000")
@@ -144,8 +144,8 @@ func (d *disk) moveAside() error {
 	return nil
 }
 
-// discard lets go of a file that could not be written. What it holds is older
-// than what there is, and whole.
+// discard closes a file that could not be written. Its content is complete, but older
+// than memory.
 func (d *disk) discard() error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()
@@ -173,13 +173,13 @@ func createFile(path string, text []byte) (*os.File, error) {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		// Not left to take what room there is.
+		// An incomplete file would use up a full disk.
 		return nil, errors.Join(fmt.Errorf("write %s: %w", fresh, err), file.Close(), removed(fresh))
 	}
 	return file, nil
 }
 
-// removed makes sure that a file isn't there.
+// removed makes sure that a file does not exist.
 func removed(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -202,7 +202,7 @@ func (d *disk) write(ch change) (uint64, error) {
 		return 0, err
 	}
 	if _, err := d.file.Write(line); err != nil {
-		// Half a line would pass for damage at the next start.
+		// The next start would take a part of a line for damage.
 		return 0, errors.Join(err, d.file.Truncate(d.size))
 	}
 	d.size += int64(len(line))
@@ -210,8 +210,8 @@ func (d *disk) write(ch change) (uint64, error) {
 }
 
 // flush returns when the change with that number is safe from a power failure.
-// Of many callers at a time, one flushes for all whose changes were written
-// when it began.
+// If several goroutines call it, one flush covers all changes that were written when
+// it began.
 func (d *disk) flush(number uint64) error {
 	d.flushing.Lock()
 	defer d.flushing.Unlock()

@@ -22,7 +22,7 @@ var (
 	ErrNotFound = errors.New("not in the journal")
 	// ErrExists: the journal has a record for that container and interface.
 	ErrExists = errors.New("already in the journal")
-	// ErrShadowsExhausted: every address of a shadow range is given out.
+	// ErrShadowsExhausted: every address of a shadow range is in use.
 	ErrShadowsExhausted = errors.New("no shadow address is free: configure a larger shadow range")
 	// ErrNewerFormat: the file was written by a later release.
 	ErrNewerFormat = errors.New("journal was written by a newer release")
@@ -40,18 +40,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Journal is the node's memory. Its methods may be called at the same time.
+// Journal has the attachments of the node. Its methods may be called from any
+// goroutine.
 type Journal struct {
 	cfg  Config
 	disk *disk
 
-	// writing serialises changes, so that what one decides from the content
-	// still holds when it is on disk; mu guards content only for as long as
-	// memory is touched, so that readers don't wait for the disk.
+	// writing serialises changes, so that the content on which a change depends is
+	// the same when the change is on disk. mu guards content only while memory is
+	// accessed, so that readers don't wait for the disk.
 	writing sync.Mutex
 	mu      sync.RWMutex
 	content content
-	// sorted is what Records returns; nil when it has to be built again.
+	// sorted is the result of Records; nil when it has to be built again.
 	sorted []Record
 	// failure is why the file could not be written, since failing; nil when it
 	// could.
@@ -68,20 +69,20 @@ type content struct {
 
 // counters only grow.
 type counters struct {
-	// Seq is the last Record.Seq given out.
+	// Seq is the last assigned Record.Seq.
 	Seq uint64 `json:"seq"`
-	// Shadow is the last index into the shadow ranges given out.
+	// Shadow is the last assigned index into the shadow ranges.
 	Shadow uint64 `json:"shadow"`
 }
 
 // Open reads the journal at cfg.Path, or starts an empty one, and keeps it for
 // this process alone until Close. It waits until ctx ends for another process
-// to let go of it.
+// to close it.
 //
-// A file that can't be read, or in parts only, is moved aside and reported by
-// Damaged; the journal goes on with the records that could be read. One that
-// can't be written does not keep Open from succeeding: Failing says so, nothing
-// can be begun, and all else goes on from memory.
+// A file that can't be read, or only in part, is moved aside and reported by Damaged;
+// the journal continues with the records that could be read. Open succeeds for a file
+// that can't be written: Failing reports it, Begin fails, and the other methods work
+// in memory.
 func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -129,7 +130,7 @@ func (j *Journal) renew() error {
 	return j.disk.renew(j.content)
 }
 
-// write puts a change on disk, and everything that the disk has missed before.
+// write puts a change on disk, and all earlier changes that are not on disk yet.
 func (j *Journal) write(ch change) (uint64, error) {
 	if err := j.renew(); err != nil {
 		return 0, j.note(err)
@@ -141,8 +142,7 @@ func (j *Journal) write(ch change) (uint64, error) {
 	return number, j.note(err)
 }
 
-// note remembers whether the file could be written, and tells a person what to
-// do if not.
+// note records whether the file could be written. Its error has the remedy.
 func (j *Journal) note(err error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,7 +157,7 @@ func (j *Journal) note(err error) error {
 	return j.failure
 }
 
-// Close lets go of the file.
+// Close closes the file and releases the lock.
 func (j *Journal) Close() error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -175,8 +175,8 @@ func (j *Journal) Get(key Key) (Record, error) {
 	return rec, nil
 }
 
-// Records returns all records, the oldest first. The list is everybody's, and
-// must not be changed. While nothing changes it is the same one.
+// Records returns all records, the oldest first. Callers share the list and must not
+// change it. Until the next change every call returns the same list.
 func (j *Journal) Records() []Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -186,7 +186,8 @@ func (j *Journal) Records() []Record {
 	return j.sorted
 }
 
-// Same reports whether two lists of Records are one: nothing has changed between them.
+// Same reports whether two results of Records are the same list, without a change
+// between them.
 func Same(a, b []Record) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -222,8 +223,8 @@ func (j *Journal) Begin(rec Record) (Record, error) {
 
 // Adopt stores the record of an attachment that exists already, with phase
 // PhaseDone, and returns it as Begin does. It keeps the shadow addresses that
-// rec comes with if they are free. That it could not be written is no error, as
-// for Leave: what is there is there.
+// rec comes with if they are free. As for Leave, a disk that can't be written is no
+// error: the attachment exists.
 func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -250,7 +251,7 @@ func (j *Journal) number(rec *Record, next *counters) {
 	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
 }
 
-// begin does all of Begin but the flush, and returns what to flush.
+// begin does all of Begin but the flush, and returns the number of the change to flush.
 func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -271,8 +272,8 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	return rec, written, nil
 }
 
-// drop forgets a record that was never acted upon, because the file it is in
-// could not be flushed and is not to be relied on.
+// drop removes a record without side effects, because its file could not be flushed
+// and may lose it.
 func (j *Journal) drop(rec Record) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -320,9 +321,9 @@ func (j *Journal) Resize(key Key, mtu int) (Record, error) {
 // Leave moves a record to PhaseLeaving.
 //
 // Leave, Retire and Released hold for this process even when they return an
-// error because the disk could not be written: a full disk must not keep pods
-// from ending. What is on disk then is more than there is, until the disk can
-// be written again or the next start finds out and undoes it.
+// error because the disk could not be written: a full disk must not prevent pods from
+// ending. The disk then has records of removed attachments, until it can be written
+// again, or until the next start undoes them.
 func (j *Journal) Leave(key Key) (Record, error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()

@@ -24,13 +24,13 @@ type change struct {
 	Queue    *Record   `json:"queue,omitempty"`   // into the release queue
 	Unqueue  uint64    `json:"unqueue,omitempty"` // from the release queue
 	Counters *counters `json:"counters,omitempty"`
-	// Begin is in the first line of a file: how many lines behind it hold what
-	// there was when the file was made, each a record of its own.
+	// Begin is in the first line of a file: the number of the following lines that
+	// have the content at the creation of the file, one record each.
 	Begin int `json:"begin,omitempty"`
 }
 
-// encode returns the line: the CRC-32C of a text as eight hexadecimal digits, a
-// space, the text in JSON, and the end of the line, which JSON has nowhere else.
+// encode returns the line: the CRC-32C of a text as eight hexadecimal digits, a space,
+// the text in JSON, and a line feed, which encoded JSON does not contain.
 func (ch change) encode() ([]byte, error) {
 	ch.Format = formatVersion
 	text, err := json.Marshal(ch)
@@ -83,8 +83,8 @@ func (c *content) encode() ([]byte, error) {
 	return text, nil
 }
 
-// apply carries out a change. It raises the sequence counter to what the
-// records show, should the line with the counters be damaged.
+// apply carries out a change. It raises the sequence counter to that of the records,
+// in case the line with the counters is damaged.
 func (c *content) apply(ch change) {
 	if ch.Counters != nil {
 		c.counters = *ch.Counters
@@ -103,8 +103,8 @@ func (c *content) apply(ch change) {
 	}
 }
 
-// readFile reads everything that is intact, and returns what is wrong with the
-// rest. The error says that the file must stay as it is.
+// readFile reads the intact lines, and returns the damage of the others. With an error
+// the file must stay as it is.
 func readFile(path string) (c content, damage error, err error) {
 	c = content{records: map[Key]Record{}, releases: map[uint64]Record{}}
 	raw, err := os.ReadFile(path)
@@ -123,7 +123,7 @@ func readFile(path string) (c content, damage error, err error) {
 		case err != nil:
 			damage = errors.Join(damage, fmt.Errorf("line %d: %w", number+1, err))
 			if number > begin {
-				c.doubt()
+				c.dropUnfinished()
 			}
 		default:
 			begin = max(begin, ch.Begin)
@@ -137,10 +137,10 @@ func readFile(path string) (c content, damage error, err error) {
 	return c, damage, nil
 }
 
-// doubt forgets the attachments that a lost line may have completed. A start
-// would undo them, and cut off running pods; of one that it doesn't know it
-// finds the device.
-func (c *content) doubt() {
+// dropUnfinished removes the attachments that a lost line may have completed. A start
+// would undo them and disconnect running pods. Without the record, it finds the device
+// and rebuilds the record.
+func (c *content) dropUnfinished() {
 	for key, rec := range c.records {
 		if rec.Phase == PhaseIntended {
 			delete(c.records, key)

@@ -1,13 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal remembers on disk what this node holds: every attachment
-// that was begun and not yet undone, the shadow addresses given to it, and the
-// queue of attachments whose addresses are still to be released in the API.
+// Package journal keeps the attachments of a node on disk: every attachment
+// that was begun and not yet undone, its shadow addresses, and the queue of
+// attachments whose addresses are still to be released in the API.
 //
-// A record is written before the first side effect it describes and removed
-// after the last one is undone, so whatever a killed daemon leaves behind is
-// named in its journal.
+// A record is written before its first side effect and removed after the last one is
+// undone. So the journal names everything that a killed daemon leaves behind.
 package journal
 
 import (
@@ -126,9 +125,9 @@ func (p HostPort) Clashes(q HostPort) bool {
 // Identity distinguishes attachments and names their pod.
 type Identity struct {
 	Key
-	// Request is the IfName that was asked for when this attachment came along
-	// with that one, "" for the one that was asked for. A pod's attachments of
-	// one request come and go together.
+	// Request is the requested IfName if this is a further attachment of the same
+	// request, "" for the requested attachment itself. The attachments of one request
+	// are created and removed together.
 	Request string `json:"request,omitempty"`
 	Pod     Pod    `json:"pod"`
 	// CNINetwork is the name in the CNI configuration.
@@ -177,9 +176,8 @@ type Interface struct {
 	Device  Device `json:"device"`
 }
 
-// Record is one attachment: whose it is, where it leads to, and what the pod has.
-// In JSON all of it is on one level, so that files of releases that knew no parts
-// are read as they are.
+// Record is one attachment: identity, binding and interface. In JSON all fields are on
+// one level, so that files of releases without these parts can be read.
 type Record struct {
 	Identity
 	Binding

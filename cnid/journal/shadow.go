@@ -22,8 +22,8 @@ func NodeShadow(shadows netip.Prefix) netip.Addr {
 // 1 is the node's own.
 const firstIndex = 2
 
-// size returns how many indices a range has, its last address left out for
-// being a broadcast address; at most 1<<32, which no node outgrows.
+// size returns how many indices a range has, without its last address, which is a
+// broadcast address; at most 1<<32, which is enough for every node.
 func size(shadows netip.Prefix) uint64 {
 	bits := shadows.Addr().BitLen() - shadows.Bits()
 	return 1<<min(bits, 32) - 1
@@ -42,7 +42,7 @@ func at(shadows netip.Prefix, index uint64) netip.Addr {
 	return addr
 }
 
-// shadowed are the addresses that need a stand-in on the node: those in a VPC.
+// shadowed are the addresses that need a shadow address: those in a VPC.
 func shadowed(rec Record) []netip.Prefix {
 	if !rec.InVPC() {
 		return nil
@@ -51,9 +51,8 @@ func shadowed(rec Record) []netip.Prefix {
 }
 
 // chooseShadows gives rec a shadow address for each family it has an address
-// of, both with one index. Indices are handed out in a ring, so that an
-// address rests as long as possible before another pod gets it and finds the
-// last one's connections.
+// of, both with one index. Indices are assigned in a ring, so that another pod gets an
+// address as late as possible: the node may still have connections of the last one.
 func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
 	var ranges []netip.Prefix
@@ -82,7 +81,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 }
 
 // ownShadows reports whether a record's shadow addresses can stay: one for each
-// family it has an address of, in the range of that family, and nobody else's.
+// family it has an address of, in the range of that family, and unused by others.
 func (j *Journal) ownShadows(rec Record) bool {
 	used := j.usedShadows()
 	for _, a := range shadowed(rec) {
@@ -105,8 +104,8 @@ func (j *Journal) usedShadows() map[netip.Addr]bool {
 	return used
 }
 
-// freeIndex returns the first index behind last, going round, whose address is
-// free in all ranges.
+// freeIndex returns the first index behind last, in ring order, whose address is free
+// in all ranges.
 func (j *Journal) freeIndex(ranges []netip.Prefix, last uint64) (uint64, error) {
 	used := j.usedShadows()
 	end := size(ranges[0])

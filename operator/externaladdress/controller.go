@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// lookAfter gathers changes of endpoints.
+// lookAfter delays a request, so that it covers several changes of endpoints.
 const lookAfter = time.Second
 
 // Reconciler applies the decisions of decide.
@@ -65,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.appoint(ctx, row, d.node)
 }
 
-// release gives an address back once the API server confirms that its Service is
+// release deletes an address once the API server confirms that its Service is
 // gone: the store may be a moment behind.
 func (r *Reconciler) release(ctx context.Context, row *store.ExternalAddress) error {
 	if row.UID != "" {
@@ -95,9 +95,9 @@ func (r *Reconciler) appoint(ctx context.Context, row *store.ExternalAddress, no
 	return status.Patch(ctx, r.Client, before, object)
 }
 
-// source asks for an address when it or its Service changes, when an endpoint does
-// of a Service that is answered where its endpoints are, and for all when a node
-// comes, goes, or becomes another in this respect.
+// source requests an address when it or its Service changes, and when an endpoint
+// changes of a Service that only nodes with endpoints announce. It requests all
+// addresses when a node is added, removed, or changed in this respect.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return of(store.ListExternalAddresses(tx), 0) },
 		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
@@ -129,8 +129,8 @@ func source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// ofNamespace asks for all that go by backends, when a namespace's pods are another
-// tenant's: some Services lead to those of their own tenant.
+// ofNamespace requests all addresses that depend on backends, when the tenant of a
+// namespace changes: some Services lead to pods of their own tenant only.
 func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil

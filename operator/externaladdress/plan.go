@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// decision is what becomes of an external address.
+// decision is the next step for an external address.
 type decision struct {
 	// release it: its Service is gone.
 	release bool
@@ -28,11 +28,11 @@ func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) 
 	return decision{node: elect(tx, address, service, defaultVPC)}
 }
 
-// elect chooses the node that announces an address: the one that does, while it is
-// fit, else the one that comes first among the fit by a hash of address and node
-// (rendezvous), so that a node that comes or goes moves no more than its share.
-// While no node at all is fit, as when the nodes' leases are late, everything stays
-// as it is.
+// elect chooses the node that announces an address: the current one while it is
+// suitable, else the suitable node with the first hash of address and node
+// (rendezvous hashing). An added or removed node therefore moves only its share of
+// addresses. While no node is suitable, for example because the nodes' leases are
+// late, the current node stays.
 func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
 	serves := func(*store.Node) bool { return true }
 	if service.ByBackendsHere() {

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package externalpool checks ExternalPools against what the cluster needs and
-// against each other, counts their addresses, and tells admission who may have which
-// external IPs.
+// Package externalpool checks ExternalPools against reserved ranges and against each
+// other, counts their addresses, and publishes the grants of external IPs for
+// admission.
 package externalpool
 
 import (
@@ -70,8 +70,9 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	return status.Patch(ctx, r.Client, before, pool)
 }
 
-// source asks for the grants alone at first, for a pool when its addresses change, and for all when one of them, a
-// node, a ServiceCIDR or the default VPC does: it may have been in the way.
+// source requests the grants at the start, and a pool when its addresses change. It
+// requests all pools when a pool, a node, a ServiceCIDR or the default VPC changes,
+// because that object may have caused a conflict.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return append(everything(tx), feed.Now("", "")) },
 		feed.On(func(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
@@ -80,7 +81,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			}
 			return append(everything(tx), feed.Now("", ""))
 		}),
-		// One that was claimed was in the store before its event.
+		// A claimed address is in the store before its event.
 		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
 			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Pool)}
 		}),
@@ -103,7 +104,7 @@ func everything(tx store.ReadTx) []feed.Request {
 	return all
 }
 
-// later gathers changes of what changes often.
+// later delays requests, so that one covers several changes.
 func later(requests []feed.Request) []feed.Request {
 	for i := range requests {
 		requests[i].After = countsEvery

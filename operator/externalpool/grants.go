@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// grants returns which tenants may have which external IPs. A policy with all pools as
-// parameters could not do it: it has to hold for each of them, and here it is enough
-// that one grants.
+// grants returns the external IPs of each tenant. A policy with all pools as
+// parameters is not possible: every parameter would have to grant the IP, but one
+// pool is sufficient.
 func grants(tx store.ReadTx) []v1alpha1.ExternalIPGrant {
 	var list []v1alpha1.ExternalIPGrant
 	for _, pool := range store.ListExternalPools(tx) {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostaccess tells admission what HostAccess objects grant to tenants, and
-// says so in their status.
+// Package hostaccess publishes the grants of HostAccess objects for admission, and
+// confirms them in the status of these objects.
 package hostaccess
 
 import (
@@ -33,8 +33,8 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("hostaccess", 1, r, source(f))
 }
 
-// Reconcile implements reconcile.Reconciler. Admission is told before the status says
-// so.
+// Reconcile implements reconcile.Reconciler. It publishes the grants before it writes
+// the status.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostAccessGrants}}
 	r.Store.View(func(tx store.ReadTx) { granted.HostAccess = grants(tx) })
@@ -65,8 +65,8 @@ func (r *Reconciler) confirm(ctx context.Context, name string) error {
 	return status.Patch(ctx, r.Client, before, object)
 }
 
-// source asks for the grants alone at first, which may be those of objects that are
-// gone, and for an object when it changes.
+// source requests the grants at the start, because published ones may be those of
+// deleted objects, and an object when it changes.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request {

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// decision is what the status is to say.
+// decision is the content of the status.
 type decision struct {
 	ready           bool
 	reason, message string
@@ -27,7 +27,7 @@ func decide(row *store.HostAccess) decision {
 	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
 }
 
-// grants returns what tenants may have of nodes.
+// grants returns the ports and networks of nodes that tenants may use.
 func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
 	all := map[string]v1alpha1.HostGrant{}
 	for _, row := range store.ListHostAccesses(tx) {

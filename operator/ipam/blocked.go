@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// blocked returns the addresses of a prefix of the subnet that nobody may hold,
+// blocked returns the addresses of a prefix of the subnet that may not be assigned,
 // as ranges in ascending order that don't touch each other.
 func blocked(subnet *store.Subnet, prefix netip.Prefix) []store.AddrRange {
 	whole := rangeOf(prefix)
@@ -102,7 +102,7 @@ func Prefixes(r store.AddrRange) []netip.Prefix {
 	}
 }
 
-// blockedBy explains why nobody may hold an address, "" for no reason.
+// blockedBy explains why an address may not be assigned, "" for no reason.
 func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string {
 	whole := rangeOf(prefix)
 	switch {

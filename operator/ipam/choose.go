@@ -22,21 +22,21 @@ type Request struct {
 	Subnet string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of which an address is wanted; the zero value means those
-	// of the subnet, whichever they are.
+	// Families are those of the requested addresses; the zero value means those of
+	// the subnet.
 	Families Families
-	// Node, Holder and Attachment are who gets them; a Service is on no node and has
-	// no attachment. An requested IP that the same attachment of the same holder has
+	// Node, Holder and Attachment describe the holder; a Service is on no node and has
+	// no attachment. A requested IP that the same attachment of the same holder has
 	// already is no conflict.
 	Node       string
 	Holder     store.Holder
 	Attachment string
 	// OwnerUID is the UID of the controller that made the holder, or "".
 	OwnerUID string
-	// Exclude are IPs of the VPC that turned out to be taken although the
-	// store doesn't show it yet.
+	// Exclude are IPs of the VPC that are taken although the store does not have
+	// their claims yet.
 	Exclude map[netip.Addr]struct{}
-	// Resting knows which addresses were released shortly before Now. It may
+	// Resting has the addresses that were released shortly before Now. It may
 	// be nil.
 	Resting *Resting
 	Now     time.Time
@@ -90,7 +90,7 @@ func (f Families) in(subnet *store.Subnet) bool {
 	return (has.V4 || !f.V4) && (has.V6 || !f.V6)
 }
 
-// Result is what a Request gets.
+// Result is the reply to a Request.
 type Result struct {
 	// Subnet that the addresses are from.
 	Subnet *store.Subnet
@@ -98,7 +98,7 @@ type Result struct {
 	IPs []netip.Addr
 	// MAC of the attachment; "" where there is none.
 	MAC string
-	// Cursors are those of the IPs that were not asked for.
+	// Cursors are those of the IPs that were not requested.
 	Cursors []netip.Addr
 	// Rows of the Address objects to create, in the order of IPs.
 	Rows []*store.Address
@@ -106,7 +106,7 @@ type Result struct {
 
 // Choose finds addresses for a request:
 //
-//	neither IPs nor Subnet   the first Ready subnet with room in every family:
+//	neither IPs nor Subnet   the first Ready subnet with a free address per family:
 //	                         the oldest, of one age the one with the lowest name
 //	Subnet                   that subnet and never another one
 //	IPs                      the subnet that contains them
@@ -197,8 +197,8 @@ func decided(subnets []*store.Subnet) []*store.Subnet {
 	return subnets[:undecided]
 }
 
-// subnetsFor returns the subnets of the VPC that are there for such a holder, and
-// those that are there for another kind.
+// subnetsFor returns the subnets of the VPC for holders of this kind, and those for
+// other kinds.
 func subnetsFor(tx store.ReadTx, req *Request) (mine, others []*store.Subnet) {
 	for _, subnet := range store.SubnetsByVPC(tx, req.VPC) {
 		if subnet.ForServices == (req.Holder.Kind == store.HolderService) {
@@ -280,8 +280,8 @@ func prefixOf(subnet *store.Subnet, ip netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// chooseIn takes one address of every family of the subnet: the one asked for,
-// else a free one.
+// chooseIn takes one address of every family of the subnet: the requested one, else
+// a free one.
 func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool) {
 	result := Result{Subnet: subnet}
 	for _, prefix := range subnet.Prefixes {
@@ -303,7 +303,7 @@ func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool
 	return result, true
 }
 
-// finish orders the addresses and fills in what follows from them.
+// finish orders the addresses and fills in the fields that depend on them.
 func finish(result Result, vpc *store.VPC, req *Request) Result {
 	slices.SortFunc(result.IPs, netip.Addr.Compare) // IPv4 sorts in front of IPv6
 	if req.Attachment != "" {
@@ -319,7 +319,7 @@ func finish(result Result, vpc *store.VPC, req *Request) Result {
 	return result
 }
 
-// names lists subnets in words, short names first.
+// names lists subnets as text, short names first.
 func names(subnets []*store.Subnet) string {
 	if len(subnets) == 0 {
 		return "none"

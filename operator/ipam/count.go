@@ -46,7 +46,7 @@ func freeOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) *big.Int
 	}
 	for _, r := range blocked(subnet, prefix) {
 		n.Sub(n, size(r))
-		// Somebody may hold an address that was reserved afterwards.
+		// An address may have been assigned before it was reserved.
 		n.Add(n, big.NewInt(heldWithin(tx, subnet, r)))
 	}
 	return n

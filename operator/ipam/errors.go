@@ -20,15 +20,15 @@ const (
 	WhenReleased
 )
 
-// Error is a refusal. Its text is for the person who made the pod: what is
-// wrong, and what to do. It depends on the cause alone, so that an unchanged
-// cause gives an unchanged text.
+// Error is a refusal. Its text is for the creator of the pod, and has the cause and
+// the remedy. It depends on the cause alone, so that an unchanged cause gives an
+// unchanged text.
 type Error struct {
 	// Reason is one of the reasons of package v1alpha1.
 	Reason  string
 	Message string
 	Retry   Retry
-	// Holder has the address that was asked for, where it is taken.
+	// Holder has the requested address, if it is taken.
 	Holder *store.Holder
 }
 

@@ -22,21 +22,21 @@ type ExternalRequest struct {
 	Pool string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Families are those of which an address is wanted.
+	// Families are those of the requested addresses.
 	Families Families
 	// Holder is the Service.
 	Holder store.Holder
-	// Exclude are IPs that turned out to be taken although the store doesn't show
-	// it yet.
+	// Exclude are IPs that are taken although the store does not have their claims
+	// yet.
 	Exclude map[netip.Addr]struct{}
-	// Resting knows which addresses were released shortly before Now. It may be
+	// Resting has the addresses that were released shortly before Now. It may be
 	// nil.
 	Resting *Resting
 	Now     time.Time
 }
 
 // ChooseExternal finds an address of every family of a request, each in the oldest
-// pool that has one. What the holder has already is kept. A refusal is an *Error.
+// pool that has one. Addresses of the holder are kept. A refusal is an *Error.
 func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddress, error) {
 	rows := store.ExternalAddressesByService(tx, req.Holder.UID)
 	pools, err := externalPools(tx, &req)
@@ -58,7 +58,7 @@ func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddr
 }
 
 // externalPools returns the pools that a request may be served from, the oldest
-// first. A pool that does not allow the tenant is as good as none to it.
+// first. Pools that do not allow the tenant are left out.
 func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool, error) {
 	var allowed, ready []*store.ExternalPool
 	for _, pool := range store.ListExternalPools(tx) {
@@ -101,7 +101,7 @@ func (req *ExternalRequest) row(ip netip.Addr, pool *store.ExternalPool) *store.
 	return &store.ExternalAddress{IP: ip, Pool: pool.Name, Holder: req.Holder}
 }
 
-// askedExternal takes an address that is asked for by number.
+// askedExternal takes the address that the request names.
 func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, req *ExternalRequest) (*store.ExternalAddress, error) {
 	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return services.Contains(pool, ip) })
 	if at < 0 {

@@ -36,7 +36,7 @@ func noneReady(subnets []*store.Subnet, req *Request) *Error {
 		"subnet %s of VPC %q %s", first.Name, req.VPC, state)
 }
 
-// forOthers reports that a subnet is there for holders of another kind.
+// forOthers reports that a subnet is for holders of another kind.
 func forOthers(subnet *store.Subnet, req *Request) *Error {
 	if subnet.ForServices {
 		return refuse(v1alpha1.SubnetUseReason, WhenSubnetsChange,
@@ -83,7 +83,7 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 	return false
 }
 
-// available refuses an requested IP that the subnet can't give to the request.
+// available refuses a requested IP that the subnet can't assign to the holder.
 func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Request) error {
 	held := store.AddressByIP(tx, req.VPC, ip)
 	if held != nil && held.CountsFor(req.Holder, req.Node) && held.Attachment == req.Attachment {
@@ -140,7 +140,7 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 		"%s is held by pod %s: use another address, or delete that pod", held.IP, name)
 }
 
-// exhausted reports that none of the subnets has room in every family asked for.
+// exhausted reports that no subnet has a free address in every requested family.
 func exhausted(subnets []*store.Subnet, req *Request) *Error {
 	holders := "pods"
 	if req.Holder.Kind == store.HolderService {

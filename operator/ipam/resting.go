@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// RestingTime is how long an address that was released is not chosen again
-// while another one is free: peers may still know its last holder.
+// RestingTime is how long a released address is not chosen again while another one
+// is free: peers may still have state of its last holder.
 const RestingTime = 60 * time.Second
 
-// Resting remembers which addresses were released a short while ago. The zero
-// value and nil remember none. Its methods may be called from any goroutine.
+// Resting has the addresses that were released shortly before. The zero value and nil
+// are empty. Its methods may be called from any goroutine.
 type Resting struct {
 	mu       sync.Mutex
 	released map[vpcIP]time.Time

@@ -79,14 +79,14 @@ const (
 	rankNone rank = iota
 	// rankResting: released a short while ago.
 	rankResting
-	// rankShared: another VPC uses the IP on the same node, which costs one of
-	// the two pods its network probes.
+	// rankShared: another VPC uses the IP on the same node, so one of the two pods
+	// can't have network probes.
 	rankShared
 	rankBest
 )
 
-// pick chooses a free address of the prefix, or none. It looks at no more
-// addresses than there are resting, excluded, or in use on the node.
+// pick chooses a free address of the prefix, or none. The number of addresses that it
+// examines is limited by those that are resting, excluded, or in use on the node.
 func pick(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix, req *Request) (netip.Addr, bool) {
 	var best netip.Addr
 	found := rankNone
@@ -112,7 +112,7 @@ func (req *Request) rank(tx store.ReadTx, vpc string, ip netip.Addr) rank {
 		return rankResting
 	}
 	if req.Node == "" {
-		return rankBest // it meets nobody
+		return rankBest // no other VPC uses it there
 	}
 	for _, other := range store.AddressesByNodeIP(tx, req.Node, ip) {
 		if other.VPC != vpc {

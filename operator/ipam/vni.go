@@ -12,22 +12,22 @@ import (
 // never used.
 const MaxVNI = 1<<24 - 1
 
-// VNIRequest is what ChooseVNI is asked for.
+// VNIRequest is the input of ChooseVNI.
 type VNIRequest struct {
 	// Want is the VNI that the VPC must have, 0 for any.
 	Want uint32
-	// Taken are VNIs that turned out to be claimed although the snapshot does
-	// not know it yet.
+	// Taken are VNIs that are claimed although the snapshot does not have the claims
+	// yet.
 	Taken []uint32
-	// Held are VNIs that nodes say they hold, claimed or not.
+	// Held are VNIs that nodes report to use, claimed or not.
 	Held []uint32
 }
 
-// ChooseVNI returns the VNI to claim for a VPC: the one that it wants, or for 0
-// the one above all that are in use, and the lowest free one where there is
-// none above. A VNI is in use that is claimed or among Taken; one that nodes
-// hold, or that a VPC has or asks for without a claim, is left to those who want
-// it by number. The error is an *Error with reason VNITaken or VNIExhausted.
+// ChooseVNI returns the VNI to claim for a VPC: Want, or for 0 the one above all that
+// are in use, and the lowest free one if there is none above. A VNI is in use if it is
+// claimed or in Taken. A VNI in Held, or one that a VPC has or requests without a
+// claim, is assigned by number only. The error is an *Error with reason VNITaken or
+// VNIExhausted.
 func ChooseVNI(tx store.ReadTx, r VNIRequest) (uint32, error) {
 	used := map[uint32]bool{}
 	for _, claim := range store.ListVNIClaims(tx) {

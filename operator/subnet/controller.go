@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subnet checks Subnets against their VPC and their neighbours, counts
-// their addresses, and holds them back from deletion while one is held.
+// Package subnet checks Subnets against their VPC and its other Subnets, counts
+// their addresses, and delays their deletion while an address is in use.
 package subnet
 
 import (
@@ -65,11 +65,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.writeStatus(ctx, subnet, d)
 }
 
-// decide decides. That a subnet is being deleted is made known to the store in
-// the same transaction: whoever chooses addresses either has done so before and
-// is counted, or leaves the subnet alone. It is not known where the store does
-// not have it: it has gone since it was read, and its row must not come back,
-// or its event is still to come and asks for it again.
+// decide runs the plan, and marks a subnet that is being deleted in the store in the
+// same transaction: an address was either chosen before, and is counted, or is not
+// chosen from this subnet. known is false if the store does not have the subnet. Then
+// it was deleted since it was read, and its row must not be created again; or its
+// event is still to come and requests it again.
 func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err error) {
 	if !row.Deleting {
 		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
@@ -86,9 +86,8 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 	return d, known, err
 }
 
-// source asks for a subnet when it or its addresses change, and for all
-// subnets of a VPC when the VPC or one of them does: it may have been in the
-// way of another.
+// source requests a subnet when it or its addresses change, and all subnets of a VPC
+// when the VPC or one of them changes, because it may have caused a conflict.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {

@@ -16,7 +16,7 @@ import (
 // holdersNamed is how many holders a message names.
 const holdersNamed = 3
 
-// decision is what the status of one subnet says, and whether it may go.
+// decision is the content of a subnet's status, and whether the subnet may be deleted.
 type decision struct {
 	used, free int64
 	cursors    []string
@@ -26,10 +26,10 @@ type decision struct {
 	reason, message string
 }
 
-// check finds what keeps a subnet from being used; ok is false where it did.
+// check finds a reason not to use a subnet; ok is false if there is one.
 type check func(tx store.ReadTx, subnet *store.Subnet) (reason, message string, ok bool)
 
-// checks in the order in which their causes are worth reporting.
+// checks lists the checks in the order in which their causes are reported.
 func checks() []check {
 	return []check{vpcExists, insideVPC, overlapsNoOlder, nameIsUnique, cutsNothingOff, vpcIsReady}
 }
@@ -126,7 +126,7 @@ func joined(prefixes []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// older returns the subnets of the same VPC that win over this one.
+// older returns the subnets of the same VPC that have precedence over this one.
 func older(tx store.ReadTx, subnet *store.Subnet) []*store.Subnet {
 	var all []*store.Subnet
 	for _, other := range store.SubnetsByVPC(tx, subnet.VPC) {

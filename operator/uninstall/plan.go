@@ -19,7 +19,7 @@ import (
 const retiredSelector = "alioth.dev/uninstalled"
 
 // users returns the pods, as sorted namespace/name, that have addresses and
-// still live. An address whose pod is gone is in nobody's way.
+// still live. An address of a deleted pod does not prevent the uninstallation.
 func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
 	living := map[string]bool{}
 	for _, pod := range pods {
@@ -38,7 +38,7 @@ func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
 // namesListed is how many names a message lists.
 const namesListed = 8
 
-// summarize lists some of the names and says how many more there are.
+// summarize lists some of the names, and the number of the others.
 func summarize(names []string) string {
 	if len(names) <= namesListed {
 		return strings.Join(names, ", ")
@@ -61,18 +61,18 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	return names
 }
 
-// saysHealth reports whether a node has the condition that its daemon writes.
-func saysHealth(node *corev1.Node) bool {
+// hasHealth reports whether a node has the condition that its daemon writes.
+func hasHealth(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
 }
 
-// withoutHealth is a strategic merge patch that takes this condition away and
-// leaves those of others.
+// withoutHealth is a strategic merge patch that removes this condition and keeps
+// the others.
 func withoutHealth() []byte {
 	return []byte(`{"status":{"conditions":[{"$patch":"delete","type":"` + v1alpha1.NetworkHealthyCondition + `"}]}}`)
 }
 
-// cleanupPod is the daemon of one node, asked to clean up in place of serving.
+// cleanupPod runs the daemon's program on one node, with the subcommand that cleans up.
 func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	template := set.Spec.Template.DeepCopy()
 	spec := template.Spec
@@ -85,7 +85,7 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	container.Name = componentCleanup
 	container.Args = append([]string{"uninstall"}, container.Args...)
 	container.StartupProbe, container.LivenessProbe, container.ReadinessProbe = nil, nil, nil
-	// What went wrong shows up in the pod's status.
+	// The pod's status then has the error.
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	labels := map[string]string{}
 	for key, value := range template.Labels {
@@ -98,7 +98,7 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	}
 }
 
-// outcome splits cleanup pods by what became of them. failures say why.
+// outcome splits cleanup pods by their result. failures have the causes.
 func outcome(pods []corev1.Pod) (pending, failures []string) {
 	for _, pod := range pods {
 		switch pod.Status.Phase {

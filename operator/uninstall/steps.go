@@ -71,8 +71,8 @@ func (u *uninstaller) stopDaemons(ctx context.Context) error {
 	return u.untilGone(ctx, componentDaemon)
 }
 
-// retireDaemons takes the daemons off all nodes or brings them back. The
-// DaemonSet stays: it says how to run the clean-up, now and if Run is repeated.
+// retireDaemons removes the daemons from all nodes or brings them back. The
+// DaemonSet stays: it is the template of the clean-up pods, also if Run is repeated.
 func (u *uninstaller) retireDaemons(ctx context.Context, retire bool) error {
 	set, err := u.daemons(ctx)
 	if set == nil {
@@ -114,7 +114,7 @@ func (u *uninstaller) cleanNodes(ctx context.Context) error {
 	if set == nil {
 		return err
 	}
-	// Of an attempt that was killed.
+	// They may be left from an attempt that was killed.
 	if err := u.deleteCleanupPods(ctx); err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func (u *uninstaller) cleanNodes(ctx context.Context) error {
 	return u.deleteCleanupPods(ctx)
 }
 
-// cleaning returns the nodes that are not clean yet, and an error with what
-// went wrong once none of them can still become so.
+// cleaning returns the nodes that are not clean yet. It returns an error with the
+// causes once none of them can become clean.
 func (u *uninstaller) cleaning(ctx context.Context) ([]string, error) {
 	var pods corev1.PodList
 	if err := u.client.List(ctx, &pods, u.component(componentCleanup)...); err != nil {
@@ -163,8 +163,8 @@ func (u *uninstaller) deleteCleanupPods(ctx context.Context) error {
 	return nil
 }
 
-// releaseAddresses deletes what is left of claims: those of the nodes, of Services,
-// and of pods that are gone.
+// releaseAddresses deletes the remaining claims: those of nodes, Services, and
+// deleted pods.
 func (u *uninstaller) releaseAddresses(ctx context.Context) error {
 	var inside v1alpha1.AddressList
 	var outside v1alpha1.ExternalAddressList
@@ -190,8 +190,8 @@ func (u *uninstaller) releaseAddresses(ctx context.Context) error {
 	return nil
 }
 
-// forgetNodes removes what the daemons have said of their nodes: after an
-// installation anew, a term of the operator would wait for the answers of nodes
+// forgetNodes deletes the daemons' RollCalls and conditions. After a new
+// installation, a term of the operator would otherwise wait for replies of nodes
 // that have no daemon yet.
 func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	if err := u.client.DeleteAllOf(ctx, new(v1alpha1.RollCall)); ignoreMissingKind(err) != nil {
@@ -204,7 +204,7 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	patch := client.RawPatch(types.StrategicMergePatchType, withoutHealth())
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if !saysHealth(node) {
+		if !hasHealth(node) {
 			continue
 		}
 		if err := u.client.Status().Patch(ctx, node, patch); client.IgnoreNotFound(err) != nil {
@@ -214,8 +214,8 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	return nil
 }
 
-// dropFinalizers lets go of what the operator holds back from deletion: without
-// it nobody would ever let go.
+// dropFinalizers removes the operator's finalizers. Without them removed, objects
+// could never be deleted once the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 	for _, list := range []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList)} {
 		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {
@@ -251,7 +251,7 @@ func (u *uninstaller) dropFinalizer(ctx context.Context, object client.Object) e
 	return nil
 }
 
-// ignoreMissingKind forgives that Alioth's kinds are gone already.
+// ignoreMissingKind ignores the error that Alioth's kinds are gone already.
 func ignoreMissingKind(err error) error {
 	if meta.IsNoMatchError(err) {
 		return nil

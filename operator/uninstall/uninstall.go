@@ -1,12 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall takes Alioth off a cluster: it refuses while pods use it,
-// else cleans every node and lets go of the objects that the operator held.
+// Package uninstall removes Alioth from a cluster. It refuses while pods use Alioth;
+// otherwise it cleans every node and removes the operator's finalizers.
 //
-// It runs as a hook before the chart's own objects are deleted. Whatever fails
-// is undone: operator and daemons run again as before, and the daemons restore
-// what was already cleaned.
+// It runs as a hook before the chart's own objects are deleted. If a step fails, the
+// earlier ones are undone: operator and daemons run again, and the daemons restore
+// the nodes that were cleaned already.
 package uninstall
 
 import (
@@ -39,15 +39,15 @@ const (
 	componentCleanup  = "cleanup"
 
 	pollEvery = 500 * time.Millisecond
-	// undoWithin bounds undoing, which must also be done when time is up.
+	// undoWithin limits the undo, which also runs after a timeout.
 	undoWithin = 30 * time.Second
 )
 
-// Config describes what to take off.
+// Config describes the installation to remove.
 type Config struct {
 	// Namespace is where the chart is installed.
 	Namespace string
-	// Timeout bounds the whole.
+	// Timeout limits the whole run.
 	Timeout time.Duration
 }
 
@@ -70,9 +70,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Run takes Alioth off the cluster. Its error wraps ErrInUse when pods still
-// have addresses; nothing has changed then, as after every other error. What is
-// already gone is no error, so Run can be repeated.
+// Run removes Alioth from the cluster. Its error wraps ErrInUse when pods still have
+// addresses. After an error nothing has changed. Objects that are already gone are no
+// error, so Run can be repeated.
 func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func Run(ctx context.Context, c client.Client, cfg Config, log *slog.Logger) (er
 		do   func(context.Context) error
 	}{
 		{"stop the operators", u.stopOperators},
-		// From here on no pod gets an address that has none yet.
+		// From here on no pod gets a new address.
 		{"look for pods that were created in the meantime", u.refuseInUse},
 		{"stop the daemons", u.stopDaemons},
 		{"clean the nodes", u.cleanNodes},
@@ -134,8 +134,8 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 	return nil
 }
 
-// until repeats check until it reports nothing left to wait for; the error
-// names what was.
+// until repeats check until it waits for nothing; the error of a timeout names what
+// it waited for.
 func until(ctx context.Context, check func(context.Context) (waitingFor []string, err error)) error {
 	var left []string
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {

@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vpc makes VPCs usable: it claims their VNIs, checks their ranges
-// against what the cluster needs, counts what is in them, and holds them back
-// from deletion while something is. The VNI of a VPC that is gone rests until
-// package rollcall releases it.
+// Package vpc makes VPCs usable: it claims their VNIs, checks their ranges against
+// reserved ones, counts their objects, and delays their deletion while objects use
+// them. The VNI of a deleted VPC stays reserved until package rollcall releases it.
 package vpc
 
 import (
@@ -84,8 +83,8 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 }
 
 // claim decides and claims the VNI that the decision asks for, until the
-// decision asks for none. It ends, since every round either claims or rules a
-// VNI out, unless somebody deletes every claim at once.
+// decision asks for none. It ends, because every round either claims a VNI or excludes
+// one, unless a client deletes every claim at once.
 func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error) {
 	var taken []uint32
 	for {
@@ -113,9 +112,9 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 	}
 }
 
-// remember puts a claim into the store ahead of its watch event. Its deletion may have
-// been heard of before that, and nobody would take the row away: so the API server is
-// asked afterwards. A later deletion is heard of after this.
+// remember puts a claim into the store ahead of its watch event. If the event of its
+// deletion came before that, the row would stay, so remember reads the API server
+// afterwards. The event of a later deletion removes the row.
 func (r *Reconciler) remember(ctx context.Context, claim *v1alpha1.VNIClaim) error {
 	row, err := kinds.VNIClaim.Convert(claim)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // ReservedRange is a range that the cluster needs and no VPC may use.
 type ReservedRange struct {
 	Prefix netip.Prefix
-	// What the range is, as it completes "overlaps ...".
+	// What describes the range, as it completes "overlaps ...".
 	What string
 }
 
@@ -45,7 +45,7 @@ func (r Rules) Ranges(tx store.ReadTx) []ReservedRange {
 	return all
 }
 
-// decision is what is to be done about one VPC, and what its status says.
+// decision is the next step for one VPC, and the content of its status.
 type decision struct {
 	// claim is the VNI to claim now; 0 for none.
 	claim uint32
@@ -60,8 +60,8 @@ type decision struct {
 	reason, message    string
 }
 
-// decide plans for one VPC. VNIs that are taken turned out to be claimed
-// although the store does not know it yet.
+// decide plans for one VPC. taken are VNIs that are claimed although the store does
+// not have the claim yet.
 func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decision {
 	own := ownClaims(tx, vpc)
 	d := decision{
@@ -88,8 +88,8 @@ func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decisi
 	return d
 }
 
-// ownClaims returns the claims of the VPC, the one to keep first: the VNI that
-// the status tells, else the one that the spec asks for, else the lowest.
+// ownClaims returns the claims of the VPC, the one to keep first: the VNI in the
+// status, else the one in the spec, else the lowest.
 func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 	own := store.VNIClaimsByVPCUID(tx, vpc.UID)
 	rank := func(c *store.VNIClaim) int {
@@ -107,8 +107,8 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 	return own
 }
 
-// deleting describes what holds the VPC. Its claim stays when it goes: the VNI rests
-// until no node holds it.
+// deleting lists what delays the deletion of the VPC. Its claim outlives it: the VNI
+// stays reserved until no node uses it.
 func (d decision) deleting() decision {
 	d.reason = v1alpha1.DeletingReason
 	switch {
@@ -140,8 +140,8 @@ func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) deci
 	return d
 }
 
-// takenBy explains why a VPC can't have the VNI that it asks for by number, "" where
-// it can. What nodes hold under a VNI that the VPC had already is its own.
+// takenBy explains why a VPC can't have the VNI that it requests by number, "" if it
+// can. State of nodes under a VNI that the VPC had already belongs to this VPC.
 func takenBy(tx store.ReadTx, vpc *store.VPC, vni uint32, taken []uint32) string {
 	claim := store.GetVNIClaim(tx, vni)
 	if claim != nil && !replies.Rests(tx, claim) {

@@ -8,8 +8,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// source asks for a VPC when it, its claim, its subnets or its addresses
-// change, for all when a ServiceCIDR does, and for the default VPC when a node does.
+// source requests a VPC when it, its claim, its subnets or its addresses change, all
+// VPCs when a ServiceCIDR changes, and the default VPC when a node changes.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
@@ -35,8 +35,8 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	)
 }
 
-// lackingVNI lists the VPCs that a settled term, or a VNI which is free again,
-// may help, or whose condition may name what they wait for.
+// lackingVNI lists the VPCs without a VNI. A settled term or a released VNI may help
+// them, or change the message of their condition.
 func lackingVNI(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, vpc := range store.ListVPCs(tx) {

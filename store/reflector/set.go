@@ -25,7 +25,7 @@ type Set struct {
 	// lists has an element for each list that is under way.
 	lists chan struct{}
 
-	// mu keeps the order of commits that of the changes to what it guards.
+	// mu keeps commits in the order of the changes to the fields below.
 	mu sync.Mutex
 	// covered counts the sources that hold an object.
 	covered map[coverKey]int
@@ -37,11 +37,11 @@ type Set struct {
 }
 
 const (
-	// listsAtOnce bounds how many sources list at the same time: a node that
-	// starts may have a thousand, and what is being read takes memory.
+	// listsAtOnce limits how many sources list at the same time: a starting node may
+	// have a thousand sources, and each list needs memory.
 	listsAtOnce = 32
-	// complainEvery is how often a failure of a kind's sources is logged: all of
-	// them fail together, and try again for as long as it takes.
+	// complainEvery limits how often a failure of a kind's sources is logged: they
+	// fail together, and retry without limit.
 	complainEvery = 10 * time.Second
 )
 
@@ -50,8 +50,8 @@ type coverKey struct {
 	id   kinds.ID
 }
 
-// NewSet returns a Set without sources. The client's scheme must know every
-// kind that is asked for, see kinds.AddToScheme.
+// NewSet returns a Set without sources. The client's scheme must contain every kind
+// of its sources, see kinds.AddToScheme.
 func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 	return &Set{
 		store: s, api: api, log: log, lists: make(chan struct{}, listsAtOnce),
@@ -73,7 +73,7 @@ func (s *Set) beginList(ctx context.Context) error {
 
 func (s *Set) endList() { <-s.lists }
 
-// complain logs why a source of a kind fails, unless one did a moment ago.
+// complain logs the failure of a source, at most once per kind and complainEvery.
 func (s *Set) complain(kind string, err error) {
 	s.mu.Lock()
 	last := s.complained[kind]
@@ -91,11 +91,11 @@ func (s *Set) complain(kind string, err error) {
 type change struct {
 	present []entry
 	gone    []kinds.ID
-	// restored: the objects present count even where the rows are newer.
+	// restored: the objects replace rows even if the rows are newer.
 	restored bool
 }
 
-// merge takes a change into the store, in one transaction.
+// merge applies a change to the store, in one transaction.
 func (s *Set) merge(src *Source, c change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +122,8 @@ func (s *Set) merge(src *Source, c change) {
 	}
 }
 
-// uncover forgets that the source holds the objects, and returns those that no
-// other source holds.
+// uncover removes the objects from those that the source holds, and returns the
+// objects that no other source holds.
 func (s *Set) uncover(src *Source, gone []kinds.ID) []kinds.ID {
 	var last []kinds.ID
 	for _, id := range gone {
@@ -159,9 +159,8 @@ func (s *Set) cover(src *Source, present []entry) map[coverKey]any {
 	return rows
 }
 
-// write puts the rows, and again those that were refused before and may be taken
-// now. What conflicts with a row that is still there waits for the next change of
-// its kind.
+// write puts the rows, and retries the rows that were refused before. A row that
+// conflicts with an existing row waits for the next change of its kind.
 func (s *Set) write(tx store.Tx, kind *kinds.Kind, rows map[coverKey]any) error {
 	retry := map[coverKey]any{}
 	for key, row := range s.refused {

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// shortestWatch is how long a watch lasts that counts as a success.
+	// shortestWatch is the minimum duration of a watch that counts as a success.
 	shortestWatch = time.Second
-	// watchFor is how long a watch lasts at least before the API server ends it,
-	// and at most twice as long: one that has died unnoticed does no harm for long.
+	// watchFor is the minimum time after which the API server ends a watch; the
+	// maximum is twice as long. So a broken watch is replaced soon.
 	watchFor = 5 * time.Minute
 )
 
@@ -38,8 +38,8 @@ func retries() wait.Backoff {
 
 // Source keeps the rows of one scope equal to the API's objects: it lists the scope,
 // watches it from there on, and lists it again only if the API server no longer has
-// the changes since then. One goroutine does this, which holds no buffer while no
-// events arrive.
+// the changes since then. It uses one goroutine, which has no buffer while no events
+// arrive.
 type Source struct {
 	set   *Set
 	scope kinds.Scope
@@ -142,14 +142,14 @@ func (src *Source) follow(ctx context.Context) error {
 	}
 	src.listed = src.listed && resumable(err)
 	if expired(err) {
-		return nil // it happens, and to list anew is the answer
+		return nil // an expected end, after which the scope is listed again
 	}
 	return err
 }
 
-// resumable reports whether a watch that ended so may go on where it was: when the
-// connection broke, or the API server has too much to do. Whatever else the API
-// server has against it may be about the version.
+// resumable reports whether a watch may continue at its version after this error: if
+// the connection broke, or the API server is overloaded. Other errors of the API
+// server may concern the version.
 func resumable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsTooManyRequests(err)
@@ -165,8 +165,8 @@ func (src *Source) open(ctx context.Context) (*eventReader, error) {
 		if !errors.As(err, &refusal) {
 			return events, err
 		}
-		// Kubernetes 1.33 has no such thing unless it is configured, nor have later
-		// ones with an etcd from before 3.5.13.
+		// Kubernetes 1.33 has no streaming lists unless it is configured, and later
+		// releases have none with an etcd before 3.5.13.
 		if err := src.list(ctx); err != nil {
 			return nil, fmt.Errorf("list: %w", err)
 		}
@@ -174,7 +174,7 @@ func (src *Source) open(ctx context.Context) (*eventReader, error) {
 	return src.watch(ctx, map[string]string{"resourceVersion": src.version})
 }
 
-// listAndWatch begins a watch with what there is now, and nothing older
+// listAndWatch begins a watch with the present objects
 // ("Streaming lists" in Kubernetes' API concepts).
 func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
 	if err := src.set.beginList(ctx); err != nil {
@@ -192,7 +192,7 @@ func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
 	return events, nil
 }
 
-// initial reads what there is when a watch begins. A bookmark event ends it.
+// initial reads the objects with which a watch begins. A bookmark event ends them.
 func (src *Source) initial(events *eventReader) error {
 	var all []entry
 	for {
@@ -220,8 +220,8 @@ func (src *Source) initial(events *eventReader) error {
 	}
 }
 
-// list makes the rows those that the API server has in its cache, if the cache is not
-// older than the source's last version, otherwise those that etcd has.
+// list replaces the rows by the objects in the API server's cache, if the cache is not
+// older than the source's last version, otherwise by those in etcd.
 func (src *Source) list(ctx context.Context) error {
 	if err := src.set.beginList(ctx); err != nil {
 		return err
@@ -252,9 +252,9 @@ func (src *Source) listSince(ctx context.Context, version string) error {
 	return nil
 }
 
-// replace takes a list: it is all there is. One that is older than what was seen
-// before means that the API's data was restored from a backup. Then the list
-// counts, whatever versions the rows have.
+// replace takes a complete list. A list that is older than the last version means that
+// the API's data was restored from a backup. Then the list replaces the rows whatever
+// their versions.
 func (src *Source) replace(all []entry, version string) {
 	order, err := resourceversion.CompareResourceVersion(version, src.version)
 	src.version, src.listed = version, true
@@ -265,7 +265,7 @@ func (src *Source) replace(all []entry, version string) {
 	}
 }
 
-// missingFrom returns what the source holds and the list has not.
+// missingFrom returns the objects that the source holds and the list lacks.
 func (src *Source) missingFrom(list []entry) []kinds.ID {
 	listed := make(map[kinds.ID]struct{}, len(list))
 	for _, e := range list {
@@ -295,8 +295,8 @@ func (src *Source) watch(ctx context.Context, more map[string]string) (*eventRea
 	return &eventReader{body: body}, nil
 }
 
-// changes takes what changes into the store, until the API server ends the watch,
-// which is no error.
+// changes applies events to the store until the API server ends the watch, which is no
+// error.
 func (src *Source) changes(events *eventReader) error {
 	for {
 		event, err := events.next()
@@ -312,7 +312,7 @@ func (src *Source) changes(events *eventReader) error {
 	}
 }
 
-// take takes one event into the store.
+// take applies one event to the store.
 func (src *Source) take(event metav1.WatchEvent) error {
 	switch kind := watch.EventType(event.Type); kind {
 	case watch.Added, watch.Modified:
@@ -336,8 +336,8 @@ func (src *Source) take(event metav1.WatchEvent) error {
 	return nil
 }
 
-// entry reads an object. One that can't be read is there all the same, and the
-// row stays as it was.
+// entry reads an object. An object that can't be read counts as present, and its row
+// does not change.
 func (src *Source) entry(raw []byte) entry {
 	e, err := read(src.scope.Kind, raw)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// readList reads a list in the API's JSON, object by object, so that a long one
-// is never in memory as a whole, and returns its resource version. It calls item
+// readList reads a list in the API's JSON, object by object, so that memory never
+// holds a whole list. It returns the list's resource version. It calls item
 // with each object's JSON, which is not changed afterwards.
 func readList(body io.Reader, item func(raw []byte)) (version string, err error) {
 	decoder := json.NewDecoder(body)
@@ -85,7 +85,7 @@ func expect(decoder *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// cut makes the end of the stream an error: it came too early.
+// cut turns an early end of the stream into an error.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -94,11 +94,11 @@ func cut(err error) error {
 }
 
 // eventReader reads the events of a watch, a sequence of JSON objects with white
-// space between them. A watch rests most of the time, and there are very many, so
-// it has no buffer until an event begins, and gives it up after the last that came.
+// space between them. A node has many watches, most of them idle. So the reader has a
+// buffer only from the begin of an event to the end of the last one received.
 type eventReader struct {
 	body io.ReadCloser
-	// begun reads the event that has begun, and holds what came with it; else nil.
+	// begun reads the event that has begun, and holds further input; else nil.
 	begun *json.Decoder
 	first [1]byte
 }
@@ -123,7 +123,7 @@ func (r *eventReader) next() (metav1.WatchEvent, error) {
 	return event, nil
 }
 
-// more reports whether something of another event is in the buffer.
+// more reports whether the buffer has a part of the next event.
 func (r *eventReader) more() bool {
 	rest, err := io.ReadAll(r.begun.Buffered())
 	return err != nil || len(bytes.TrimSpace(rest)) > 0
@@ -144,7 +144,7 @@ type entry struct {
 func read(kind *kinds.Kind, raw []byte) (entry, error) {
 	object := kind.NewObject()
 	if err := kube.Decode(raw, object); err != nil {
-		known, _ := identify(raw) // nothing, at worst
+		known, _ := identify(raw) // empty if that fails too
 		return known, err
 	}
 	e := entry{id: kinds.IDOf(object), version: object.GetResourceVersion()}
@@ -153,7 +153,7 @@ func read(kind *kinds.Kind, raw []byte) (entry, error) {
 	return e, err
 }
 
-// identify reads which object it is, and no more.
+// identify reads only the identity of an object.
 func identify(raw []byte) (entry, error) {
 	var object metav1.PartialObjectMetadata
 	if err := kube.Decode(raw, &object); err != nil {
