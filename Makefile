@@ -11,10 +11,11 @@ IMAGES ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster and no API server.
-UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/lanes/... ./test/model/... ./test/testtool/... ./test/vm/...
+UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/images/... ./test/lanes/... ./test/model/... ./test/soak/... ./test/testtool/... ./test/vm/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
+RUN_VMS   := $(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
@@ -29,7 +30,10 @@ LEAVE_LAB := $(if $(KEEP_LAB),true,$(LAB) down)
 MUTATE ?= 10m
 SEED ?=
 EPISODES ?= 600
-# The end-to-end tests that are larger or longer where ALIOTH_SOAK=1 is set.
+# The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
+# random steps with their packages, and those that need a lab.
+SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild
+SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/plan
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
 
 export CGO_ENABLED ?= 0
@@ -70,9 +74,9 @@ test: setup ## Everything that must pass: what computes beside what waits for a 
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
 	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults,down,test-updown
 
-soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages
+soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes
+	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-vm lab=soak-scenes
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
@@ -81,15 +85,19 @@ test-unit: ## Unit, kernel, API-server and namespace tests (root)
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
 
-soak-seeds: ## Of soak the part alone that plays EPISODES=600 of what may happen to operators and pods
-	ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -timeout 24h -run TestAnythingMayHappen -v ./operator
+soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
+	$(LAB) build kubernetes
+	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -run '$(SEEDED)' -v $(SEEDED_PACKAGES)
+
+soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
+	$(RUN_VMS) --everything
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \
 	$(LAB) down; exit $$failed
 
 test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
-	$(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json)
+	$(RUN_VMS)
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
@@ -127,4 +135,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test soak soak-seeds soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup
+.PHONY: help demo up down build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup

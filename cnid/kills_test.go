@@ -22,14 +22,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
-// kills is how often a daemon is killed, each of the two in turn.
-const kills = 50
+const (
+	// manyKills and fewKills are how often a daemon is killed, each of the two in turn.
+	manyKills, fewKills = 50, 12
+	// tillKill bounds the time from a daemon's start to its end: from before it has
+	// read its journal to when it has long been at work.
+	tillKill = 1500 * time.Millisecond
+)
 
-// tillKill bounds the time from a daemon's start to its end: from before it has
-// read its journal to when it has long been at work.
-const tillKill = 1500 * time.Millisecond
+// momentsOf returns so many random moments within tillKill, one in each part of the
+// same length, so that few kills meet each stage of a daemon's start. Their order is
+// random.
+func momentsOf(kills int) []time.Duration {
+	part := tillKill / time.Duration(kills)
+	moments := make([]time.Duration, kills)
+	for place, i := range rand.Perm(kills) {
+		moments[place] = time.Duration(i)*part + rand.N(part)
+	}
+	return moments
+}
 
 // TestDaemonsAreKilledAtAnyMomentAndNobodyNotices: connections and datagrams
 // between nodes and on one go on, while pods come and go and their daemons are
@@ -52,9 +66,10 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	}
 	lost := l.pods["b1"].sendNumbers(ctx, t, &busy, l.pods["b3"])
 
-	for i := range kills {
+	kills := soak.Or(t, manyKills, fewKills)
+	for i, moment := range momentsOf(kills) {
 		m := l.nodes[i%2]
-		<-time.After(rand.N(tillKill)) // the moment is what the test is about
+		<-time.After(moment) // the moment is what the test is about
 		m.stop(unix.SIGKILL)
 		m.launch(t)
 	}

@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 const (
 	// episodes of so many steps each, with everything at rest and checked after
-	// each one.
-	episodes, episodeSteps = 60, 1000
+	// each one. Half of them have a thief.
+	manyEpisodes, episodes, episodeSteps = 600, 24, 1000
 	// podNames are used again and again, as StatefulSets do.
 	podNames = 8
 	// nested bounds how many requests wait for each other.
@@ -44,9 +45,9 @@ type chaos struct {
 // TestAnythingMayHappen runs operators, daemons and pods through crashes, node
 // losses, lost and late requests, deletions by people, and restored backups, and in
 // every other episode somebody writes with the token of a node's daemon.
-// ALIOTH_SEED repeats a run, ALIOTH_EPISODES makes it longer.
+// ALIOTH_SEED repeats a run, ALIOTH_EPISODES sets how many episodes it has.
 func TestAnythingMayHappen(t *testing.T) {
-	seed, count := uint64(time.Now().UnixNano()), episodes
+	seed, count := uint64(time.Now().UnixNano()), soak.Or(t, manyEpisodes, episodes)
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {

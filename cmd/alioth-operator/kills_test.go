@@ -22,11 +22,13 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 const (
-	// operatorKills is how many operators are killed, one after the other.
-	operatorKills = 24
+	// manyRounds and rounds are how often as many operators are killed, one after the
+	// other, as there are moments: each moment once a round.
+	manyRounds, rounds = 10, 1
 	// born and ended are how many pods come and go before each kill, which
 	// takes an operator more writes than any of them lives to make.
 	born, ended, mostWrites = 4, 2, 8
@@ -56,9 +58,11 @@ func TestOperatorsAreKilledAtAnyMomentAndNothingIsLost(t *testing.T) {
 	c := &churn{world: newWorld(t, "churn"), rand: rand.New(rand.NewPCG(seed, 0))}
 	c.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "churn-node"}}
 	c.create(c.node)
-	for range operatorKills {
-		c.comeAndGo()
-		c.killAfter(c.rand.IntN(mostWrites + 1))
+	for range soak.Or(t, manyRounds, rounds) {
+		for _, writes := range c.rand.Perm(mostWrites + 1) {
+			c.comeAndGo()
+			c.killAfter(writes)
+		}
 	}
 	last := startReplica(t, c.config, c.name)
 	c.eventually(last.leads)

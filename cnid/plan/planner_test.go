@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
@@ -29,7 +30,7 @@ func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
 // them. So that they meet, there are few of everything.
 func TestAPlannerPlansLikeBuild(t *testing.T) {
 	opened, closed, seen := 0, 0, map[string]int{}
-	for seed := range uint64(16) {
+	for seed := range soak.Or(t, uint64(200), 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
 			planner, last, before, balanced := &Planner{}, Wanted{}, whole{}, 0

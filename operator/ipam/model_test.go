@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // model is a naive allocator for one subnet: it looks at every address.
@@ -222,7 +223,7 @@ func (sim *simulation) check() {
 }
 
 func TestChoicesEqualThoseOfANaiveModel(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range soak.Or(t, uint64(1000), 8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			sim := newSimulation(t, seed)
 			for range 600 {

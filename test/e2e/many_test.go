@@ -24,6 +24,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -58,7 +59,7 @@ func (e *env) crowd(t *testing.T) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crowd{Tenant: e.Tenant(t, stage.Overlapping("crowd")), env: e, api: api, vips: make([]netip.Addr, stage.Soaked(t, manyServices, fewerServices))}
+	c := &crowd{Tenant: e.Tenant(t, stage.Overlapping("crowd")), env: e, api: api, vips: make([]netip.Addr, soak.Or(t, manyServices, fewerServices))}
 	for i := range 4 {
 		c.backends = append(c.backends, c.Pod(fmt.Sprintf("server-%d", i), scene.OnNode([]string{first, second}[i%2])))
 	}

@@ -25,14 +25,15 @@ type program struct {
 	// run is the package's pattern, files what its tests read, tools what they run.
 	run          string
 	files, tools []string
-	// alike are its tests of what kernels do in one way; allAlike if it has no other.
-	alike    []string
-	allAlike bool
+	// tests is the number of its tests, and omitted are those that the kernel of a
+	// series leaves out, where it leaves any out.
+	tests   int
+	omitted map[string][]string
 }
 
 // compile builds init and the packages' tests into dir.
 func compile(ctx context.Context, root, dir string, packages []Package) ([]program, error) {
-	if _, err := goCommand(ctx, root, "build", "-trimpath", "-o", filepath.Join(dir, "init"), "./test/vm/guest/init"); err != nil {
+	if _, err := goCommand(ctx, root, "build", "-o", filepath.Join(dir, "init"), "./test/vm/guest/init"); err != nil {
 		return nil, err
 	}
 	var programs []program
@@ -45,10 +46,10 @@ func compile(ctx context.Context, root, dir string, packages []Package) ([]progr
 		p := program{importPath: importPath, folder: folder, run: pkg.Run, files: pkg.Files, tools: pkg.Tools}
 		// Two packages may have the same base name.
 		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
-		if _, err := goCommand(ctx, root, "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
+		if _, err := goCommand(ctx, root, "test", "-c", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
 			return nil, err
 		}
-		if err := p.findAlike(pkg.Alike); err != nil {
+		if err := p.findOmitted(pkg.Omitted); err != nil {
 			return nil, err
 		}
 		programs = append(programs, p)
@@ -70,17 +71,27 @@ func goCommand(ctx context.Context, root string, args ...string) (string, error)
 	return string(out), nil
 }
 
-// plan is what the guest does with programs and modules; a pattern of tests
-// takes the place of those of the packages. A kernel between others leaves out what
-// all do alike.
-func plan(programs []program, modules []string, pattern string, between bool) guest.Plan {
+// choice is what one machine runs of the programs.
+type choice struct {
+	series string
+	// pattern of tests takes the place of the packages' own, and of what they omit.
+	pattern string
+	// everything keeps the tests that the packages omit on this kernel.
+	everything bool
+}
+
+// plan is what the guest does with programs and modules.
+func (c choice) plan(programs []program, modules []string) guest.Plan {
 	var p guest.Plan
 	for _, module := range modules {
 		p.Modules = append(p.Modules, modulePlace(module))
 	}
 	for _, program := range programs {
-		alike := between && pattern == ""
-		if alike && program.allAlike {
+		var omitted []string
+		if !c.everything && c.pattern == "" {
+			omitted = program.omitted[c.series]
+		}
+		if len(omitted) > 0 && len(omitted) == program.tests {
 			continue
 		}
 		test := guest.Test{
@@ -88,11 +99,11 @@ func plan(programs []program, modules []string, pattern string, between bool) gu
 			Args:  []string{"-test.v=test2json", "-test.timeout=" + packageLimit.String()},
 			Limit: packageLimit,
 		}
-		if run := cmp.Or(pattern, program.run); run != "" {
+		if run := cmp.Or(c.pattern, program.run); run != "" {
 			test.Args = append(test.Args, "-test.run="+run)
 		}
-		if alike && len(program.alike) > 0 {
-			test.Args = append(test.Args, "-test.skip=^("+strings.Join(program.alike, "|")+")$")
+		if len(omitted) > 0 {
+			test.Args = append(test.Args, "-test.skip=^("+strings.Join(omitted, "|")+")$")
 		}
 		p.Tests = append(p.Tests, test)
 	}

@@ -4,9 +4,7 @@
 package vm
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +17,7 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 		{importPath: "example.com/a/x", folder: "/src/a/x", file: "/out/ax.test"},
 		{importPath: "example.com/b/x", folder: "/src/b/x", file: "/out/bx.test", run: "Good"},
 	}
-	got := plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"}, "", false)
+	got := choice{}.plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"})
 	args := []string{"-test.v=test2json", "-test.timeout=30m0s"}
 	selected := append(slices.Clone(args), "-test.run=Good")
 	want := guest.Plan{
@@ -35,52 +33,9 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 }
 
 func TestAPatternTakesThePlaceOfAPackagesOwn(t *testing.T) {
-	got := plan([]program{{importPath: "example.com/x", run: "Good"}}, nil, "TestA", false)
+	got := choice{pattern: "TestA"}.plan([]program{{importPath: "example.com/x", run: "Good"}}, nil)
 	if args := got.Tests[0].Args; !slices.Contains(args, "-test.run=TestA") || slices.Contains(args, "-test.run=Good") {
 		t.Errorf("the arguments are %v", args)
-	}
-}
-
-func TestAKernelBetweenOthersLeavesOutWhatAllDoAlike(t *testing.T) {
-	programs := []program{
-		{importPath: "example.com/x", alike: []string{"TestA", "TestB"}},
-		{importPath: "example.com/y", alike: []string{"TestC"}, allAlike: true},
-		{importPath: "example.com/z"},
-	}
-	var packages []string
-	for _, test := range plan(programs, nil, "", true).Tests {
-		packages = append(packages, test.Package)
-		if skips := slices.Contains(test.Args, "-test.skip=^(TestA|TestB)$"); skips != (test.Package == "example.com/x") {
-			t.Errorf("%s is run with %v", test.Package, test.Args)
-		}
-	}
-	if want := []string{"example.com/x", "example.com/z"}; !slices.Equal(packages, want) {
-		t.Errorf("it runs %v, want %v", packages, want)
-	}
-	for name, got := range map[string]guest.Plan{
-		"another kernel": plan(programs, nil, "", false), "asked for by name": plan(programs, nil, "TestA", true),
-	} {
-		if len(got.Tests) != 3 || slices.ContainsFunc(got.Tests[0].Args, func(a string) bool { return strings.Contains(a, "skip") }) {
-			t.Errorf("%s leaves something out: %+v", name, got.Tests)
-		}
-	}
-}
-
-func TestWhatKernelsDoAlikeIsFoundInFiles(t *testing.T) {
-	for _, pkg := range Packages() {
-		p := program{folder: filepath.Join("../..", pkg.Path)}
-		if err := p.findAlike(pkg.Alike); err != nil {
-			t.Error(err)
-		}
-		if len(pkg.Alike) > 0 && len(p.alike) == 0 {
-			t.Errorf("no test of %s is alike", pkg.Path)
-		}
-	}
-	if tests, err := testsIn(".", "image_test.go"); err != nil || !slices.Contains(tests, "TestWhatKernelsDoAlikeIsFoundInFiles") {
-		t.Errorf("%v, %v", tests, err)
-	}
-	if tests, err := testsIn(".", "moved_*_test.go"); err == nil {
-		t.Errorf("files that are not there have the tests %v", tests)
 	}
 }
 

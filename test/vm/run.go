@@ -31,6 +31,8 @@ type Options struct {
 	Packages []Package
 	// Pattern selects tests as `go test -run` does; empty for all.
 	Pattern string
+	// Everything keeps the tests that packages omit on some kernels.
+	Everything bool
 	// CPUs of each machine.
 	CPUs int
 	// Devices are further devices of each machine, Modules what they need.
@@ -107,7 +109,8 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 		return qemu.Machine{}, err
 	}
 	image := filepath.Join(r.dir, kernel.Series+".cpio")
-	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan(r.programs, files, r.Pattern, kernel.Between), r.programs, files)
+	chosen := choice{series: kernel.Series, pattern: r.Pattern, everything: r.Everything}
+	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), chosen.plan(r.programs, files), r.programs, files)
 	return qemu.Machine{
 		Kernel: linux.Image, Initramfs: image, Console: filepath.Join(r.dir, kernel.Series+".console.log"),
 		CPUs: r.CPUs, Memory: memory, Devices: r.Devices,

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // health is what a rest of the cluster believes of nodes and pods: since when
@@ -157,7 +158,7 @@ func TestPodsEndWithoutAPIServerAndNothingElseHappens(t *testing.T) {
 	e.deleteSlowly(t, leaving)
 
 	e.stopPlane(t, first)
-	back := time.After(stage.Soaked(t, longOutage, outage))
+	back := time.After(soak.Or(t, longOutage, outage))
 	for _, node := range []string{first, second} {
 		e.waits(t, "the leaving pods to be detached on "+node, func(ctx context.Context) (bool, string, error) {
 			return e.detached(ctx, node, leaving)

@@ -65,6 +65,7 @@ func command() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&kernels, "kernels", nil, "kernels to run on (default: all)")
 	cmd.Flags().StringVar(&options.Pattern, "run", "", "run only tests whose names match, as in go test")
+	cmd.Flags().BoolVar(&options.Everything, "everything", false, "run also what make test leaves out on some kernels")
 	cmd.Flags().BoolVar(&options.Events, "json", false, "add an event for each test to the reports, as go test -json prints them")
 	cmd.Flags().IntVar(&options.CPUs, "cpus", 1, "processors of each machine")
 	cmd.Flags().StringSliceVar(&options.Modules, "modules", nil, "further kernel modules to load")

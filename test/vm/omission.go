@@ -51,18 +51,37 @@ func testsOf(file string) (names []string, err error) {
 	return names, nil
 }
 
-// findAlike finds a program's tests of what kernels do in one way.
-func (p *program) findAlike(patterns []string) error {
-	if len(patterns) == 0 {
+// Omission is a choice of tests that `make test` leaves out on some kernels, because
+// other runs of the same tests cover them. `make soak` runs them on every kernel.
+type Omission struct {
+	// Kernels are series of Kernels.
+	Kernels []string
+	// Files are patterns of the package's files with these tests.
+	Files []string
+	// Reason tells which runs cover the tests, and why these suffice.
+	Reason string
+}
+
+// findOmitted finds the tests that the omissions leave out, by the series of the kernel.
+func (p *program) findOmitted(omissions []Omission) error {
+	if len(omissions) == 0 {
 		return nil
 	}
 	all, err := testsIn(p.folder, everything)
 	if err != nil {
 		return err
 	}
-	if p.alike, err = testsIn(p.folder, patterns...); err != nil {
-		return err
+	p.tests, p.omitted = len(all), map[string][]string{}
+	for _, omission := range omissions {
+		tests, err := testsIn(p.folder, omission.Files...)
+		if err != nil {
+			return err
+		}
+		for _, series := range omission.Kernels {
+			both := slices.Concat(p.omitted[series], tests)
+			slices.Sort(both)
+			p.omitted[series] = slices.Compact(both)
+		}
 	}
-	p.allAlike = len(p.alike) == len(all)
 	return nil
 }

@@ -1,0 +1,26 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package soak tells tests how much to do. `make soak` has hours, `make test` minutes:
+// a test of random steps or of large numbers makes fewer of them there.
+package soak
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable is the environment variable that `make soak` sets to 1.
+const Variable = "ALIOTH_SOAK"
+
+// Or returns soaked where `make soak` runs the test, and otherwise anywhere else. The
+// test's log has the choice.
+func Or[T any](t testing.TB, soaked, otherwise T) T {
+	t.Helper()
+	if os.Getenv(Variable) == "1" {
+		t.Logf("soaked: %v", soaked)
+		return soaked
+	}
+	t.Logf("%v here, and %v with %s=1, as `make soak` has it", otherwise, soaked, Variable)
+	return otherwise
+}
