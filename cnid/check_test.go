@@ -107,7 +107,7 @@ func (c *checked) assemble(t *testing.T) error {
 	attachments := attachment.New(attachment.Config{
 		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
 		Decisions: decision.New(decision.Config{
-			Plan: c.cfg.planConfig(drivers.All().Catalog()), Reserved: noAddresses, Store: c.store, Kind: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			Plan: c.cfg.planConfig(drivers.All().Catalog()), Reserved: noAddresses, Store: c.store, Pair: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			MTU: c.syncer.PodMTU, Problem: c.syncer.keptBy, Warn: func(journal.Pod, string, string) {}, Attached: j.Records, Log: log,
 		}),
 		Datapath: passing{c}, Releaser: releaseAtOnce{j, release.NewHeld(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,

@@ -29,8 +29,8 @@ func (n *node) adopt(ctx context.Context) (lost int, err error) {
 		// Their flows through the shadow door end, that is all.
 		n.log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	unknown, err := n.attachments.Adopt(ctx, func(found attach.Found) (rec journal.Record, err error) {
-		n.store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, n.cfg.NodeName, found) })
+	unknown, err := n.attachments.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+		n.store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, n.cfg.NodeName, n.plan.Kinds[kind], found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
 		}

@@ -48,8 +48,8 @@ func (r *resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
 	for _, rec := range r.journal.Records() {
 		mtu := plan.PodMTU(carried, rec.Addrs)
-		if rec.Phase != journal.PhaseDone || rec.MTU == mtu {
-			continue
+		if rec.Phase != journal.PhaseDone || !rec.InVPC() || rec.MTU == mtu {
+			continue // outside of every VPC the node's network carries nothing of it
 		}
 		done, err := r.attachments.Resize(ctx, rec.Key, mtu)
 		if done {

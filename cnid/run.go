@@ -241,7 +241,7 @@ func (n *node) assemble(c control) error {
 		Journal: n.journal,
 		Drivers: opened,
 		Decisions: decision.New(decision.Config{
-			Plan: n.plan, Reserved: n.apiHost.Addresses, Store: n.store, Kind: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,
+			Plan: n.plan, Reserved: n.apiHost.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,
 			Attached: n.journal.Records, Listens: n.kernel.host.Listens,
 			MTU: n.syncer.PodMTU, Problem: n.syncer.keptBy, Warn: c.warn, Log: n.log,
 		}),

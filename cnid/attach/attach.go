@@ -76,11 +76,12 @@ type Spec struct {
 	// does without.
 	NetnsPath string
 	// Addrs with the subnets' prefix lengths, at most one per family, and the
-	// Gateways in the same order.
+	// Gateways in the same order. Outside of every VPC there may be none.
 	Addrs    []netip.Prefix
 	Gateways []netip.Addr
 	MAC      net.HardwareAddr
-	// MTU in bytes.
+	// MTU in bytes; 0: that of the network to which the interface leads, which the
+	// driver knows.
 	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string

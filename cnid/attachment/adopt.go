@@ -12,10 +12,10 @@ import (
 )
 
 // Recall returns what the control plane decided for the pod of an interface
-// that is on the node: a record with pod, attachment, binding, addresses,
+// that the driver of a kind found on the node: a record with pod, attachment, binding, addresses,
 // gateways, MAC, and shadow addresses if they are known. The error says for a
 // person why that can't be told.
-type Recall func(attach.Found) (journal.Record, error)
+type Recall func(attach.Kind, attach.Found) (journal.Record, error)
 
 // Unknown is an interface on the node of which the journal knows nothing, and
 // why it can't be told from what is left what its pod was given.
@@ -56,7 +56,7 @@ func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) err
 	if _, err := m.cfg.Journal.Get(key); err == nil {
 		return nil
 	}
-	rec, err := recall(found)
+	rec, err := recall(kind, found)
 	if err == nil {
 		rec.Key, rec.Request, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, found.Request, kind, found.Network, found.NetnsPath
 		rec.HostIfName, rec.MTU = found.Link.HostIfName, found.MTU

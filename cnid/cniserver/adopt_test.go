@@ -18,7 +18,7 @@ import (
 
 // recall knows the pods given, by UID.
 func recall(pods ...pod) attachment.Recall {
-	return func(found attach.Found) (journal.Record, error) {
+	return func(_ attach.Kind, found attach.Found) (journal.Record, error) {
 		for _, p := range pods {
 			if p.uid == found.PodUID {
 				d := p.decision

@@ -55,7 +55,7 @@ func (r *rig) checkWith(t *testing.T, p pod, result string) error {
 	return nil
 }
 
-func (r *rig) recallAll(found attach.Found) (journal.Record, error) {
+func (r *rig) recallAll(_ attach.Kind, found attach.Found) (journal.Record, error) {
 	for _, p := range r.pods {
 		for _, d := range r.decisions[p.uid] {
 			if p.uid == found.PodUID && (d.IfName == found.IfName || d.IfName == "" && found.Request == "") {

@@ -37,7 +37,7 @@ func conflict(tx store.ReadTx, p parties, pod *store.Pod, asking journal.Record)
 	ips := ipsOf(asking.Addrs)
 	journaled := asking.Seq != 0
 	if !journaled {
-		if text := plan.ProbeRefusal(tx, p.cfg, pod, ips); text != "" {
+		if text := plan.ProbeRefusal(tx, p.cfg, pod, vpcAddrs(asking)); text != "" {
 			return &refusal{reason: v1alpha1.ProbeConflictReason, message: text, lasting: true}
 		}
 	}

@@ -22,8 +22,8 @@ import (
 type question struct {
 	parties
 	pod journal.Pod
-	// kind of the attachment that the pod gets.
-	kind attach.Kind
+	// kinds of new attachments, by the names that annotations give them.
+	kinds map[string]attach.Kind
 	// mtu that the network carries for pods in bytes, 0 before the node has been
 	// programmed, which problem keeps from happening; "" when nothing has failed.
 	mtu     int
@@ -77,28 +77,25 @@ func decide(tx store.ReadTx, q question) answer {
 func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.Attachment) answer {
 	var decisions []attachment.Decision
 	for i, said := range list {
-		name := v1alpha1.PodAttachment
-		if i > 0 {
-			name = said.Name
+		kind, refusal := q.kindOf(said)
+		if refusal != "" {
+			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
+		d, missing := decideOne(tx, q, pod, said, nameOf(i, said))
 		if missing != "" {
 			return wait("%s", missing)
 		}
-		if difference := disagreement(said, rows); difference != "" {
-			return wait("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
-		}
-		d, missing := assemble(tx, q, said, rows)
-		if missing != "" {
-			return wait("%s", missing)
-		}
+		d.Kind = kind
 		if i > 0 {
-			d.IfName, d.Gateways = name, nil
+			d.IfName, d.Gateways = d.Attachment, nil
 		}
 		decisions = append(decisions, d)
 	}
 	first := &decisions[0]
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
+	if !first.InVPC() && len(first.HostPorts) > 0 {
+		return wait("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", first.HostPorts[0], first.Outside)
+	}
 	asking := journal.Record{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
 		Binding:  first.Binding, Interface: first.Interface, HostPorts: first.HostPorts,
@@ -107,6 +104,34 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.A
 		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}
+}
+
+// nameOf returns the name of an attachment in the Address objects, from its place in the
+// annotation.
+func nameOf(i int, said annotations.Attachment) string {
+	if i == 0 {
+		return v1alpha1.PodAttachment
+	}
+	return said.Name
+}
+
+// decideOne decides one attachment but for its kind, or tells what is missing.
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Attachment, name string) (d attachment.Decision, missing string) {
+	if said.Outside != "" {
+		binding, iface, err := outside(said, pod.UID, name)
+		if err != nil {
+			missing = err.Error()
+		}
+		return attachment.Decision{Attachment: name, Binding: binding, Interface: iface}, missing
+	}
+	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
+	if missing != "" {
+		return d, missing
+	}
+	if difference := disagreement(said, rows); difference != "" {
+		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
+	}
+	return assemble(tx, q, said, rows)
 }
 
 // findPod goes by UID. Without one, which no current runtime leaves out, the
@@ -190,7 +215,7 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 	d = attachment.Decision{
 		Attachment: rows[0].Attachment,
 		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
-		Interface:  journal.Interface{Kind: q.kind, MAC: mac, AltName: said.AltName},
+		Interface:  journal.Interface{MAC: mac, AltName: said.AltName},
 	}
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)

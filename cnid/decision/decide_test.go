@@ -18,8 +18,10 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -27,12 +29,17 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
+// kinds are those of the registry, and one without a datapath.
+var kinds = append(drivers.All(), attachmenttest.Type(nil)).Catalog()
+
 // decided is a store in which everything for pod p1 is decided.
 type decided struct {
-	vpc       store.VPC
-	subnet    store.Subnet
-	pod       store.Pod
-	said      annotations.Attachment
+	vpc    store.VPC
+	subnet store.Subnet
+	pod    store.Pod
+	said   annotations.Attachment
+	// more are further attachments of the pod.
+	more      []annotations.Attachment
 	addresses []store.Address
 	records   []journal.Record
 	mtu       int
@@ -67,7 +74,7 @@ func newDecided() *decided {
 func (d *decided) fill(t *testing.T, s *store.Store) {
 	t.Helper()
 	if d.pod.Attachments == "" {
-		text, err := annotations.FormatAttachments([]annotations.Attachment{d.said})
+		text, err := annotations.FormatAttachments(append([]annotations.Attachment{d.said}, d.more...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,12 +107,12 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
 			parties: parties{
-				cfg: plan.Config{Node: "node1", TunnelPort: 4789}, probed: d.records, attached: d.attached,
+				cfg: plan.Config{Node: "node1", TunnelPort: 4789, Kinds: kinds}, probed: d.records, attached: d.attached,
 				listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
 					return protocol == 6 && port == d.listening, nil
 				},
 			},
-			pod: pod, kind: netkit.Kind, mtu: d.mtu, problem: d.problem,
+			pod: pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
 			synced: func(string) bool { return !d.unsynced },
 		})
 	})
@@ -218,7 +225,7 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	var once sync.Once
 	looking := make(chan struct{})
 	decisions := New(Config{
-		Plan: plan.Config{Node: "node1"}, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
 		VPCSynced: func(string) (bool, <-chan struct{}) { return true, nil },
 		Probed:    release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
 		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },

@@ -31,8 +31,8 @@ type Config struct {
 	// Reserved are addresses of API servers, beside those that Plan knows.
 	Reserved func() []netip.Addr
 	Store    *store.Store
-	// Kind of new attachments.
-	Kind attach.Kind
+	// Pair is the kind of new pairs of devices on the node.
+	Pair attach.Kind
 	// VPCSynced reports whether everything of a VPC has been read; the channel is
 	// closed when that may have changed.
 	VPCSynced func(vpc string) (bool, <-chan struct{})
@@ -73,7 +73,7 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.Reserved())
 		last = decide(tx, question{
 			parties: parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens},
-			pod:     pod, kind: d.cfg.Kind, mtu: mtu, problem: d.cfg.Problem(),
+			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
 			synced: func(vpc string) bool {
 				synced, changed := d.cfg.VPCSynced(vpc)
 				ws.Add(changed)
@@ -124,7 +124,10 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 
 // Check implements attachment.Decisions.
 func (d *Decisions) Check(rec journal.Record) error {
-	if synced, _ := d.cfg.VPCSynced(rec.VPC); !rec.InVPC() || !synced {
+	if !rec.InVPC() {
+		return nil // no Address objects stand for it
+	}
+	if synced, _ := d.cfg.VPCSynced(rec.VPC); !synced {
 		return nil
 	}
 	var difference error

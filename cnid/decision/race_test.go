@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -124,7 +125,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	d.fill(t, s)
 	var told []string
 	asked := New(Config{
-		Plan: plan.Config{Node: "node1"}, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
 		VPCSynced: func(string) (bool, <-chan struct{}) { return true, nil }, MTU: func() (int, <-chan struct{}) { return 1450, nil },
 		Problem: func() string { return "" }, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn: func(pod journal.Pod, reason, message string) {

@@ -29,14 +29,44 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 }
 
 // Rebuild returns the record of an interface that is on a node and not in its journal,
-// as attachment.Recall wants it. It takes everything but the interface itself from
-// the Address objects of the pod's UID, and what they refer to: neither what the
-// pod's annotations say nor what its namespace has is the node's to believe.
-func Rebuild(tx store.ReadTx, node string, found attach.Found) (journal.Record, error) {
+// as attachment.Recall wants it. The capabilities are those of the driver that found it.
+// In a VPC everything but the interface itself comes from the Address objects of the
+// pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
+// has is trusted. An interface without a datapath leads outside of every VPC, and the
+// annotation alone describes it, see question.kindOf.
+func Rebuild(tx store.ReadTx, node string, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
 		name = found.IfName
 	}
+	if can.Datapath() {
+		rec, err = rebuildInVPC(tx, node, name, found)
+	} else {
+		rec, err = rebuildOutside(tx, node, name, found)
+	}
+	if err != nil {
+		return journal.Record{}, err
+	}
+	if found.Request != "" {
+		rec.Gateways = nil // as it was decided
+	} else if pod := store.GetPod(tx, found.PodUID); pod != nil {
+		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
+	}
+	return rec, nil
+}
+
+func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec journal.Record, err error) {
+	said, err := saidOutside(tx, node, found.PodUID, name)
+	if err != nil {
+		return rec, err
+	}
+	pod := holderOf(tx, found.PodUID, node)
+	rec.Pod, rec.Attachment = journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, name
+	rec.Binding, rec.Interface, err = outside(said, found.PodUID, name)
+	return rec, err
+}
+
+func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journal.Record, error) {
 	rows, missing := completeSet(tx, holderOf(tx, found.PodUID, node), node, name)
 	if missing != "" {
 		return journal.Record{}, errors.New(missing)
@@ -55,18 +85,12 @@ func Rebuild(tx store.ReadTx, node string, found attach.Found) (journal.Record, 
 		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
 		Interface: journal.Interface{MAC: mac},
 	}
-	if pod := store.GetPod(tx, found.PodUID); pod != nil && found.Request == "" {
-		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
-	}
 	for _, row := range rows {
 		prefix, gateway, missing := inSubnet(tx, row)
 		if missing != "" {
 			return journal.Record{}, errors.New(missing)
 		}
 		rec.Addrs, rec.Gateways, rec.Subnets = append(rec.Addrs, prefix), append(rec.Gateways, gateway), append(rec.Subnets, row.Subnet)
-	}
-	if found.Request != "" {
-		rec.Gateways = nil // as it was decided
 	}
 	return rec, nil
 }

@@ -172,7 +172,9 @@ func (s *Sources) needs(c store.Change) bool {
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
 	for _, rec := range records {
-		parts[part{vpc: rec.VPC}] = true
+		if rec.InVPC() {
+			parts[part{vpc: rec.VPC}] = true
+		}
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
 		parts[part{vpc: row.VPC}] = true

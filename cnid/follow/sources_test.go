@@ -92,3 +92,17 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 		t.Errorf("the node still tells of %v", names)
 	}
 }
+
+func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}, {Binding: journal.Binding{Outside: "physical"}}}
+	s := New(Config{DefaultVPC: "default"}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	var got map[part]bool
+	rows.View(func(tx store.ReadTx) { got = s.find(tx, records) })
+	if len(got) != 2 || !got[part{vpc: "blue"}] || !got[part{vpc: "default"}] {
+		t.Errorf("followed are %v, want those of the default VPC and of blue", got)
+	}
+}

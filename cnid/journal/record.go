@@ -164,12 +164,13 @@ type Interface struct {
 	// HostIfName is the name of the host end, "" without one.
 	HostIfName string `json:"hostIfName"`
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at
-	// most one per family and at least one.
+	// most one per family, and in a VPC at least one.
 	Addrs []netip.Prefix `json:"addrs"`
 	// Gateways are those of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
-	// MTU of both ends, in bytes.
+	// MTU of both ends, in bytes; 0: that of the network outside of every VPC, which the
+	// driver knows.
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`

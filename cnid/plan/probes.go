@@ -56,9 +56,13 @@ func (b *nodeBuilder) probes() {
 	slices.SortFunc(b.part.Hooks, func(a, b state.HookTarget) int { return a.IP.Compare(b.IP) })
 }
 
-// isProbed reports whether the kubelet may probe the pod of a record, or call its hooks.
-// The record knows it of a pod that the API has forgotten.
+// isProbed reports whether the kubelet may probe the pod of a record, or call its hooks,
+// under addresses in a VPC. The record knows it of a pod that the API has forgotten.
+// Addresses outside of every VPC are on networks that the node itself may use.
 func isProbed(tx store.ReadTx, rec journal.Record) bool {
+	if !rec.InVPC() {
+		return false
+	}
 	pod := store.GetPod(tx, rec.Pod.UID)
 	return rec.Probed || pod != nil && pod.NetworkProbes
 }

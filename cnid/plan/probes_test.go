@@ -65,7 +65,11 @@ func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
 		"it leaves":                {func(w *world, r *journal.Record) { r.Phase = journal.PhaseLeaving; w.records = append(w.records, *r) }, refused},
 		"it has left a moment ago": {func(w *world, r *journal.Record) { w.departed = append(w.departed, *r) }, refused},
 		"its device is gone":       {func(w *world, r *journal.Record) { r.Phase = journal.PhaseDone; w.records = append(w.records, *r) }, refused},
-		"nobody probed it":         {func(w *world, r *journal.Record) { r.Probed = false; w.departed = append(w.departed, *r) }, nil},
+		"it leads outside of every VPC": {func(w *world, r *journal.Record) {
+			r.Phase, r.Outside = journal.PhaseDone, "physical"
+			w.records = append(w.records, *r)
+		}, nil},
+		"nobody probed it": {func(w *world, r *journal.Record) { r.Probed = false; w.departed = append(w.departed, *r) }, nil},
 		"the address is the node's": {func(w *world, r *journal.Record) {
 			r.Addrs = prefixes("192.0.2.1/24")
 			w.departed = append(w.departed, *r)

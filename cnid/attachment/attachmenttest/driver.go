@@ -30,6 +30,16 @@ type Driver struct {
 	Sandboxes func() []string
 }
 
+// Type returns the driver's line for a registry. sandboxes is Driver.Sandboxes.
+func Type(sandboxes func() []string) attach.Type {
+	driver := Driver{Sandboxes: sandboxes}
+	return attach.Type{
+		Kind: Kind, Capabilities: driver.Capabilities(),
+		Probe: func(context.Context) error { return nil },
+		Open:  func(net.HardwareAddr) (attach.Driver, error) { return driver, nil },
+	}
+}
+
 // Capabilities implements attach.Driver.
 func (d Driver) Capabilities() attach.Capabilities { return attach.Capabilities{Restorable: true} }
 

@@ -1,0 +1,53 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/attach"
+)
+
+// named returns the kinds of a catalog by the names that annotations give them: each
+// by its own name, and pair, which the node has chosen, as annotations.KindPair.
+func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
+	kinds := map[string]attach.Kind{}
+	for kind := range catalog {
+		kinds[string(kind)] = kind
+	}
+	kinds[annotations.KindPair] = pair
+	return kinds
+}
+
+// kindOf returns the kind of an attachment that an annotation describes, or else why
+// the node refuses the attachment.
+//
+// No claim confirms the kind or the network outside of every VPC: the annotation is
+// their only source, and a tenant may have forged it. Therefore a driver with a
+// datapath attaches to VPCs only, and one without a datapath attaches to networks
+// outside only:
+//   - Only the datapath keeps VPCs apart. An interface in a VPC without it would not be
+//     bound to its addresses.
+//   - The host end of a pair outside of every VPC has no programs. The pod would reach
+//     the node's own network stack through it.
+//
+// The registry of this release has no driver without a datapath, so no annotation can
+// lead a pod outside of its VPC. Such a driver needs claims of attachments first.
+func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal string) {
+	kind, known := q.kinds[said.Kind]
+	switch datapath := q.cfg.Kinds[kind].Datapath(); {
+	case !known:
+		return "", fmt.Sprintf("interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
+			said.Name, said.Kind, q.cfg.Node, strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "))
+	case datapath && said.Outside != "":
+		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only", said.Name, said.Outside, said.Kind)
+	case !datapath && said.Outside == "":
+		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
+	}
+	return kind, ""
+}

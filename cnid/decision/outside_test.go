@@ -1,0 +1,195 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// compareByValue compares addresses, which have no exported fields.
+var compareByValue = cmp.Options{
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+}
+
+// physical is an attachment to a network outside of every VPC, as an annotation has it.
+func physical(name string, addrs ...string) annotations.Attachment {
+	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical"}
+	for _, addr := range addrs {
+		said.Addresses = append(said.Addresses, netip.MustParsePrefix(addr))
+	}
+	return said
+}
+
+// TestNoAnnotationLeadsOutOfAVPCInThisRelease fails for a driver without a datapath in
+// the registry. Nothing but the annotation would confirm such an attachment: it takes
+// claims of attachments first, which the decision compares with the annotation.
+func TestNoAnnotationLeadsOutOfAVPCInThisRelease(t *testing.T) {
+	for kind := range drivers.All().Catalog() {
+		d := newDecided()
+		d.said = physical("eth0")
+		d.said.Kind = string(kind)
+		if got := d.decide(t, thePod); len(got.decisions) != 0 || !got.elsewhere {
+			t.Errorf("an annotation alone leads a pod outside by a %s: %+v", kind, got)
+		}
+	}
+}
+
+func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) {
+	for name, want := range map[string]attach.Kind{annotations.KindPair: netkit.Kind, "netkit": netkit.Kind} {
+		d := newDecided()
+		d.said.Kind = name
+		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
+			t.Errorf("kind %s: %+v, want %s", name, got, want)
+		}
+	}
+}
+
+func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*annotations.Attachment)
+		want   string
+	}{
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, netkit, veth`},
+		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
+		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
+		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			c.change(&d.said)
+			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || !got.elsewhere || got.decisions != nil {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddressObjects(t *testing.T) {
+	d := newDecided()
+	d.said, d.addresses, d.mtu, d.unsynced = physical("eth0"), nil, 0, true
+	got := d.decide(t, thePod)
+	if got.missing != "" || len(got.decisions) != 1 {
+		t.Fatalf("answer %+v", got)
+	}
+	one := got.decisions[0]
+	if one.Outside != "physical" || one.InVPC() || one.Kind != attachmenttest.Kind || one.MAC != macOf("p1", "eth0") || one.MTU != 0 {
+		t.Errorf("decided is %+v", one)
+	}
+	if one.MAC[0]&3 != 2 {
+		t.Errorf("%s is no locally administered unicast address", one.MAC)
+	}
+}
+
+func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
+	d := newDecided()
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more[0].MAC, d.more[0].Gateways = "02:00:00:00:07:07", []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+	got := d.decide(t, thePod)
+	if got.missing != "" || len(got.decisions) != 2 {
+		t.Fatalf("answer %+v", got)
+	}
+	first, second := got.decisions[0], got.decisions[1]
+	if first.VPC != "blue" || first.IfName != "" || len(first.Gateways) != 2 {
+		t.Errorf("the first is %+v", first)
+	}
+	want := journal.Interface{Kind: attachmenttest.Kind, Addrs: d.more[0].Addresses, MAC: journal.MAC{2, 0, 0, 0, 7, 7}}
+	if diff := cmp.Diff(want, second.Interface, compareByValue); diff != "" || second.IfName != "net1" || second.Outside != "physical" {
+		t.Errorf("the second is %+v (-want +got):\n%s", second, diff)
+	}
+}
+
+func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		change func(*decided)
+		want   string
+	}{
+		"ports of the node": {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
+		"two of a family":   {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"no MAC":            {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.said = physical("eth0")
+			c.change(d)
+			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || got.decisions != nil {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// rebuild rebuilds the record of an interface that a driver of a kind has found.
+func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+	t.Helper()
+	s := newRows(t)
+	d.fill(t, s)
+	s.View(func(tx store.ReadTx) { rec, err = Rebuild(tx, "node1", kinds[kind], found) })
+	return rec, err
+}
+
+func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
+	d := newDecided()
+	d.pod.NetworkProbes = true
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	for i, decided := range d.decide(t, thePod).decisions {
+		found := attach.Found{IfName: "eth0", PodUID: "p1"}
+		if i > 0 {
+			found.IfName, found.Request = decided.IfName, "eth0"
+		}
+		rec, err := d.rebuild(t, decided.Kind, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := journal.Record{
+			Identity: journal.Identity{Pod: thePod, Attachment: decided.Attachment}, Binding: decided.Binding,
+			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC},
+			Probed:    decided.Probed,
+		}
+		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
+			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)
+		}
+	}
+}
+
+// TestARebuildGoesByWhatTheInterfaceIs forges annotations: an interface with a datapath
+// stays in the VPC of its Address objects.
+func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
+	d := newDecided()
+	d.said = physical("eth0")
+	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
+		t.Errorf("rebuilt is %+v, %v", rec, err)
+	}
+	for name, change := range map[string]func(*decided){
+		"its annotation has a VPC":       func(d *decided) { *d = *newDecided() },
+		"its annotation has no such one": func(d *decided) { d.said, d.more = newDecided().said, []annotations.Attachment{physical("net2")} },
+		"its annotation is no list":      func(d *decided) { d.pod.Attachments = "{" },
+		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
+		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
+		"its pod is told nothing":        func(d *decided) { d.pod.NetworkReady = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.said = physical("eth0")
+			change(d)
+			if rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
+				t.Errorf("rebuilt is %+v", rec)
+			}
+		})
+	}
+}
