@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
@@ -160,7 +160,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	testnet.In(t, n, func() error {
 		links, err := netlink.LinkList()
 		for _, link := range links {
-			if strings.HasPrefix(link.Attrs().Name, netdev.PodDevices) {
+			if strings.HasPrefix(link.Attrs().Name, hostdev.PodPrefix) {
 				t.Errorf("%s is left", link.Attrs().Name)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
@@ -130,7 +130,7 @@ func (s *syncer) problems(ctx context.Context, d doubt) []report.Problem {
 // traffic is what the host must let through.
 func (k *kernel) traffic() foreign.Traffic {
 	t := foreign.Traffic{
-		PodDevices: netdev.PodDevices, NodeDevice: netdev.NodeDevice, TunnelPort: k.cfg.TunnelPort,
+		PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
 		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,
 	}
 	if k.pushOn() == 0 {

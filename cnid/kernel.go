@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/observe"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -42,10 +43,10 @@ type kernel struct {
 	// over6 is the index of the device with the node's IPv6 address, or 0.
 	over6   int
 	indexes netdev.Indexes
-	filter  netfilter.State
+	filter  ruleset.State
 	table   netfilter.Table
 	// inForce is filter while nobody changes it, for the survey.
-	inForce atomic.Pointer[netfilter.State]
+	inForce atomic.Pointer[ruleset.State]
 	// forgot says that connection tracking has no UDP flows but where filter leads.
 	forgot bool
 	// pods is how many pods the node takes, 0: it has not said. Programs, packet
@@ -206,7 +207,7 @@ func (k *kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
 	return failed, errors.Join(apart(devices, failed), apart(programs, failed))
 }
 
-func (k *kernel) applyFilter(want netfilter.State, look scope) error {
+func (k *kernel) applyFilter(want ruleset.State, look scope) error {
 	want.Pods = k.pods.Load()
 	known := want.Equal(k.filter)
 	if known && look != atEverything {
@@ -230,8 +231,8 @@ func (k *kernel) applyFilter(want netfilter.State, look scope) error {
 
 // filterAs makes the packet filter as it is wanted, and reports whether anything was
 // replaced. Services come and go far more often than anything else, and they are many.
-func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, err error) {
-	if !thorough && netfilter.OnlyFrontends(k.filter, want) {
+func (k *kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err error) {
+	if !thorough && ruleset.OnlyFrontends(k.filter, want) {
 		if err = k.table.Change(want); err == nil {
 			return true, nil
 		}
@@ -242,7 +243,7 @@ func (k *kernel) filterAs(want netfilter.State, thorough bool) (replaced bool, e
 
 // forget ends UDP flows to what a filter leads to no more, which is in force. What an
 // earlier process led somewhere is not known: so the first filter is always looked at.
-func (k *kernel) forget(filter netfilter.State) {
+func (k *kernel) forget(filter ruleset.State) {
 	if k.forgot && netfilter.SameUDP(k.filter, filter) {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -100,9 +101,9 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 			return err
 		}
 		survey("after another pass", false)
-		qdisc, err := clsactOf(netdev.NodePeerDevice)
+		qdisc, err := clsactOf(hostdev.NodePeer)
 		if err != nil || qdisc == nil {
-			return fmt.Errorf("%s has no programs: %w", netdev.NodePeerDevice, err)
+			return fmt.Errorf("%s has no programs: %w", hostdev.NodePeer, err)
 		}
 		if err := netlink.QdiscDel(qdisc); err != nil {
 			return err
@@ -111,8 +112,8 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 		if err := pass(); err != nil {
 			return err
 		}
-		if qdisc, err = clsactOf(netdev.NodePeerDevice); qdisc == nil {
-			t.Errorf("%s has no programs after a thorough pass: %v", netdev.NodePeerDevice, err)
+		if qdisc, err = clsactOf(hostdev.NodePeer); qdisc == nil {
+			t.Errorf("%s has no programs after a thorough pass: %v", hostdev.NodePeer, err)
 		}
 		return nil
 	})

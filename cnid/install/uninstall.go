@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -59,7 +60,7 @@ func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	}
 	err = errors.Join(
 		datapath.Uninstall(n.BPFDir, cgroup),
-		host.Uninstall(netdev.State{Shadows: shadows}),
+		host.Uninstall(hostdev.State{Shadows: shadows}),
 		netfilter.Remove(),
 	)
 	if err != nil {

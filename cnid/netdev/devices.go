@@ -13,7 +13,23 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
+
+// Devices describes the devices that exist as long as the daemon is
+// installed.
+type Devices struct {
+	// TunnelPort is the UDP port of VXLAN.
+	TunnelPort uint16
+	// MTU of the tunnel device and of the node's own interface, in bytes.
+	MTU int
+}
+
+// Indexes are the interface indexes of those devices.
+type Indexes struct {
+	Tunnel, Node, NodePeer, Fragment, FragmentPeer int
+}
 
 // Links makes the tunnel device and the node's pair of devices, brings them up
 // and returns their indexes. A tunnel device with another port is replaced,
@@ -23,17 +39,17 @@ func (h *Host) Links(want Devices) (Indexes, error) {
 	h.devices = Devices{}
 	tunnel, err := h.tunnel(want)
 	if err != nil {
-		return Indexes{}, fmt.Errorf("make tunnel device %s: %w", TunnelDevice, err)
+		return Indexes{}, fmt.Errorf("make tunnel device %s: %w", hostdev.Tunnel, err)
 	}
-	node, nodePeer, err := h.pair(NodeDevice, NodePeerDevice)
+	node, nodePeer, err := h.pair(hostdev.Node, hostdev.NodePeer)
 	if err != nil {
 		return Indexes{}, err
 	}
-	fragment, fragmentPeer, err := h.pair(FragmentDevice, FragmentPeerDevice)
+	fragment, fragmentPeer, err := h.pair(hostdev.Fragment, hostdev.FragmentPeer)
 	if err != nil {
 		return Indexes{}, err
 	}
-	if err := h.withoutOffloads(FragmentDevice); err != nil {
+	if err := h.withoutOffloads(hostdev.Fragment); err != nil {
 		return Indexes{}, err
 	}
 	if err := errors.Join(h.tune(want.MTU, tunnel, node, nodePeer), h.tune(fragmentMTU, fragment, fragmentPeer)); err != nil {
@@ -47,7 +63,7 @@ func (h *Host) Links(want Devices) (Indexes, error) {
 }
 
 func (h *Host) tunnel(want Devices) (netlink.Link, error) {
-	link, err := h.netlink.LinkByName(TunnelDevice)
+	link, err := h.netlink.LinkByName(hostdev.Tunnel)
 	if err == nil {
 		if vxlan, ok := link.(*netlink.Vxlan); ok && vxlan.FlowBased && vxlan.Port == int(want.TunnelPort) {
 			return link, nil
@@ -59,7 +75,7 @@ func (h *Host) tunnel(want Devices) (netlink.Link, error) {
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = TunnelDevice
+	attrs.Name = hostdev.Tunnel
 	err = h.netlink.LinkAdd(&netlink.Vxlan{
 		LinkAttrs: attrs, FlowBased: true, Port: int(want.TunnelPort),
 		// A peer may leave out the checksum that UDP over IPv6 usually has
@@ -73,8 +89,8 @@ func (h *Host) tunnel(want Devices) (netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.note(RepairDevice, "device %s", TunnelDevice)
-	return h.netlink.LinkByName(TunnelDevice)
+	h.note(RepairDevice, "device %s", hostdev.Tunnel)
+	return h.netlink.LinkByName(hostdev.Tunnel)
 }
 
 // pair finds or makes a pair of veth devices.
@@ -161,23 +177,23 @@ func (h *Host) restore(link netlink.Link, mtu int) error {
 // noAddress is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
 const noAddress = 1
 
-func (h *Host) applyNode(want NodeInterface) error {
-	link, err := h.netlink.LinkByName(NodeDevice)
+func (h *Host) applyNode(want hostdev.NodeInterface) error {
+	link, err := h.netlink.LinkByName(hostdev.Node)
 	if err != nil {
-		return fmt.Errorf("find device %s: %w", NodeDevice, err)
+		return fmt.Errorf("find device %s: %w", hostdev.Node, err)
 	}
 	return onDevice(link.Attrs().Index, h.applyNodeDevice(link, want))
 }
 
-func (h *Host) applyNodeDevice(link netlink.Link, want NodeInterface) error {
+func (h *Host) applyNodeDevice(link netlink.Link, want hostdev.NodeInterface) error {
 	if len(want.Addrs) == 0 {
 		return h.keepAddresses(link, nil)
 	}
 	if !bytes.Equal(link.Attrs().HardwareAddr, want.MAC[:]) {
 		if err := h.netlink.LinkSetHardwareAddr(link, want.MAC[:]); err != nil {
-			return fmt.Errorf("set MAC of %s: %w", NodeDevice, err)
+			return fmt.Errorf("set MAC of %s: %w", hostdev.Node, err)
 		}
-		h.note(RepairDevice, "MAC of %s", NodeDevice)
+		h.note(RepairDevice, "MAC of %s", hostdev.Node)
 	}
 	return h.keepAddresses(link, want.Addrs)
 }
@@ -191,7 +207,7 @@ func (h *Host) deleteDevices() error {
 	var failures []error
 	for _, link := range links {
 		name := link.Attrs().Name
-		ours := slices.Contains(NodeDevices, name) || isPodDevice(name)
+		ours := slices.Contains(hostdev.Names, name) || isPodDevice(name)
 		if !ours {
 			continue
 		}
@@ -205,6 +221,6 @@ func (h *Host) deleteDevices() error {
 
 // isPodDevice recognises the prefix with the 12 hexadecimal digits behind it.
 func isPodDevice(name string) bool {
-	digits, ok := strings.CutPrefix(name, PodDevices)
+	digits, ok := strings.CutPrefix(name, hostdev.PodPrefix)
 	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789abcdef") == ""
 }

@@ -6,7 +6,7 @@ package netdev
 import "fmt"
 
 // DeviceError reports that what concerns one device alone could not be made true: of a
-// pod's host end, or of the node's own interface. Everything else of the State has
+// pod's host end, or of the node's own interface. Everything else of the hostdev.State has
 // been applied, unless the error is joined with others that are no DeviceErrors.
 type DeviceError struct {
 	Ifindex int

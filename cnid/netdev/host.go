@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // Host is the network namespace of a node. Its methods must not be called at
@@ -24,7 +26,7 @@ type Host struct {
 	log     *slog.Logger
 	// applied is the state that was made true last, the zero value after a
 	// failure; routes are those that it has.
-	applied State
+	applied hostdev.State
 	routes  []route
 	// devices is what Links made true last, the zero value after a failure.
 	devices Devices
@@ -59,12 +61,12 @@ func (h *Host) Close() {
 // Apply reads what the kernel has and makes the state true. What of it fails
 // does not keep the rest from being applied; the error names every failure, as a
 // *DeviceError if it concerns one device only.
-func (h *Host) Apply(s State) error {
-	if err := s.validate(); err != nil {
+func (h *Host) Apply(s hostdev.State) error {
+	if err := s.Validate(); err != nil {
 		return fmt.Errorf("check state of devices: %w", err)
 	}
 	last := h.applied
-	h.applied = State{}
+	h.applied = hostdev.State{}
 	h.settled = len(last.Shadows) > 0
 	forwarding := h.applyForwarding()
 	h.settled = h.settled && reflect.DeepEqual(last.Shadows, s.Shadows) && reflect.DeepEqual(last.Node, s.Node)
@@ -81,7 +83,7 @@ func (h *Host) Apply(s State) error {
 // Update is Apply without looking at what the kernel has: only what differs
 // from the state that was applied last is changed. Where more than pods does,
 // or the last time failed, it is Apply.
-func (h *Host) Update(s State) error {
+func (h *Host) Update(s hostdev.State) error {
 	if reflect.DeepEqual(h.applied, s) {
 		return nil
 	}
@@ -90,10 +92,10 @@ func (h *Host) Update(s State) error {
 	if !reflect.DeepEqual(last, s) {
 		return h.Apply(s)
 	}
-	if err := s.validate(); err != nil {
+	if err := s.Validate(); err != nil {
 		return fmt.Errorf("check state of devices: %w", err)
 	}
-	h.applied = State{}
+	h.applied = hostdev.State{}
 	if err := h.applyRoutes(s, h.routes); err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (h *Host) Update(s State) error {
 
 // Uninstall removes the devices, pods' host ends included, the routes, the
 // shadow addresses and gives kernel settings their original values.
-func (h *Host) Uninstall(s State) error {
+func (h *Host) Uninstall(s hostdev.State) error {
 	return errors.Join(
 		h.deleteRoutes(),
 		h.dropAddresses("lo", s.Shadows),

@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 const (
@@ -62,15 +63,15 @@ func (n *node) in(t *testing.T, do func() error) {
 	testnet.In(t, n.NetNS, do)
 }
 
-func (n *node) state() State {
-	return State{
+func (n *node) state() hostdev.State {
+	return hostdev.State{
 		Shadows: shadows,
-		Node: NodeInterface{
+		Node: hostdev.NodeInterface{
 			Addrs:    []netip.Addr{netip.MustParseAddr("10.244.0.7"), netip.MustParseAddr("fd10:244::7")},
 			MAC:      [6]byte{2, 0, 10, 244, 0, 7},
 			Prefixes: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
 		},
-		Pods: []Pod{
+		Pods: []hostdev.Pod{
 			{
 				Device: podDevice, Ifindex: n.pods[podDevice], MTU: 1430, MAC: [6]byte{2, 1, 2, 3, 4, 5},
 				Shadows: []netip.Addr{netip.MustParseAddr("169.254.64.5"), netip.MustParseAddr("fd41:6c69:6f74:6801::5")},
@@ -81,7 +82,7 @@ func (n *node) state() State {
 }
 
 // apply makes the devices and the state.
-func (n *node) apply(t *testing.T, s State) Indexes {
+func (n *node) apply(t *testing.T, s hostdev.State) Indexes {
 	t.Helper()
 	var indexes Indexes
 	n.in(t, func() (err error) {
@@ -119,8 +120,8 @@ func TestTheNodeReachesShadowsUnderItsShadowAndTheDefaultVPCUnderItsOwnAddress(t
 		{"169.254.64.5", "169.254.64.1", podDevice},
 		{"169.254.64.6", "169.254.64.1", podDevice2},
 		{"fd41:6c69:6f74:6801::5", "fd41:6c69:6f74:6801::1", podDevice},
-		{"10.244.3.3", "10.244.0.7", NodeDevice},
-		{"fd10:244::3", "fd10:244::7", NodeDevice},
+		{"10.244.3.3", "10.244.0.7", hostdev.Node},
+		{"fd10:244::3", "fd10:244::7", hostdev.Node},
 		{"192.0.2.9", "192.0.2.1", "eth0"},
 		{"2001:db8::9", "2001:db8::1", "eth0"},
 	}
@@ -135,7 +136,7 @@ func TestTheNodeReachesShadowsUnderItsShadowAndTheDefaultVPCUnderItsOwnAddress(t
 // made reports whether Links makes the device, so that the kernel must not give it
 // an address of its own.
 func made(device string) bool {
-	return slices.Contains(NodeDevices, device)
+	return slices.Contains(hostdev.Names, device)
 }
 
 // picture lists what Alioth has in the namespace.
@@ -149,7 +150,7 @@ func (n *node) picture(t *testing.T) []string {
 		}
 		for _, link := range links {
 			attrs := link.Attrs()
-			if OwnName(attrs.Name) {
+			if hostdev.Managed(attrs.Name) {
 				list = append(list, "link "+attrs.Name+" "+attrs.HardwareAddr.String())
 			}
 			addrs, err := dumped(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
@@ -192,11 +193,11 @@ func TestUpdateChangesThePodsThatCameAndWent(t *testing.T) {
 	one.Pods = one.Pods[:1]
 	n.apply(t, both)
 	want := map[int][]string{}
-	for count, s := range map[int]State{1: one, 2: both} {
+	for count, s := range map[int]hostdev.State{1: one, 2: both} {
 		n.apply(t, s)
 		want[count] = n.picture(t)
 	}
-	for _, s := range []State{one, both, one, both} {
+	for _, s := range []hostdev.State{one, both, one, both} {
 		n.in(t, func() error { return n.host.Update(s) })
 		if diff := cmp.Diff(want[len(s.Pods)], n.picture(t)); diff != "" {
 			t.Errorf("with %d pods (-as applied +as updated):\n%s", len(s.Pods), diff)
@@ -208,11 +209,11 @@ func TestUpdateAppliesWhatIsMoreThanPods(t *testing.T) {
 	n := newNode(t)
 	s := n.state()
 	node := s.Node
-	s.Node = NodeInterface{}
+	s.Node = hostdev.NodeInterface{}
 	n.apply(t, s)
 	s.Node = node
 	n.in(t, func() error { return n.host.Update(s) })
-	if from, device := n.source(t, "10.244.3.3"); from != "10.244.0.7" || device != NodeDevice {
+	if from, device := n.source(t, "10.244.3.3"); from != "10.244.0.7" || device != hostdev.Node {
 		t.Errorf("to the default VPC: from %s by %s", from, device)
 	}
 }
@@ -232,7 +233,7 @@ func TestAStateWithLessRemovesTheRest(t *testing.T) {
 	n.apply(t, n.state())
 	less := n.state()
 	less.Pods = less.Pods[1:]
-	less.Node = NodeInterface{}
+	less.Node = hostdev.NodeInterface{}
 	n.apply(t, less)
 	want := []string{"route 169.254.64.6/32 169.254.64.1"}
 	var routes []string
@@ -240,7 +241,7 @@ func TestAStateWithLessRemovesTheRest(t *testing.T) {
 		if strings.HasPrefix(line, "route ") {
 			routes = append(routes, line)
 		}
-		if strings.HasPrefix(line, "addr "+NodeDevice) {
+		if strings.HasPrefix(line, "addr "+hostdev.Node) {
 			t.Errorf("left: %s", line)
 		}
 	}
@@ -282,7 +283,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		t.Errorf("accept_ra of the underlay is %s while we forward, want 2", got)
 	}
 	for range 2 {
-		n.in(t, func() error { return n.host.Uninstall(State{Shadows: shadows}) })
+		n.in(t, func() error { return n.host.Uninstall(hostdev.State{Shadows: shadows}) })
 	}
 	var left []string
 	for _, line := range n.picture(t) {
@@ -324,7 +325,7 @@ func TestATunnelDeviceOnAnotherPortIsReplaced(t *testing.T) {
 		t.Errorf("indexes before %+v, after %+v", first, second)
 	}
 	n.in(t, func() error {
-		link, err := netlink.LinkByName(TunnelDevice)
+		link, err := netlink.LinkByName(hostdev.Tunnel)
 		if err != nil {
 			return err
 		}
@@ -359,11 +360,11 @@ func TestThePodMTULeavesRoomForTheTunnel(t *testing.T) {
 
 func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 	n := newNode(t)
-	cases := map[string]func(*State){
-		"two shadows of a family": func(s *State) { s.Shadows = append(s.Shadows, netip.MustParseAddr("169.254.64.2")) },
-		"a pod without a device":  func(s *State) { s.Pods[0].Ifindex = 0 },
-		"a group MAC":             func(s *State) { s.Node.MAC[0] = 1 },
-		"a mapped address":        func(s *State) { s.Node.Addrs[0] = netip.MustParseAddr("::ffff:10.244.0.7") },
+	cases := map[string]func(*hostdev.State){
+		"two shadows of a family": func(s *hostdev.State) { s.Shadows = append(s.Shadows, netip.MustParseAddr("169.254.64.2")) },
+		"a pod without a device":  func(s *hostdev.State) { s.Pods[0].Ifindex = 0 },
+		"a group MAC":             func(s *hostdev.State) { s.Node.MAC[0] = 1 },
+		"a mapped address":        func(s *hostdev.State) { s.Node.Addrs[0] = netip.MustParseAddr("::ffff:10.244.0.7") },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -400,7 +401,7 @@ func TestADeviceThatFailsKeepsNoOtherFromBeingSetUp(t *testing.T) {
 	broken := n.state()
 	broken.Pods[0].Shadows = []netip.Addr{netip.MustParseAddr("169.254.64.8")}
 	broken.Pods[1].Shadows = []netip.Addr{netip.MustParseAddr("169.254.64.9")}
-	for name, apply := range map[string]func(State) error{"Apply": n.host.Apply, "Update": n.host.Update} {
+	for name, apply := range map[string]func(hostdev.State) error{"Apply": n.host.Apply, "Update": n.host.Update} {
 		t.Run(name, func(t *testing.T) {
 			var err error
 			n.in(t, func() error {

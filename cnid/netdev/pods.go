@@ -10,11 +10,13 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // applyPods makes the host ends of pods what they were when they were made.
 // One that has gone is not for this package to bring back.
-func (h *Host) applyPods(pods, last []Pod) error {
+func (h *Host) applyPods(pods, last []hostdev.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -46,7 +48,7 @@ func (h *Host) applyPods(pods, last []Pod) error {
 	return errors.Join(failures...)
 }
 
-func (h *Host) applyPod(link netlink.Link, pod Pod) error {
+func (h *Host) applyPod(link netlink.Link, pod hostdev.Pod) error {
 	attrs := link.Attrs()
 	if pod.MAC != [6]byte{} && !bytes.Equal(attrs.HardwareAddr, pod.MAC[:]) {
 		if err := h.netlink.LinkSetHardwareAddr(link, pod.MAC[:]); err != nil {
@@ -63,7 +65,7 @@ func (h *Host) applyPod(link netlink.Link, pod Pod) error {
 
 // tunePod undoes what a distribution's defaults for new devices may be, for
 // the families that the pod has.
-func (h *Host) tunePod(pod Pod) error {
+func (h *Host) tunePod(pod hostdev.Pod) error {
 	for _, shadow := range pod.Shadows {
 		setting, value := perDevice("ipv4", pod.Device, "rp_filter"), "2"
 		if shadow.Is6() {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // damages are what somebody may do to a node, and the kinds of repair that they
@@ -46,16 +48,16 @@ func damages() map[string]struct {
 			return netlink.RouteDel(&netlink.Route{Dst: ipNet(netip.MustParsePrefix("169.254.64.5/32")), Scope: netlink.SCOPE_LINK})
 		}, []string{RepairRoute}},
 		"the shadow address deleted": {func() error { return delAddress("lo", shadows[0]) }, []string{RepairAddress, RepairRoute}},
-		"the node's address deleted": {func() error { return delAddress(NodeDevice, netip.MustParseAddr("10.244.0.7")) }, []string{RepairAddress, RepairRoute}},
-		"the node's device deleted":  {func() error { return delLink(NodeDevice) }, []string{RepairAddress, RepairDevice, RepairSetting}},
-		"the tunnel device deleted":  {func() error { return delLink(TunnelDevice) }, []string{RepairDevice, RepairSetting}},
-		"a foreign address added to the node's device": {onLink(NodeDevice, func(link netlink.Link) error {
+		"the node's address deleted": {func() error { return delAddress(hostdev.Node, netip.MustParseAddr("10.244.0.7")) }, []string{RepairAddress, RepairRoute}},
+		"the node's device deleted":  {func() error { return delLink(hostdev.Node) }, []string{RepairAddress, RepairDevice, RepairSetting}},
+		"the tunnel device deleted":  {func() error { return delLink(hostdev.Tunnel) }, []string{RepairDevice, RepairSetting}},
+		"a foreign address added to the node's device": {onLink(hostdev.Node, func(link netlink.Link) error {
 			return netlink.AddrAdd(link, single(netip.MustParseAddr("10.244.0.8")))
 		}), []string{RepairAddress}},
-		"the node's device set down":      {func() error { return setDown(NodeDevice) }, []string{RepairAddress, RepairDevice, RepairRoute}},
+		"the node's device set down":      {func() error { return setDown(hostdev.Node) }, []string{RepairAddress, RepairDevice, RepairRoute}},
 		"a pod's device set down":         {func() error { return setDown(podDevice) }, []string{RepairDevice, RepairRoute}},
-		"the tunnel device set down":      {func() error { return setDown(TunnelDevice) }, []string{RepairDevice}},
-		"the tunnel device's MTU changed": {onLink(TunnelDevice, setMTU), []string{RepairDevice}},
+		"the tunnel device set down":      {func() error { return setDown(hostdev.Tunnel) }, []string{RepairDevice}},
+		"the tunnel device's MTU changed": {onLink(hostdev.Tunnel, setMTU), []string{RepairDevice}},
 		"a pod's device's MTU changed":    {onLink(podDevice, setMTU), []string{RepairDevice}},
 		"a pod's device's MAC changed": {onLink(podDevice, func(link netlink.Link) error {
 			return netlink.LinkSetHardwareAddr(link, net.HardwareAddr{2, 9, 9, 9, 9, 9})
@@ -63,8 +65,8 @@ func damages() map[string]struct {
 		"forwarding turned off":          {write(forward4, "0"), []string{RepairSetting}},
 		"IPv6 forwarding turned off":     {write(forward6, "0"), []string{RepairSetting}},
 		"a pod's device's filter set":    {write(perDevice("ipv4", podDevice, "rp_filter"), "1"), []string{RepairSetting}},
-		"IPv6 turned off on the node's":  {write(perDevice("ipv6", NodeDevice, "disable_ipv6"), "1"), []string{RepairAddress, RepairRoute, RepairSetting}},
-		"the tunnel device's filter set": {write(perDevice("ipv4", TunnelDevice, "rp_filter"), "1"), []string{RepairSetting}},
+		"IPv6 turned off on the node's":  {write(perDevice("ipv6", hostdev.Node, "disable_ipv6"), "1"), []string{RepairAddress, RepairRoute, RepairSetting}},
+		"the tunnel device's filter set": {write(perDevice("ipv4", hostdev.Tunnel, "rp_filter"), "1"), []string{RepairSetting}},
 	}
 }
 
@@ -86,7 +88,7 @@ func TestApplyRepairsWhatSomebodyChangedAndSaysSo(t *testing.T) {
 			if got := n.setting(t, forward4); got != "1" {
 				t.Errorf("ip_forward is %s", got)
 			}
-			if from, device := n.source(t, "10.244.3.3"); from != "10.244.0.7" || device != NodeDevice {
+			if from, device := n.source(t, "10.244.3.3"); from != "10.244.0.7" || device != hostdev.Node {
 				t.Errorf("to the default VPC: from %s by %s", from, device)
 			}
 			if got := n.repairedKinds(); !slices.Equal(got, damage.kinds) {
@@ -109,7 +111,7 @@ func (n *node) repairedKinds() []string {
 func TestAChangedStateIsNoRepair(t *testing.T) {
 	n := newNode(t)
 	s := n.state()
-	s.Pods, s.Node = s.Pods[:1], NodeInterface{}
+	s.Pods, s.Node = s.Pods[:1], hostdev.NodeInterface{}
 	n.apply(t, s)
 	n.apply(t, n.state())
 	n.in(t, func() error {
@@ -132,7 +134,7 @@ func TestAChangedStateIsNoRepair(t *testing.T) {
 func (n *node) withoutMACs(t *testing.T) []string {
 	list := n.picture(t)
 	for i, line := range list {
-		if fields := strings.Fields(line); fields[0] == "link" && fields[1] != NodeDevice {
+		if fields := strings.Fields(line); fields[0] == "link" && fields[1] != hostdev.Node {
 			list[i] = "link " + fields[1]
 		}
 	}

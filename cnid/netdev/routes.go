@@ -12,7 +12,12 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
+
+// RouteProtocol marks Alioth's routes (the field rtm_protocol of rtnetlink).
+const RouteProtocol = 161
 
 // route is a route of Alioth: destination and device, with a preferred source.
 type route struct {
@@ -24,7 +29,7 @@ type route struct {
 // wantedRoutes are those to the pods' shadows, which the node reaches under
 // its own shadow so that a pod's reply is unambiguous, and those to the
 // default VPC, sorted.
-func wantedRoutes(s State, node int) []route {
+func wantedRoutes(s hostdev.State, node int) []route {
 	var list []route
 	for _, pod := range s.Pods {
 		for _, shadow := range pod.Shadows {
@@ -65,25 +70,25 @@ func diffRoutes(have, want []route) (add, remove []route) {
 	return add, remove
 }
 
-func (h *Host) applyRoutes(s State, have []route) error {
-	node, err := h.Existing([]string{NodeDevice})
+func (h *Host) applyRoutes(s hostdev.State, have []route) error {
+	node, err := h.Existing([]string{hostdev.Node})
 	if err != nil {
 		return err
 	}
-	want, believed := wantedRoutes(s, node[NodeDevice]), h.routes
+	want, believed := wantedRoutes(s, node[hostdev.Node]), h.routes
 	h.routes = want
 	add, remove := diffRoutes(have, want)
 	var failures []error
 	for _, r := range remove {
 		failures = append(failures, onDevice(r.device, h.deleteRoute(r)))
 	}
-	devices := map[int]Pod{}
+	pods := map[int]hostdev.Pod{}
 	for _, pod := range s.Pods {
-		devices[pod.Ifindex] = pod
+		pods[pod.Ifindex] = pod
 	}
 	h.settled = false // what a new route needs was nobody's to change
 	for _, r := range add {
-		added, err := h.addRoute(r, devices[r.device])
+		added, err := h.addRoute(r, pods[r.device])
 		if err != nil {
 			failures = append(failures, onDevice(r.device, err))
 		}
@@ -96,7 +101,7 @@ func (h *Host) applyRoutes(s State, have []route) error {
 
 // addRoute adds a route; pod is the one whose device it takes, or the zero
 // value. Where the route is not possible any more, nothing is added.
-func (h *Host) addRoute(r route, pod Pod) (added bool, err error) {
+func (h *Host) addRoute(r route, pod hostdev.Pod) (added bool, err error) {
 	if r.dst.Addr().Is6() && !h.sysctls.hasIPv6() {
 		return false, nil
 	}
@@ -166,4 +171,15 @@ func (h *Host) ownRoutes() ([]route, error) {
 		list = append(list, route{dst: prefixOf(r.Dst), device: r.LinkIndex, source: source.Unmap()})
 	}
 	return list, nil
+}
+
+// ofFamily returns the address of the list that is of the same family as
+// like.
+func ofFamily(list []netip.Addr, like netip.Addr) (netip.Addr, bool) {
+	for _, a := range list {
+		if a.Is4() == like.Is4() {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
 }

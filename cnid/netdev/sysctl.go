@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 const sysctlRoot = "/proc/sys/net"
@@ -203,7 +205,7 @@ func (h *Host) keepAdvertisements() error {
 	}
 	for _, device := range devices {
 		name := device.Name()
-		if OwnName(name) || name == "all" || name == "lo" {
+		if hostdev.Managed(name) || name == "all" || name == "lo" {
 			continue
 		}
 		setting := perDevice("ipv6", name, "accept_ra")

@@ -12,6 +12,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Session affinity. A client's place is an element of a map, which the kernel deletes
@@ -30,7 +32,7 @@ func clientsName(vni uint32, family byte) string {
 }
 
 // clientMaps are those that frontends need, by name. Chains have rules for both families.
-func clientMaps(frontends []*Frontend) map[string]bool {
+func clientMaps(frontends []*ruleset.Frontend) map[string]bool {
 	needed := map[string]bool{}
 	for _, f := range frontends {
 		if f.Affinity == 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 var stickyPlaces = places("169.254.64.5:9001", "169.254.64.5:9002", "169.254.64.5:9003", "169.254.64.5:9004", "169.254.64.5:9005")
 
 // stickyRig has a node port of one VPC's with affinity.
-func stickyRig(t *testing.T, affinity time.Duration) (rig, State) {
+func stickyRig(t *testing.T, affinity time.Duration) (rig, ruleset.State) {
 	t.Helper()
 	r := newRig(t, 0)
 	r.answerers(t, 9001, 9002, 9003, 9004, 9005)
@@ -39,7 +40,7 @@ func stickyRig(t *testing.T, affinity time.Duration) (rig, State) {
 	return r, s
 }
 
-func (r rig) applies(t *testing.T, s State) {
+func (r rig) applies(t *testing.T, s ruleset.State) {
 	t.Helper()
 	testnet.In(t, r.node, func() error { apply(t, s); return nil })
 }
@@ -134,7 +135,7 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 		all := contents{}
 		for i := range clientsPerVPC {
 			client := netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})
-			all[string(client.AsSlice())+other.key()] = leadsTo{place: placeText(stickyPlaces[0])}
+			all[string(client.AsSlice())+keyOfFrontend(&other)] = leadsTo{place: placeText(stickyPlaces[0])}
 		}
 		if _, err := replaceElements(conn, set, nil, all); err != nil {
 			return err
@@ -180,18 +181,18 @@ func TestClientsStayOverIPv6(t *testing.T) {
 func TestMapsOfClientsComeAndGoWithFrontends(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
-		sticky := func(port uint16, vni uint32) Frontend {
+		sticky := func(port uint16, vni uint32) ruleset.Frontend {
 			f := nodePort("0.0.0.0", stickyPlaces, stickyPlaces)
 			f.Port, f.Affinity, f.VNI = port, time.Hour, vni
 			return f
 		}
 		for _, c := range []struct {
-			frontends []Frontend
+			frontends []ruleset.Frontend
 			want      []string
 		}{
-			{[]Frontend{sticky(30000, vniA)}, []string{"clients_20_4", "clients_20_6"}},
-			{[]Frontend{sticky(30000, vniA), sticky(30001, vniA), sticky(30002, vniB)}, []string{"clients_20_4", "clients_20_6", "clients_30_4", "clients_30_6"}},
-			{[]Frontend{sticky(30002, vniB)}, []string{"clients_30_4", "clients_30_6"}},
+			{[]ruleset.Frontend{sticky(30000, vniA)}, []string{"clients_20_4", "clients_20_6"}},
+			{[]ruleset.Frontend{sticky(30000, vniA), sticky(30001, vniA), sticky(30002, vniB)}, []string{"clients_20_4", "clients_20_6", "clients_30_4", "clients_30_6"}},
+			{[]ruleset.Frontend{sticky(30002, vniB)}, []string{"clients_30_4", "clients_30_6"}},
 			{nil, nil},
 		} {
 			s.Frontends = inOrder(c.frontends...)

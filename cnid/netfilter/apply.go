@@ -15,13 +15,15 @@ import (
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // TableName is the name of the table, of family inet, that belongs to Alioth.
 const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
-// one and the same State changes it.
+// one and the same ruleset.State changes it.
 const rulesVersion = 6
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
@@ -32,7 +34,7 @@ const rulesVersion = 6
 // are in maps of which only the elements change that are others. The
 // size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
 // part of the state. It reports whether anything was replaced.
-func Apply(want State) (replaced bool, err error) {
+func Apply(want ruleset.State) (replaced bool, err error) {
 	want, list, conn, err := begin(want)
 	if err != nil {
 		return false, err
@@ -52,7 +54,7 @@ func Apply(want State) (replaced bool, err error) {
 
 // Holds reports whether the table is as Apply would make it, and changes nothing. While
 // somebody changes it, the answer may be that it is not.
-func Holds(want State) (bool, error) {
+func Holds(want ruleset.State) (bool, error) {
 	want, list, conn, err := begin(want)
 	if err != nil {
 		return false, err
@@ -70,9 +72,9 @@ func Holds(want State) (bool, error) {
 
 // begin returns a state as its rules are made from it, its chains, and what asks the
 // kernel.
-func begin(want State) (State, []chain, *nftables.Conn, error) {
-	want = want.normal()
-	err := want.validate()
+func begin(want ruleset.State) (ruleset.State, []chain, *nftables.Conn, error) {
+	want = want.Normal()
+	err := want.Validate()
 	if err != nil {
 		return want, nil, nil, fmt.Errorf("check packet filter rules: %w", err)
 	}
@@ -150,7 +152,7 @@ func table() *nftables.Table {
 
 // identified returns the chains of a state, each with the fingerprint of what it
 // was made from; each rule carries it as its comment.
-func identified(s State) ([]chain, error) {
+func identified(s ruleset.State) ([]chain, error) {
 	fixed := s
 	fixed.HostPorts, fixed.Frontends = nil, nil
 	ofTable, err := fingerprint(fixed)
@@ -235,7 +237,7 @@ func intact(conn *nftables.Conn, list []chain) bool {
 
 // replace adds the table before deleting it, because deleting one that is not
 // there fails the transaction.
-func replace(conn *nftables.Conn, want State, list []chain) error {
+func replace(conn *nftables.Conn, want ruleset.State, list []chain) error {
 	conn.AddTable(table())
 	conn.DelTable(table())
 	t := conn.AddTable(table())

@@ -6,21 +6,22 @@ package netfilter
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/google/nftables"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Table writes the packet filter table, and remembers what it wrote: a change of few
 // frontends then costs what these take. The zero value remembers nothing.
 type Table struct {
 	// held is what the table holds, nil where that is not known.
-	held *State
+	held *ruleset.State
 	uses uses
 }
 
 // Apply makes the table equal to the state, as the function of that name does.
-func (t *Table) Apply(want State) (replaced bool, err error) {
+func (t *Table) Apply(want ruleset.State) (replaced bool, err error) {
 	t.held, t.uses = nil, nil
 	if replaced, err = Apply(want); err != nil {
 		return replaced, err
@@ -30,24 +31,18 @@ func (t *Table) Apply(want State) (replaced bool, err error) {
 	return replaced, nil
 }
 
-// OnlyFrontends reports whether two states differ in their frontends at most.
-func OnlyFrontends(a, b State) bool {
-	a.Frontends, b.Frontends = nil, nil
-	return reflect.DeepEqual(a, b)
-}
-
 // errNotHeld: Apply has to be called first.
 var errNotHeld = errors.New("what the packet filter table holds is not known, or differs in more than ports of services")
 
 // Change does what Apply does where the state differs from the last one in its frontends
 // only: it reads nothing, and writes what changed. Where somebody else has changed the
 // table it may fail, and Apply puts it right.
-func (t *Table) Change(want State) error {
-	if t.held == nil || !OnlyFrontends(*t.held, want) {
+func (t *Table) Change(want ruleset.State) error {
+	if t.held == nil || !ruleset.OnlyFrontends(*t.held, want) {
 		return errNotHeld
 	}
-	gone, come := changedFrontends(t.held.Frontends, want.Frontends)
-	if err := validateFrontends(come); err != nil {
+	gone, come := ruleset.ChangedFrontends(t.held.Frontends, want.Frontends)
+	if err := ruleset.ValidateFrontends(come); err != nil {
 		return fmt.Errorf("check packet filter rules: %w", err)
 	}
 	conn, err := nftables.New(nftables.WithSockOptions(roomy))
@@ -70,13 +65,13 @@ func (t *Table) Change(want State) error {
 
 // put puts into the transaction that frontends come and go. What others use as well
 // stays.
-func (t *Table) put(conn *nftables.Conn, want State, gone, come []*Frontend, delta uses) error {
+func (t *Table) put(conn *nftables.Conn, want ruleset.State, gone, come []*ruleset.Frontend, delta uses) error {
 	first, last := t.uses.changed(delta)
 	if _, err := addClientMaps(conn, nil, first.clients); err != nil {
 		return err
 	}
 	for _, f := range come {
-		for _, c := range f.chains() {
+		for _, c := range chainsOf(f) {
 			if name := c.name(); first.chains[name] {
 				delete(first.chains, name)
 				addRules(conn, conn.AddChain(&nftables.Chain{Name: name, Table: table()}), c.chain(want))
@@ -120,36 +115,4 @@ func swapElements(conn *nftables.Conn, out, in map[string]contents) error {
 		}
 	}
 	return nil
-}
-
-// changedFrontends are the frontends of sorted lists that the other one does not have in
-// the same way.
-func changedFrontends(last, want []*Frontend) (gone, come []*Frontend) {
-	for len(last) > 0 || len(want) > 0 {
-		switch order := compareHeads(last, want); {
-		case order < 0:
-			gone, last = append(gone, last[0]), last[1:]
-		case order > 0:
-			come, want = append(come, want[0]), want[1:]
-		default:
-			if !last[0].Equal(want[0]) {
-				gone, come = append(gone, last[0]), append(come, want[0])
-			}
-			last, want = last[1:], want[1:]
-		}
-	}
-	return gone, come
-}
-
-// compareHeads compares the first of both lists; what is not there comes last.
-func compareHeads(a, b []*Frontend) int {
-	switch {
-	case len(a) == 0:
-		return 1
-	case len(b) == 0:
-		return -1
-	case a[0] == b[0]:
-		return 0
-	}
-	return a[0].Compare(b[0])
 }

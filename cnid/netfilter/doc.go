@@ -25,7 +25,7 @@
 //	filter postrouting  what nobody has translated there, and still has a shadow
 //	                 address, does not leave the node either
 //
-// A State describes the table completely; Apply replaces it in one
+// A ruleset.State describes the table completely; Apply replaces it in one
 // transaction, or leaves it alone when the kernel already holds it. Every drop
 // has a named counter, which Counters reads. The rules only ever drop or
 // accept traffic of Alioth's own devices and ranges, and accepting a packet

@@ -11,6 +11,8 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Conditions on connection tracking, from linux/netfilter/nf_conntrack_common.h
@@ -141,7 +143,7 @@ func inside(of side, prefix netip.Prefix) rule {
 // outside holds for packets of the prefix's family only.
 func outside(of side, prefix netip.Prefix) rule { return not(inside(of, prefix)) }
 
-func marked(s State, mark uint32) rule {
+func marked(s ruleset.State, mark uint32) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Bitwise{

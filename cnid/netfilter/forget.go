@@ -13,12 +13,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Forget makes connection tracking forget the UDP flows that lead where the state
 // leads no more, and returns how many they were. A TCP connection ends with its
 // backend; UDP would go where it went for as long as somebody sends.
-func Forget(s State) (forgotten uint, err error) {
+func Forget(s ruleset.State) (forgotten uint, err error) {
 	own, err := ownAddresses()
 	if err != nil {
 		return 0, err
@@ -35,8 +37,8 @@ func Forget(s State) (forgotten uint, err error) {
 }
 
 // SameUDP reports whether UDP is led to the same places by both states.
-func SameUDP(a, b State) bool {
-	a.Frontends, b.Frontends = changedFrontends(a.Frontends, b.Frontends)
+func SameUDP(a, b ruleset.State) bool {
+	a.Frontends, b.Frontends = ruleset.ChangedFrontends(a.Frontends, b.Frontends)
 	return reflect.DeepEqual(flowsOf(a, nil), flowsOf(b, nil))
 }
 
@@ -77,7 +79,7 @@ type portFlow struct {
 	to   netip.AddrPort
 }
 
-func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
+func flowsOf(s ruleset.State, own map[netip.Addr]bool) *udpFlows {
 	u := &udpFlows{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{}}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {
@@ -89,7 +91,7 @@ func flowsOf(s State, own map[netip.Addr]bool) *udpFlows {
 			continue
 		}
 		places := map[netip.AddrPort]bool{}
-		for _, place := range f.places() {
+		for _, place := range f.Places() {
 			places[place] = true
 		}
 		u.frontends[netip.AddrPortFrom(f.IP, f.Port)] = places

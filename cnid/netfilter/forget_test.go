@@ -13,17 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	s := testState()
 	shared := udpPort("", 7010, pod4)
 	shared.Port, shared.Own = 9010, true
-	s.HostPorts = []HostPort{udpPort("", 7000, pod4), shared}
+	s.HostPorts = []ruleset.HostPort{udpPort("", 7000, pod4), shared}
 	s.Frontends = inOrder(
 		nodePort("0.0.0.0", places("169.254.64.5:9001", "10.244.0.9:30000"), places("169.254.64.6:9001")),
-		Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 53, All: places("169.254.64.5:9001")},
-		Frontend{Protocol: unix.IPPROTO_TCP, IP: netip.MustParseAddr(externalAddress), Port: 80},
+		ruleset.Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 53, All: places("169.254.64.5:9001")},
+		ruleset.Frontend{Protocol: unix.IPPROTO_TCP, IP: netip.MustParseAddr(externalAddress), Port: 80},
 	)
 	u := flowsOf(s, map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true})
 	for _, c := range []struct {
@@ -83,7 +84,7 @@ func TestUDPMovesToAnotherBackend(t *testing.T) {
 	lead := func(place string, forgotten uint) {
 		t.Helper()
 		s := testState()
-		s.HostPorts = []HostPort{{Protocol: unix.IPPROTO_UDP, HostPort: 7000, Port: 9001, Shadow: netip.MustParseAddr(pod4)}}
+		s.HostPorts = []ruleset.HostPort{{Protocol: unix.IPPROTO_UDP, HostPort: 7000, Port: 9001, Shadow: netip.MustParseAddr(pod4)}}
 		s.Frontends = inOrder(nodePort("0.0.0.0", places(place), nil))
 		testnet.In(t, r.node, func() error {
 			apply(t, s)

@@ -16,6 +16,8 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // The maps that hold the frontends, each once per family. What a packet costs does not
@@ -76,7 +78,7 @@ type leadsTo struct{ chain, place string }
 type contents map[string]leadsTo
 
 // contentsOf are the elements of all maps, by the names of these.
-func contentsOf(frontends []*Frontend) map[string]contents {
+func contentsOf(frontends []*ruleset.Frontend) map[string]contents {
 	all := map[string]contents{}
 	for name := range frontendMaps {
 		for _, family := range families() {
@@ -86,45 +88,45 @@ func contentsOf(frontends []*Frontend) map[string]contents {
 	for _, f := range frontends {
 		family := familyOf(single(f.IP))
 		of := func(name string) contents { return all[mapName(name, family)] }
-		of(fromOutsideMap)[f.key()] = leadsTo{chain: f.fromOutside()}
-		of(fromInsideMap)[f.key()] = leadsTo{chain: f.chainFor(allPlaces, f.All)}
-		f.fill(of(allPlaces), of(placesSet), f.All)
-		f.fill(of(placesHere), of(placesSet), f.Here)
+		of(fromOutsideMap)[keyOfFrontend(f)] = leadsTo{chain: outsideChainFor(f)}
+		of(fromInsideMap)[keyOfFrontend(f)] = leadsTo{chain: chainFor(f, allPlaces, f.All)}
+		fillSlots(f, of(allPlaces), of(placesSet), f.All)
+		fillSlots(f, of(placesHere), of(placesSet), f.Here)
 		if len(f.Own) > 0 {
-			of(fromSelfMap)[f.key()] = leadsTo{chain: f.chainFor(ownPlaces, f.Own)}
-			f.fill(of(ownPlaces), of(placesSet), f.Own)
+			of(fromSelfMap)[keyOfFrontend(f)] = leadsTo{chain: chainFor(f, ownPlaces, f.Own)}
+			fillSlots(f, of(ownPlaces), of(placesSet), f.Own)
 		}
 		if f.Affinity > 0 {
-			f.fillStay(of(stayPrefix+allPlaces), f.All)
-			f.fillStay(of(stayPrefix+ownPlaces), f.Own)
-			f.fillStay(of(stayPrefix+placesHere), f.Here)
+			fillStay(f, of(stayPrefix+allPlaces), f.All)
+			fillStay(f, of(stayPrefix+ownPlaces), f.Own)
+			fillStay(f, of(stayPrefix+placesHere), f.Here)
 		}
 		if f.Sources != nil {
-			of(sourceRangesMap)[f.key()] = leadsTo{chain: sourceRanges{f.Sources}.name()}
+			of(sourceRangesMap)[keyOfFrontend(f)] = leadsTo{chain: sourceRanges{f.Sources}.name()}
 		}
-		if !f.ofNode() {
+		if !f.OfNode() {
 			of(addressesSet)[keyOf(f.IP, 0, 0)] = leadsTo{}
 		} else {
-			of(fromNodesMap)[f.key()] = leadsTo{chain: f.chainFor(placesHere, f.Here)}
+			of(fromNodesMap)[keyOfFrontend(f)] = leadsTo{chain: chainFor(f, placesHere, f.Here)}
 		}
-		if f.preserves() {
-			of(preserveMap)[f.key()] = leadsTo{chain: preserve{f.Hidden}.name()}
+		if f.Preserves() {
+			of(preserveMap)[keyOfFrontend(f)] = leadsTo{chain: preserve{f.Hidden}.name()}
 		}
 	}
 	return all
 }
 
-func (f *Frontend) fill(slots, places contents, list []netip.AddrPort) {
+func fillSlots(f *ruleset.Frontend, slots, places contents, list []netip.AddrPort) {
 	for slot, place := range list {
-		key := f.key() + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
+		key := keyOfFrontend(f) + string(binaryutil.NativeEndian.PutUint32(uint32(slot)))
 		slots[key] = leadsTo{place: placeText(place)}
 		places[keyOf(place.Addr(), f.Protocol, place.Port())] = leadsTo{}
 	}
 }
 
-func (f *Frontend) fillStay(stay contents, list []netip.AddrPort) {
+func fillStay(f *ruleset.Frontend, stay contents, list []netip.AddrPort) {
 	for _, place := range list {
-		stay[f.key()+placeText(place)] = leadsTo{}
+		stay[keyOfFrontend(f)+placeText(place)] = leadsTo{}
 	}
 }
 
@@ -133,7 +135,7 @@ func placeText(place netip.AddrPort) string {
 	return string(place.Addr().AsSlice()) + padded(portOf(place.Port()))
 }
 
-func (f *Frontend) key() string { return keyOf(f.IP, f.Protocol, f.Port) }
+func keyOfFrontend(f *ruleset.Frontend) string { return keyOf(f.IP, f.Protocol, f.Port) }
 
 // keyOf concatenates what the rules load, each part padded to a register of 4
 // bytes.
@@ -272,7 +274,7 @@ type heldFrontends struct {
 	clients map[string]bool
 }
 
-func readFrontends(conn *nftables.Conn, s State) (heldFrontends, error) {
+func readFrontends(conn *nftables.Conn, s ruleset.State) (heldFrontends, error) {
 	held := heldFrontends{chains: map[string]bool{}, elements: map[string][]nftables.SetElement{}}
 	var err error
 	if held.clients, err = heldClients(conn); err != nil {
@@ -303,7 +305,7 @@ func readFrontends(conn *nftables.Conn, s State) (heldFrontends, error) {
 
 // putFrontends puts into the transaction what makes the maps, and the chains that only
 // some frontends need, equal to the frontends. It reports whether that is anything.
-func putFrontends(conn *nftables.Conn, s State, held heldFrontends) (changed bool, err error) {
+func putFrontends(conn *nftables.Conn, s ruleset.State, held heldFrontends) (changed bool, err error) {
 	needed, clients := variableChains(s), clientMaps(s.Frontends)
 	if changed, err = addClientMaps(conn, held.clients, clients); err != nil {
 		return false, err
@@ -338,7 +340,7 @@ func putFrontends(conn *nftables.Conn, s State, held heldFrontends) (changed boo
 }
 
 // updateFrontends makes the kernel hold the frontends, in one transaction.
-func updateFrontends(conn *nftables.Conn, s State) (changed bool, err error) {
+func updateFrontends(conn *nftables.Conn, s ruleset.State) (changed bool, err error) {
 	held, err := readFrontends(conn, s)
 	if err != nil {
 		return false, err

@@ -11,6 +11,8 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Chains that are the same whatever frontends there are.
@@ -143,7 +145,7 @@ func toChain(name string, family byte) rule {
 }
 
 // chain is the one that picks.
-func (p pick) chain(State) chain {
+func (p pick) chain(ruleset.State) chain {
 	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, p.name())}
 	for _, family := range families() {
 		if p.affinity > 0 {
@@ -178,7 +180,7 @@ func (p pick) number(family byte) rule {
 }
 
 // chain marks packets whose source stays as it is.
-func (p preserve) chain(s State) chain {
+func (p preserve) chain(s ruleset.State) chain {
 	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, p.name(), s.EgressMark)}
 	for _, prefix := range p.hidden {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
@@ -188,7 +190,7 @@ func (p preserve) chain(s State) chain {
 }
 
 // chain leads clients inside of the ranges back.
-func (r sourceRanges) chain(State) chain {
+func (r sourceRanges) chain(ruleset.State) chain {
 	c := chain{name: r.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, r.name())}
 	for _, prefix := range r.list {
 		c.rules = append(c.rules, when(inside(source, prefix), verdict(expr.VerdictReturn)))
@@ -201,18 +203,18 @@ func (r sourceRanges) chain(State) chain {
 // outside or from the node itself.
 // The mark is the one of what a pod sends to the outside: to a pod, and not from one,
 // it goes with nothing else.
-func isPreserved(s State) rule {
+func isPreserved(s ruleset.State) rule {
 	return when(toDevices(s.PodDevices), not(fromDevices(s.PodDevices)), marked(s, s.EgressMark), rewritten())
 }
 
 // relayed holds for what is on its way to another node that has a backend.
-func relayed(s State, family byte) rule {
+func relayed(s ruleset.State, family byte) rule {
 	return when(toDevice(s.NodeDevice), rewritten(), isPlace(family))
 }
 
 // asksAnotherNode holds for what the node itself asks of another one that has a backend,
 // on the nodes' own network.
-func asksAnotherNode(s State, family byte) rule {
+func asksAnotherNode(s ruleset.State, family byte) rule {
 	return when(leaving(), not(toDevices(s.PodDevices)), not(toDevice(s.NodeDevice)), rewritten(), ofFamily(family), rule{
 		&expr.Fib{Register: 1, FlagSADDR: true, ResultADDRTYPE: true},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
@@ -222,7 +224,7 @@ func asksAnotherNode(s State, family byte) rule {
 // onThisNode lets a pod of the default VPC reach a pod on this node's network by a
 // frontend, which has given the packet another destination than the one that a program let
 // through.
-func onThisNode(s State) []rule {
+func onThisNode(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
 		asked := when(fromDevices(s.PodDevices), marked(s, s.NodeMark), rewritten(), isPlace(family))
@@ -237,7 +239,7 @@ func onThisNode(s State) []rule {
 // asSelf shows datagrams from pods and other nodes that a frontend leads to this node's own
 // network as the node's own: a socket for all addresses answers others from the address
 // that is nearest to them, which is not the one that they were sent on to.
-func asSelf(s State) []rule {
+func asSelf(s ruleset.State) []rule {
 	var rules []rule
 	for _, from := range []rule{fromDevices(s.PodDevices), fromDevice(s.NodeDevice)} {
 		for _, family := range families() {

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // externalAddress is one that leads to services and that the node does not have.
@@ -36,22 +36,22 @@ func places(list ...string) []netip.AddrPort {
 }
 
 // nodePort is UDP port 30000 of all of the node's addresses of a family.
-func nodePort(any string, all, here []netip.AddrPort) Frontend {
-	return Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(any), Port: 30000, All: all, Here: here}
+func nodePort(any string, all, here []netip.AddrPort) ruleset.Frontend {
+	return ruleset.Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(any), Port: 30000, All: all, Here: here}
 }
 
 // inOrder are frontends as a State has them: of two for one address, protocol and port the
 // first.
-func inOrder(list ...Frontend) []*Frontend {
-	var sorted []*Frontend
+func inOrder(list ...ruleset.Frontend) []*ruleset.Frontend {
+	var sorted []*ruleset.Frontend
 	for _, f := range list {
 		sorted = append(sorted, &f)
 	}
-	slices.SortStableFunc(sorted, (*Frontend).Compare)
-	return slices.CompactFunc(sorted, func(a, b *Frontend) bool { return a.Compare(b) == 0 })
+	slices.SortStableFunc(sorted, (*ruleset.Frontend).Compare)
+	return slices.CompactFunc(sorted, func(a, b *ruleset.Frontend) bool { return a.Compare(b) == 0 })
 }
 
-func (r rig) serve(t *testing.T, frontends ...Frontend) {
+func (r rig) serve(t *testing.T, frontends ...ruleset.Frontend) {
 	t.Helper()
 	s := testState()
 	s.Frontends = inOrder(frontends...)
@@ -63,17 +63,17 @@ func (r rig) serve(t *testing.T, frontends ...Frontend) {
 
 func TestAFrontendLeadsToBackends(t *testing.T) {
 	const egress, node = 0x20000000, 0x30000000
-	local := []Frontend{
+	local := []ruleset.Frontend{
 		nodePort("0.0.0.0", places("169.254.64.5:9000"), places("169.254.64.5:9000")),
 		nodePort("::", places("[fd41:6c69:6f74:6801::5]:9000"), places("[fd41:6c69:6f74:6801::5]:9000")),
 	}
-	remote := []Frontend{
+	remote := []ruleset.Frontend{
 		nodePort("0.0.0.0", places("10.244.0.9:9000"), nil),
 		nodePort("::", places("[fd10:244::9]:9000"), nil),
 	}
 	sticky := nodePort("0.0.0.0", places("169.254.64.5:9000"), nil)
 	sticky.Affinity, sticky.VNI = time.Hour, vniA
-	shown := []Frontend{local[0], local[1]}
+	shown := []ruleset.Frontend{local[0], local[1]}
 	shown[0].Local, shown[1].Local = true, true
 	hidden := local[0]
 	hiddenNode := local[0]
@@ -84,7 +84,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 	// The host outside stands for another node.
 	asked := elsewhere
 	asked.Own = places("192.0.2.9:30000")
-	onHost := []Frontend{
+	onHost := []ruleset.Frontend{
 		nodePort("0.0.0.0", places("192.0.2.1:9000"), places("192.0.2.1:9000")),
 		nodePort("::", places("[2001:db8::1]:9000"), places("[2001:db8::1]:9000")),
 	}
@@ -92,7 +92,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 	localOnHost.Local = true
 	nowhere := nodePort("0.0.0.0", nil, nil)
 	nowhere.Local = true
-	external := Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 30000, All: places("169.254.64.5:9000")}
+	external := ruleset.Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 30000, All: places("169.254.64.5:9000")}
 	picky, welcome, otherPort := external, external, external
 	picky.Sources = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	welcome.Sources = slices.Concat(picky.Sources, []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")})
@@ -101,7 +101,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 	const refused, forbidden, silence = "refused", "forbidden", ""
 	cases := []struct {
 		name      string
-		frontends []Frontend
+		frontends []ruleset.Frontend
 		mark      uint32
 		from      func(rig) question
 		dialled   string
@@ -120,13 +120,13 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 		{"from a tenant's pod, IPv6", local, egress, fromPod6, "2001:db8::1", pod6, nodeShadow6, ""},
 		{"from a tenant's pod, to an address that programs don't know", local, egress, fromPod, loAddress, pod4, silence, ReasonNodeClosed},
 		{"from a tenant's pod, unmarked", local, 0, fromPod, "192.0.2.1", pod4, silence, ReasonNodeClosed},
-		{"by its client's address", []Frontend{sticky}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
-		{"to an address that is not the node's", []Frontend{external}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
-		{"to such an address from the node", []Frontend{external}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
-		{"who is on the list", []Frontend{welcome}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
-		{"who is not", []Frontend{picky}, 0, fromOutside, externalAddress, pod4, silence, ReasonSourceRange},
-		{"a list is for the outside", []Frontend{picky}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
-		{"another port of such an address", []Frontend{otherPort}, 0, fromOutside, externalAddress, pod4, refused, ""},
+		{"by its client's address", []ruleset.Frontend{sticky}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"to an address that is not the node's", []ruleset.Frontend{external}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
+		{"to such an address from the node", []ruleset.Frontend{external}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
+		{"who is on the list", []ruleset.Frontend{welcome}, 0, fromOutside, externalAddress, pod4, nodeShadow4, ""},
+		{"who is not", []ruleset.Frontend{picky}, 0, fromOutside, externalAddress, pod4, silence, ReasonSourceRange},
+		{"a list is for the outside", []ruleset.Frontend{picky}, 0, fromNode, externalAddress, pod4, nodeShadow4, ""},
+		{"another port of such an address", []ruleset.Frontend{otherPort}, 0, fromOutside, externalAddress, pod4, refused, ""},
 		{"on another node", remote, 0, fromOutside, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"on another node, IPv6", remote, 0, fromOutside6, "2001:db8::1", "fd10:244::9", "fd10:244::1", ""},
 		{"on another node, from the node", remote, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
@@ -134,7 +134,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 		{"on another node, from a tenant's pod", remote, egress, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
 		{"on the node's network", onHost, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
 		{"on the node's network, IPv6", onHost, 0, fromOutside6, "2001:db8::1", "2001:db8::1", "2001:db8::9", ""},
-		{"on the node's network, here only", []Frontend{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
+		{"on the node's network, here only", []ruleset.Frontend{localOnHost}, 0, fromOutside, "192.0.2.1", "192.0.2.1", "192.0.2.9", ""},
 		{"on the node's network, from the node", onHost, 0, fromNode, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
 		{"on the node's network, from a pod of the default VPC", onHost, node, fromPod, "192.0.2.1", "192.0.2.1", "192.0.2.1", ""},
 		{"on the node's network, from such a pod over IPv6", onHost, node, fromPod6, "2001:db8::1", "2001:db8::1", "2001:db8::1", ""},
@@ -142,23 +142,23 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 		{"on the node's network, from a tenant's pod", onHost, egress, fromPod, "192.0.2.1", "192.0.2.1", silence, ReasonRewritten},
 		{"shown", shown, 0, fromOutside, "192.0.2.1", pod4, "192.0.2.9", ""},
 		{"shown, IPv6", shown, 0, fromOutside6, "2001:db8::1", pod6, "2001:db8::9", ""},
-		{"shown but hidden", []Frontend{hidden}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"shown but hidden", []ruleset.Frontend{hidden}, 0, fromOutside, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"the node is shown", shown, 0, fromNode, "192.0.2.1", pod4, "192.0.2.1", ""},
 		{"the node is shown, IPv6", shown, 0, fromNode, "2001:db8::1", pod6, "2001:db8::1", ""},
-		{"the node is hidden", []Frontend{hiddenNode}, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
+		{"the node is hidden", []ruleset.Frontend{hiddenNode}, 0, fromNode, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"a pod is never shown", shown, node, fromPod, "192.0.2.1", pod4, nodeShadow4, ""},
 		{"another node is never shown", shown, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
-		{"here only, and there is none", []Frontend{elsewhere}, 0, fromOutside, "192.0.2.1", "10.244.0.9", silence, ReasonNoLocalEndpoint},
-		{"here only, asked by the node", []Frontend{asked}, 0, fromNode, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
-		{"here only, asked by the node that knows no other way", []Frontend{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
-		{"here only, asked by a pod of the default VPC", []Frontend{asked}, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
-		{"here only, and there is none anywhere", []Frontend{nowhere}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
+		{"here only, and there is none", []ruleset.Frontend{elsewhere}, 0, fromOutside, "192.0.2.1", "10.244.0.9", silence, ReasonNoLocalEndpoint},
+		{"here only, asked by the node", []ruleset.Frontend{asked}, 0, fromNode, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
+		{"here only, asked by the node that knows no other way", []ruleset.Frontend{elsewhere}, 0, fromNode, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, asked by a pod of the default VPC", []ruleset.Frontend{asked}, node, fromPod, "192.0.2.1", "10.244.0.9", "10.244.0.1", ""},
+		{"here only, and there is none anywhere", []ruleset.Frontend{nowhere}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
 		{"sent here by another node", local, 0, fromBackend, "10.244.0.1", pod4, nodeShadow4, ""},
 		{"sent here by another node, and there is none", remote, 0, fromBackend, "10.244.0.1", pod4, refused, ""},
-		{"nowhere", []Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
-		{"nowhere, IPv6", []Frontend{nodePort("::", nil, nil)}, 0, fromOutside6, "2001:db8::1", pod6, refused, ""},
-		{"nowhere, from the node", []Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromNode, "192.0.2.1", pod4, forbidden, ""},
-		{"nowhere, from a pod of the default VPC", []Frontend{nodePort("0.0.0.0", nil, nil)}, node, fromPod, "192.0.2.1", "192.0.2.1", refused, ""},
+		{"nowhere", []ruleset.Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromOutside, "192.0.2.1", pod4, refused, ""},
+		{"nowhere, IPv6", []ruleset.Frontend{nodePort("::", nil, nil)}, 0, fromOutside6, "2001:db8::1", pod6, refused, ""},
+		{"nowhere, from the node", []ruleset.Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromNode, "192.0.2.1", pod4, forbidden, ""},
+		{"nowhere, from a pod of the default VPC", []ruleset.Frontend{nodePort("0.0.0.0", nil, nil)}, node, fromPod, "192.0.2.1", "192.0.2.1", refused, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 		before := handles(t)
 		one, two := places("169.254.64.5:9000"), places("169.254.64.5:9000", "169.254.64.6:9000")
 		six := places("[fd41:6c69:6f74:6801::5]:9000")
-		for _, frontends := range [][]Frontend{
+		for _, frontends := range [][]ruleset.Frontend{
 			{nodePort("0.0.0.0", one, one), nodePort("::", six, nil)},
 			{nodePort("0.0.0.0", two, one), nodePort("::", nil, nil)},
 			{nodePort("0.0.0.0", two[1:], nil)},
@@ -328,7 +328,7 @@ func TestFrontendsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 				t.Errorf("other rules' handles (-before +after):\n%s", diff)
 			}
 		}
-		held, err := readFrontends(&nftables.Conn{}, State{})
+		held, err := readFrontends(&nftables.Conn{}, ruleset.State{})
 		if err != nil {
 			return err
 		}
@@ -376,8 +376,8 @@ func TestFrontendsThatSomebodyChangedAreRepaired(t *testing.T) {
 }
 
 // manyFrontends are those of node ports of services with 4 backends each.
-func manyFrontends(services int) []Frontend {
-	var list []Frontend
+func manyFrontends(services int) []ruleset.Frontend {
+	var list []ruleset.Frontend
 	for n := range services {
 		f := nodePort("0.0.0.0", nil, nil)
 		f.Port = uint16(20000 + n)
@@ -388,44 +388,6 @@ func manyFrontends(services int) []Frontend {
 		list = append(list, f)
 	}
 	return list
-}
-
-// TestFrontendsAreEqualOnlyInAllFields changes each field, so that none is forgotten that
-// is added one day.
-func TestFrontendsAreEqualOnlyInAllFields(t *testing.T) {
-	for field := range reflect.TypeFor[Frontend]().NumField() {
-		a, b := nodePort("0.0.0.0", nil, nil), nodePort("0.0.0.0", nil, nil)
-		if !a.Equal(&b) {
-			t.Fatal("two that are the same are not equal")
-		}
-		at := reflect.ValueOf(&b).Elem().Field(field)
-		switch value := at.Addr().Interface().(type) {
-		case *uint8:
-			*value++
-		case *uint16:
-			*value++
-		case *uint32:
-			*value++
-		case *time.Duration:
-			*value += time.Second
-		case *bool:
-			*value = !*value
-		case *netip.Addr:
-			*value = netip.MustParseAddr("192.0.2.1")
-		case *[]netip.AddrPort:
-			*value = places("169.254.64.5:80")
-		case *[]netip.Prefix:
-			*value = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-		default:
-			t.Fatalf("how to change a %s?", at.Type())
-		}
-		if name := reflect.TypeFor[Frontend]().Field(field).Name; a.Equal(&b) || b.Equal(&a) {
-			t.Errorf("frontends with another %s are equal", name)
-		}
-	}
-	if a, b := (&Frontend{}), (&Frontend{Sources: []netip.Prefix{}}); a.Equal(b) {
-		t.Error("a frontend that everybody may ask equals one that nobody may")
-	}
 }
 
 func TestThousandsOfFrontendsFitIntoOneTransaction(t *testing.T) {
@@ -467,8 +429,8 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 		return out
 	}
 	ranges := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}
-	frontend := func() Frontend {
-		f := Frontend{
+	frontend := func() ruleset.Frontend {
+		f := ruleset.Frontend{
 			IP: netip.IPv4Unspecified(), Protocol: []uint8{unix.IPPROTO_UDP, unix.IPPROTO_TCP}[random.IntN(2)], Port: uint16(30000 + random.IntN(2)),
 			Local: random.IntN(2) == 0, Hidden: ranges[:random.IntN(3)],
 		}
@@ -484,7 +446,7 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 	}
 	testnet.In(t, testnet.New(t), func() error {
 		var table Table
-		last, all := testState(), []Frontend(nil)
+		last, all := testState(), []ruleset.Frontend(nil)
 		if _, err := table.Apply(last); err != nil {
 			return err
 		}
@@ -494,7 +456,7 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 				if len(all) > 0 && random.IntN(3) == 0 {
 					all = all[1:]
 				}
-				all = append([]Frontend{frontend()}, all...)
+				all = append([]ruleset.Frontend{frontend()}, all...)
 			}
 			next.Frontends = inOrder(all...)
 			if err := table.Change(next); err != nil {

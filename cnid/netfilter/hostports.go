@@ -4,16 +4,14 @@
 package netfilter
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // The chains that hold one rule for each port of the node that leads to a pod:
@@ -25,56 +23,21 @@ const (
 	servedChain   = "host_ports_served"
 )
 
-// HostPort is a port of the node that leads to a port of a pod.
-type HostPort struct {
-	// Protocol is IPPROTO_TCP (6), IPPROTO_UDP (17) or IPPROTO_SCTP (132).
-	Protocol uint8
-	// HostIP is the node's address at which the port is open; the zero value
-	// for all of the family of Shadow.
-	HostIP netip.Addr
-	// HostPort and Port are the node's and the pod's, 1 to 65535.
-	HostPort, Port uint16
-	// Shadow is the pod's shadow address.
-	Shadow netip.Addr
-	// Own: what the node sends to itself goes to the pod, too. Otherwise it stays on
-	// the node, where a program may listen at the port, now or later.
-	Own bool
-}
-
-func (p HostPort) validate() error {
-	switch {
-	case p.Protocol != unix.IPPROTO_TCP && p.Protocol != unix.IPPROTO_UDP && p.Protocol != unix.IPPROTO_SCTP:
-		return fmt.Errorf("protocol %d has no ports", p.Protocol)
-	case p.HostPort == 0 || p.Port == 0:
-		return errors.New("a port is 0")
-	case !p.Shadow.IsValid() || p.HostIP.IsValid() && p.HostIP.Is4() != p.Shadow.Is4():
-		return errors.New("no shadow of the family of the node's address")
-	}
-	return nil
-}
-
-// compareHostPorts puts those of one address before those of all, because the
-// first rule decides.
-func compareHostPorts(a, b HostPort) int {
-	return cmp.Or(-a.HostIP.Compare(b.HostIP), a.Shadow.Compare(b.Shadow), cmp.Compare(a.Protocol, b.Protocol),
-		cmp.Compare(a.HostPort, b.HostPort), cmp.Compare(a.Port, b.Port))
-}
-
 // hostPortChains are those that change while pods come and go.
-func hostPortChains(s State) []chain {
+func hostPortChains(s ruleset.State) []chain {
 	ports, own, served := chain{name: hostPortsChain, variable: true}, chain{name: ownPortsChain, variable: true}, chain{name: servedChain, variable: true}
 	for _, p := range s.HostPorts {
-		ports.rules = append(ports.rules, when(p.asked(), p.translated()))
+		ports.rules = append(ports.rules, when(asked(p), translated(p)))
 		if p.Own {
-			own.rules = append(own.rules, when(p.asked(), p.translated()))
+			own.rules = append(own.rules, when(asked(p), translated(p)))
 		}
-		served.rules = append(served.rules, when(p.reached(), verdict(expr.VerdictAccept)))
+		served.rules = append(served.rules, when(reached(p), verdict(expr.VerdictAccept)))
 	}
 	return []chain{ports, own, served}
 }
 
 // asked holds for packets to the node's port.
-func (p HostPort) asked() rule {
+func asked(p ruleset.HostPort) rule {
 	family := familyOf(single(p.Shadow))
 	if p.HostIP.IsValid() {
 		return when(inside(destination, single(p.HostIP)), toPort(p.Protocol, p.HostPort))
@@ -83,11 +46,11 @@ func (p HostPort) asked() rule {
 }
 
 // reached holds for packets to the pod's port at its shadow.
-func (p HostPort) reached() rule {
+func reached(p ruleset.HostPort) rule {
 	return when(inside(destination, single(p.Shadow)), toPort(p.Protocol, p.Port))
 }
 
-func (p HostPort) translated() rule {
+func translated(p ruleset.HostPort) rule {
 	return rule{
 		&expr.Immediate{Register: 1, Data: p.Shadow.AsSlice()},
 		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(p.Port)},
@@ -121,7 +84,7 @@ func toThisNode() rule {
 // which reaches few pods so; to frontends of their own VPC also from tenants' pods. No port
 // of a pod is a frontend's. What other nodes send
 // through the default VPC goes to frontends only.
-func openPorts(s State) []chain {
+func openPorts(s ruleset.State) []chain {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	return []chain{
 		{
@@ -146,7 +109,7 @@ func openPorts(s State) []chain {
 // tenantsPorts leads on to frontends what a program has let out for one, of a pod that may
 // reach no node: it has looked for the port among those of the pod's VPC, where it knows
 // the address for the node's.
-func tenantsPorts(s State) []rule {
+func tenantsPorts(s ruleset.State) []rule {
 	var rules []rule
 	for _, ip := range s.Addresses {
 		rules = append(rules, when(fromDevices(s.PodDevices), marked(s, s.EgressMark), inside(destination, single(ip)), jump(insideChain)))
@@ -160,7 +123,7 @@ var beforeOthers = nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest - 1)
 
 // served lets flows through that this table, or somebody else's rule, has sent to
 // a port that a pod serves on the node. They count on the account of the pod.
-func served(s State) []rule {
+func served(s ruleset.State) []rule {
 	toPod := when(toDevices(s.PodDevices), rewritten())
 	var rules []rule
 	if s.FlowsPerShadow > 0 {
@@ -177,7 +140,7 @@ func served(s State) []rule {
 
 // throughHere lets through what goes to another node that has a backend. Such flows
 // are on the account of the port at which that node takes them.
-func throughHere(s State) []rule {
+func throughHere(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
 		if s.FlowsPerShadow > 0 {
@@ -190,7 +153,7 @@ func throughHere(s State) []rule {
 
 // asNode gives a flow to a pod's port the node's shadow for a source: it is what
 // a pod can answer whatever addresses its VPC has. It leaves alone what keeps its source.
-func asNode(s State) []rule {
+func asNode(s ruleset.State) []rule {
 	rules := []rule{when(isPreserved(s), verdict(expr.VerdictAccept))}
 	for _, shadow := range s.NodeShadows {
 		family := familyOf(single(shadow))
@@ -200,8 +163,4 @@ func asNode(s State) []rule {
 		}))
 	}
 	return rules
-}
-
-func sortedHostPorts(list []HostPort) []HostPort {
-	return slices.SortedFunc(slices.Values(list), compareHostPorts)
 }

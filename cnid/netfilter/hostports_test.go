@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // open leads the node's UDP ports 7000 and up to the pod's port 9000.
-func (r rig) open(t *testing.T, ports ...HostPort) {
+func (r rig) open(t *testing.T, ports ...ruleset.HostPort) {
 	t.Helper()
 	s := testState()
 	s.HostPorts = ports
@@ -27,8 +28,8 @@ func (r rig) open(t *testing.T, ports ...HostPort) {
 	})
 }
 
-func udpPort(hostIP string, hostPort uint16, shadow string) HostPort {
-	p := HostPort{Protocol: unix.IPPROTO_UDP, HostPort: hostPort, Port: 9000, Shadow: netip.MustParseAddr(shadow)}
+func udpPort(hostIP string, hostPort uint16, shadow string) ruleset.HostPort {
+	p := ruleset.HostPort{Protocol: unix.IPPROTO_UDP, HostPort: hostPort, Port: 9000, Shadow: netip.MustParseAddr(shadow)}
 	if hostIP != "" {
 		p.HostIP = netip.MustParseAddr(hostIP)
 	}
@@ -41,17 +42,17 @@ const (
 )
 
 func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
-	all := []HostPort{udpPort("", 7000, pod4), udpPort("", 7000, pod6)}
-	own := []HostPort{all[0], all[1]}
+	all := []ruleset.HostPort{udpPort("", 7000, pod4), udpPort("", 7000, pod6)}
+	own := []ruleset.HostPort{all[0], all[1]}
 	own[0].Own, own[1].Own = true, true
-	at := func(ip string) []HostPort { return []HostPort{udpPort(ip, 7000, pod4)} }
+	at := func(ip string) []ruleset.HostPort { return []ruleset.HostPort{udpPort(ip, 7000, pod4)} }
 	ownLoopback := at("127.0.0.1")
 	ownLoopback[0].Own = true
-	tcp := HostPort{Protocol: unix.IPPROTO_TCP, HostPort: 7000, Port: 9000, Shadow: netip.MustParseAddr(pod4)}
+	tcp := ruleset.HostPort{Protocol: unix.IPPROTO_TCP, HostPort: 7000, Port: 9000, Shadow: netip.MustParseAddr(pod4)}
 	const egress, node = 0x20000000, 0x30000000
 	cases := []struct {
 		name    string
-		ports   []HostPort
+		ports   []ruleset.HostPort
 		mark    uint32
 		from    func(rig) (q question)
 		dialled string
@@ -76,8 +77,8 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 		{"to one address, asked elsewhere", at(loAddress), 0, fromOutside, "192.0.2.1", "", ""},
 		{"to loopback alone, asked there", ownLoopback, 0, fromNode, "127.0.0.1", nodeShadow4, ""},
 		{"to loopback alone, asked from outside", at("127.0.0.1"), 0, fromOutside, "192.0.2.1", "", ""},
-		{"of another protocol", []HostPort{tcp}, 0, fromOutside, "192.0.2.1", "", ""},
-		{"of another port", []HostPort{udpPort("", 7001, pod4)}, 0, fromOutside, "192.0.2.1", "", ""},
+		{"of another protocol", []ruleset.HostPort{tcp}, 0, fromOutside, "192.0.2.1", "", ""},
+		{"of another port", []ruleset.HostPort{udpPort("", 7001, pod4)}, 0, fromOutside, "192.0.2.1", "", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 		s := testState()
 		apply(t, s)
 		before := handles(t)
-		for _, ports := range [][]HostPort{{udpPort("", 7000, pod4), udpPort("192.0.2.1", 7000, pod4)}, {udpPort("", 7001, pod6)}, nil} {
+		for _, ports := range [][]ruleset.HostPort{{udpPort("", 7000, pod4), udpPort("192.0.2.1", 7000, pod4)}, {udpPort("", 7001, pod6)}, nil} {
 			for i := range ports {
 				ports[i].Own = true
 			}
@@ -202,7 +203,7 @@ func TestPortsComeAndGoWithoutTouchingTheRestOfTheTable(t *testing.T) {
 func TestAPortThatSomebodyClosedIsOpenedAgain(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
-		s.HostPorts = []HostPort{udpPort("", 7000, pod4)}
+		s.HostPorts = []ruleset.HostPort{udpPort("", 7000, pod4)}
 		apply(t, s)
 		if err := testnet.NFT("flush chain inet alioth " + hostPortsChain); err != nil {
 			return err

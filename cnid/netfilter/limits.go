@@ -13,6 +13,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // The chains that let a new flow return as long as a share is left. Pods of this
@@ -100,7 +102,7 @@ func fittingShare(asked, pods, limit uint32) uint32 {
 func families() []byte { return []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} }
 
 // shares returns the chains in which flows are counted.
-func shares(s State) []chain {
+func shares(s ruleset.State) []chain {
 	if s.FlowsPerShadow == 0 {
 		return nil
 	}
@@ -117,7 +119,7 @@ func shares(s State) []chain {
 // share returns to the caller when the address is counted and has not too many
 // flows. The statement that counts does not match for an address that finds the
 // set full, so what matches must be what goes on, not what is dropped.
-func share(s State, a account) []rule {
+func share(s ruleset.State, a account) []rule {
 	var rules []rule
 	for _, family := range families() {
 		counted := rule{load(a.of, family), counting(s, flowSet(a.name, family))}
@@ -127,7 +129,7 @@ func share(s State, a account) []rule {
 }
 
 // counting holds while what is in register 1 has a share left, by a set of accounts.
-func counting(s State, set string) expr.Any {
+func counting(s ruleset.State, set string) expr.Any {
 	return &expr.Dynset{
 		SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_ADD,
 		Exprs: []expr.Any{&expr.Connlimit{Count: s.FlowsPerShadow}},
@@ -138,7 +140,7 @@ func counting(s State, set string) expr.Any {
 const relayFlows = "relay_flows"
 
 // limit sends the new flows of a device through the chain of shares.
-func limit(s State, device rule, name string) []rule {
+func limit(s ruleset.State, device rule, name string) []rule {
 	if s.FlowsPerShadow == 0 {
 		return nil
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/google/nftables/expr"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-func testState() State {
-	return State{
+func testState() ruleset.State {
+	return ruleset.State{
 		Shadows:       []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
 		NodeShadows:   []netip.Addr{netip.MustParseAddr("169.254.64.1"), netip.MustParseAddr("fd41:6c69:6f74:6801::1")},
 		DefaultVPC:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
@@ -51,7 +52,7 @@ func handles(t *testing.T) []uint64 {
 	return list
 }
 
-func apply(t *testing.T, s State) {
+func apply(t *testing.T, s ruleset.State) {
 	t.Helper()
 	if _, err := Apply(s); err != nil {
 		t.Fatalf("Apply: %v", err)
@@ -176,20 +177,20 @@ func TestRemovingTheTableTwiceIsNoError(t *testing.T) {
 }
 
 func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
-	cases := map[string]func(*State){
-		"no shadow range":        func(s *State) { s.Shadows = nil },
-		"a range with host bits": func(s *State) { s.DefaultVPC = []netip.Prefix{netip.MustParsePrefix("10.244.0.1/16")} },
-		"no shadow of its own":   func(s *State) { s.NodeShadows = s.NodeShadows[:1] },
-		"a port 0": func(s *State) {
-			s.HostPorts = []HostPort{{Protocol: 6, HostPort: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
+	cases := map[string]func(*ruleset.State){
+		"no shadow range":        func(s *ruleset.State) { s.Shadows = nil },
+		"a range with host bits": func(s *ruleset.State) { s.DefaultVPC = []netip.Prefix{netip.MustParsePrefix("10.244.0.1/16")} },
+		"no shadow of its own":   func(s *ruleset.State) { s.NodeShadows = s.NodeShadows[:1] },
+		"a port 0": func(s *ruleset.State) {
+			s.HostPorts = []ruleset.HostPort{{Protocol: 6, HostPort: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
 		},
-		"a protocol that has no ports": func(s *State) {
-			s.HostPorts = []HostPort{{Protocol: 1, HostPort: 80, Port: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
+		"a protocol that has no ports": func(s *ruleset.State) {
+			s.HostPorts = []ruleset.HostPort{{Protocol: 1, HostPort: 80, Port: 80, Shadow: netip.MustParseAddr("169.254.64.5")}}
 		},
-		"no tunnel port":         func(s *State) { s.TunnelPort = 0 },
-		"one mark for two":       func(s *State) { s.EgressMark = s.SharedMark },
-		"no mark for nodes":      func(s *State) { s.NodeMark = 0 },
-		"a mark outside of mask": func(s *State) { s.MarkMask = 0x20000000 },
+		"no tunnel port":         func(s *ruleset.State) { s.TunnelPort = 0 },
+		"one mark for two":       func(s *ruleset.State) { s.EgressMark = s.SharedMark },
+		"no mark for nodes":      func(s *ruleset.State) { s.NodeMark = 0 },
+		"a mark outside of mask": func(s *ruleset.State) { s.MarkMask = 0x20000000 },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // toShadowChain decides about what the node sends to shadow addresses.
@@ -15,7 +17,7 @@ const toShadowChain = "own_to_shadow"
 // ownChains are about what the node itself sends: nothing to the port of the tunnel,
 // and to a shadow answers, what came to a port that leads to a pod, and marked what
 // opens a flow: of that the datapath lets through the kubelet's.
-func ownChains(s State) []chain {
+func ownChains(s ruleset.State) []chain {
 	rules := []rule{when(toTunnel(s), bySocket(), not(marked(s, s.TunneledMark)), drop(ReasonTunnelSocket))}
 	for _, shadow := range s.Shadows {
 		rules = append(rules, when(toDevices(s.PodDevices), inside(destination, shadow), jump(toShadowChain)))
@@ -29,7 +31,7 @@ func ownChains(s State) []chain {
 	}
 }
 
-func toShadow(s State) []rule {
+func toShadow(s ruleset.State) []rule {
 	rules := []rule{
 		// A sender may have set any mark.
 		when(answering(), setMark(s, 0), verdict(expr.VerdictAccept)),
@@ -48,7 +50,7 @@ func toShadow(s State) []rule {
 func bySocket() rule { return rule{&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}} }
 
 // setMark replaces the bits of MarkMask.
-func setMark(s State, mark uint32) rule {
+func setMark(s ruleset.State, mark uint32) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Bitwise{

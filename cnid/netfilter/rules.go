@@ -9,6 +9,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // Reasons for which the table drops packets; the names of its counters.
@@ -95,7 +97,7 @@ type chain struct {
 }
 
 // chains returns the whole table for a state, targets of jumps first.
-func chains(s State) []chain {
+func chains(s ruleset.State) []chain {
 	return slices.Concat(shares(s), hostPortChains(s), frontendChains(), openPorts(s), ownChains(s), []chain{
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
@@ -128,7 +130,7 @@ func chains(s State) []chain {
 	})
 }
 
-func rawPrerouting(s State) []rule {
+func rawPrerouting(s ruleset.State) []rule {
 	rules := []rule{
 		when(fromDevice("lo"), toTunnel(s), drop(ReasonTunnelSocket)), // no tunnel leads there
 		when(toTunnel(s), rule{&expr.Notrack{}}),
@@ -160,7 +162,7 @@ func rawPrerouting(s State) []rule {
 // input lets pods reach the node itself as far as they answer it or a program
 // has let them: which addresses the node has is known here only, so a flow
 // that may just leave the cluster ends here.
-func input(s State) []rule {
+func input(s ruleset.State) []rule {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	rules := []rule{
 		when(pod, invalid(), drop(ReasonInvalid)),
@@ -179,7 +181,7 @@ func input(s State) []rule {
 // forward lets nothing through to a shadow but replies, and what came to a port
 // of the node that leads to a pod; beside that only the node itself, whose
 // packets never pass here, can open a flow to a pod.
-func forward(s State) []rule {
+func forward(s ruleset.State) []rule {
 	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
 	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
 	rules := []rule{
@@ -205,14 +207,14 @@ func forward(s State) []rule {
 
 // disguised drops what a program would not have marked, had it seen the packet
 // as it is now: whoever translates destinations does so after the programs.
-func disguised(s State, pod rule) []rule {
+func disguised(s ruleset.State, pod rule) []rule {
 	return []rule{
 		when(pod, toTunnel(s), drop(ReasonTunnelPort)),
 		when(pod, rewritten(), drop(ReasonRewritten)),
 	}
 }
 
-func postrouting(s State) []rule {
+func postrouting(s ruleset.State) []rule {
 	rules := asNode(s)
 	for _, family := range families() {
 		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}), when(asksAnotherNode(s, family), rule{&expr.Masq{}}))
@@ -229,7 +231,7 @@ var afterOthers = nftables.ChainPriorityConntrackHelper
 // shadowsStay drops what still has a shadow address where it leaves the node: who
 // masquerades sees neither what conntrack does not track nor what it can't read, and
 // flows as old as the table only as they began.
-func shadowsStay(s State) []rule {
+func shadowsStay(s ruleset.State) []rule {
 	var rules []rule
 	for _, shadow := range s.Shadows {
 		for _, of := range []side{source, destination} {
@@ -242,4 +244,4 @@ func shadowsStay(s State) []rule {
 // leaving holds for packets that go out of the node: what takes lo stays on it.
 func leaving() rule { return not(toDevice("lo")) }
 
-func toTunnel(s State) rule { return toPort(unix.IPPROTO_UDP, s.TunnelPort) }
+func toTunnel(s ruleset.State) rule { return toPort(unix.IPPROTO_UDP, s.TunnelPort) }

@@ -3,7 +3,11 @@
 
 package netfilter
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
+)
 
 // use is what several frontends may use: an element of the set of a name, or a chain or a
 // map of clients, which are of one of the kinds below.
@@ -15,13 +19,13 @@ const chainsInUse, clientsInUse = "chains", "clients"
 type uses map[use]int
 
 // count adds what frontends use, n times.
-func (u uses) count(frontends []*Frontend, n int) {
+func (u uses) count(frontends []*ruleset.Frontend, n int) {
 	for _, f := range frontends {
 		family := familyOf(single(f.IP))
-		for _, c := range f.chains() {
+		for _, c := range chainsOf(f) {
 			u[use{chainsInUse, c.name()}] += n
 		}
-		for name := range clientMaps([]*Frontend{f}) {
+		for name := range clientMaps([]*ruleset.Frontend{f}) {
 			u[use{clientsInUse, name}] += n
 		}
 		for _, list := range [][]netip.AddrPort{f.All, f.Own, f.Here} {
@@ -29,7 +33,7 @@ func (u uses) count(frontends []*Frontend, n int) {
 				u[use{mapName(placesSet, family), keyOf(place.Addr(), f.Protocol, place.Port())}] += n
 			}
 		}
-		if !f.ofNode() {
+		if !f.OfNode() {
 			u[use{mapName(addressesSet, family), keyOf(f.IP, 0, 0)}] += n
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -58,7 +58,7 @@ func ownLinks() ([]nodestatus.Link, error) {
 	var own []nodestatus.Link
 	for _, link := range all {
 		attrs := link.Attrs()
-		if !netdev.OwnName(attrs.Name) {
+		if !hostdev.Managed(attrs.Name) {
 			continue
 		}
 		own = append(own, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0})

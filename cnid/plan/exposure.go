@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -20,7 +20,7 @@ type frontends struct {
 	// changed have to be decided anew.
 	changed map[frontendKey]bool
 	// list is never changed: another one takes its place.
-	list []*netfilter.Frontend
+	list []*ruleset.Frontend
 }
 
 // frontendKey is what a packet says of the frontend that it is for.
@@ -48,10 +48,10 @@ func (f *frontends) settle() (changed bool) {
 	if len(f.changed) == 0 {
 		return false
 	}
-	gone, come := map[*netfilter.Frontend]bool{}, []*netfilter.Frontend(nil)
+	gone, come := map[*ruleset.Frontend]bool{}, []*ruleset.Frontend(nil)
 	for key := range f.changed {
-		asked := &netfilter.Frontend{IP: key.ip, Protocol: key.protocol, Port: key.port}
-		at, found := slices.BinarySearchFunc(f.list, asked, (*netfilter.Frontend).Compare)
+		asked := &ruleset.Frontend{IP: key.ip, Protocol: key.protocol, Port: key.port}
+		at, found := slices.BinarySearchFunc(f.list, asked, (*ruleset.Frontend).Compare)
 		now := f.winner(key, asked)
 		if found && now != nil && f.list[at].Equal(now) {
 			continue
@@ -67,14 +67,14 @@ func (f *frontends) settle() (changed bool) {
 	if len(gone)+len(come) == 0 {
 		return false
 	}
-	slices.SortFunc(come, (*netfilter.Frontend).Compare)
+	slices.SortFunc(come, (*ruleset.Frontend).Compare)
 	f.list = merge(f.list, gone, come)
 	return true
 }
 
 // merge returns a sorted list without those that are gone and with those that come.
-func merge(list []*netfilter.Frontend, gone map[*netfilter.Frontend]bool, come []*netfilter.Frontend) []*netfilter.Frontend {
-	var all []*netfilter.Frontend
+func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ruleset.Frontend) []*ruleset.Frontend {
+	var all []*ruleset.Frontend
 	all = slices.Grow(all, len(list)-len(gone)+len(come))
 	for _, f := range list {
 		if gone[f] {
@@ -90,13 +90,13 @@ func merge(list []*netfilter.Frontend, gone map[*netfilter.Frontend]bool, come [
 
 // winner is the frontend that the oldest Service has which claims a key, nil where there is
 // none.
-func (f *frontends) winner(key frontendKey, asked *netfilter.Frontend) *netfilter.Frontend {
+func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Frontend {
 	claims := f.claims[key]
 	if len(claims) == 0 {
 		return nil
 	}
 	s := slices.MinFunc(claims, byAge)
-	at, _ := slices.BinarySearchFunc(s.frontends, asked, (*netfilter.Frontend).Compare)
+	at, _ := slices.BinarySearchFunc(s.frontends, asked, (*ruleset.Frontend).Compare)
 	return s.frontends[at]
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/services"
@@ -108,8 +108,8 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, row *store.Serv
 		}
 	}
 	// Of two that have one address, protocol and port the first counts.
-	slices.SortStableFunc(s.frontends, (*netfilter.Frontend).Compare)
-	s.frontends = slices.CompactFunc(s.frontends, func(a, b *netfilter.Frontend) bool { return a.Compare(b) == 0 })
+	slices.SortStableFunc(s.frontends, (*ruleset.Frontend).Compare)
+	s.frontends = slices.CompactFunc(s.frontends, func(a, b *ruleset.Frontend) bool { return a.Compare(b) == 0 })
 }
 
 // port adds one port of a Service for one family: at the node's addresses, and at
@@ -171,9 +171,9 @@ func (b *frontendBuilder) site(vpc string) services.Site {
 	return services.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
 }
 
-func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) netfilter.Frontend {
+func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) ruleset.Frontend {
 	spread := services.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
-	frontend := netfilter.Frontend{
+	frontend := ruleset.Frontend{
 		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
 		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -74,7 +74,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 				}
 				return store.PutService(tx, row)
 			})
-			want := []*netfilter.Frontend{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Affinity: c.affinity, VNI: c.vni}}
+			want := []*ruleset.Frontend{{Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: c.all, Here: c.here, Affinity: c.affinity, VNI: c.vni}}
 			if diff := cmp.Diff(want, w.build(serveNodePorts).Filter.Frontends, byValue); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -145,7 +145,7 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 			t.Errorf("health %+v while the backend shuts down, want none", got)
 		}
 	}()
-	want := []*netfilter.Frontend{{
+	want := []*ruleset.Frontend{{
 		Protocol: 6, IP: ip("0.0.0.0"), Port: 30080, All: at("169.254.64.2:80"), Here: at("169.254.64.2:80"), Local: true,
 		Hidden: prefixes("10.10.0.0/16", "10.96.0.0/16", "10.244.0.0/16", "169.254.0.0/16", "169.254.64.0/18"),
 	}}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -169,11 +169,11 @@ func (b *nodeBuilder) hostPorts() {
 }
 
 // opened are the rules of one port, one per family.
-func (b *nodeBuilder) opened(rec journal.Record, port journal.HostPort) []netfilter.HostPort {
-	var list []netfilter.HostPort
+func (b *nodeBuilder) opened(rec journal.Record, port journal.HostPort) []ruleset.HostPort {
+	var list []ruleset.HostPort
 	for _, shadow := range shadowsOf(rec) {
 		if !port.HostIP.IsValid() || port.HostIP.Is4() == shadow.Is4() {
-			list = append(list, netfilter.HostPort{
+			list = append(list, ruleset.HostPort{
 				Protocol: hostProtocol(port.Protocol), HostIP: port.HostIP, HostPort: port.HostPort, Port: port.Port, Shadow: shadow,
 				Own: asksItself(b.tx, b.in.Config, rec),
 			})

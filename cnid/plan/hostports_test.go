@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -28,7 +28,7 @@ func TestPortsOfTheNodeLeadToTheShadowsOfTheirPods(t *testing.T) {
 	// Asks for what an older pod has.
 	w.records[2].HostPorts = []journal.HostPort{{Protocol: "TCP", HostIP: ip("192.0.2.1"), HostPort: 80, Port: 9}}
 	got := w.build()
-	want := []netfilter.HostPort{
+	want := []ruleset.HostPort{
 		{Protocol: 6, HostPort: 80, Port: 8080, Shadow: ip("169.254.64.2"), Own: true},
 		{Protocol: 6, HostPort: 80, Port: 8080, Shadow: w.records[0].Shadow6, Own: true},
 		{Protocol: 132, HostIP: ip("2001:db8::1"), HostPort: 81, Port: 8081, Shadow: w.records[0].Shadow6, Own: true},

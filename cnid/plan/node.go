@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -19,9 +19,9 @@ import (
 // another one takes its place.
 type nodePlan struct {
 	part    *state.State
-	devices netdev.State
+	devices hostdev.State
 	// filter has no Frontends.
-	filter netfilter.State
+	filter ruleset.State
 	// closed are ports of the node that lead to no pod, though one asks for them.
 	closed []ClosedPort
 	lost   []Lost
@@ -103,7 +103,7 @@ func unique[T interface {
 // devices are the host ends of the pods, and what of the default VPC the node
 // has an interface in.
 func (b *nodeBuilder) devices() {
-	var s netdev.State
+	var s hostdev.State
 	for _, shadow := range b.in.Shadows {
 		s.Shadows = append(s.Shadows, journal.NodeShadow(shadow))
 	}
@@ -111,23 +111,23 @@ func (b *nodeBuilder) devices() {
 		s.Node = home.here.node
 	}
 	for _, rec := range b.live {
-		s.Pods = append(s.Pods, netdev.Pod{
+		s.Pods = append(s.Pods, hostdev.Pod{
 			Device: rec.HostIfName, Ifindex: rec.Device.HostIfindex, Shadows: shadowsOf(rec),
 			MTU: rec.MTU, MAC: state.VirtualMAC, Loopback: b.onLoopback(rec),
 		})
 	}
-	slices.SortFunc(s.Pods, func(a, b netdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	slices.SortFunc(s.Pods, func(a, b hostdev.Pod) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	b.plan.devices = s
 }
 
 // filter is what the packet filter has beside ports of the node and Services.
 func (b *nodeBuilder) filter() {
-	s := netfilter.State{
+	s := ruleset.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,
-		PodDevices:    netdev.PodDevices,
-		NodeDevice:    netdev.NodeDevice,
-		SealedDevices: []string{netdev.TunnelDevice, netdev.NodePeerDevice, netdev.FragmentPeerDevice},
+		PodDevices:    hostdev.PodPrefix,
+		NodeDevice:    hostdev.Node,
+		SealedDevices: []string{hostdev.Tunnel, hostdev.NodePeer, hostdev.FragmentPeer},
 		MarkMask:      state.MarkMask, SharedMark: state.MarkShared, EgressMark: state.MarkEgress, NodeMark: state.MarkNode,
 		OpeningMark: state.MarkOpening, TunneledMark: state.MarkTunneled,
 		FlowsPerShadow: b.in.FlowsPerShadow, HostPorts: b.plan.filter.HostPorts,

@@ -20,8 +20,8 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -71,7 +71,7 @@ type Config struct {
 	// ProxyHealthPort is the TCP port at which load balancers outside ask about the
 	// node; 0: they don't.
 	ProxyHealthPort uint16
-	// FlowsPerShadow is netfilter.State.FlowsPerShadow.
+	// FlowsPerShadow is ruleset.State.FlowsPerShadow.
 	FlowsPerShadow uint32
 	// NodePorts reports that Services are reached by ports of this node, and by
 	// addresses that lead to it.
@@ -95,15 +95,15 @@ type Input struct {
 	// Devices are the indexes of the host ends that exist, by name. A record
 	// whose device has gone is left out until it is undone.
 	Devices map[string]int
-	// NodePeer is the index of netdev.NodePeerDevice.
+	// NodePeer is the index of hostdev.NodePeer.
 	NodePeer int
 }
 
 // Wanted is what the node has to hold.
 type Wanted struct {
 	Datapath state.Parts
-	Devices  netdev.State
-	Filter   netfilter.State
+	Devices  hostdev.State
+	Filter   ruleset.State
 	Health   []HealthCheck
 	// ClosedPorts lead to none of the running pods that ask for them.
 	ClosedPorts []ClosedPort

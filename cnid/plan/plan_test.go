@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -143,8 +143,8 @@ func tell(name, vpc, addr string) func(store.Tx) error {
 // whole is a Wanted whose parts are together.
 type whole struct {
 	Datapath state.State
-	Devices  netdev.State
-	Filter   netfilter.State
+	Devices  hostdev.State
+	Filter   ruleset.State
 	Closed   []ClosedPort
 	Lost     []Lost
 	Health   []HealthCheck
@@ -338,10 +338,10 @@ func TestAWholeNode(t *testing.T) {
 	if diff := cmp.Diff(want, got.Datapath, byValue); diff != "" {
 		t.Errorf("datapath (-want +got):\n%s", diff)
 	}
-	devices := netdev.State{
+	devices := hostdev.State{
 		Shadows: ips("169.254.64.1", "fd41:6c69:6f74:6801::1"),
-		Node:    netdev.NodeInterface{Addrs: ips("10.244.0.7"), MAC: [6]byte{2, 0, 0, 0, 1, 1}, Prefixes: prefixes("10.244.0.0/16")},
-		Pods: []netdev.Pod{
+		Node:    hostdev.NodeInterface{Addrs: ips("10.244.0.7"), MAC: [6]byte{2, 0, 0, 0, 1, 1}, Prefixes: prefixes("10.244.0.0/16")},
+		Pods: []hostdev.Pod{
 			{Device: "alv-b1", Ifindex: 101, MAC: state.VirtualMAC, Shadows: ips("169.254.64.2")},
 			{Device: "alv-r1", Ifindex: 102, MAC: state.VirtualMAC, Shadows: ips("169.254.64.3")},
 		},

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/services"
@@ -64,7 +64,7 @@ type servicePlan struct {
 	wide bool
 	// exposed reports that clients outside reach it, by what follows.
 	exposed   bool
-	frontends []*netfilter.Frontend
+	frontends []*ruleset.Frontend
 	// preserves reports that its pods see the addresses of clients outside.
 	preserves bool
 	// ports of nodes that pods of its VPC may ask for.

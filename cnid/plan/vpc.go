@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
@@ -37,7 +37,7 @@ type here struct {
 	// exception.
 	opensAll bool
 	// node is the node's own interface, in the default VPC alone.
-	node netdev.NodeInterface
+	node hostdev.NodeInterface
 }
 
 // vpcBuilder plans one VPC; its methods are called once each.
@@ -171,7 +171,7 @@ func (b *vpcBuilder) nodeInterface() {
 		b.addresses[ip] = localAddress(ip, iface)
 	}
 	b.part.Interfaces = append(b.part.Interfaces, iface)
-	b.here.node = netdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.row.Prefixes, reserved)}
+	b.here.node = hostdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.row.Prefixes, reserved)}
 }
 
 // gatewayFor returns the subnet's gateway of an address's family, or the zero

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -30,7 +30,7 @@ const (
 // datapath plans for the node anew, from the API as it is now and the node's
 // own journal and devices, and compares the outcome with what its maps hold.
 func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
-	in := plan.Input{Config: d.Config, Records: d.Attachments, Departed: d.Departed, Devices: map[string]int{}, NodePeer: devices[netdev.NodePeerDevice].Index}
+	in := plan.Input{Config: d.Config, Records: d.Attachments, Departed: d.Departed, Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index}
 	for name, link := range devices {
 		in.Devices[name] = link.Index
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -197,7 +197,7 @@ func (c *comparison) broken(node string, broken nodestatus.Broken, records []jou
 
 func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
 	for _, link := range d.Links {
-		if !strings.HasPrefix(link.Name, netdev.PodDevices) {
+		if !strings.HasPrefix(link.Name, hostdev.PodPrefix) {
 			continue
 		}
 		named := func(rec journal.Record) bool { return rec.HostIfName == link.Name }
@@ -208,7 +208,7 @@ func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
 }
 
 func (c *comparison) ownDevices(node string, devices map[string]nodestatus.Link) {
-	for _, name := range netdev.NodeDevices {
+	for _, name := range hostdev.Names {
 		if link, found := devices[name]; !found || !link.Up {
 			what := "is gone"
 			if found {

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -111,11 +111,11 @@ func (w *world) addNode(name, underlay, own string) {
 			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
 		},
 		Links: []nodestatus.Link{
-			{Name: netdev.NodeDevice, Index: 4, Up: true},
-			{Name: netdev.NodePeerDevice, Index: 5, Up: true},
-			{Name: netdev.TunnelDevice, Index: 3, Up: true},
-			{Name: netdev.FragmentDevice, Index: 6, Up: true},
-			{Name: netdev.FragmentPeerDevice, Index: 7, Up: true},
+			{Name: hostdev.Node, Index: 4, Up: true},
+			{Name: hostdev.NodePeer, Index: 5, Up: true},
+			{Name: hostdev.Tunnel, Index: 3, Up: true},
+			{Name: hostdev.Fragment, Index: 6, Up: true},
+			{Name: hostdev.FragmentPeer, Index: 7, Up: true},
 		},
 	}
 }
@@ -167,7 +167,7 @@ func (w *world) program(t *testing.T, name string) {
 		devices[link.Name] = link.Index
 	}
 	w.store(t).View(func(tx store.ReadTx) {
-		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[netdev.NodePeerDevice]}).Datapath.State()
+		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[hostdev.NodePeer]}).Datapath.State()
 	})
 	d.Hooks = hook.Attached{Links: hook.LinkNames()}
 	for _, i := range d.Datapath.Interfaces {

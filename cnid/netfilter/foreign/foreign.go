@@ -24,7 +24,7 @@ type Traffic struct {
 	// Shadows are the ranges of shadow addresses, of the families in which
 	// packets leave the node.
 	Shadows []netip.Prefix
-	// PodDevices, NodeDevice and TunnelPort are those of netfilter.State.
+	// PodDevices, NodeDevice and TunnelPort are those of ruleset.State.
 	PodDevices, NodeDevice string
 	TunnelPort             uint16
 	// Underlay is the device of the node's network. Tunnel is the node's address

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 func testTraffic() Traffic {
@@ -28,7 +29,7 @@ func testTraffic() Traffic {
 func applyOurs(t *testing.T) {
 	t.Helper()
 	traffic := testTraffic()
-	s := netfilter.State{
+	s := ruleset.State{
 		Shadows: traffic.Shadows, TunnelPort: traffic.TunnelPort, PodDevices: traffic.PodDevices, NodeDevice: traffic.NodeDevice,
 		MarkMask: 0x30000000, SharedMark: 0x10000000, EgressMark: 0x20000000, NodeMark: 0x30000000,
 		OpeningMark: 0x10000000, TunneledMark: 0x30000000, FlowsPerShadow: 4,

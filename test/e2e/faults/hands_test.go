@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -55,7 +55,7 @@ func deeds(device string) []deed {
 		{[]string{"tc", "qdisc", "del", "dev", device, "clsact"}, []string{"program from_pod on device", "program to_pod on device"}},
 		{[]string{"rm", "-r", pin("alioth_addresses"), pin("links")}, []string{"pin of map alioth_addresses", "link connect4"}},
 		{[]string{"nft", "delete", "table", "inet", "alioth"}, []string{"table inet alioth"}},
-		{[]string{"ip", "link", "del", "dev", netdev.TunnelDevice}, []string{"device " + netdev.TunnelDevice}},
+		{[]string{"ip", "link", "del", "dev", hostdev.Tunnel}, []string{"device " + hostdev.Tunnel}},
 	}
 }
 

@@ -1,13 +1,17 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netfilter
+// Package ruleset describes what the packet filter table of a node is made from: its
+// State, with the ports of the node and the frontends of Services. It is pure, so that what
+// plans a State links nothing that changes a kernel. Package netfilter makes the rules.
+package ruleset
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 )
 
@@ -64,9 +68,15 @@ func (s State) Equal(o State) bool {
 	return OnlyFrontends(s, o) && slices.EqualFunc(s.Frontends, o.Frontends, (*Frontend).Equal)
 }
 
-// normal returns the state with its lists sorted, so that equal states have
+// OnlyFrontends reports whether two states differ in their frontends at most.
+func OnlyFrontends(a, b State) bool {
+	a.Frontends, b.Frontends = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// Normal returns the state with its lists sorted, so that equal states have
 // equal fingerprints.
-func (s State) normal() State {
+func (s State) Normal() State {
 	s.Shadows = slices.Clone(s.Shadows)
 	slices.SortFunc(s.Shadows, netip.Prefix.Compare)
 	s.DefaultVPC = slices.Clone(s.DefaultVPC)
@@ -89,19 +99,11 @@ func (s State) validatePorts() error {
 			return fmt.Errorf("port %d of a service is out of order", f.Port)
 		}
 	}
-	return validateFrontends(s.Frontends)
+	return ValidateFrontends(s.Frontends)
 }
 
-func validateFrontends(list []*Frontend) error {
-	for _, f := range list {
-		if err := f.validate(); err != nil {
-			return fmt.Errorf("port %d of a service: %w", f.Port, err)
-		}
-	}
-	return nil
-}
-
-func (s State) validate() error {
+// Validate reports what contradicts itself.
+func (s State) Validate() error {
 	if len(s.Shadows) == 0 {
 		return errors.New("no shadow range")
 	}

@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostdev describes the network devices of a node: their names, and the State that
+// package netdev makes true. It is pure, so that what plans a State links nothing that
+// changes a kernel.
+package hostdev
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Names of the devices that belong to Alioth.
+const (
+	// Tunnel is the VXLAN device.
+	Tunnel = "alioth_vxlan"
+	// Node is the node's own interface in the default VPC.
+	Node = "alioth_node"
+	// NodePeer is its far end, where the datapath is attached.
+	NodePeer = "alioth_nodep"
+	// Fragment takes what has to be fragmented on its way through the
+	// tunnel, one segment at a time.
+	Fragment = "alioth_frag"
+	// FragmentPeer is its far end, where the datapath does it.
+	FragmentPeer = "alioth_fragp"
+	// PodPrefix is the prefix of the names of the host ends of pods.
+	PodPrefix = "alv"
+)
+
+// Names are the devices that every node has.
+var Names = []string{Tunnel, Node, NodePeer, Fragment, FragmentPeer}
+
+// Managed reports whether a device of that name is Alioth's.
+func Managed(name string) bool {
+	return slices.Contains(Names, name) || strings.HasPrefix(name, PodPrefix)
+}
+
+// State is what netdev.Host.Apply makes true.
+type State struct {
+	// Shadows are the node's own shadow addresses, at most one per family:
+	// the sources of everything that the node sends to a pod's shadow.
+	Shadows []netip.Addr
+	// Node is the node's interface in the default VPC.
+	Node NodeInterface
+	Pods []Pod
+}
+
+// NodeInterface is the node's own interface in the default VPC; without Addrs
+// the node has none yet.
+type NodeInterface struct {
+	// Addrs are the node's own addresses there, at most one per family.
+	Addrs []netip.Addr
+	MAC   [6]byte
+	// Prefixes are the ranges of the default VPC. One of a family of which
+	// the node has no address gets no route.
+	Prefixes []netip.Prefix
+}
+
+// Pod is the host end of a pod's interface.
+type Pod struct {
+	Device  string
+	Ifindex int
+	// MTU in bytes and MAC of the device; 0 and the zero value are left as they
+	// are.
+	MTU int
+	MAC [6]byte
+	// Shadows of the pod, at most one per family.
+	Shadows []netip.Addr
+	// Loopback lets the pod answer what the node sends to it from a loopback
+	// address, which the packet filter has translated.
+	Loopback bool
+}
+
+// Validate reports what contradicts itself or cannot be made true.
+func (s State) Validate() error {
+	if err := onePerFamily(s.Shadows); err != nil {
+		return fmt.Errorf("the node's shadows: %w", err)
+	}
+	if err := onePerFamily(s.Node.Addrs); err != nil {
+		return fmt.Errorf("the node's addresses in the default VPC: %w", err)
+	}
+	if len(s.Node.Addrs) > 0 && s.Node.MAC[0]&1 != 0 {
+		return fmt.Errorf("the node's MAC %v is a group address", net.HardwareAddr(s.Node.MAC[:]))
+	}
+	for _, pod := range s.Pods {
+		if pod.Ifindex <= 0 {
+			return fmt.Errorf("device %q has no interface index", pod.Device)
+		}
+		if err := onePerFamily(pod.Shadows); err != nil {
+			return fmt.Errorf("shadows of device %s: %w", pod.Device, err)
+		}
+	}
+	return nil
+}
+
+func onePerFamily(addrs []netip.Addr) error {
+	seen := map[bool]bool{}
+	for _, a := range addrs {
+		if !a.IsValid() || a.Is4In6() {
+			return fmt.Errorf("%v is no plain address", a)
+		}
+		if seen[a.Is4()] {
+			return errors.New("more than one of a family")
+		}
+		seen[a.Is4()] = true
+	}
+	return nil
+}
