@@ -34,7 +34,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// environment is what a term works with: in production all of it is a manager's.
+// environment has the clients and informers of a term, in production those of a manager.
 type environment struct {
 	informers cache.Cache
 	// writer writes; its reads come from the informers. live reads from the API
@@ -57,14 +57,14 @@ func managed(mgr manager.Manager) environment {
 	}
 }
 
-// parts is what the controllers of a term are made of.
+// parts are the components that the controllers of a term share.
 type parts struct {
 	env     environment
 	cfg     Config
 	metrics *metricSet
 	feed    *feed.Feed
 	rows    *store.Store
-	// resting are addresses that nobody gets for a moment.
+	// resting are addresses that are not assigned for a while after their release.
 	resting *ipam.Resting
 	// reporter reports nodes that are not trusted.
 	reporter *distrust.Reporter
@@ -72,7 +72,7 @@ type parts struct {
 	calls *rollcall.Reconciler
 }
 
-// newParts makes an empty store, and what stands between it and the controllers.
+// newParts makes an empty store, and the components between it and the controllers.
 func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	rows, err := store.New()
 	if err != nil {
@@ -89,7 +89,7 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	return p, nil
 }
 
-// rest has an address that was given up rest.
+// rest notes the release of an address.
 func (p *parts) rest(change feed.Change) {
 	if change.New != nil {
 		return
@@ -102,7 +102,7 @@ func (p *parts) rest(change feed.Change) {
 	}
 }
 
-// client returns a client that counts what a controller writes.
+// client returns a client that counts the writes of a controller.
 func (p *parts) client(controller string) client.Client {
 	return p.metrics.writes.of(controller, p.env.writer)
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/alioth-net/alioth/operator/vpc"
 )
 
-// Config is what an operator is told by its command line.
+// Config is the configuration of an operator, from its command line.
 type Config struct {
-	// Kubeconfig is a file that says how to reach the API server; "" inside a
-	// pod. APIServerHost and APIServerPort take the place of what the
-	// environment or the file says; "" and 0 leave it.
+	// Kubeconfig is a kubeconfig file; "" inside a pod. APIServerHost and
+	// APIServerPort replace the values of the environment or the file, unless they
+	// are "" and 0.
 	Kubeconfig    string
 	APIServerHost string
 	APIServerPort int
@@ -42,13 +42,13 @@ type Config struct {
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing. Metrics on
-	// another address than a loopback one are served with TLS, to those alone
-	// that the API server knows and allows.
+	// another address than a loopback one are served with TLS, only to users that
+	// the API server authenticates and authorizes.
 	HealthAddr, MetricsAddr string
 }
 
-// DefaultConfig returns what an operator uses that is told nothing else. The
-// environment variable POD_NAMESPACE gives the namespace.
+// DefaultConfig returns the default configuration. The environment variable
+// POD_NAMESPACE has the namespace.
 func DefaultConfig() Config {
 	return Config{
 		LeaderElect: true,
@@ -82,8 +82,8 @@ func (c Config) rest() (*rest.Config, error) {
 	if c.APIServerHost != "" {
 		config.Host = "https://" + net.JoinHostPort(c.APIServerHost, strconv.Itoa(cmp.Or(c.APIServerPort, 443)))
 	}
-	// The number of workers bounds what is asked at once; how that is shared
-	// with others is the API server's priority and fairness.
+	// The number of workers limits concurrent requests. The API server's priority and
+	// fairness shares its capacity among clients.
 	config.QPS = -1
 	config.UserAgent = "alioth-operator"
 	return config, nil

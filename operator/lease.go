@@ -29,16 +29,16 @@ const (
 // leaseName is the name of the Lease that the leader holds.
 const leaseName = "alioth-operator"
 
-// errNotLeading is what a write gets that comes too late.
+// errNotLeading is the error of a write after the lease has ended.
 var errNotLeading = errors.New("this process does not hold the lease, so it does not write")
 
-// lease is the lock of one term. It knows until when this process may write,
-// whatever the elector has noticed so far: a process that was stopped and goes
-// on has workers that still believe that it leads.
+// lease is the lock of one term. It has the time until which this process may write,
+// independent of the elector: after a process was frozen and thawed, its workers run
+// although the lease may have ended.
 type lease struct {
 	resourcelock.Interface
-	// late is called when something is to be written after the lease ran out:
-	// the elector may take until renewDeadline to find out.
+	// late is called on a write after the end of the lease: the elector may notice the
+	// end only after renewDeadline.
 	late func()
 
 	mu    sync.Mutex
@@ -67,12 +67,12 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.hold(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
-// hold counts the time from before the request, so that it is over here before
-// it is over for anybody who sees the record.
+// hold counts the time from before the request, so that the lease ends here before it
+// ends for processes that read the record.
 func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() error) error {
 	began := time.Now()
 	if record.HolderIdentity != l.Identity() {
-		l.end() // before others may know
+		l.end() // before other processes can read it
 	}
 	if err := write(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() erro
 	return nil
 }
 
-// end ends the term for good: what is left of it writes nothing more.
+// end ends the term for good: its remaining workers can't write.
 func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +98,8 @@ func (l *lease) held() bool {
 	return time.Now().Before(l.until)
 }
 
-// guard lets requests that change something pass only while the lease is held.
-// What was sent before is up to the preconditions that every write carries.
+// guard lets writes pass only while the lease is held. The preconditions of every write
+// protect against requests that were sent before.
 func (l *lease) guard(next http.RoundTripper) http.RoundTripper {
 	return guarded{lease: l, next: next}
 }

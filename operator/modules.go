@@ -28,10 +28,10 @@ type module struct {
 	// kinds are those that it watches. A kind belongs to one module, and its rows to
 	// all of them.
 	kinds []*kinds.Kind
-	// rights are what the module needs beside listing and watching its kinds, as
+	// rights are those of the module beside listing and watching its kinds, as
 	// "resource: verbs".
 	rights []string
-	// register adds what runs, made of the parts of a term.
+	// register adds the controllers, made of the parts of a term.
 	register func(p *parts) error
 }
 
@@ -40,7 +40,7 @@ func modules() []module {
 	return []module{announcements(), networking(), services(), hosts()}
 }
 
-// announcements is the area of what conditions come to say.
+// announcements is the area of events for changed conditions.
 func announcements() module {
 	return module{
 		rights: []string{"events.events.k8s.io: create patch"},
@@ -51,7 +51,7 @@ func announcements() module {
 	}
 }
 
-// networking is the area of VPCs, and of what pods and nodes have in them.
+// networking is the area of VPCs, and of the addresses of pods and nodes.
 func networking() module {
 	return module{
 		kinds: []*kinds.Kind{
@@ -96,7 +96,7 @@ func registerNetworking(p *parts) error {
 	)
 }
 
-// services is the area of Services and of the addresses by which they are reached.
+// services is the area of Services and their addresses.
 func services() module {
 	return module{
 		kinds: []*kinds.Kind{
@@ -133,7 +133,7 @@ func registerServices(p *parts) error {
 	)
 }
 
-// hosts is the area of what tenants have of nodes.
+// hosts is the area of tenants' access to nodes.
 func hosts() module {
 	return module{
 		kinds: []*kinds.Kind{kinds.HostAccess.Kind},

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operator assembles the operator: it decides what every VPC, subnet
-// and pod gets, and records it in API objects. It keeps no state of its own, so
-// that it may end at any moment and stand up anywhere.
+// Package operator assembles the operator, which assigns VNIs and addresses to VPCs,
+// pods and Services, and records them in API objects. It has no state of its own, so it
+// can end at any moment and be started anywhere.
 package operator
 
 import (
@@ -26,15 +26,15 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// errEnded is what a manager that just ended is logged as.
+// errEnded is the logged error of a manager that ended without one.
 var errEnded = errors.New("the manager ended")
 
-// gracePeriod is how long what is being done may take to end.
+// gracePeriod is how long running workers may take to end.
 const gracePeriod = 5 * time.Second
 
-// Run runs the operator until ctx ends. Losing the lease or the API server
-// never ends it: it stops writing and stands for election again. It returns an
-// error only for what a person must correct.
+// Run runs the operator until ctx ends. The loss of the lease or the API server does
+// not end it: it stops writing and takes part in the next election. It returns an error
+// only if an administrator has to correct the cause.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	restConfig, err := cfg.rest()
 	if err != nil {
@@ -43,14 +43,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, restConfig, log)
 }
 
-// process is what outlives the terms of an operator.
+// process has the parts of an operator that outlive its terms.
 type process struct {
 	cfg     Config
 	rest    *rest.Config
 	metrics *metricSet
 	state   *state
-	// identity in the Lease. It stays, so that the lease of a term that an
-	// outage ended is taken up again without waiting for it to run out.
+	// identity in the Lease. It does not change, so that after an outage the process
+	// can renew its lease without waiting for its end.
 	identity string
 	log      *slog.Logger
 }
@@ -78,7 +78,7 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	return nil
 }
 
-// serveTerms stands up again after every term, until ctx ends.
+// serveTerms starts a new term after every one, until ctx ends.
 func (p *process) serveTerms(ctx context.Context) {
 	pause := newPause()
 	for {
@@ -88,7 +88,7 @@ func (p *process) serveTerms(ctx context.Context) {
 			return
 		}
 		if time.Since(began) > time.Minute {
-			pause = newPause() // it had been well
+			pause = newPause() // the term had succeeded
 		}
 		p.log.Error("standing up again", "error", err)
 		select {

@@ -18,8 +18,8 @@ var (
 		"Objects whose request is refused, by kind and reason of their condition.", []string{"kind", "reason"}, nil)
 )
 
-// picture makes metrics of what the store holds when they are asked for. Every
-// replica has the same picture; one whose store is not filled yet has none.
+// picture makes metrics of the store's content when they are collected. Every replica
+// has the same content; a replica whose store is not filled yet has no such metrics.
 type picture struct{ state *state }
 
 // Describe implements prometheus.Collector.
@@ -47,7 +47,7 @@ func (p picture) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// addressesByState counts addresses; every state is there.
+// addressesByState counts addresses; the result has every state.
 func addressesByState(tx store.ReadTx) map[string]int {
 	counts := map[string]int{"held": 0, "orphaned": 0, "claiming": 0}
 	for address := range store.AllAddresses(tx) {
@@ -78,7 +78,7 @@ func orphaned(tx store.ReadTx, address *store.Address) bool {
 
 type kindReason struct{ kind, reason string }
 
-// refusedByReason counts the objects whose condition says no.
+// refusedByReason counts the objects whose condition is False.
 func refusedByReason(tx store.ReadTx) map[kindReason]int {
 	counts := map[kindReason]int{}
 	for _, kind := range kinds.All() {

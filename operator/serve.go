@@ -25,7 +25,7 @@ import (
 
 const headerTimeout = 5 * time.Second
 
-// state is what the readiness check looks at: the feed of the present term.
+// state is the input of the readiness check: the feed of the present term.
 type state struct{ feed atomic.Pointer[feed.Feed] }
 
 func (s *state) set(f *feed.Feed) { s.feed.Store(f) }
@@ -91,8 +91,8 @@ func (s *servers) stop() {
 	}
 }
 
-// healthHandler answers /healthz while the process can answer at all, and
-// /readyz once the store is filled, whether or not this process leads.
+// healthHandler serves /healthz while the process runs, and /readyz once the store is
+// filled, whether or not this process leads.
 func healthHandler(s *state) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
@@ -106,8 +106,8 @@ func healthHandler(s *state) http.Handler {
 	return mux
 }
 
-// metricsHandler answers /metrics, beyond the loopback device with TLS and to
-// those who may.
+// metricsHandler serves /metrics; beyond the loopback device with TLS, and only to
+// authorized users.
 func metricsHandler(addr string, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	all := prometheus.Gatherers{m.registry, metrics.Registry}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writes counts and times what the controllers write to the API. A claim is an
-// Address or VNIClaim that was created, so there is no other count of claims.
+// writes counts and times the writes of controllers to the API. A claim is an Address
+// or VNIClaim that was created, so claims have no count of their own.
 type writes struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec

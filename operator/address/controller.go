@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package address releases addresses whose pod is gone and whose node can't
-// release them itself any more, and those whose Service is gone. It takes away those
-// that do not count for the pod that they name. Every other address is the business of
-// the daemon on its node.
+// Package address releases addresses of deleted pods if the node can no longer release
+// them itself, and addresses of deleted Services. It deletes addresses that do not count
+// for the pod that they name. The daemon of the node releases all others.
 package address
 
 import (
@@ -63,8 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// expel takes away an address that does not count for the pod that it names, and says
-// so of the node for which it was made.
+// expel deletes an address that does not count for the pod that it names, and reports
+// the node for which it was created.
 func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	pod, counts, err := r.counts(ctx, address)
 	if err != nil || counts {
@@ -81,13 +80,13 @@ func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	return nil
 }
 
-// counts asks the API server whether an address counts for its pod after all, since the
-// store may be a moment behind, and says otherwise where the pod is.
+// counts reports whether an address counts for its pod in the API, since the store may
+// be a moment behind. If not, where describes the place of the pod.
 func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where string, counts bool, err error) {
 	var pod *store.Pod
 	r.Store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, address.Holder.UID) })
 	if pod == nil {
-		return "", true, nil // its end has been heard of since
+		return "", true, nil // the event of its deletion has come meanwhile
 	}
 	object := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
@@ -130,8 +129,9 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	return err == nil && fenced(row), err
 }
 
-// source asks for an address when it appears, when its pod appears, is bound or goes,
-// when its Service goes, and when its node goes or is declared out of service.
+// source requests an address when it is created, when its pod is created, bound or
+// deleted, when its Service is deleted, and when its node is deleted or declared out of
+// service.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request { return of(store.ListAddresses(tx)) },

@@ -5,13 +5,13 @@ package address
 
 import "github.com/alioth-net/alioth/store"
 
-// verb describes what is to be done about an address.
+// verb is the next step for an address.
 type verb int
 
 const (
 	// keep it: its holder lives, or its node's daemon is to release it.
 	keep verb = iota
-	// forget it: it is not in the API, and nobody will create it.
+	// forget it: it is not in the API, and no claim for it is in progress.
 	forget
 	// release it: its holder is gone, and so is its node, or it was on none.
 	release
@@ -19,8 +19,8 @@ const (
 	expel
 )
 
-// decide plans for one address of a pod or a Service. One of a node is the business
-// of package node.
+// decide plans for one address of a pod or a Service. Package node plans for those of
+// nodes.
 func decide(tx store.ReadTx, address *store.Address) verb {
 	switch address.Holder.Kind {
 	case store.HolderPod:
@@ -32,7 +32,7 @@ func decide(tx store.ReadTx, address *store.Address) verb {
 	return keep
 }
 
-// decideService plans for an address that is on no node: it goes with its Service.
+// decideService plans for an address without a node: it is released after its Service.
 func decideService(tx store.ReadTx, address *store.Address) verb {
 	service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name)
 	switch {
@@ -44,9 +44,9 @@ func decideService(tx store.ReadTx, address *store.Address) verb {
 	return release
 }
 
-// decidePod plans for one address of a pod. While the node may be running, only
-// its daemon knows whether the pod's interface is gone; the API knows no more
-// than that somebody deleted the pod, which may have been by force.
+// decidePod plans for one address of a pod. While the node may be running, only its
+// daemon knows whether the pod's interface is gone: a pod that is missing in the API may
+// have been deleted by force.
 func decidePod(tx store.ReadTx, address *store.Address) verb {
 	pod := store.GetPod(tx, address.Holder.UID)
 	switch {
@@ -62,6 +62,6 @@ func decidePod(tx store.ReadTx, address *store.Address) verb {
 	return keep
 }
 
-// fenced reports whether nothing can run on a node any more: its object is gone,
-// or somebody vouches for it.
+// fenced reports whether no pod can run on a node any more: its object is gone, or has
+// the taint that an administrator or controller sets for that.
 func fenced(node *store.Node) bool { return node == nil || node.OutOfService }

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce tells in events what the conditions of objects come to say, so that
-// `kubectl describe` and `kubectl events` show when it changed. Of pods and nodes their
-// own controllers tell.
+// Package announce writes events for changes of objects' conditions, so that
+// `kubectl describe` and `kubectl events` show when they changed. The controllers of
+// pods and nodes write their own events.
 package announce
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// notice is one event: about what, and what a person reads there.
+// notice is one event: its object and its text.
 type notice struct {
 	about                  runtime.Object
 	level, reason, message string
@@ -31,7 +31,7 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 		select {
 		case <-leading:
 		default:
-			return // the leader tells
+			return // the leader announces it
 		}
 		for _, n := range noticesOf(change) {
 			recorder.Eventf(n.about, nil, n.level, n.reason, "Check", "%s", n.message)
@@ -39,8 +39,8 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 	})
 }
 
-// noticesOf returns what is to be announced about a change: a reason that is
-// new, whatever becomes of the text beside it.
+// noticesOf returns the events for a change: those of conditions with a new reason. A
+// new message alone causes no event.
 func noticesOf(change feed.Change) []notice {
 	kind := kinds.OfRow(cmp.Or(change.New, change.Old))
 	if kind == nil || kind.Verdict == nil || kind.OwnEvents {

@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claim makes addresses belong to somebody: it creates the Address
-// objects of all attachments of a holder, or none, and survives being interrupted
-// at any point. The creation of the object is the allocation; the API server
-// lets each name exist once.
+// Package claim assigns addresses to holders: it creates the Address objects of all
+// attachments of a holder, or none, and can be interrupted at any point. The creation
+// of the object is the allocation, because object names are unique in the API.
 package claim
 
 import (
@@ -22,16 +21,16 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// rounds bounds how often one call chooses anew because somebody else was
-// faster. More is a sign of a store that lags far behind; the caller retries.
+// rounds limits how often one call chooses again because another writer was faster.
+// Reaching the limit is a sign of a store that lags far behind; the caller retries.
 const rounds = 16
 
-// ErrUnsettled says that nothing can be chosen yet: nodes may hold addresses
-// that the API does not know. What exists is served all the same.
+// ErrUnsettled reports that no address can be chosen yet: nodes may hold addresses
+// that the API lacks. Existing addresses are returned all the same.
 var ErrUnsettled = errors.New("waiting for the nodes to report what they hold")
 
-// ErrHolderGone says that the pod has ended, or the node or Service is gone, since
-// somebody asked for its addresses.
+// ErrHolderGone reports that the pod has ended, or the node or Service is gone, since
+// its addresses were requested.
 var ErrHolderGone = errors.New("the holder of the requested addresses is gone")
 
 var errOutpaced = errors.New("other claims were faster every time: will be tried again")
@@ -44,24 +43,25 @@ type Claimer struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Store *store.Store
-	// Resting knows the addresses released a short while ago.
+	// Resting has the addresses that were released shortly before.
 	Resting *ipam.Resting
-	// Settled tells whether addresses may be chosen (package rollcall).
+	// Settled reports whether addresses may be chosen (package rollcall).
 	Settled func() bool
-	// Publish tells others what went from the store ahead of the watch event.
+	// Publish notifies other controllers of rows that are deleted from the store
+	// before the watch event.
 	Publish func(feed.Change)
 	Now     func() time.Time
 }
 
-// Wanted is what one attachment of a holder asks for.
+// Wanted is the request of one attachment of a holder.
 type Wanted struct {
 	ipam.Request
-	// Prefer are the IPs that the attachment was told or ran with, if any: it has
-	// these or none, and need not wait for the term to be settled.
+	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
+	// gets these or none, and need not wait for the term to be settled.
 	Prefer []netip.Addr
 }
 
-// Claim gives one attachment its addresses, as ClaimAll does.
+// Claim claims the addresses of one attachment, as ClaimAll does.
 func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []netip.Addr) ([]*store.Address, error) {
 	all, err := c.ClaimAll(ctx, []Wanted{{Request: request, Prefer: prefer}})
 	if err != nil {
@@ -70,13 +70,13 @@ func (c *Claimer) Claim(ctx context.Context, request ipam.Request, prefer []neti
 	return all[0], nil
 }
 
-// ClaimAll gives the attachments of one holder their addresses, all of them or none,
-// and returns for each its rows, one per family, IPv4 first. Attachments differ in
-// their names. What an attachment holds in its VPC already is kept, whatever else its
-// request says, but for Prefer. A refusal is an *ipam.Error, whose message names the
-// attachment where there are several: nothing is reserved then, and what an earlier
-// attempt has created is for the caller to release. Every other error is worth trying
-// again, ErrUnsettled once the term is settled, but for ErrHolderGone.
+// ClaimAll claims the addresses of all attachments of a holder, or none, and returns
+// for each its rows, one per family, IPv4 first. The names of the attachments are
+// unique. Addresses that an attachment holds in its VPC are kept, even if they differ
+// from the request, except from Prefer. A refusal is an *ipam.Error, whose message names
+// the attachment if there are several. Then nothing is reserved, and the caller has to
+// release addresses of an earlier attempt. The caller may retry after other errors,
+// after ErrUnsettled once the term is settled, but not after ErrHolderGone.
 func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Address, error) {
 	wanted = slices.Clone(wanted)
 	for i := range wanted {
@@ -93,7 +93,7 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 			}
 		}
 		if blocked(plans) {
-			continue // what was dropped is out of the way now
+			continue // the dropped addresses are no obstacle any more
 		}
 		if all, err := c.create(ctx, wanted, plans); err != nil || all != nil {
 			return all, err
@@ -102,8 +102,8 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 	return nil, errOutpaced
 }
 
-// create creates the objects of the planned rows. It returns no rows where one exists
-// otherwise than planned, and excludes the IP where somebody else has it.
+// create creates the objects of the planned rows. It returns no rows if one exists but
+// differs from the plan, and excludes the IP if it has another holder.
 func (c *Claimer) create(ctx context.Context, wanted []Wanted, plans []plan) ([][]*store.Address, error) {
 	all := make([][]*store.Address, 0, len(plans))
 	for i, p := range plans {
@@ -122,11 +122,11 @@ func (c *Claimer) create(ctx context.Context, wanted []Wanted, plans []plan) ([]
 	return all, nil
 }
 
-// reserve decides what each attachment keeps, or chooses for it, and puts rows for
-// what is to be created into the store in the same transaction, so that nobody else
-// chooses it meanwhile. As long as something of one has to be dropped before it can
-// choose, nothing is put for any. Nothing is put for a holder that is gone: whoever saw
-// it go has forgotten what there was, and nobody would forget what comes now.
+// reserve decides which addresses each attachment keeps, or chooses new ones, and puts
+// rows for those to create into the store in the same transaction, so that no other
+// request chooses them. While an attachment has addresses to drop first, it puts no
+// rows. It puts none for a holder that is gone: the rows of such a holder were removed
+// with it, and no later event would remove new ones.
 func (c *Claimer) reserve(wanted []Wanted) ([]plan, error) {
 	var plans []plan
 	err := c.Store.Update(func(tx store.Tx) error {
@@ -139,7 +139,7 @@ func (c *Claimer) reserve(wanted []Wanted) ([]plan, error) {
 		if blocked(plans) {
 			return nil
 		}
-		for _, p := range plans { // before anybody chooses what one of them lacks
+		for _, p := range plans { // before an address is chosen that completes one of them
 			if err := assumeLacking(tx, p.keep); err != nil {
 				return err
 			}
@@ -172,7 +172,7 @@ func (c *Claimer) choose(tx store.Tx, w Wanted) ([]*store.Address, error) {
 	return result.Rows, ipam.Assume(tx, result)
 }
 
-// naming has a refusal name the attachment that it is about, where there are several.
+// naming adds the name of the attachment to a refusal if there are several.
 func naming(err error, attachment string, of int) error {
 	var refusal *ipam.Error
 	if of == 1 || !errors.As(err, &refusal) {
@@ -183,7 +183,7 @@ func naming(err error, attachment string, of int) error {
 	return &named
 }
 
-// lives tells whether a holder is there, and has not ended.
+// lives reports whether a holder exists and has not ended.
 func lives(tx store.ReadTx, holder store.Holder) bool {
 	switch holder.Kind {
 	case store.HolderNode:

@@ -15,10 +15,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// ClaimExternal gives a Service its addresses outside of every VPC and returns their
-// rows, one per family. What it holds already is kept, whatever else the request
-// says. The errors are as those of Claim; of those to try again there is no
-// ErrUnsettled, since no node holds such an address by itself.
+// ClaimExternal claims the addresses of a Service outside of every VPC and returns their
+// rows, one per family. Addresses that the Service holds are kept, even if they differ
+// from the request. The errors are those of Claim without ErrUnsettled, because no node
+// holds such an address by itself.
 func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalRequest) ([]*store.ExternalAddress, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {
@@ -36,8 +36,8 @@ func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalReques
 	return nil, errOutpaced
 }
 
-// reserveExternal chooses what is lacking and puts rows for it into the store, as
-// reserve does.
+// reserveExternal chooses the missing addresses and puts rows for them into the store,
+// as reserve does.
 func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*store.ExternalAddress, err error) {
 	err = c.Store.Update(func(tx store.Tx) error {
 		if !lives(tx, request.Holder) {
@@ -61,7 +61,7 @@ func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*store.E
 
 func ofService(real, row *store.ExternalAddress) bool { return real.Holder.UID == row.Holder.UID }
 
-// ReleaseExternal deletes an external address, or forgets it where it was never
+// ReleaseExternal deletes an external address, or removes its row if it was never
 // created, as Release does.
 func (c *Claimer) ReleaseExternal(ctx context.Context, row *store.ExternalAddress) error {
 	object := &v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)}}

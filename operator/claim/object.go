@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// objects are what rows R are created as in the API.
+// objects are the API objects O that are created for rows R.
 type objects[O kube.Object, R any] struct {
 	kind kinds.Of[O, R]
 	// of makes the object of a row.
@@ -46,9 +46,9 @@ var externalAddresses = objects[*v1alpha1.ExternalAddress, store.ExternalAddress
 }
 
 // create creates the objects of the rows that have no UID yet, and returns the rows of
-// all. It stops at the first object that turns out to exist otherwise than planned, and
-// returns the row of that one alone. After an error, which may hide a success, the rows
-// stay assumed: the next call asks for the same names and recognises its own.
+// all. It stops at the first existing object that differs from the plan, and returns
+// the row of that one only. After an error, which may hide a success, the rows stay
+// assumed: the next call requests the same names and recognises its own objects.
 func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planned func(real, row *R) bool) (made []*R, other *R, _ error) {
 	for _, row := range rows {
 		real := row
@@ -66,8 +66,8 @@ func (o objects[O, R]) create(ctx context.Context, c *Claimer, rows []*R, planne
 	return made, nil, nil
 }
 
-// createOne returns the row of the object that has the row's name now. One that was
-// faster may be one of ours, created by a call whose answer got lost.
+// createOne returns the row of the object that has the row's name now. An existing
+// object may be from an earlier call with a lost reply.
 func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, error) {
 	var assumed *R
 	c.Store.View(func(tx store.ReadTx) { assumed = o.held(tx, row) })

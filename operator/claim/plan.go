@@ -13,16 +13,16 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// plan is what becomes of the addresses that an attachment holds already.
+// plan divides the addresses that an attachment holds already.
 type plan struct {
 	// keep is the set to keep, complete, IPv4 first. Rows without a UID are
-	// not in the API yet. It is empty where there is nothing to keep.
+	// not in the API yet. It is empty if no set is kept.
 	keep []*store.Address
-	// drop lists addresses that belong to no set worth keeping.
+	// drop lists the addresses of other sets.
 	drop []*store.Address
 }
 
-// blocked reports whether something has to be dropped before an attachment can choose.
+// blocked reports whether addresses have to be dropped before others are chosen.
 func blocked(plans []plan) bool {
 	return slices.ContainsFunc(plans, func(p plan) bool { return len(p.keep) == 0 && len(p.drop) > 0 })
 }
@@ -41,12 +41,12 @@ type set struct {
 	confirmed int
 }
 
-// decide sorts out what the attachment of a holder has. A creation whose answer
-// got lost, or a crash, leaves an incomplete set, or two sets: the one with the
-// preferred IPs, else the one that is nearest to complete, is kept and completed
-// as long as nobody else has an IP of it, all else is dropped, and so is what is
-// of another VPC than the one asked for. Where there are preferred IPs, sets of others
-// are dropped first: an IP of both is in the place of the preferred set's.
+// decide plans for the addresses of a holder's attachment. A creation with a lost
+// reply, or a crash, leaves an incomplete set, or two sets. The set with the preferred
+// IPs, else the one with the most confirmed members, is kept and completed unless
+// another holder has one of its IPs. Other sets, and addresses of another VPC than the
+// requested one, are dropped. If there are preferred IPs, the sets without them are
+// dropped first, because an address of such a set may have an IP of the preferred set.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set
@@ -113,8 +113,8 @@ func setsOf(tx store.ReadTx, request ipam.Request) []set {
 	return sets
 }
 
-// complete adds the rows that a set lacks. It is false where somebody else has
-// one of the IPs.
+// complete adds the rows that a set lacks. It returns false if another holder has one
+// of the IPs.
 func complete(tx store.ReadTx, s set) (set, bool) {
 	whole := set{confirmed: s.confirmed}
 	for _, ip := range s.members[0].Set {
@@ -133,7 +133,7 @@ func complete(tx store.ReadTx, s set) (set, bool) {
 	return whole, true
 }
 
-// known leaves out rows that complete made up.
+// known omits the rows that complete added.
 func known(tx store.ReadTx, rows []*store.Address) []*store.Address {
 	return slices.DeleteFunc(slices.Clone(rows), func(row *store.Address) bool {
 		return store.GetAddress(tx, row.Name) != row

@@ -31,9 +31,9 @@ func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node stri
 	return nil
 }
 
-// Release deletes an address, or forgets it where it was never created. That
-// it is gone already is success. That a successor has its name is a conflict: the
-// store is about to hear of it.
+// Release deletes an address, or removes its row if it was never created. An address
+// that is gone already is no error. A successor with its name is a conflict: its event
+// is still to come.
 func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
@@ -42,9 +42,9 @@ func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
 }
 
-// drop deletes an address that is of no set worth keeping. It may be one that the pod was
-// told, in an object that names others beside it: that stays the pod's. What is not in
-// the API is forgotten, so that a set which somebody else has a part of is not kept.
+// drop deletes an address of a set that is not kept. The pod keeps an address of its
+// allocation status, even if the object names others beside it. A row that is not in
+// the API is removed, so that a set is not kept if another holder has a part of it.
 func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
 	if row.UID == "" {
 		return c.Release(ctx, row)
@@ -53,8 +53,8 @@ func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
 }
 
 // Expel deletes an address that does not count for the pod that it names, or is in no
-// set that the pod keeps. Where a living pod was told the same one, it is kept for that
-// pod from the same moment on.
+// set that the pod keeps. If the allocation status of a living pod has the address, the
+// store keeps it for that pod from this moment on.
 func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
@@ -77,7 +77,8 @@ func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, 
 	return err
 }
 
-// forget removes a row from the store, and tells those who wait for its address.
+// forget removes a row from the store, and notifies the controllers that wait for its
+// address.
 func (c *Claimer) forget(row any, remove func(store.Tx) (bool, error)) error {
 	gone := false
 	err := c.Store.Update(func(tx store.Tx) (err error) {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package distrust tells people of what was written in the name of a node and is not
-// believed (docs/design/011): an event of the Node, and a count.
+// Package distrust reports rejected data that was written with a node's token
+// (docs/design/011): by an event of the Node and a metric.
 package distrust
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Metrics counts what was not believed. The nil value counts nothing.
+// Metrics counts rejected data. The nil value counts nothing.
 type Metrics struct{ total *prometheus.CounterVec }
 
 // NewMetrics creates and registers the metrics.
@@ -47,7 +47,7 @@ func (r *Reporter) Report(node, reason, note string) {
 	var row *store.Node
 	r.Store.View(func(tx store.ReadTx) { row = store.GetNode(tx, node) })
 	if row == nil {
-		return // the name in the count would be anybody's choice
+		return // otherwise any text could become a label of the metric
 	}
 	if r.Metrics != nil {
 		r.Metrics.total.WithLabelValues(node, reason).Inc()

@@ -16,19 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Pauses before an object is looked at again: doubled with every try from the
-// first to the longest, for each object on its own.
+// Pauses before an object is processed again: doubled with every attempt from the
+// first to the longest, for each object separately.
 const (
 	// errorPause and errorLongest are those after an error.
 	errorPause, errorLongest = 20 * time.Millisecond, 30 * time.Second
-	// stalePause and staleLongest are those after a cached copy turned out to
-	// be out of date.
+	// stalePause and staleLongest are those after a write from an outdated cached
+	// copy.
 	stalePause, staleLongest = 100 * time.Millisecond, 5 * time.Second
 )
 
 // Controllers runs controllers.
 type Controllers interface {
-	// Add adds a controller with so many workers. It starts once the store is
+	// Add adds a controller with this number of workers. It starts once the store is
 	// filled and this process leads.
 	Add(name string, workers int, r reconcile.Reconciler, source *Source) error
 }
@@ -56,8 +56,8 @@ func pauses(first, longest time.Duration) workqueue.TypedRateLimiter[reconcile.R
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longest)
 }
 
-// patient takes conflicts for what they are: the normal sign that the cache is
-// a moment behind the API, not an error.
+// patient does not treat conflicts as errors: they are the normal sign that the cache
+// is a moment behind the API.
 type patient struct {
 	inner reconcile.Reconciler
 	stale workqueue.TypedRateLimiter[reconcile.Request]

@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed fills the operator's store from informers and tells the
-// controllers what changed, once the store has it: whoever is told about a
-// change finds it in the store.
+// Package feed fills the operator's store from informers, and notifies the controllers
+// of each change after the store has it.
 package feed
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// Change is what happened to one row: Old is nil for a new row, New for one
-// that is gone. Both are pointers to rows of package store, of one type.
+// Change is the change of one row: Old is nil for a new row, New for a deleted one.
+// Both are pointers to rows of package store, of one type.
 type Change struct{ Old, New any }
 
 // Feed connects informers with a store and subscribers. Use New.
@@ -122,8 +121,8 @@ func (f *Feed) put(kind *kinds.Kind, obj any) {
 		})
 	}
 	if err != nil {
-		// The row stays as it was. The API lets no such object exist, or the
-		// object that it conflicts with is about to be reported gone.
+		// The row does not change. Either the API allows no such object, or the event
+		// for the deletion of the conflicting object is still to come.
 		f.log.Error(err, "object not taken into the store", "name", object.GetName(), "namespace", object.GetNamespace())
 		return
 	}
@@ -150,8 +149,8 @@ func (f *Feed) remove(kind *kinds.Kind, obj any) {
 	f.Publish(change)
 }
 
-// write makes the row that of an object, or removes the object's where row is nil.
-// Something may stay in the place of what was removed.
+// write puts the row of an object, or removes the object's row if row is nil. The store
+// may keep a row in place of the removed one.
 func write(tx store.Tx, kind *kinds.Kind, id kinds.ID, row any) (Change, error) {
 	change := Change{Old: kind.Get(tx, id)}
 	var err error
@@ -164,8 +163,8 @@ func write(tx store.Tx, kind *kinds.Kind, id kinds.ID, row any) (Change, error) 
 	return change, err
 }
 
-// Publish notifies the subscribers of a change, also of one that no informer reports:
-// that of a row which was in the store ahead of the API.
+// Publish notifies the subscribers of a change, also of one without an informer event:
+// the change of a row that was in the store ahead of the API.
 func (f *Feed) Publish(change Change) {
 	if change.Old == nil && change.New == nil {
 		return

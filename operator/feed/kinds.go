@@ -9,8 +9,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// The operator has these kinds in the place of their namesakes of package kinds: it
-// keeps the row of an address for the living pod that was told it.
+// The operator uses these kinds instead of those of the same name in package kinds: it
+// keeps the row of an address if the allocation status of a living pod has it.
 var (
 	Pod     = kinds.Pod.PutBy(allocation.Put)
 	Address = kinds.Address.DeletedBy(func(tx store.Tx, id kinds.ID) error {

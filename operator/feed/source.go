@@ -15,20 +15,20 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Request asks a controller to look at an object, now or some time later. Of
-// several requests for one object that are still waiting, the earliest counts,
-// so a delay limits how often a flood of changes is acted on.
+// Request asks a controller to process an object, now or after a delay. Of several
+// waiting requests for one object the earliest counts, so a delay limits how often an
+// object with many changes is processed.
 type Request struct {
 	reconcile.Request
 	After time.Duration
 }
 
-// Now asks for an object at once. The namespace is "" for cluster-scoped ones.
+// Now requests an object at once. The namespace is "" for cluster-scoped ones.
 func Now(namespace, name string) Request {
 	return Later(0, namespace, name)
 }
 
-// Later asks for an object after a delay.
+// Later requests an object after a delay.
 func Later(after time.Duration, namespace, name string) Request {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	return Request{Request: reconcile.Request{NamespacedName: key}, After: after}
@@ -68,8 +68,8 @@ type Source struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewSource returns a source that asks for everything that initial lists once
-// the store is filled, and from then on for what the mappers say.
+// NewSource returns a source. Once the store is filled, it requests all objects that
+// initial lists, and from then on those that the mappers return.
 func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapper) *Source {
 	return &Source{feed: f, initial: initial, mappers: mappers}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// source asks for a Network when it, a namesake of its tenant, its VPC, a
-// subnet of that, its namespace, or what uses it changes.
+// source requests a Network when it changes, and when one of these changes: a Network
+// of the same name and tenant, its VPC, a subnet of that, its namespace, or its users.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(tx store.ReadTx, old, now *store.Network) []feed.Request {

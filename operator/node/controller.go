@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node gives every node an address per family of its own in the default
-// VPC, under which it speaks to the VPC's pods, and takes it back when the Node
-// object is gone.
+// Package node assigns every node an address per family in the default VPC, with which
+// the node reaches the VPC's pods, and releases it when the Node object is deleted.
 package node
 
 import (
@@ -25,8 +24,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// retryAfter is when a node that was refused is looked at again: the addresses
-// of a full VPC are released without anybody telling its nodes.
+// retryAfter is the time after which a refused node is checked again: the release of
+// an address in a full VPC requests no nodes.
 const retryAfter = 10 * time.Second
 
 // Reconciler applies the decisions of decide.
@@ -57,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	rows, err := r.Claimer.Claim(ctx, d.request, nil)
 	if errors.Is(err, claim.ErrUnsettled) || errors.Is(err, claim.ErrHolderGone) {
-		return ctrl.Result{}, nil // asked for again once the term is settled, or by the node's event
+		return ctrl.Result{}, nil // requested again once the term is settled, or by the node's event
 	}
 	var refusal *ipam.Error
 	if errors.As(err, &refusal) {
@@ -72,8 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// release gives addresses back once the API server confirms that their node is
-// gone: another node object of that name is another node.
+// release deletes addresses once the API server confirms that their node is gone. A
+// later Node object of that name is a different node.
 func (r *Reconciler) release(ctx context.Context, name string, rows []*store.Address) error {
 	if len(rows) == 0 {
 		return nil
@@ -98,8 +97,8 @@ func (r *Reconciler) warn(holder store.Holder, refusal *ipam.Error) {
 	r.Events.Eventf(node, nil, corev1.EventTypeWarning, refusal.Reason, "AssignAddresses", "no address in the default VPC: %s", refusal.Message)
 }
 
-// source asks for a node when it or its address changes, and for all that have
-// none when the default VPC does.
+// source requests a node when it or its address changes, and all nodes without an
+// address when the default VPC changes.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
@@ -129,7 +128,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// everything lists all nodes, and those that only an address still names.
+// everything lists all nodes, and the names of deleted nodes that still have addresses.
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
 	for _, node := range store.ListNodes(tx) {

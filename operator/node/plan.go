@@ -9,17 +9,17 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// decision is what is to be done about the addresses of one node.
+// decision is the next step for the addresses of one node.
 type decision struct {
-	// release lists addresses of a node of that name that is no more.
+	// release lists addresses of a deleted node of that name.
 	release []*store.Address
-	// claim is true where request is to be granted.
+	// claim is true if the addresses of request are to be claimed.
 	claim   bool
 	request ipam.Request
 }
 
-// decide plans for the node of a name. While the default VPC can't be used
-// nothing is claimed, and nothing is wrong: the VPC's own condition says why.
+// decide plans for the node of a name. While the default VPC can't be used it claims
+// nothing and reports no error: the VPC's own condition has the cause.
 func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	var d decision
 	node := store.GetNode(tx, name)
@@ -44,13 +44,13 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 	return d
 }
 
-// settled reports whether a node has one set of addresses, whole and alone. Two
-// operators at once may have made two.
+// settled reports whether a node has exactly one complete set of addresses. Two
+// operators at once may have created two sets.
 func settled(tx store.ReadTx, own []*store.Address) bool {
 	return len(own) > 0 && len(own) == len(own[0].Set) && whole(tx, own[0])
 }
 
-// whole reports whether every address of the set is there.
+// whole reports whether every address of the set exists.
 func whole(tx store.ReadTx, address *store.Address) bool {
 	for _, ip := range address.Set {
 		row := store.AddressByIP(tx, address.VPC, ip)

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pod gives pods their addresses: it finds the Network and VPC that a
-// pod belongs to, claims the addresses, and tells the pod, its node's daemon and
-// its owner in one patch of the pod's status.
+// Package pod assigns addresses to pods: it finds the Network and VPC that a pod
+// belongs to, claims the addresses, and writes the pod's allocation status in one
+// patch, for the pod's node and its owner.
 package pod
 
 import (
@@ -28,12 +28,13 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// workers is how many pods are worked on at once: the time goes into waiting
-// for the API server.
+// workers is how many pods are processed at once: most of the time they wait for the
+// API server.
 const workers = 8
 
-// errToldMeanwhile says that the store has not heard yet what a pod was told.
-var errToldMeanwhile = errors.New("the pod got its addresses in the meantime")
+// errAssigned reports that the API has an allocation status of the pod that the store
+// does not have yet.
+var errAssigned = errors.New("the pod got its addresses in the meantime")
 
 // Options are what a Reconciler needs.
 type Options struct {
@@ -45,12 +46,12 @@ type Options struct {
 	Claimer *claim.Claimer
 	Events  events.EventRecorder
 	Metrics *Metrics
-	// Sources say which attachments a pod is to have, the first attachment first.
+	// Sources list the attachments that a pod should have, the first attachment first.
 	Sources []Source
 	Now     func() time.Time
 }
 
-// Reconciler carries out what decide says. Use New.
+// Reconciler carries out the decisions of decide. Use New.
 type Reconciler struct {
 	Options
 	waiting *waiting
@@ -68,7 +69,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	// Before looking, so that no change after the look is missed.
+	// Before the store is read, so that no later change is missed.
 	r.waiting.add(request.NamespacedName)
 	var pod *store.Pod
 	var d decision
@@ -78,8 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	})
 	refusal, err := r.carryOut(ctx, pod, d)
-	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) || errors.Is(err, errToldMeanwhile) {
-		err = nil // its event has come, or is about to
+	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) || errors.Is(err, errAssigned) {
+		err = nil // its event has come, or will come
 	}
 	if refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)
@@ -87,12 +88,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// carryOut returns the refusal that the pod has to live with until something
-// changes, nil where there is none.
+// carryOut returns the refusal that is valid until a change, nil if there is none.
 func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
 	switch d.verb {
 	case assign, refuse:
-		if err := r.confirmUntold(ctx, pod); err != nil {
+		if err := r.confirmUnassigned(ctx, pod); err != nil {
 			return nil, err
 		}
 	case leave, restore:
@@ -121,14 +121,14 @@ func (r *Reconciler) expel(ctx context.Context, rows []*store.Address) error {
 	return nil
 }
 
-// assign claims what the attachments of a pod need, and tells the pod: all of it, or the
-// cause for which it gets none.
+// assign claims the addresses of all attachments of a pod and writes them to its
+// allocation status, or returns the refusal.
 func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) (*tenancy.Refusal, error) {
 	claimed, err := r.Claimer.ClaimAll(ctx, wanted(pod, wishes))
 	var no *ipam.Error
 	switch {
 	case errors.Is(err, claim.ErrUnsettled):
-		// Nobody's fault, and over in a moment: the pod just waits.
+		// No user's mistake, and soon over: the pod waits.
 		return &tenancy.Refusal{Message: err.Error()}, nil
 	case errors.As(err, &no):
 		refusal := tenancy.Refusal{Reason: no.Reason, Message: no.Message}
@@ -136,11 +136,11 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	case err != nil:
 		return nil, err
 	}
-	return nil, r.tell(ctx, pod, wishes, claimed)
+	return nil, r.record(ctx, pod, wishes, claimed)
 }
 
-// restore claims again what a pod was told, each attachment by itself: one whose
-// address somebody else has by now does not cost the pod the others.
+// restore claims the addresses of a pod's allocation status again, each attachment by
+// itself: if another holder has the address of one, the pod keeps the others.
 func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (first *tenancy.Refusal, _ error) {
 	for _, w := range wanted(pod, wishes) {
 		_, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
@@ -170,23 +170,24 @@ func addressOf(name string) string {
 	return "the address of interface " + name
 }
 
-// confirmUntold asks the API server whether a pod that has addresses was told them:
-// the store may be a moment behind, and what a pod was told, with which it may run
-// by now, is neither released nor changed. It returns errToldMeanwhile where it was.
-// A pod that has none needs no question here: the patch that follows depends on it.
-func (r *Reconciler) confirmUntold(ctx context.Context, pod *store.Pod) error {
+// confirmUnassigned checks in the API that a pod with addresses has no allocation
+// status: the store may be a moment behind, and the pod may run with the addresses of
+// its allocation status, so they are neither released nor changed. It returns
+// errAssigned if there is one. A pod without addresses needs no check here: the
+// following patch has it as a precondition.
+func (r *Reconciler) confirmUnassigned(ctx context.Context, pod *store.Pod) error {
 	var held []*store.Address
 	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByPod(tx, pod) })
 	if len(held) == 0 {
 		return nil
 	}
-	_, err := r.untold(ctx, pod)
+	_, err := r.unassignedVersion(ctx, pod)
 	return err
 }
 
-// untold returns the version of the pod in the API, in which it was told nothing, else
-// errToldMeanwhile.
-func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string, err error) {
+// unassignedVersion returns the version of the pod in the API if it has no allocation
+// status, else errAssigned.
+func (r *Reconciler) unassignedVersion(ctx context.Context, pod *store.Pod) (version string, err error) {
 	object := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
 	if err := r.Live.Get(ctx, key, object); err != nil {
@@ -197,13 +198,13 @@ func (r *Reconciler) untold(ctx context.Context, pod *store.Pod) (version string
 	}
 	row, err := kinds.Pod.Convert(object)
 	if err == nil && allocation.Attachments(row) != nil {
-		err = errToldMeanwhile
+		err = errAssigned
 	}
 	return object.ResourceVersion, err
 }
 
-// tell writes what the pod got.
-func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) error {
+// record writes the allocation status.
+func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) error {
 	var o outcome
 	var err error
 	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, wishes, claimed) })
@@ -224,9 +225,9 @@ func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, wishes []Wish, cl
 	return nil
 }
 
-// refuse tells the pod and its owner why it gets nothing, once per cause and
-// whenever the pod says that it has something. What was claimed for it before it
-// was told is given back.
+// refuse writes the refusal to the pod's status and an event, once per cause, and again
+// if the pod's annotations contain addresses. It releases addresses that were claimed
+// for the pod.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
 		return err

@@ -13,16 +13,16 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// outcome is what a pod is told about its attachments.
+// outcome is the allocation status of a pod's attachments.
 type outcome struct {
 	attachments []annotations.Attachment
 	// userInput is about the first attachment in a VPC, the zero value without one.
 	userInput annotations.UserInput
 }
 
-// describe puts the attachments of a pod into words. claimed has the rows of a complete
-// set for each wish in a VPC, in their order. The error says that the subnet of one is
-// gone.
+// describe makes the allocation status of a pod. claimed has the rows of a complete
+// set for each wish in a VPC, in their order. It returns an error if the subnet of one
+// is gone.
 func describe(tx store.ReadTx, wishes []Wish, claimed [][]*store.Address) (outcome, error) {
 	var o outcome
 	for _, w := range wishes {
@@ -48,8 +48,8 @@ func describe(tx store.ReadTx, wishes []Wish, claimed [][]*store.Address) (outco
 	return o, nil
 }
 
-// addAddresses adds what the rows say. Gateways and prefix lengths are
-// those of the subnet.
+// addAddresses adds the addresses of the rows. Gateways and prefix lengths are those
+// of the subnet.
 func addAddresses(attachment *annotations.Attachment, rows []*store.Address, subnet *store.Subnet) {
 	attachment.Subnet, attachment.MAC = rows[0].Subnet, rows[0].MAC
 	for _, row := range rows {

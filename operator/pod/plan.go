@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// verb says what is to be done about a pod.
+// verb is the next step for a pod.
 type verb int
 
 const (
@@ -23,15 +23,15 @@ const (
 	refuse
 	// assign it the decision's wishes, all of them or none.
 	assign
-	// restore addresses that it was told, which are not in the API any more, or not
-	// alone: those of each of the decision's wishes by itself.
+	// restore addresses of its allocation status that the API lacks, and remove
+	// others: for each of the decision's wishes by itself.
 	restore
 )
 
 type decision struct {
 	verb   verb
 	wishes []Wish
-	// surplus are addresses of interfaces that the pod is not to have.
+	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
 }
@@ -56,26 +56,26 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool { return has(wishes, row.Attachment) })
 }
 
-// recheck leaves a pod alone that has what it was told and nothing else,
-// whatever its Network says by now. Where addresses of an attachment are missing from
-// the API, they are to be claimed again as they were, and others are to go.
+// recheck changes nothing if the pod has exactly the addresses of its allocation
+// status, even if its Network has changed. If the API lacks addresses of an attachment,
+// the decision is to claim them again unchanged and to release others.
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
-	var told, lost []Wish
+	var assigned, lost []Wish
 	for _, attachment := range list {
 		w := again(attachment)
-		told = append(told, w)
-		if w.InVPC() && (missing(tx, pod, w) || len(untold(tx, pod, w)) > 0) {
+		assigned = append(assigned, w)
+		if w.InVPC() && (missing(tx, pod, w) || len(stray(tx, pod, w)) > 0) {
 			lost = append(lost, w)
 		}
 	}
-	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, told)}
+	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, assigned)}
 	if len(d.wishes) == 0 && len(d.surplus) == 0 {
 		return decision{}
 	}
 	return d
 }
 
-// again is the wish for an attachment as the pod was told it.
+// again is the wish for an attachment of the allocation status.
 func again(attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
 	return Wish{
@@ -84,18 +84,19 @@ func again(attachment annotations.Attachment) Wish {
 	}
 }
 
-// missing reports whether an address that the pod was told is not the pod's in the API.
-func missing(tx store.ReadTx, pod *store.Pod, told Wish) bool {
-	return slices.ContainsFunc(told.IPs, func(ip netip.Addr) bool {
-		row := store.AddressByIP(tx, told.VPC, ip)
+// missing reports whether the API lacks an address of the pod's allocation status, or
+// has it for another holder.
+func missing(tx store.ReadTx, pod *store.Pod, assigned Wish) bool {
+	return slices.ContainsFunc(assigned.IPs, func(ip netip.Addr) bool {
+		row := store.AddressByIP(tx, assigned.VPC, ip)
 		return row == nil || !pod.Holds(row) || row.UID == ""
 	})
 }
 
-// untold lists addresses of the same attachment that the pod was not told: a
-// write of an operator that died arrived late.
-func untold(tx store.ReadTx, pod *store.Pod, told Wish) []*store.Address {
+// stray lists addresses of the same attachment that the allocation status lacks, from
+// the late write of an operator that has ended.
+func stray(tx store.ReadTx, pod *store.Pod, assigned Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return row.Attachment != told.Interface || row.VPC == told.VPC && slices.Contains(told.IPs, row.IP)
+		return row.Attachment != assigned.Interface || row.VPC == assigned.VPC && slices.Contains(assigned.IPs, row.IP)
 	})
 }

@@ -29,8 +29,8 @@ import (
 // podPatch is a strategic merge patch of a pod's status subresource, which
 // takes annotations too. A null annotation is removed; conditions merge by type.
 // The UID makes the API server refuse the patch for a successor of the same
-// name, and the version makes it refuse the patch where the pod has changed since
-// it was seen to be told nothing.
+// name, and the version makes it refuse the patch if the pod has changed since it was
+// read without an allocation status.
 type podPatch struct {
 	Metadata struct {
 		UID             string             `json:"uid"`
@@ -42,8 +42,7 @@ type podPatch struct {
 	} `json:"status"`
 }
 
-// conditionPatch is a pod condition that leaves out when it changed while it
-// does not.
+// conditionPatch is a pod condition without the time of change if it does not change.
 type conditionPatch struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
@@ -53,7 +52,7 @@ type conditionPatch struct {
 	LastTransitionTime *metav1.Time           `json:"lastTransitionTime,omitempty"`
 }
 
-// patchAssigned tells a pod what it got.
+// patchAssigned has the allocation status of a pod.
 func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
 	list, err := annotations.FormatAttachments(o.attachments)
 	if err != nil {
@@ -73,11 +72,11 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
 	return patch, nil
 }
 
-// pretends tells whether a pod's annotations say that it has addresses.
+// pretends reports whether a pod's annotations or condition contain addresses.
 func pretends(pod *store.Pod) bool { return pod.NetworkReady || pod.Attachments != "" }
 
-// patchRefused tells a pod why it gets nothing, and takes away what its creator
-// claimed that it had.
+// patchRefused has the refusal of a pod, and removes annotations that its creator
+// forged.
 func patchRefused(pod *store.Pod, refusal tenancy.Refusal, now time.Time) podPatch {
 	patch := patchOf(pod, corev1.ConditionFalse, refusal.Reason, refusal.Message, now)
 	if pretends(pod) {
@@ -105,11 +104,11 @@ func patchOf(pod *store.Pod, status corev1.ConditionStatus, reason, message stri
 	return patch
 }
 
-// patch tells a pod something that was told no addresses, and changes nothing of a pod
-// that was: another operator, or a request of this one whose answer got lost, may have
-// told it what the store has not heard yet. The store's version of the pod is the
-// proof; where others have written meanwhile, as the kubelet does, the API server is
-// asked for a newer one.
+// patch writes the status of a pod without an allocation status. It changes no pod that
+// has one: another operator, or a request of this one with a lost reply, may have
+// written one that the store does not have yet. The store's version of the pod is the
+// precondition. If other writers, such as the kubelet, have changed the pod, patch reads
+// a newer version from the API server.
 func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) error {
 	var row *store.Pod
 	r.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
@@ -117,21 +116,21 @@ func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) 
 	case row == nil:
 		return claim.ErrHolderGone
 	case allocation.Attachments(row) != nil:
-		return errToldMeanwhile
+		return errAssigned
 	}
 	patch.Metadata.ResourceVersion = row.ResourceVersion
 	err := r.write(ctx, pod, patch)
 	if !apierrors.IsConflict(err) {
 		return err
 	}
-	if patch.Metadata.ResourceVersion, err = r.untold(ctx, pod); err != nil {
+	if patch.Metadata.ResourceVersion, err = r.unassignedVersion(ctx, pod); err != nil {
 		return err
 	}
 	return r.write(ctx, pod, patch)
 }
 
-// write sends a patch, and takes what became of the pod into the store at once: from
-// then on what the pod was told is kept for it, whatever is heard first.
+// write sends a patch and puts the result into the store at once: from then on the
+// store keeps the addresses of the allocation status, whatever event comes first.
 func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) error {
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -144,8 +143,8 @@ func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) 
 	return r.take(object)
 }
 
-// take puts a pod into the store ahead of its watch event, unless its end was heard of
-// already or the store has a newer state.
+// take puts a pod into the store ahead of its watch event, unless the event of its
+// deletion has come or the store has a newer version.
 func (r *Reconciler) take(object *corev1.Pod) error {
 	row, err := kinds.Pod.Convert(object)
 	if err != nil || row == nil {
@@ -166,7 +165,7 @@ func (r *Reconciler) take(object *corev1.Pod) error {
 	return err
 }
 
-// reference is as much of the pod as events and patches need.
+// reference has the fields of the pod that events and patches need.
 func reference(pod *store.Pod) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waiting is the set of pods that were refused and are looked at again when
-// something changes. It belongs to the reconciler alone and needs no
-// persistence: after a restart every pod is looked at once.
+// waiting is the set of refused pods, which are checked again after a change. Only the
+// reconciler uses it. It needs no persistence: after a restart every pod is checked.
 type waiting struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]struct{}

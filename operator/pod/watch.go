@@ -12,12 +12,12 @@ import (
 	"github.com/alioth-net/alioth/store/allocation"
 )
 
-// wakeAfter gathers changes that may help pods that wait, so that a wave of
-// released addresses makes each of them look a few times, not once per address.
+// wakeAfter collects changes that may help waiting pods, so that each pod is checked a
+// few times for many released addresses, not once per address.
 const wakeAfter = 50 * time.Millisecond
 
-// source asks for a pod when it changes, and for those that wait when anything
-// does that may have been in their way.
+// source requests a pod when it changes, and the waiting pods when an object changes
+// that may have been the cause of a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.Pod) []feed.Request {
@@ -38,9 +38,9 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	)
 }
 
-// ofAddress asks for those that an address which is free may help, and for the
-// pod that lost one or has one that this term did not make: a living pod keeps
-// what it was told, and has nothing else.
+// ofAddress requests the pods that a free address may help. It also requests the pod
+// that lost an address or has one that this term did not create: a living pod keeps the
+// addresses of its allocation status, and no others.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
 	requests := r.wakeIf(now == nil)
 	holder := feed.Either(old, now).Holder
@@ -50,8 +50,8 @@ func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.R
 	return requests
 }
 
-// vpcHelps tells whether a change may matter to a pod that waits: not one of
-// the VPC's figures alone.
+// vpcHelps reports whether a change may help a waiting pod. A change of the VPC's
+// figures alone does not.
 func vpcHelps(old, now *store.VPC) bool {
 	return old == nil || now == nil || old.Ready != now.Ready || old.Deleting != now.Deleting ||
 		old.VNI != now.VNI || !slices.Equal(old.AllowedTenants, now.AllowedTenants)
@@ -79,9 +79,9 @@ func (r *Reconciler) wake() []feed.Request {
 	return all
 }
 
-// everything lists all pods: first those that were told their addresses, or ran with
-// some, so that after a restore from a backup they have them back before anybody else
-// can get them.
+// everything lists all pods. Pods with an allocation status or a sandbox with addresses
+// come first, so that after a restore from a backup they have their addresses before
+// other pods can get them.
 func everything(tx store.ReadTx) []feed.Request {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {

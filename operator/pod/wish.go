@@ -28,7 +28,7 @@ type Binding struct {
 // InVPC reports whether the network is a VPC.
 func (b Binding) InVPC() bool { return b.Outside == "" }
 
-// Wish is one attachment that a pod is to have.
+// Wish is one attachment that a pod should have.
 type Wish struct {
 	// Interface is its name in the pod, 1 to 15 characters. No two attachments of a
 	// pod share one.
@@ -40,18 +40,18 @@ type Wish struct {
 	// Network is namespace/name of the Network; "" where the VPC is used directly.
 	Network string
 	Binding
-	// Subnet asked for, by object name or spec.name; "" for any.
+	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
-	// IPs asked for, at most one per family. Families that are not named are chosen.
+	// IPs requested, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
-	// Prefer are the IPs that the attachment was told or ran with, if any: it gets
-	// these or none.
+	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
+	// gets these or none.
 	Prefer []netip.Addr
 }
 
-// Source returns attachments that a pod is to have, or the refusal of the whole pod.
-// It is pure. A refusal depends on the cause alone, and names the interface where it
-// is not the first one's.
+// Source returns attachments that a pod should have, or the refusal of the whole pod.
+// It is pure. A refusal depends on the cause alone, and names the interface unless it
+// is the first one.
 type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
 
 // Primary is the source of a pod's first attachment, in the VPC of the pod's Network,
@@ -79,7 +79,7 @@ func Primary(defaultVPC string) Source {
 	}
 }
 
-// wishesOf gathers what all sources say of a pod.
+// wishesOf collects the attachments of a pod from all sources.
 func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenancy.Refusal) {
 	var all []Wish
 	for _, source := range sources {
@@ -104,7 +104,7 @@ func has(wishes []Wish, name string) bool {
 	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
 }
 
-// request asks for the addresses of an attachment in a VPC.
+// request is the request for the addresses of an attachment in a VPC.
 func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
 		VPC: w.VPC, Subnet: w.Subnet, IPs: w.IPs, Node: pod.Node, Attachment: w.Interface, OwnerUID: pod.OwnerUID,
@@ -112,7 +112,7 @@ func (w Wish) request(pod *store.Pod) ipam.Request {
 	}
 }
 
-// wanted lists what has to be claimed for the wishes: those in VPCs, in their order.
+// wanted lists the claims for the wishes: those in VPCs, in their order.
 func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	var all []claim.Wanted
 	for _, w := range wishes {
@@ -123,10 +123,10 @@ func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	return all
 }
 
-// ofSandbox returns the IPs with which a sandbox of a pod ran that was told nothing,
-// as the kubelet reports them: the API was restored from a backup of the moment
-// before. The pod may have them again where it may have them now: they lie in the VPC
-// that is its tenant's today, agree with what it asks for, and nobody else has them.
+// ofSandbox returns the IPs of a pod's sandbox, as the kubelet reports them, if the pod
+// has no allocation status: the API was restored from a backup of an earlier moment.
+// The pod gets them again if it may have them now: they are in the present VPC of its
+// tenant, match its request, and have no other holder.
 func ofSandbox(tx store.ReadTx, pod *store.Pod, request ipam.Request) ([]netip.Addr, bool) {
 	for _, ip := range request.IPs {
 		if !slices.Contains(pod.IPs, ip) {
@@ -145,7 +145,7 @@ func memberOf(pod *store.Pod) tenancy.Member {
 	return tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}
 }
 
-// altName is the further name of an interface, "" where it asks for none.
+// altName is the second name of an interface, "" if none is requested.
 func altName(name string) string {
 	if name == v1alpha1.PodAttachment {
 		return ""

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package publish tells admission policies what the operator knows: the parameter of
-// each is one AdmissionGrants object.
+// Package publish writes the parameters of admission policies: one AdmissionGrants
+// object for each.
 package publish
 
 import (
@@ -23,8 +23,8 @@ type Publisher struct {
 	Live client.Reader
 }
 
-// Write makes the object of that name hold these grants. Without the object a policy
-// refuses what it is about, so it is there even if nothing is granted.
+// Write writes these grants to the object of that name. Without the object a policy
+// refuses all requests that it matches, so the object exists even without grants.
 func (p Publisher) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) error {
 	object := &v1alpha1.AdmissionGrants{}
 	err := p.Live.Get(ctx, client.ObjectKeyFromObject(grants), object)

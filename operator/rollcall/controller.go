@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollcall asks all nodes what they hold: at the beginning of a term,
-// before anything is chosen, because the API may have lost claims of sandboxes
-// that live; and when a VPC is gone, before its VNI is released
+// Package rollcall asks all nodes for the addresses and VNIs that they use: at the
+// beginning of a term, before any is chosen, because the API may have lost claims of
+// running sandboxes; and after the deletion of a VPC, before its VNI is released
 // (docs/design/010-roll-call.md).
 package rollcall
 
@@ -35,8 +35,8 @@ const (
 	pause = 10 * time.Second
 )
 
-// Reconciler calls, listens, and releases VNIs. It belongs to one term, which
-// it settles.
+// Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
+// term, which it settles.
 type Reconciler struct {
 	// Client writes.
 	Client client.Client
@@ -50,16 +50,16 @@ type Reconciler struct {
 	Now      func() time.Time
 
 	settled atomic.Bool
-	// began is when the first call was made, asked when the last one was, and
-	// rested when the last one was that covers a claim; only the one worker of
-	// the controller uses these.
+	// began is the time of the first call, asked that of the last one, and rested that
+	// of the last one that covers a claim; only the one worker of the controller uses
+	// these.
 	began, asked, rested time.Time
 	// call is the last call of this term, covered the UIDs of the claims that
 	// rested before it.
 	call    string
 	covered map[string]bool
-	// excess is how many VNIs too many nodes said they hold, and mute the call for
-	// which it was told which nodes are silent.
+	// excess is the reported number of VNIs of each node above its quota, and mute the
+	// call for which silent nodes were reported.
 	excess map[string]int
 	mute   string
 }
@@ -88,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: wait}, r.release(ctx)
 }
 
-// ask makes a call where one is due, and returns when the next look is: 0 for
-// when something changes.
+// ask makes a call if one is due, and returns the time until the next check: 0 to wait
+// for a change.
 func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	var rest []*store.VNIClaim
 	var left time.Duration
@@ -120,9 +120,9 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// due reports whether a call is due, and in how long: the first of the term, one
-// for claims that no call covers, and one in place of a call that is waited for
-// and that somebody else overwrote or removed.
+// due reports whether a call is due, and after which time: the first one of the term,
+// one for claims that no call covers, and one to replace a pending call that was
+// overwritten or removed.
 func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Duration, due bool) {
 	if r.call == "" {
 		return 0, true
@@ -141,8 +141,8 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 	return 0, false
 }
 
-// confirm leaves out claims whose VPC turns out to live: the store may be a
-// moment behind. A VPC that is gone never comes back.
+// confirm omits claims whose VPC exists in the API: the store may be a moment behind. A
+// deleted VPC never comes back.
 func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (map[string]bool, error) {
 	covered := map[string]bool{}
 	for _, claim := range rest {
@@ -173,8 +173,8 @@ func (r *Reconciler) write(ctx context.Context, call string) error {
 	return nil
 }
 
-// settle settles the term once every known node that is Ready has answered, or
-// has had time enough. It returns when to look again.
+// settle settles the term once every known node that is Ready has replied, or has had
+// enough time. It returns the time until the next check.
 func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Duration {
 	var names []string
 	var standing *store.RollCall
@@ -202,7 +202,7 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	return wait
 }
 
-// release deletes the claims whose VNIs have rested.
+// release deletes the claims whose VNIs no node uses any more.
 func (r *Reconciler) release(ctx context.Context) error {
 	var claims []*store.VNIClaim
 	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })
@@ -218,8 +218,8 @@ func (r *Reconciler) release(ctx context.Context) error {
 	return nil
 }
 
-// source asks whenever something changes that a call, its answers, or the rest
-// of a VNI depends on.
+// source requests the controller after each change on which calls, replies, or the
+// release of VNIs depend.
 func source(f *feed.Feed) *feed.Source {
 	all := []feed.Request{feed.Now("", v1alpha1.OperatorRollCall)}
 	return feed.NewSource(f,

@@ -12,11 +12,11 @@ import (
 	"github.com/alioth-net/alioth/store/replies"
 )
 
-// longSilence is the time after which a Ready node without an answer is reported,
+// longSilence is the time after which a Ready node without a reply is reported,
 // while VNIs wait for it.
 const longSilence = time.Minute
 
-// notifyExcess reports each node whose answer has more VNIs than its quota, and again
+// notifyExcess reports each node whose reply has more VNIs than its quota, and again
 // when their number grows.
 func (r *Reconciler) notifyExcess() {
 	var all []replies.Excess
@@ -33,7 +33,7 @@ func (r *Reconciler) notifyExcess() {
 	r.excess = now
 }
 
-// notifySilent reports, once for each call, the Ready nodes that have not answered it
+// notifySilent reports, once for each call, the Ready nodes that have not replied to it
 // for a long time and so block the release of VNIs. It returns the time until the next
 // check; 0: no check is due.
 func (r *Reconciler) notifySilent() time.Duration {

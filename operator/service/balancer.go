@@ -18,13 +18,12 @@ import (
 
 // wish is the wanted state of a Service as a load balancer.
 type wish struct {
-	// request is what is to be claimed in a VPC, external what is outside; nil for
-	// nothing.
+	// request is the claim in a VPC, external the one outside; nil for none.
 	request  *ipam.Request
 	external *ipam.ExternalRequest
-	// keep are the addresses that it has and may keep, drop those that it must not.
+	// keep are the addresses that it has and may keep, drop those to release.
 	keep, drop holdings
-	// refusal is the reason why nothing is claimed.
+	// refusal is the reason for a wish without a claim.
 	refusal *tenancy.Refusal
 }
 
@@ -58,8 +57,8 @@ func (h holdings) ips() []netip.Addr {
 	return ips
 }
 
-// preferring is the wish with addresses asked for that would be chosen otherwise, if
-// the Service has none yet.
+// preferring is the wish with requested addresses, if the Service has none yet and
+// requests none.
 func (w wish) preferring(ips []netip.Addr) wish {
 	families := ipam.FamiliesOf(ips)
 	if len(w.keep.inVPC)+len(w.keep.outside) > 0 || len(ips) != families.Count() {
@@ -100,8 +99,8 @@ func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
 		v1alpha1.LoadBalancerAnnotation, service.LoadBalancer, v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
 }
 
-// inVPC plans for a load balancer with addresses in its VPC. One that is served
-// nowhere for now keeps what it has of a VPC that its tenant may use.
+// inVPC plans for a load balancer with addresses in its VPC. While no VPC serves it, it
+// keeps addresses of a VPC that its tenant may use.
 func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.Address, rules Rules) (w wish) {
 	if shared(tx, service, rules) {
 		w.drop.inVPC = held
@@ -128,7 +127,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 }
 
 // outside plans for a load balancer with addresses outside of every VPC, which lead
-// into its own. One that is served nowhere for now keeps what it has.
+// into its own. While no VPC serves it, it keeps its addresses.
 func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.ExternalAddress, rules Rules) (w wish) {
 	request := &ipam.ExternalRequest{
 		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder(),
@@ -147,8 +146,8 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 	return w
 }
 
-// given reports whether an external address is one as the request asks for, out of a
-// pool that still gives it to the tenant.
+// given reports whether an external address matches the request, and its pool still
+// allows the tenant.
 func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRequest) bool {
 	pool := store.GetExternalPool(tx, row.Pool)
 	of := ipam.FamiliesOf([]netip.Addr{row.IP})
@@ -165,13 +164,13 @@ func unsaid(refusal *tenancy.Refusal, tenant string) *tenancy.Refusal {
 	return refusal
 }
 
-// answers reports whether an address is of a set as the request asks for.
+// answers reports whether an address belongs to a set that matches the request.
 func answers(row *store.Address, request *ipam.Request) bool {
 	return ipam.FamiliesOf(row.Set) == request.Families &&
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return !slices.Contains(row.Set, ip) })
 }
 
-// askedIPs reads the addresses that a Service asks for.
+// askedIPs reads the addresses that a Service requests.
 func askedIPs(service *store.Service, families ipam.Families) ([]netip.Addr, *tenancy.Refusal) {
 	var ips []netip.Addr
 	for text := range strings.SplitSeq(service.AskedIPs, ",") {

@@ -154,7 +154,7 @@ func (r *Reconciler) claim(ctx context.Context, w wish, before []netip.Addr) (ho
 	case errors.As(err, &refused):
 		return w.keep, &tenancy.Refusal{Reason: refused.Reason, Message: refused.Message}, nil
 	case errors.Is(err, claim.ErrUnsettled), errors.Is(err, claim.ErrHolderGone):
-		return w.keep, nil, nil // asked for again once the term is settled, or by the Service's event
+		return w.keep, nil, nil // requested again once the term is settled, or by the Service's event
 	}
 	return have, w.refusal, err
 }

@@ -27,10 +27,10 @@ type Rules struct {
 // addressesNamed is how many addresses a message names.
 const addressesNamed = 3
 
-// decide explains why a Service is served in no VPC, or which endpoints get nothing;
-// nil where there is nothing to say. One without a virtual address has nothing to be
-// served, and one without a label, in a namespace that has neither a VPC nor a tenant,
-// gets no event: it may not be meant for a VPC.
+// decide explains why a Service is served in no VPC, or which endpoints are ignored; nil
+// if neither is the case. A Service without a virtual address needs no explanation. A
+// Service without a label, in a namespace that has neither a VPC nor a tenant, gets no
+// event: it may not be meant for a VPC.
 func decide(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	ns := store.GetNamespace(tx, service.Namespace)
 	if service.Deleting || len(service.ClusterIPs) == 0 || ns == nil {
@@ -79,7 +79,7 @@ func ungranted(tx store.ReadTx, service *store.Service) *tenancy.Refusal {
 }
 
 // partly reports that a Service is not served by every node from outside, nil if it is,
-// or if it is not meant to be. It says the same however many nodes those are.
+// or if it is not meant to be. The message does not depend on the number of nodes.
 func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refusal {
 	if service.Deleting || service.ExternalNodeLocal || !service.ByBackendsHere() {
 		return nil

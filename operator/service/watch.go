@@ -16,7 +16,7 @@ import (
 // already ended.
 const lookAfter = time.Second
 
-// source asks for a Service when it changes, and when something does on which its
+// source requests a Service when it changes, and when an object changes on which its
 // VPC depends.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -108,10 +108,10 @@ func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 	return requests
 }
 
-// ofAddress asks for those that an address which is free, or has a new holder, may
-// concern, and for the Service that has lost or got it.
+// ofAddress requests the Services that a free address, or one with a new holder, may
+// concern, and the Service that has lost or got it.
 func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
-	if old != nil && now != nil { // still somebody's
+	if old != nil && now != nil { // it still has a holder
 		return nil
 	}
 	return r.ofHolder(feed.Either(old, now).Holder)
@@ -150,8 +150,8 @@ func externalHolders(tx store.ReadTx) []*store.Service {
 	return list
 }
 
-// ofVPC asks for the Services whose Network names a VPC, and for those that have
-// been refused. Those of the default VPC need no Network.
+// ofVPC requests the Services whose Network names a VPC, and the refused Services. Those
+// of the default VPC need no Network.
 func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	if vpc == r.Rules.DefaultVPC {
 		return everything(tx)

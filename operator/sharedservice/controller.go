@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sharedservice says of each SharedService whether pods of every VPC can
-// use the Service that it names.
+// Package sharedservice reports in the status of each SharedService whether pods of
+// every VPC can use the Service that it names.
 package sharedservice
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// decision is what the status is to say.
+// decision is the content of the status.
 type decision struct {
 	clusterIPs      []string
 	ready           bool

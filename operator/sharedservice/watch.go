@@ -8,7 +8,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// source asks for a SharedService when it or its Service changes.
+// source requests a SharedService when it or its Service changes.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.SharedService) []feed.Request {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status writes what controllers find out into the status of objects.
+// Package status writes the status of objects.
 package status
 
 import (
@@ -15,7 +15,8 @@ import (
 )
 
 // SetCondition sets whether the condition called kind holds for the object at
-// this generation, and why. The time of a change is kept while it goes on.
+// this generation, and why. The time of the last change is kept while the status of the
+// condition does not change.
 func SetCondition(conditions *[]metav1.Condition, generation int64, kind string, holds bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if holds {
@@ -27,9 +28,8 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 }
 
 // Patch writes the status of an object if it differs from before, which is the
-// object as it was read. The patch carries the resource version, so that it hits
-// what was looked at or fails with a conflict. An object that is gone is no
-// error.
+// object as it was read. The patch has the resource version, so that it fails with a
+// conflict if the object has changed. A deleted object is no error.
 func Patch(ctx context.Context, c client.Client, before, object client.Object) error {
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil
