@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/replies"
 )
@@ -190,17 +191,18 @@ func (c *comparison) pods() {
 		if pod.Node == "" || pod.Deleting || pod.Terminal {
 			continue
 		}
-		held := c.held(pod)
+		held := c.held(pod, anyAttachment)
 		status := c.in.Pods[pod.UID]
 		if len(held) == 0 {
-			if status.Running {
+			if status.Running && !outsideOnly(pod) {
 				c.pod(AddressMissing, pod, recreatePod+"; until then another pod may get its IP", "runs with IPs %v and has no Address", status.IPs)
 			}
 			continue
 		}
 		c.annotation(pod, held)
-		if len(status.IPs) > 0 && !slices.Equal(sorted(status.IPs), held) {
-			c.pod(PodIPDiffers, pod, recreatePod, "has IPs %v in its status, and Addresses for %v", status.IPs, held)
+		// The kubelet reports the IPs of the first interface.
+		if first := c.held(pod, v1alpha1.PodAttachment); len(first) > 0 && len(status.IPs) > 0 && !slices.Equal(sorted(status.IPs), first) {
+			c.pod(PodIPDiffers, pod, recreatePod, "has IPs %v in its status, and Addresses for %v", status.IPs, first)
 		}
 		if records, known := c.attachments(pod.Node, pod.UID); known && len(records) == 0 && status.Running {
 			c.pod(NotAttached, pod, recreatePod+"; it has no network", "runs, and is not in its node's journal")
@@ -224,6 +226,9 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 	var told []netip.Addr
 	for _, attachment := range list {
+		if attachment.Outside != "" {
+			continue // no Address stands for it
+		}
 		for _, prefix := range attachment.Addresses {
 			told = append(told, prefix.Addr())
 		}
@@ -233,11 +238,21 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 }
 
-// held are the IPs that are claimed for a pod, sorted.
-func (c *comparison) held(pod *store.Pod) []netip.Addr {
+// outsideOnly reports whether all attachments of a pod lead outside of every VPC, where
+// nothing is claimed.
+func outsideOnly(pod *store.Pod) bool {
+	list, err := annotations.ParseAttachments(pod.Attachments)
+	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(a annotations.Attachment) bool { return a.Outside == "" })
+}
+
+// anyAttachment stands for all attachments of a pod.
+const anyAttachment = ""
+
+// held are the IPs that are claimed for an attachment of a pod, sorted.
+func (c *comparison) held(pod *store.Pod, attachment string) []netip.Addr {
 	var ips []netip.Addr
 	for _, row := range store.AddressesByPod(c.tx, pod) {
-		if !row.Deleting {
+		if !row.Deleting && (attachment == anyAttachment || row.Attachment == attachment) {
 			ips = append(ips, row.IP)
 		}
 	}

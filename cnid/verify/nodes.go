@@ -166,7 +166,7 @@ func (c *comparison) claimed(node string, rec journal.Record) {
 		}
 	}
 	pod := store.GetPod(c.tx, rec.Pod.UID)
-	if held := c.held(pod); !slices.Equal(sorted(used), held) {
+	if held := c.held(pod, rec.Attachment); !slices.Equal(sorted(used), held) {
 		c.record(node, AttachmentUnclaimed, rec, recreatePod, "uses IPs %v, and the pod holds Addresses for %v", used, held)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -20,6 +22,40 @@ import (
 func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
 	for _, d := range newWorld(t).compare(t) {
 		t.Error(d)
+	}
+}
+
+func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T) {
+	w := newWorld(t)
+	tell := func(pod string, list ...annotations.Attachment) {
+		said, err := annotations.ParseAttachments(w.pods[pod].Attachments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.pods[pod].Attachments, err = annotations.FormatAttachments(append(said, list...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := annotations.Attachment{Name: "eth0", Kind: "bridge", Outside: "physical", Addresses: prefixes("198.51.100.7/24")}
+	w.pods["p3"] = &store.Pod{Meta: store.Meta{UID: "uid-p3"}, Namespace: "ns", Name: "p3", Node: "node1", Attachments: "[]", NetworkReady: true, Reason: v1alpha1.AttachedReason}
+	w.status["uid-p3"] = Pod{Running: true, IPs: ips("198.51.100.7")}
+	tell("p3", outside)
+	outside.Name = "net1"
+	further := annotations.Attachment{Name: "net2", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: prefixes("10.10.1.12/24"), MAC: mac1}
+	tell("p1", outside, further)
+	d := w.dumps["node1"]
+	second := d.Attachments[0]
+	w.claim("blue", "net1", "10.10.1.12", mac1, "node1", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "uid-p1"}, "10.10.1.12")
+	w.addresses["blue.10.10.1.12"].Attachment = "net2"
+	second.IfName, second.Request, second.Attachment, second.HostIfName, second.Addrs, second.Seq = "net2", "eth0", "net2", "alvp1b", further.Addresses, 2
+	second.Device.HostIfindex, second.Shadow4, second.Shadow6 = 11, netip.MustParseAddr("169.254.64.3"), netip.Addr{}
+	d.Attachments = append(d.Attachments, second)
+	d.Links = append(d.Links, nodestatus.Link{Name: "alvp1b", Index: 11, Up: true})
+	for name := range w.nodes {
+		w.program(t, name)
+	}
+	for _, difference := range w.compare(t) {
+		t.Error(difference)
 	}
 }
 
