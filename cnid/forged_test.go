@@ -24,10 +24,10 @@ func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
 	n.start(t)
 	victim, thief := n.pod(t, "forged-victim", "forged", "10.10.1.10", nil), n.pod(t, "forged-thief", "forged-own", "10.10.1.11", nil)
 	n.decide(t, victim)
-	forge := func() {
-		said := n.get(t, victim).Annotations
-		n.status(t, n.get(t, thief), func(obj client.Object) { obj.SetAnnotations(said) })
+	says := func(annotations map[string]string) {
+		n.status(t, n.get(t, thief), func(obj client.Object) { obj.SetAnnotations(annotations) })
 	}
+	forge := func() { says(n.get(t, victim).Annotations) }
 	refused := func(what, want string) {
 		t.Helper()
 		err := n.lab.cni(t, "ADD", thief)
@@ -40,6 +40,10 @@ func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
 	n.decide(t, thief)
 	forge()
 	refused("with another's annotation over its own", v1alpha1.AttachmentsAnnotation+" and the pod's Address objects disagree")
+	said := n.get(t, thief).Annotations
+	said[v1alpha1.AttachmentsAnnotation] = `[{"name":"eth0","kind":"veth","outside":"physical","addresses":["192.0.2.77/24"]}]`
+	says(said)
+	refused("with a way out of every VPC", "outside of every VPC, and kind")
 
 	if err := n.lab.cni(t, "ADD", victim); err != nil {
 		t.Errorf("ADD of the pod whose address it is: %v", err)

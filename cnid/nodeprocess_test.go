@@ -29,7 +29,6 @@ import (
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -91,6 +90,9 @@ type script struct {
 	Slices     []store.EndpointSlice
 	External   []store.ExternalAddress
 	Grants     []store.HostAccess
+	// Sandboxes are those in which the test driver looks for its interfaces; without
+	// any, the node has no such driver.
+	Sandboxes []string
 }
 
 // playNode is a daemon whose API side is a script on standard input.
@@ -106,7 +108,7 @@ func playNode() error {
 	if s.Uninstall {
 		return Uninstall(ctx, s.Config, log)
 	}
-	n, err := newNode(ctx, s.Config, drivers.All(), log)
+	n, err := newNode(ctx, s.Config, s.registry(), log)
 	if err != nil {
 		return err
 	}
