@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // servesOnNode asks a port of the node and returns who answers.
@@ -40,8 +41,8 @@ func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (strin
 // grantPorts makes all pods a tenant's, who may have every port of the nodes.
 func (s *script) grantPorts() {
 	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "ns"})
-	s.Grants = append(s.Grants, store.HostAccess{
-		Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"ns"}, Ports: []store.HostPortRange{{First: 1, Last: 65535}},
+	s.Grants = append(s.Grants, external.HostAccess{
+		Meta: meta("grant"), Name: "grant", AllowedTenants: []string{"ns"}, Ports: []external.HostPortRange{{First: 1, Last: 65535}},
 	})
 }
 
@@ -152,7 +153,7 @@ func TestAPortIsClosedOnceItIsAnothersOrNotGranted(t *testing.T) {
 	l.nodes[0].say(t, more)
 	awaits("198.51.100.254:30080", "grey")
 	ended := l.nodes[0].script.Grants[0]
-	ended.Ports, ended.ResourceVersion = []store.HostPortRange{{First: 30080, Last: 30080}}, "2"
-	l.nodes[0].say(t, script{Grants: []store.HostAccess{ended}})
+	ended.Ports, ended.ResourceVersion = []external.HostPortRange{{First: 30080, Last: 30080}}, "2"
+	l.nodes[0].say(t, script{Grants: []external.HostAccess{ended}})
 	awaits("198.51.100.254:8081", "")
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // serviceOf is a Service of a tenant's VPC, with a node port. It is in the namespace of
@@ -261,8 +262,8 @@ func TestAnExternalAddressIsAnnouncedByItsNode(t *testing.T) {
 
 func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	const four, six = "192.0.2.80", "2001:db8::80"
-	external := func(ip, node string) store.ExternalAddress {
-		return store.ExternalAddress{
+	announced := func(ip, node string) external.Address {
+		return external.Address{
 			Meta: meta("external-" + ip), IP: netip.MustParseAddr(ip), Node: node,
 			Holder: store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "green-web", UID: "green-web"},
 		}
@@ -278,7 +279,7 @@ func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 		slice6 := sliceOf("green", map[string]string{"node1": "fd20:0:0:1::10"})
 		slice6.Name, slice6.UID = "web6", "green-web6"
 		s.Slices = append(s.Slices, sliceOf("green", map[string]string{"node1": "10.20.1.10"}), slice6)
-		s.External = append(s.External, external(four, "node1"), external(six, "node1"))
+		s.External = append(s.External, announced(four, "node1"), announced(six, "node1"))
 	})
 	l.attach(t)
 	l.green.shows(t)
@@ -306,7 +307,7 @@ func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	eventually(t, "the dead daemon's groups are left", asked(false))
 	l.nodes[0].start(t)
 	eventually(t, "its successor joins them", asked(true))
-	l.nodes[0].say(t, script{External: []store.ExternalAddress{external(four, "node2"), external(six, "node2")}})
+	l.nodes[0].say(t, script{External: []external.Address{announced(four, "node2"), announced(six, "node2")}})
 	eventually(t, "another node announces it", func() error {
 		forgetNeighbours(t, l.nodes[1])
 		if name, err := l.servesOnNode(t, l.nodes[1], four+":80"); err == nil {

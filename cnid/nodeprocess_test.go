@@ -38,6 +38,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // roleVariable makes the test binary play a part in another network namespace
@@ -88,8 +89,8 @@ type script struct {
 	Addresses  []store.Address
 	Services   []store.Service
 	Slices     []store.EndpointSlice
-	External   []store.ExternalAddress
-	Grants     []store.HostAccess
+	External   []external.Address
+	Grants     []external.HostAccess
 	// Sandboxes are those in which the test driver looks for its interfaces; without
 	// any, the node has no such driver.
 	Sandboxes []string
@@ -228,10 +229,10 @@ func (s *script) fill(tx store.Tx) error {
 		failures = append(failures, store.PutService(tx, &row))
 	}
 	for _, row := range s.External {
-		failures = append(failures, store.PutExternalAddress(tx, &row))
+		failures = append(failures, external.PutAddress(tx, &row))
 	}
 	for _, row := range s.Grants {
-		failures = append(failures, store.PutHostAccess(tx, &row))
+		failures = append(failures, external.PutHostAccess(tx, &row))
 	}
 	for _, row := range s.Slices {
 		failures = append(failures, store.PutEndpointSlice(tx, &row))

@@ -23,6 +23,8 @@ import (
 	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -97,7 +99,7 @@ func (p *parts) rest(change feed.Change) {
 	switch old := change.Old.(type) {
 	case *store.Address:
 		p.resting.Add(old.VPC, old.IP, p.env.now())
-	case *store.ExternalAddress:
+	case *external.Address:
 		p.resting.Add("", old.IP, p.env.now())
 	}
 }
@@ -125,7 +127,7 @@ func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*
 	if err != nil {
 		return nil, err
 	}
-	var watched []*kinds.Kind
+	var watched []*descriptor.Kind
 	for _, area := range modules() {
 		watched = append(watched, area.kinds...)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/sharedservice"
 	"github.com/alioth-net/alioth/operator/subnet"
 	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -27,7 +28,7 @@ import (
 type module struct {
 	// kinds are those that it watches. A kind belongs to one module, and its rows to
 	// all of them.
-	kinds []*kinds.Kind
+	kinds []*descriptor.Kind
 	// rights are those of the module beside listing and watching its kinds, as
 	// "resource: verbs".
 	rights []string
@@ -54,7 +55,7 @@ func announcements() module {
 // networking is the area of VPCs, and of the addresses of pods and nodes.
 func networking() module {
 	return module{
-		kinds: []*kinds.Kind{
+		kinds: []*descriptor.Kind{
 			kinds.Namespace.Kind, kinds.Node.Kind, kinds.VNIClaim.Kind, kinds.RollCall.Kind, kinds.VPC.Kind, kinds.Subnet.Kind,
 			feed.Address, kinds.Network.Kind, feed.Pod,
 		},
@@ -99,7 +100,7 @@ func registerNetworking(p *parts) error {
 // services is the area of Services and their addresses.
 func services() module {
 	return module{
-		kinds: []*kinds.Kind{
+		kinds: []*descriptor.Kind{
 			kinds.ServiceCIDR.Kind, kinds.Service.Kind, kinds.EndpointSlice.Kind, kinds.SharedService.Kind,
 			kinds.ExternalPool.Kind, kinds.ExternalAddress.Kind,
 		},
@@ -136,7 +137,7 @@ func registerServices(p *parts) error {
 // hosts is the area of tenants' access to nodes.
 func hosts() module {
 	return module{
-		kinds: []*kinds.Kind{kinds.HostAccess.Kind},
+		kinds: []*descriptor.Kind{kinds.HostAccess.Kind},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"hostaccesses.alioth.dev/status: patch",

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
@@ -68,7 +69,7 @@ func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
 	}
 }
 
-func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *kinds.Kind) string {
+func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *descriptor.Kind) string {
 	t.Helper()
 	types, _, err := scheme.ObjectKinds(kind.Object)
 	if err != nil {

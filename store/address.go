@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // HolderKind is the kind of the holder of an address.
@@ -53,26 +55,26 @@ const (
 	byNode   = "node"
 )
 
-var addresses = define(table[Address]{
-	name: "address",
-	key:  func(a *Address) []byte { return textKey(a.Name) },
-	meta: func(a *Address) *Meta { return &a.Meta },
-	indexes: map[string]func(*Address) []byte{
-		byIP:     func(a *Address) []byte { return ipKey(textKey(a.VPC), a.IP) },
-		bySubnet: func(a *Address) []byte { return ipKey(textKey(a.Subnet), a.IP) },
-		byHolder: func(a *Address) []byte { return textKey(a.Holder.UID) },
-		byNode:   func(a *Address) []byte { return ipKey(textKey(a.Node), a.IP) },
+var addresses = memory.Define(memory.Table[Address]{
+	Name: "address",
+	Key:  func(a *Address) []byte { return memory.TextKey(a.Name) },
+	Meta: func(a *Address) *Meta { return &a.Meta },
+	Indexes: map[string]func(*Address) []byte{
+		byIP:     func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.VPC), a.IP) },
+		bySubnet: func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.Subnet), a.IP) },
+		byHolder: func(a *Address) []byte { return memory.TextKey(a.Holder.UID) },
+		byNode:   func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.Node), a.IP) },
 	},
 })
 
 // GetAddress returns the Address object of that name, or nil.
 func GetAddress(tx ReadTx, name string) *Address {
-	return addresses.get(tx, textKey(name))
+	return addresses.Get(tx, memory.TextKey(name))
 }
 
 // AddressByIP returns the address of that IP of a VPC, or nil.
 func AddressByIP(tx ReadTx, vpc string, ip netip.Addr) *Address {
-	for row := range addresses.seq(tx, byIP, ipKey(textKey(vpc), ip)) {
+	for row := range addresses.Seq(tx, byIP, memory.IPKey(memory.TextKey(vpc), ip)) {
 		return row
 	}
 	return nil
@@ -80,19 +82,19 @@ func AddressByIP(tx ReadTx, vpc string, ip netip.Addr) *Address {
 
 // AddressesBySubnet returns the addresses of a Subnet object, by IP.
 func AddressesBySubnet(tx ReadTx, subnet string) []*Address {
-	return addresses.list(tx, bySubnet, textKey(subnet))
+	return addresses.List(tx, bySubnet, memory.TextKey(subnet))
 }
 
 // AddressesByVPC returns the addresses of a VPC, by IP.
 func AddressesByVPC(tx ReadTx, vpc string) []*Address {
-	return addresses.list(tx, byIP, textKey(vpc))
+	return addresses.List(tx, byIP, memory.TextKey(vpc))
 }
 
 // AddressesByVPCFrom yields the addresses of a VPC from the given IP on, in
 // ascending order: IPv4 in front of IPv6.
 func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Address] {
 	return func(yield func(*Address) bool) {
-		for row := range addresses.from(tx, byIP, ipKey(textKey(vpc), from)) {
+		for row := range addresses.From(tx, byIP, memory.IPKey(memory.TextKey(vpc), from)) {
 			if row.VPC != vpc || !yield(row) {
 				return
 			}
@@ -104,7 +106,7 @@ func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Addres
 // not count for it. It is for releasing and comparing; other callers use
 // AddressesByPod, AddressesByService or AddressesOf.
 func AddressesNaming(tx ReadTx, uid string) []*Address {
-	return addresses.list(tx, byHolder, textKey(uid))
+	return addresses.List(tx, byHolder, memory.TextKey(uid))
 }
 
 // CountsFor reports whether the address is the holder's, which is on that node, "" for a
@@ -134,31 +136,31 @@ func AddressesByService(tx ReadTx, service *Service) []*Address {
 
 // AddressesByNode returns the addresses that are in use on a node, by IP.
 func AddressesByNode(tx ReadTx, node string) []*Address {
-	return addresses.list(tx, byNode, textKey(node))
+	return addresses.List(tx, byNode, memory.TextKey(node))
 }
 
 // AddressesByNodeIP returns the addresses, of different VPCs, in which one and
 // the same IP is in use on a node.
 func AddressesByNodeIP(tx ReadTx, node string, ip netip.Addr) []*Address {
-	return addresses.list(tx, byNode, ipKey(textKey(node), ip))
+	return addresses.List(tx, byNode, memory.IPKey(memory.TextKey(node), ip))
 }
 
 // ListAddresses returns all addresses by name.
 func ListAddresses(tx ReadTx) []*Address {
-	return slices.Collect(addresses.all(tx))
+	return slices.Collect(addresses.All(tx))
 }
 
 // AllAddresses yields all addresses by name.
 func AllAddresses(tx ReadTx) iter.Seq[*Address] {
-	return addresses.all(tx)
+	return addresses.All(tx)
 }
 
 // PutAddress inserts or replaces an address. It returns ErrConflict if an
 // Address of another name has that IP of the VPC.
 func PutAddress(tx Tx, row *Address) error {
 	held := GetAddress(tx, row.Name)
-	what := addresses.compare(row, held)
-	if what == changeNone {
+	what := addresses.Compare(row, held)
+	if what == memory.Same {
 		return nil
 	}
 	if other := AddressByIP(tx, row.VPC, row.IP); other != nil && other.Name != row.Name {
@@ -172,7 +174,7 @@ func PutAddress(tx Tx, row *Address) error {
 	if err := countAddress(tx, row, 1); err != nil {
 		return err
 	}
-	return addresses.insert(tx, row, held, what)
+	return addresses.Insert(tx, row, held, what)
 }
 
 // AssumeAddress inserts the row of an address that is about to be created in the API,
@@ -210,10 +212,10 @@ func ConfirmAddress(tx Tx, assumed, row *Address) error {
 // DeleteAddress removes an address if it has that UID, and reports whether it
 // did. The empty UID is that of an assumed row.
 func DeleteAddress(tx Tx, name, uid string) bool {
-	row := addresses.remove(tx, textKey(name), uid)
+	row := addresses.Remove(tx, memory.TextKey(name), uid)
 	if row == nil {
 		return false
 	}
-	mustRead(countAddress(tx, row, -1))
+	memory.Must(countAddress(tx, row, -1))
 	return true
 }

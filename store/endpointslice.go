@@ -6,6 +6,8 @@ package store
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // EndpointSlice is the row of an EndpointSlice. Key: (Namespace, Name).
@@ -36,38 +38,38 @@ type Endpoint struct {
 
 const byService = "service"
 
-var endpointSlices = define(table[EndpointSlice]{
-	name: "endpointslice",
-	key:  func(e *EndpointSlice) []byte { return textKey(e.Namespace, e.Name) },
-	meta: func(e *EndpointSlice) *Meta { return &e.Meta },
-	indexes: map[string]func(*EndpointSlice) []byte{
-		byService: func(e *EndpointSlice) []byte { return textKey(e.Namespace, e.Service) },
+var endpointSlices = memory.Define(memory.Table[EndpointSlice]{
+	Name: "endpointslice",
+	Key:  func(e *EndpointSlice) []byte { return memory.TextKey(e.Namespace, e.Name) },
+	Meta: func(e *EndpointSlice) *Meta { return &e.Meta },
+	Indexes: map[string]func(*EndpointSlice) []byte{
+		byService: func(e *EndpointSlice) []byte { return memory.TextKey(e.Namespace, e.Service) },
 	},
 })
 
 // GetEndpointSlice returns an EndpointSlice, or nil.
 func GetEndpointSlice(tx ReadTx, namespace, name string) *EndpointSlice {
-	return endpointSlices.get(tx, textKey(namespace, name))
+	return endpointSlices.Get(tx, memory.TextKey(namespace, name))
 }
 
 // EndpointSlicesByService returns the slices of a Service by name.
 func EndpointSlicesByService(tx ReadTx, namespace, service string) []*EndpointSlice {
-	return endpointSlices.list(tx, byService, textKey(namespace, service))
+	return endpointSlices.List(tx, byService, memory.TextKey(namespace, service))
 }
 
 // ListEndpointSlices returns all slices by namespace and name.
 func ListEndpointSlices(tx ReadTx) []*EndpointSlice {
-	return slices.Collect(endpointSlices.all(tx))
+	return slices.Collect(endpointSlices.All(tx))
 }
 
 // PutEndpointSlice inserts or replaces a slice.
 func PutEndpointSlice(tx Tx, row *EndpointSlice) error {
-	_, err := endpointSlices.put(tx, row)
+	_, err := endpointSlices.Put(tx, row)
 	return err
 }
 
 // DeleteEndpointSlice removes a slice if it has that UID, and reports whether
 // it did.
 func DeleteEndpointSlice(tx Tx, namespace, name, uid string) bool {
-	return endpointSlices.remove(tx, textKey(namespace, name), uid) != nil
+	return endpointSlices.Remove(tx, memory.TextKey(namespace, name), uid) != nil
 }

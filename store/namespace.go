@@ -3,7 +3,11 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
+)
 
 // Namespace is the row of a Namespace object. Key: Name.
 type Namespace struct {
@@ -12,35 +16,35 @@ type Namespace struct {
 	Tenant string
 }
 
-var namespaces = define(table[Namespace]{
-	name: "namespace",
-	key:  func(n *Namespace) []byte { return textKey(n.Name) },
-	meta: func(n *Namespace) *Meta { return &n.Meta },
-	indexes: map[string]func(*Namespace) []byte{
-		byTenant: func(n *Namespace) []byte { return textKey(n.Tenant) },
+var namespaces = memory.Define(memory.Table[Namespace]{
+	Name: "namespace",
+	Key:  func(n *Namespace) []byte { return memory.TextKey(n.Name) },
+	Meta: func(n *Namespace) *Meta { return &n.Meta },
+	Indexes: map[string]func(*Namespace) []byte{
+		byTenant: func(n *Namespace) []byte { return memory.TextKey(n.Tenant) },
 	},
 })
 
 // GetNamespace returns a Namespace, or nil.
 func GetNamespace(tx ReadTx, name string) *Namespace {
-	return namespaces.get(tx, textKey(name))
+	return namespaces.Get(tx, memory.TextKey(name))
 }
 
 // NamespacesByTenant returns the namespaces that a tenant owns, by name.
 func NamespacesByTenant(tx ReadTx, tenant string) []*Namespace {
-	return namespaces.list(tx, byTenant, textKey(tenant))
+	return namespaces.List(tx, byTenant, memory.TextKey(tenant))
 }
 
 // ListNamespaces returns all namespaces by name.
 func ListNamespaces(tx ReadTx) []*Namespace {
-	return slices.Collect(namespaces.all(tx))
+	return slices.Collect(namespaces.All(tx))
 }
 
 // PutNamespace inserts or replaces a namespace, and gives its tenant to the
 // pods and Networks in it.
 func PutNamespace(tx Tx, row *Namespace) error {
-	what, err := namespaces.put(tx, row)
-	if err != nil || what != changeContent {
+	what, err := namespaces.Put(tx, row)
+	if err != nil || what != memory.NewContent {
 		return err
 	}
 	for _, held := range NetworksByNamespace(tx, row.Name) {
@@ -59,5 +63,5 @@ func PutNamespace(tx Tx, row *Namespace) error {
 // DeleteNamespace removes a namespace if it has that UID, and reports whether it did.
 // Objects that remain in it keep their tenant.
 func DeleteNamespace(tx Tx, name, uid string) bool {
-	return namespaces.remove(tx, textKey(name), uid) != nil
+	return namespaces.Remove(tx, memory.TextKey(name), uid) != nil
 }

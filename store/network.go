@@ -3,7 +3,11 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
+)
 
 // Network is the row of a Network object. Key: (Namespace, Name).
 type Network struct {
@@ -23,46 +27,46 @@ type Network struct {
 
 const byTenant = "tenant"
 
-var networks = define(table[Network]{
-	name: "network",
-	key:  func(n *Network) []byte { return textKey(n.Namespace, n.Name) },
-	meta: func(n *Network) *Meta { return &n.Meta },
-	indexes: map[string]func(*Network) []byte{
-		byTenant: func(n *Network) []byte { return textKey(n.Tenant, n.Name) },
-		byVPC:    func(n *Network) []byte { return textKey(n.VPC) },
+var networks = memory.Define(memory.Table[Network]{
+	Name: "network",
+	Key:  func(n *Network) []byte { return memory.TextKey(n.Namespace, n.Name) },
+	Meta: func(n *Network) *Meta { return &n.Meta },
+	Indexes: map[string]func(*Network) []byte{
+		byTenant: func(n *Network) []byte { return memory.TextKey(n.Tenant, n.Name) },
+		byVPC:    func(n *Network) []byte { return memory.TextKey(n.VPC) },
 	},
 })
 
 // GetNetwork returns a Network, or nil.
 func GetNetwork(tx ReadTx, namespace, name string) *Network {
-	return networks.get(tx, textKey(namespace, name))
+	return networks.Get(tx, memory.TextKey(namespace, name))
 }
 
 // NetworksByTenant returns the Networks in the tenant's namespaces, by name,
 // then namespace.
 func NetworksByTenant(tx ReadTx, tenant string) []*Network {
-	return networks.list(tx, byTenant, textKey(tenant))
+	return networks.List(tx, byTenant, memory.TextKey(tenant))
 }
 
 // NetworkByTenantName returns the Networks of that name in the tenant's
 // namespaces in the order of their creation, then namespace: the first one serves.
 func NetworkByTenantName(tx ReadTx, tenant, name string) []*Network {
-	return networks.oldestFirst(tx, byTenant, textKey(tenant, name))
+	return networks.OldestFirst(tx, byTenant, memory.TextKey(tenant, name))
 }
 
 // NetworksByVPC returns the Networks that name the VPC, by namespace and name.
 func NetworksByVPC(tx ReadTx, vpc string) []*Network {
-	return networks.list(tx, byVPC, textKey(vpc))
+	return networks.List(tx, byVPC, memory.TextKey(vpc))
 }
 
 // NetworksByNamespace returns the Networks of a namespace by name.
 func NetworksByNamespace(tx ReadTx, namespace string) []*Network {
-	return networks.list(tx, primary, textKey(namespace))
+	return networks.List(tx, memory.Primary, memory.TextKey(namespace))
 }
 
 // ListNetworks returns all Networks by namespace and name.
 func ListNetworks(tx ReadTx) []*Network {
-	return slices.Collect(networks.all(tx))
+	return slices.Collect(networks.All(tx))
 }
 
 // PutNetwork inserts or replaces a Network. Where the row of its Namespace is
@@ -73,12 +77,12 @@ func PutNetwork(tx Tx, row *Network) error {
 		follow.Tenant = ns.Tenant
 		row = &follow
 	}
-	_, err := networks.put(tx, row)
+	_, err := networks.Put(tx, row)
 	return err
 }
 
 // DeleteNetwork removes a Network if it has that UID, and reports whether it
 // did.
 func DeleteNetwork(tx Tx, namespace, name, uid string) bool {
-	return networks.remove(tx, textKey(namespace, name), uid) != nil
+	return networks.Remove(tx, memory.TextKey(namespace, name), uid) != nil
 }

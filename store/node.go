@@ -6,6 +6,8 @@ package store
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // Node is the row of a Node object. Key: Name.
@@ -36,10 +38,10 @@ type Node struct {
 	Leaving bool
 }
 
-var nodes = define(table[Node]{
-	name: "node",
-	key:  func(n *Node) []byte { return textKey(n.Name) },
-	meta: func(n *Node) *Meta { return &n.Meta },
+var nodes = memory.Define(memory.Table[Node]{
+	Name: "node",
+	Key:  func(n *Node) []byte { return memory.TextKey(n.Name) },
+	Meta: func(n *Node) *Meta { return &n.Meta },
 })
 
 // MayAnnounce reports whether the node may announce addresses on the nodes' network.
@@ -49,21 +51,21 @@ func (n *Node) MayAnnounce() bool {
 
 // GetNode returns a Node, or nil.
 func GetNode(tx ReadTx, name string) *Node {
-	return nodes.get(tx, textKey(name))
+	return nodes.Get(tx, memory.TextKey(name))
 }
 
 // ListNodes returns all nodes by name.
 func ListNodes(tx ReadTx) []*Node {
-	return slices.Collect(nodes.all(tx))
+	return slices.Collect(nodes.All(tx))
 }
 
 // PutNode inserts or replaces a node.
 func PutNode(tx Tx, row *Node) error {
-	_, err := nodes.put(tx, row)
+	_, err := nodes.Put(tx, row)
 	return err
 }
 
 // DeleteNode removes a node if it has that UID, and reports whether it did.
 func DeleteNode(tx Tx, name, uid string) bool {
-	return nodes.remove(tx, textKey(name), uid) != nil
+	return nodes.Remove(tx, memory.TextKey(name), uid) != nil
 }

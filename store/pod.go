@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // Pod is the row of a Pod object that is not on the host network. Key: UID.
@@ -64,20 +66,20 @@ const (
 	byNetwork = "network"
 )
 
-var pods = define(table[Pod]{
-	name: "pod",
-	key:  func(p *Pod) []byte { return textKey(p.UID) },
-	meta: func(p *Pod) *Meta { return &p.Meta },
-	indexes: map[string]func(*Pod) []byte{
-		byName:    func(p *Pod) []byte { return textKey(p.Namespace, p.Name) },
-		byNode:    func(p *Pod) []byte { return textKey(p.Node) },
-		byNetwork: func(p *Pod) []byte { return textKey(p.Tenant, p.Network) },
+var pods = memory.Define(memory.Table[Pod]{
+	Name: "pod",
+	Key:  func(p *Pod) []byte { return memory.TextKey(p.UID) },
+	Meta: func(p *Pod) *Meta { return &p.Meta },
+	Indexes: map[string]func(*Pod) []byte{
+		byName:    func(p *Pod) []byte { return memory.TextKey(p.Namespace, p.Name) },
+		byNode:    func(p *Pod) []byte { return memory.TextKey(p.Node) },
+		byNetwork: func(p *Pod) []byte { return memory.TextKey(p.Tenant, p.Network) },
 	},
 })
 
 // GetPod returns the pod of that UID, or nil.
 func GetPod(tx ReadTx, uid string) *Pod {
-	return pods.get(tx, textKey(uid))
+	return pods.Get(tx, memory.TextKey(uid))
 }
 
 // AsHolder returns the pod as the holder of its addresses.
@@ -91,7 +93,7 @@ func (p *Pod) Holds(row *Address) bool { return row.CountsFor(p.AsHolder(), p.No
 // PodByName returns the newest pod of that name, or nil. An older one of the
 // same name may still be in the store while its end has not been seen.
 func PodByName(tx ReadTx, namespace, name string) *Pod {
-	rows := pods.oldestFirst(tx, byName, textKey(namespace, name))
+	rows := pods.OldestFirst(tx, byName, memory.TextKey(namespace, name))
 	if len(rows) == 0 {
 		return nil
 	}
@@ -100,35 +102,35 @@ func PodByName(tx ReadTx, namespace, name string) *Pod {
 
 // PodsByNamespace returns the pods of a namespace, by name, then UID.
 func PodsByNamespace(tx ReadTx, namespace string) []*Pod {
-	return pods.list(tx, byName, textKey(namespace))
+	return pods.List(tx, byName, memory.TextKey(namespace))
 }
 
 // PodsByTenant returns the pods in the tenant's namespaces, by network label,
 // then UID.
 func PodsByTenant(tx ReadTx, tenant string) []*Pod {
-	return pods.list(tx, byNetwork, textKey(tenant))
+	return pods.List(tx, byNetwork, memory.TextKey(tenant))
 }
 
 // PodsByNetwork returns the tenant's pods with that network label, by UID. The
 // empty label means pods without one.
 func PodsByNetwork(tx ReadTx, tenant, label string) []*Pod {
-	return pods.list(tx, byNetwork, textKey(tenant, label))
+	return pods.List(tx, byNetwork, memory.TextKey(tenant, label))
 }
 
 // PodsByNode returns the pods that are bound to a node, by UID. The empty name
 // means pods that are not bound.
 func PodsByNode(tx ReadTx, node string) []*Pod {
-	return pods.list(tx, byNode, textKey(node))
+	return pods.List(tx, byNode, memory.TextKey(node))
 }
 
 // ListPods returns all pods by UID.
 func ListPods(tx ReadTx) []*Pod {
-	return slices.Collect(pods.all(tx))
+	return slices.Collect(pods.All(tx))
 }
 
 // AllPods yields all pods by UID.
 func AllPods(tx ReadTx) iter.Seq[*Pod] {
-	return pods.all(tx)
+	return pods.All(tx)
 }
 
 // PutPod inserts or replaces a pod. Where the row of its Namespace is known,
@@ -139,11 +141,49 @@ func PutPod(tx Tx, row *Pod) error {
 		follow.Tenant = ns.Tenant
 		row = &follow
 	}
-	_, err := pods.put(tx, row)
+	_, err := pods.Put(tx, row)
 	return err
 }
 
 // DeletePod removes the pod of that UID and reports whether it was there.
 func DeletePod(tx Tx, uid string) bool {
-	return pods.remove(tx, textKey(uid), uid) != nil
+	return pods.Remove(tx, memory.TextKey(uid), uid) != nil
+}
+
+// HostPod is the row of a Pod object on the network of its node, of which Alioth knows
+// no more than that it is there. Key: UID.
+type HostPod struct {
+	Meta
+	Namespace, Name string
+	// Node that the pod is bound to, or "".
+	Node string
+	// Terminal is true when the phase is Succeeded or Failed.
+	Terminal bool
+}
+
+var hostPods = memory.Define(memory.Table[HostPod]{
+	Name: "hostpod",
+	Key:  func(p *HostPod) []byte { return memory.TextKey(p.UID) },
+	Meta: func(p *HostPod) *Meta { return &p.Meta },
+})
+
+// GetHostPod returns the pod on its node's network of that UID, or nil.
+func GetHostPod(tx ReadTx, uid string) *HostPod {
+	return hostPods.Get(tx, memory.TextKey(uid))
+}
+
+// ListHostPods returns all pods on their nodes' networks by UID.
+func ListHostPods(tx ReadTx) []*HostPod {
+	return slices.Collect(hostPods.All(tx))
+}
+
+// PutHostPod inserts or replaces a pod on its node's network.
+func PutHostPod(tx Tx, row *HostPod) error {
+	_, err := hostPods.Put(tx, row)
+	return err
+}
+
+// DeleteHostPod removes the pod of that UID and reports whether it was there.
+func DeleteHostPod(tx Tx, uid string) bool {
+	return hostPods.Remove(tx, memory.TextKey(uid), uid) != nil
 }

@@ -3,7 +3,11 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
+)
 
 // RollCall is the row of a RollCall object. Key: Name.
 type RollCall struct {
@@ -16,30 +20,30 @@ type RollCall struct {
 	NodeUID string
 }
 
-var rollCalls = define(table[RollCall]{
-	name: "rollcall",
-	key:  func(r *RollCall) []byte { return textKey(r.Name) },
-	meta: func(r *RollCall) *Meta { return &r.Meta },
+var rollCalls = memory.Define(memory.Table[RollCall]{
+	Name: "rollcall",
+	Key:  func(r *RollCall) []byte { return memory.TextKey(r.Name) },
+	Meta: func(r *RollCall) *Meta { return &r.Meta },
 })
 
 // GetRollCall returns the RollCall object of that name, or nil.
 func GetRollCall(tx ReadTx, name string) *RollCall {
-	return rollCalls.get(tx, textKey(name))
+	return rollCalls.Get(tx, memory.TextKey(name))
 }
 
 // ListRollCalls returns all RollCall objects by name.
 func ListRollCalls(tx ReadTx) []*RollCall {
-	return slices.Collect(rollCalls.all(tx))
+	return slices.Collect(rollCalls.All(tx))
 }
 
 // PutRollCall inserts or replaces a RollCall.
 func PutRollCall(tx Tx, row *RollCall) error {
-	_, err := rollCalls.put(tx, row)
+	_, err := rollCalls.Put(tx, row)
 	return err
 }
 
 // DeleteRollCall removes a RollCall if it has that UID, and reports whether it
 // did.
 func DeleteRollCall(tx Tx, name, uid string) bool {
-	return rollCalls.remove(tx, textKey(name), uid) != nil
+	return rollCalls.Remove(tx, memory.TextKey(name), uid) != nil
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // Service is the row of a Service. Key: (Namespace, Name).
@@ -65,17 +67,17 @@ type ServicePort struct {
 	NodePort uint16
 }
 
-var services = define(table[Service]{
-	name: "service",
-	key:  func(s *Service) []byte { return textKey(s.Namespace, s.Name) },
-	meta: func(s *Service) *Meta { return &s.Meta },
-	indexes: map[string]func(*Service) []byte{
-		byNetwork: func(s *Service) []byte { return textKey(s.Namespace, s.Network) },
+var services = memory.Define(memory.Table[Service]{
+	Name: "service",
+	Key:  func(s *Service) []byte { return memory.TextKey(s.Namespace, s.Name) },
+	Meta: func(s *Service) *Meta { return &s.Meta },
+	Indexes: map[string]func(*Service) []byte{
+		byNetwork: func(s *Service) []byte { return memory.TextKey(s.Namespace, s.Network) },
 		withExternalIPs: func(s *Service) []byte {
 			if len(s.ExternalIPs) == 0 {
 				return nil
 			}
-			return textKey(s.Namespace, s.Name)
+			return memory.TextKey(s.Namespace, s.Name)
 		},
 	},
 })
@@ -96,39 +98,39 @@ func (s *Service) ByBackendsHere() bool {
 
 // GetService returns a Service, or nil.
 func GetService(tx ReadTx, namespace, name string) *Service {
-	return services.get(tx, textKey(namespace, name))
+	return services.Get(tx, memory.TextKey(namespace, name))
 }
 
 // ServicesByNetwork returns the Services of a namespace with that network
 // label, by name. The empty label means Services without one.
 func ServicesByNetwork(tx ReadTx, namespace, label string) []*Service {
-	return services.list(tx, byNetwork, textKey(namespace, label))
+	return services.List(tx, byNetwork, memory.TextKey(namespace, label))
 }
 
 // ServicesByNamespace returns the Services of a namespace by name.
 func ServicesByNamespace(tx ReadTx, namespace string) []*Service {
-	return services.list(tx, primary, textKey(namespace))
+	return services.List(tx, memory.Primary, memory.TextKey(namespace))
 }
 
 // ServicesWithExternalIPs returns the Services that name external IPs, by namespace
 // and name.
 func ServicesWithExternalIPs(tx ReadTx) []*Service {
-	return services.list(tx, withExternalIPs, []byte{})
+	return services.List(tx, withExternalIPs, []byte{})
 }
 
 // ListServices returns all Services by namespace and name.
 func ListServices(tx ReadTx) []*Service {
-	return slices.Collect(services.all(tx))
+	return slices.Collect(services.All(tx))
 }
 
 // PutService inserts or replaces a Service.
 func PutService(tx Tx, row *Service) error {
-	_, err := services.put(tx, row)
+	_, err := services.Put(tx, row)
 	return err
 }
 
 // DeleteService removes a Service if it has that UID, and reports whether it
 // did.
 func DeleteService(tx Tx, namespace, name, uid string) bool {
-	return services.remove(tx, textKey(namespace, name), uid) != nil
+	return services.Remove(tx, memory.TextKey(namespace, name), uid) != nil
 }

@@ -6,6 +6,8 @@ package store
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // ServiceCIDR is the row of a ServiceCIDR: ranges out of which ClusterIPs are. Key:
@@ -16,30 +18,30 @@ type ServiceCIDR struct {
 	Prefixes []netip.Prefix
 }
 
-var serviceCIDRs = define(table[ServiceCIDR]{
-	name: "servicecidr",
-	key:  func(c *ServiceCIDR) []byte { return textKey(c.Name) },
-	meta: func(c *ServiceCIDR) *Meta { return &c.Meta },
+var serviceCIDRs = memory.Define(memory.Table[ServiceCIDR]{
+	Name: "servicecidr",
+	Key:  func(c *ServiceCIDR) []byte { return memory.TextKey(c.Name) },
+	Meta: func(c *ServiceCIDR) *Meta { return &c.Meta },
 })
 
 // GetServiceCIDR returns the ServiceCIDR of that name, or nil.
 func GetServiceCIDR(tx ReadTx, name string) *ServiceCIDR {
-	return serviceCIDRs.get(tx, textKey(name))
+	return serviceCIDRs.Get(tx, memory.TextKey(name))
 }
 
 // ListServiceCIDRs returns all ServiceCIDRs by name.
 func ListServiceCIDRs(tx ReadTx) []*ServiceCIDR {
-	return slices.Collect(serviceCIDRs.all(tx))
+	return slices.Collect(serviceCIDRs.All(tx))
 }
 
 // PutServiceCIDR inserts or replaces a ServiceCIDR.
 func PutServiceCIDR(tx Tx, row *ServiceCIDR) error {
-	_, err := serviceCIDRs.put(tx, row)
+	_, err := serviceCIDRs.Put(tx, row)
 	return err
 }
 
 // DeleteServiceCIDR removes a ServiceCIDR if it has that UID, and reports whether it
 // did.
 func DeleteServiceCIDR(tx Tx, name, uid string) bool {
-	return serviceCIDRs.remove(tx, textKey(name), uid) != nil
+	return serviceCIDRs.Remove(tx, memory.TextKey(name), uid) != nil
 }

@@ -3,7 +3,11 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
+)
 
 // SharedService is the row of a SharedService object. Key: Name.
 type SharedService struct {
@@ -16,30 +20,30 @@ type SharedService struct {
 	Reason, Message string
 }
 
-var sharedServices = define(table[SharedService]{
-	name: "sharedservice",
-	key:  func(s *SharedService) []byte { return textKey(s.Name) },
-	meta: func(s *SharedService) *Meta { return &s.Meta },
+var sharedServices = memory.Define(memory.Table[SharedService]{
+	Name: "sharedservice",
+	Key:  func(s *SharedService) []byte { return memory.TextKey(s.Name) },
+	Meta: func(s *SharedService) *Meta { return &s.Meta },
 })
 
 // GetSharedService returns the SharedService object of that name, or nil.
 func GetSharedService(tx ReadTx, name string) *SharedService {
-	return sharedServices.get(tx, textKey(name))
+	return sharedServices.Get(tx, memory.TextKey(name))
 }
 
 // ListSharedServices returns all SharedService objects by name.
 func ListSharedServices(tx ReadTx) []*SharedService {
-	return slices.Collect(sharedServices.all(tx))
+	return slices.Collect(sharedServices.All(tx))
 }
 
 // PutSharedService inserts or replaces a SharedService.
 func PutSharedService(tx Tx, row *SharedService) error {
-	_, err := sharedServices.put(tx, row)
+	_, err := sharedServices.Put(tx, row)
 	return err
 }
 
 // DeleteSharedService removes a SharedService if it has that UID, and reports
 // whether it did.
 func DeleteSharedService(tx Tx, name, uid string) bool {
-	return sharedServices.remove(tx, textKey(name), uid) != nil
+	return sharedServices.Remove(tx, memory.TextKey(name), uid) != nil
 }

@@ -432,39 +432,6 @@ func TestWaitWakesForChannelsOutsideTheStore(t *testing.T) {
 	}
 }
 
-// Another Service has chosen an external address meanwhile that was made for one and
-// deleted before that was answered.
-func TestAnExternalAddressThatIsGoneTakesNobodysPlace(t *testing.T) {
-	s := newStore(t)
-	row := func(holder string) *store.ExternalAddress {
-		return &store.ExternalAddress{
-			IP: netip.MustParseAddr("192.0.2.7"), Pool: "edge",
-			Holder: store.Holder{Kind: store.HolderService, Namespace: "ns", Name: holder, UID: holder},
-		}
-	}
-	real := func() *store.ExternalAddress {
-		made := row("first")
-		made.Meta = version("real", "5")
-		return made
-	}
-	var assumed *store.ExternalAddress
-	update(t, s, func(tx store.Tx) error { return store.AssumeExternalAddress(tx, row("first")) })
-	s.View(func(tx store.ReadTx) { assumed = store.GetExternalAddress(tx, row("").IP) })
-	update(t, s, func(tx store.Tx) error {
-		if err := store.PutExternalAddress(tx, real()); err != nil {
-			return err
-		}
-		store.DeleteExternalAddress(tx, row("").IP, "real")
-		return store.AssumeExternalAddress(tx, row("second"))
-	})
-	update(t, s, func(tx store.Tx) error { return store.ConfirmExternalAddress(tx, assumed, real()) })
-	s.View(func(tx store.ReadTx) {
-		if held := store.GetExternalAddress(tx, row("").IP); held == nil || held.Holder.Name != "second" || held.UID != "" {
-			t.Errorf("the row is %+v, want the second's, assumed", held)
-		}
-	})
-}
-
 func TestAnAddressCountsForThePodThatItNamesInEveryRespect(t *testing.T) {
 	pod := &store.Pod{Meta: store.Meta{UID: "u"}, Namespace: "ns", Name: "p", Node: "n1"}
 	for name, c := range map[string]struct {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/alioth-net/alioth/store/memory"
 )
 
 // VPC is the row of a VPC object. Key: Name.
@@ -32,28 +34,28 @@ type VPC struct {
 
 const byVNI = "vni"
 
-var vpcs = define(table[VPC]{
-	name: "vpc",
-	key:  func(v *VPC) []byte { return textKey(v.Name) },
-	meta: func(v *VPC) *Meta { return &v.Meta },
-	indexes: map[string]func(*VPC) []byte{
+var vpcs = memory.Define(memory.Table[VPC]{
+	Name: "vpc",
+	Key:  func(v *VPC) []byte { return memory.TextKey(v.Name) },
+	Meta: func(v *VPC) *Meta { return &v.Meta },
+	Indexes: map[string]func(*VPC) []byte{
 		byVNI: func(v *VPC) []byte {
 			if v.VNI == 0 {
 				return nil
 			}
-			return vniKey(v.VNI)
+			return memory.NumberKey(v.VNI)
 		},
 	},
 })
 
 // GetVPC returns the VPC of that name, or nil.
 func GetVPC(tx ReadTx, name string) *VPC {
-	return vpcs.get(tx, textKey(name))
+	return vpcs.Get(tx, memory.TextKey(name))
 }
 
 // VPCByVNI returns the VPC that has the VNI, or nil. VNI 0 belongs to none.
 func VPCByVNI(tx ReadTx, vni uint32) *VPC {
-	for row := range vpcs.seq(tx, byVNI, vniKey(vni)) {
+	for row := range vpcs.Seq(tx, byVNI, memory.NumberKey(vni)) {
 		return row
 	}
 	return nil
@@ -61,24 +63,71 @@ func VPCByVNI(tx ReadTx, vni uint32) *VPC {
 
 // ListVPCs returns all VPCs by name.
 func ListVPCs(tx ReadTx) []*VPC {
-	return slices.Collect(vpcs.all(tx))
+	return slices.Collect(vpcs.All(tx))
 }
 
 // PutVPC inserts or replaces a VPC. It returns ErrConflict if another VPC has
 // the VNI.
 func PutVPC(tx Tx, row *VPC) error {
 	held := GetVPC(tx, row.Name)
-	what := vpcs.compare(row, held)
-	if what == changeNone {
+	what := vpcs.Compare(row, held)
+	if what == memory.Same {
 		return nil
 	}
 	if other := VPCByVNI(tx, row.VNI); other != nil && other.Name != row.Name {
 		return fmt.Errorf("put VPC %s: VNI %d of VPC %s: %w", row.Name, row.VNI, other.Name, ErrConflict)
 	}
-	return vpcs.insert(tx, row, held, what)
+	return vpcs.Insert(tx, row, held, what)
 }
 
 // DeleteVPC removes a VPC if it has that UID, and reports whether it did.
 func DeleteVPC(tx Tx, name, uid string) bool {
-	return vpcs.remove(tx, textKey(name), uid) != nil
+	return vpcs.Remove(tx, memory.TextKey(name), uid) != nil
+}
+
+// VNIClaim is the row of a VNIClaim object. Key: VNI.
+type VNIClaim struct {
+	Meta
+	VNI    uint32
+	VPC    string
+	VPCUID string
+}
+
+const byVPCUID = "vpcuid"
+
+var vniClaims = memory.Define(memory.Table[VNIClaim]{
+	Name: "vniclaim",
+	Key:  func(c *VNIClaim) []byte { return memory.NumberKey(c.VNI) },
+	Meta: func(c *VNIClaim) *Meta { return &c.Meta },
+	Indexes: map[string]func(*VNIClaim) []byte{
+		byVPCUID: func(c *VNIClaim) []byte { return memory.TextKey(c.VPCUID) },
+	},
+})
+
+// GetVNIClaim returns the claim of a VNI, or nil.
+func GetVNIClaim(tx ReadTx, vni uint32) *VNIClaim {
+	return vniClaims.Get(tx, memory.NumberKey(vni))
+}
+
+// VNIClaimsByVPCUID returns the claims that the VPC of that UID holds, lowest
+// VNI first.
+func VNIClaimsByVPCUID(tx ReadTx, uid string) []*VNIClaim {
+	return vniClaims.List(tx, byVPCUID, memory.TextKey(uid))
+}
+
+// ListVNIClaims returns all claims, lowest VNI first.
+func ListVNIClaims(tx ReadTx) []*VNIClaim {
+	return slices.Collect(vniClaims.All(tx))
+}
+
+// PutVNIClaim inserts or replaces a claim.
+func PutVNIClaim(tx Tx, row *VNIClaim) error {
+	_, err := vniClaims.Put(tx, row)
+	return err
+}
+
+// DeleteVNIClaim removes a claim if it has that UID, and reports whether it
+// did.
+func DeleteVNIClaim(tx Tx, vni uint32, uid string) bool {
+	return vniClaims.Remove(tx, memory.NumberKey(vni), uid) != nil
 }

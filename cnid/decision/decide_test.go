@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // kinds are those of the registry, and one without a datapath.
@@ -305,8 +306,8 @@ func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
 		t.Errorf("answer %+v", got)
 	}
 	s, ended := awaiting(t.Context(), t, d)
-	grant := store.HostAccess{Meta: testrows.Meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []store.HostPortRange{{First: 80, Last: 80}}}
-	if err := s.Update(func(tx store.Tx) error { return store.PutHostAccess(tx, &grant) }); err != nil {
+	grant := external.HostAccess{Meta: testrows.Meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []external.HostPortRange{{First: 80, Last: 80}}}
+	if err := s.Update(func(tx store.Tx) error { return external.PutHostAccess(tx, &grant) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {

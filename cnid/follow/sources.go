@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -33,8 +34,8 @@ const reviewParts = 30 * time.Second
 // part of the API that comes and goes: a VPC.
 type part struct{ vpc string }
 
-func (p part) scopes() []kinds.Scope {
-	var scopes []kinds.Scope
+func (p part) scopes() []descriptor.Scope {
+	var scopes []descriptor.Scope
 	for _, kind := range kinds.All() {
 		if kind.OfVPC != nil {
 			scopes = append(scopes, kind.OfVPC(p.vpc))
@@ -98,7 +99,7 @@ func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, recor
 
 // Start begins to follow what is needed always, until ctx ends.
 func (s *Sources) Start(ctx context.Context) {
-	var awaited, others []kinds.Scope
+	var awaited, others []descriptor.Scope
 	for _, kind := range kinds.All() {
 		if kind.OnNode == nil {
 			continue
@@ -116,7 +117,7 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base = base
 }
 
-func (s *Sources) follow(ctx context.Context, scopes []kinds.Scope) []*reflector.Source {
+func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
 	var list []*reflector.Source
 	for _, scope := range scopes {
 		list = append(list, s.set.Start(ctx, scope, s.broadcast))

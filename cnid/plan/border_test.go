@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // selectorless makes a Service one whose slices somebody writes by hand.
@@ -96,10 +97,10 @@ func TestWhereServicesLeadOutsideFollowsWhatChanges(t *testing.T) {
 		{"the default VPC gets its range", respecify("default", func(v *store.VPC) { v.Prefixes = append(slices.Clone(v.Prefixes), prefixes("203.0.113.0/24")...) }), nil, []string{"192.0.2.1", "192.0.2.77"}},
 		{"and loses it", respecify("default", func(v *store.VPC) { v.Prefixes = v.Prefixes[:len(v.Prefixes)-1] }), []string{b}, []string{"192.0.2.1", "192.0.2.77"}},
 		{"it leads to nodes", func(tx store.Tx) error {
-			return store.PutExternalAddress(tx, &store.ExternalAddress{Meta: store.Meta{UID: "e"}, IP: netip.MustParseAddr(b)})
+			return external.PutAddress(tx, &external.Address{Meta: store.Meta{UID: "e"}, IP: netip.MustParseAddr(b)})
 		}, nil, []string{"192.0.2.1", "192.0.2.77"}},
 		{"it does no longer", func(tx store.Tx) error {
-			store.DeleteExternalAddress(tx, netip.MustParseAddr(b), "e")
+			external.DeleteAddress(tx, netip.MustParseAddr(b), "e")
 			return nil
 		}, []string{b}, []string{"192.0.2.1", "192.0.2.77"}},
 		{"nodes are denied to the default VPC", respecify("default", func(v *store.VPC) { v.EgressDeny = prefixes("192.0.2.77/32") }), []string{b}, []string{"192.0.2.1"}},

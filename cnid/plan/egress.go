@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // closed adds what no VPC's egress must reach. Where two entries have one prefix,
@@ -47,7 +48,7 @@ func (b *nodeBuilder) closed() {
 		}
 	}
 	if b.in.NodePorts {
-		for _, row := range store.ListExternalAddresses(b.tx) { // they lead to nodes
+		for _, row := range external.ListAddresses(b.tx) { // they lead to nodes
 			add(state.ClosedBalancer, single(row.IP))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -83,7 +84,7 @@ func hasNodePorts(row *store.Service) bool {
 // leads to nodes or inside of the cluster is none, also where an object claims it.
 func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []netip.Addr) {
 	if row.LoadBalancer == store.LoadBalancerExternal {
-		for _, address := range store.ExternalAddressesByService(tx, row.UID) {
+		for _, address := range external.AddressesByService(tx, row.UID) {
 			if !address.Deleting {
 				claimed = append(claimed, address.IP)
 			}

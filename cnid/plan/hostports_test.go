@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func TestPortsOfTheNodeLeadToTheShadowsOfTheirPods(t *testing.T) {
@@ -102,9 +103,9 @@ func TestAPortThatIsAServicesLeadsToNoPod(t *testing.T) {
 func TestTenantsHaveThePortsThatAreGrantedThem(t *testing.T) {
 	grant := func(deleting bool, tenants ...string) func(store.Tx) error {
 		return func(tx store.Tx) error {
-			return store.PutHostAccess(tx, &store.HostAccess{
+			return external.PutHostAccess(tx, &external.HostAccess{
 				Meta: store.Meta{UID: "grant", Deleting: deleting}, Name: "grant", AllowedTenants: tenants,
-				Ports: []store.HostPortRange{{Protocol: "TCP", First: 80, Last: 81}},
+				Ports: []external.HostPortRange{{Protocol: "TCP", First: 80, Last: 81}},
 			})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // nodePlan is what a node has to hold beside its VPCs and Services. It is never changed:
@@ -83,7 +84,7 @@ func (b *nodeBuilder) nodes() {
 // announced adds the external addresses that this node has been chosen for.
 func (b *nodeBuilder) announced() {
 	b.part.Announced = nil
-	for _, row := range store.ListExternalAddresses(b.tx) {
+	for _, row := range external.ListAddresses(b.tx) {
 		if b.in.NodePorts && row.Node == b.in.Node && !row.Deleting {
 			b.part.Announced = append(b.part.Announced, row.IP)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // part is a part of the plan with the rows that it depends on. A test fails for a kind of
@@ -63,17 +64,17 @@ const (
 
 var nodeParts = []nodePart{
 	{part{nodesPart, []dependency{onPart[store.Node](nodesPart, nil)}}, (*nodeBuilder).nodes},
-	{part{announcedPart, []dependency{onPart[store.ExternalAddress](announcedPart, nil)}}, (*nodeBuilder).announced},
+	{part{announcedPart, []dependency{onPart[external.Address](announcedPart, nil)}}, (*nodeBuilder).announced},
 	{part{egressPart, []dependency{
 		onPart(egressPart, isDefaultVPC), onPart[store.ServiceCIDR](egressPart, nil), onPart[store.Node](egressPart, nil),
-		onPart[store.ExternalAddress](egressPart, nil),
+		onPart[external.Address](egressPart, nil),
 	}}, (*nodeBuilder).closed},
 	{part{namespacesPart, nil}, (*nodeBuilder).namespaces},
 	{part{probesPart, []dependency{
 		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer),
 	}}, (*nodeBuilder).probes},
 	{part{hostPortsPart, []dependency{
-		onPart[store.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
+		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
 		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return hasNodePorts(row) }),
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
@@ -133,8 +134,8 @@ var servicesPart = part{"services", []dependency{
 			c.inNamespace(row.Namespace)
 		}
 	}),
-	onRow(func(c *comparison, _ *store.ExternalPool) { c.withExternalIPs(nil) }),
-	onRow(func(c *comparison, row *store.ExternalAddress) {
+	onRow(func(c *comparison, _ *external.Pool) { c.withExternalIPs(nil) }),
+	onRow(func(c *comparison, row *external.Address) {
 		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
 		c.services().wide = true
 		c.withExternalIPs([]netip.Addr{row.IP})

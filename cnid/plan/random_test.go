@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -305,12 +306,12 @@ func (r *randomWorld) changeNetwork(tx store.Tx, remove bool) error {
 func (r *randomWorld) changeGrant(tx store.Tx, remove bool) error {
 	name := r.of("g1", "g2")
 	if remove {
-		store.DeleteHostAccess(tx, name, name)
+		external.DeleteHostAccess(tx, name, name)
 		return nil
 	}
-	return store.PutHostAccess(tx, &store.HostAccess{
+	return external.PutHostAccess(tx, &external.HostAccess{
 		Meta: r.meta(name), Name: name, AllowedTenants: []string{r.of("t1", "t2", "*")},
-		Ports: []store.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443}[r.IntN(2)]}},
+		Ports: []external.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443}[r.IntN(2)]}},
 	})
 }
 
@@ -321,20 +322,20 @@ func (r *randomWorld) changeExposed(tx store.Tx, remove bool) error {
 	case 0:
 		name := r.of("e1", "e2")
 		if remove {
-			store.DeleteExternalPool(tx, name, name)
+			external.DeletePool(tx, name, name)
 			return nil
 		}
-		return store.PutExternalPool(tx, &store.ExternalPool{
+		return external.PutPool(tx, &external.Pool{
 			Meta: r.meta(name), Name: name, Ranges: []store.AddrRange{{First: ip("203.0.113.1"), Last: addr}},
 			AllowedTenants: []string{r.of("t1", "t2", "*")}, ForExternalIPs: r.IntN(4) > 0, Ready: r.IntN(4) > 0,
 		})
 	case 1:
 		if remove {
-			store.DeleteExternalAddress(tx, addr, addr.String())
+			external.DeleteAddress(tx, addr, addr.String())
 			return nil
 		}
 		namespace, name := r.serviceName()
-		return store.PutExternalAddress(tx, &store.ExternalAddress{
+		return external.PutAddress(tx, &external.Address{
 			Meta: r.meta(addr.String()), IP: addr, Pool: "e1", Node: r.of("", "node1", "node2"),
 			Holder: store.Holder{Kind: store.HolderService, Namespace: namespace, Name: name, UID: r.serviceUID(namespace, name)},
 		})
@@ -382,7 +383,7 @@ func (r *randomWorld) changeBackendHere(tx store.Tx) error {
 	var err error
 	if addr := netip.MustParseAddr(r.exposed()); r.IntN(2) == 0 {
 		row.LoadBalancer = store.LoadBalancerExternal
-		err = store.PutExternalAddress(tx, &store.ExternalAddress{Meta: r.meta(addr.String()), IP: addr, Pool: "e1", Holder: row.AsHolder()})
+		err = external.PutAddress(tx, &external.Address{Meta: r.meta(addr.String()), IP: addr, Pool: "e1", Holder: row.AsHolder()})
 	}
 	err = errors.Join(err, store.PutService(tx, &row))
 	if r.IntN(4) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/replies"
 )
 
@@ -119,7 +120,7 @@ func (c *comparison) serviceAddress(row *store.Address) {
 
 // externalAddresses looks at every claim of an address outside of all VPCs.
 func (c *comparison) externalAddresses() {
-	for _, row := range store.ListExternalAddresses(c.tx) {
+	for _, row := range external.ListAddresses(c.tx) {
 		service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
 		if row.Deleting || service != nil && service.UID == row.Holder.UID && service.LoadBalancer == store.LoadBalancerExternal {
 			continue

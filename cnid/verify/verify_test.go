@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func TestAClusterInWhichEverythingAgreesHasNoDifference(t *testing.T) {
@@ -142,7 +143,7 @@ func inAPI() []difference {
 		}, []Kind{AddressLeft}, "requests no address in a VPC"},
 		{"an external address is held by a Service that is gone", func(_ *testing.T, w *world) {
 			holder := store.Holder{Kind: store.HolderService, Namespace: "ns", Name: "s9", UID: "u9"}
-			w.external = map[string]*store.ExternalAddress{"": {IP: netip.MustParseAddr("192.0.2.16"), Holder: holder}}
+			w.external = map[string]*external.Address{"": {IP: netip.MustParseAddr("192.0.2.16"), Holder: holder}}
 		}, []Kind{AddressLeft}, "ExternalAddress 192.0.2.16"},
 		{"an address is on another node than its pod", func(t *testing.T, w *world) {
 			w.addresses["blue.10.10.1.10"].Node = "node2"

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // world is a cluster of two nodes with one dual-stack pod on each, in which
@@ -31,7 +32,7 @@ type world struct {
 	pods    map[string]*store.Pod
 	// addresses by name.
 	addresses map[string]*store.Address
-	external  map[string]*store.ExternalAddress
+	external  map[string]*external.Address
 	calls     map[string]*store.RollCall
 	service   *store.Service
 	// status of the pods by UID.
@@ -185,7 +186,7 @@ func (w *world) store(t *testing.T) *store.Store {
 		for _, err := range []error{
 			putAll(tx, w.vpcs, store.PutVPC), putAll(tx, w.subnets, store.PutSubnet), putAll(tx, w.claims, store.PutVNIClaim),
 			putAll(tx, w.nodes, store.PutNode), putAll(tx, w.pods, store.PutPod), putAll(tx, w.addresses, store.PutAddress),
-			putAll(tx, w.calls, store.PutRollCall), putAll(tx, w.external, store.PutExternalAddress),
+			putAll(tx, w.calls, store.PutRollCall), putAll(tx, w.external, external.PutAddress),
 			store.PutService(tx, w.service),
 		} {
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -62,7 +63,7 @@ func noticesOf(change feed.Change) []notice {
 }
 
 // about returns an object with nothing but its ID.
-func about(kind *kinds.Kind, id kinds.ID) runtime.Object {
+func about(kind *descriptor.Kind, id descriptor.ID) runtime.Object {
 	object := kind.NewObject()
 	object.SetNamespace(id.Namespace)
 	object.SetName(id.Name)

@@ -13,13 +13,14 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // ClaimExternal claims the addresses of a Service outside of every VPC and returns their
 // rows, one per family. Addresses that the Service holds are kept, even if they differ
 // from the request. The errors are those of Claim without ErrUnsettled, because no node
 // holds such an address by itself.
-func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalRequest) ([]*store.ExternalAddress, error) {
+func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalRequest) ([]*external.Address, error) {
 	request.Resting, request.Exclude = c.Resting, map[netip.Addr]struct{}{}
 	for range rounds {
 		request.Now = c.Now()
@@ -38,7 +39,7 @@ func (c *Claimer) ClaimExternal(ctx context.Context, request ipam.ExternalReques
 
 // reserveExternal chooses the missing addresses and puts rows for them into the store,
 // as reserve does.
-func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*store.ExternalAddress, err error) {
+func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*external.Address, err error) {
 	err = c.Store.Update(func(tx store.Tx) error {
 		if !lives(tx, request.Holder) {
 			return ErrHolderGone
@@ -47,10 +48,10 @@ func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*store.E
 			return err
 		}
 		for _, row := range rows {
-			if store.GetExternalAddress(tx, row.IP) != nil {
+			if external.GetAddress(tx, row.IP) != nil {
 				continue
 			}
-			if err := store.AssumeExternalAddress(tx, row); err != nil {
+			if err := external.AssumeAddress(tx, row); err != nil {
 				return err
 			}
 		}
@@ -59,14 +60,14 @@ func (c *Claimer) reserveExternal(request ipam.ExternalRequest) (rows []*store.E
 	return rows, err
 }
 
-func ofService(real, row *store.ExternalAddress) bool { return real.Holder.UID == row.Holder.UID }
+func ofService(real, row *external.Address) bool { return real.Holder.UID == row.Holder.UID }
 
 // ReleaseExternal deletes an external address, or removes its row if it was never
 // created, as Release does.
-func (c *Claimer) ReleaseExternal(ctx context.Context, row *store.ExternalAddress) error {
+func (c *Claimer) ReleaseExternal(ctx context.Context, row *external.Address) error {
 	object := &v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("release external address %s: %w", row.IP, err)
 	}
-	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteExternalAddress(tx, row.IP, row.UID), nil })
+	return c.forget(row, func(tx store.Tx) (bool, error) { return external.DeleteAddress(tx, row.IP, row.UID), nil })
 }

@@ -13,13 +13,15 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
 // objects are the API objects O that are created for rows R.
 type objects[O kube.Object, R any] struct {
-	kind kinds.Of[O, R]
+	kind descriptor.Of[O, R]
 	// of makes the object of a row.
 	of func(row *R) O
 	// uid returns the UID of a row, "" as long as the row is assumed.
@@ -36,13 +38,13 @@ var addresses = objects[*v1alpha1.Address, store.Address]{
 	confirm: store.ConfirmAddress,
 }
 
-var externalAddresses = objects[*v1alpha1.ExternalAddress, store.ExternalAddress]{
+var externalAddresses = objects[*v1alpha1.ExternalAddress, external.Address]{
 	kind: kinds.ExternalAddress, of: externalObject,
-	uid: func(row *store.ExternalAddress) string { return row.UID },
-	held: func(tx store.ReadTx, row *store.ExternalAddress) *store.ExternalAddress {
-		return store.GetExternalAddress(tx, row.IP)
+	uid: func(row *external.Address) string { return row.UID },
+	held: func(tx store.ReadTx, row *external.Address) *external.Address {
+		return external.GetAddress(tx, row.IP)
 	},
-	confirm: store.ConfirmExternalAddress,
+	confirm: external.ConfirmAddress,
 }
 
 // create creates the objects of the rows that have no UID yet, and returns the rows of
@@ -107,7 +109,7 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 	}
 }
 
-func externalObject(row *store.ExternalAddress) *v1alpha1.ExternalAddress {
+func externalObject(row *external.Address) *v1alpha1.ExternalAddress {
 	return &v1alpha1.ExternalAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressName(row.IP)},
 		Spec: v1alpha1.ExternalAddressSpec{

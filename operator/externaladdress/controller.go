@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // lookAfter delays a request, so that it covers several changes of endpoints.
@@ -47,10 +48,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("external address: %w", err)
 	}
-	var row *store.ExternalAddress
+	var row *external.Address
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {
-		if row = store.GetExternalAddress(tx, ip); row != nil {
+		if row = external.GetAddress(tx, ip); row != nil {
 			d = decide(tx, row, r.DefaultVPC)
 		}
 	})
@@ -67,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // release deletes an address once the API server confirms that its Service is
 // gone: the store may be a moment behind.
-func (r *Reconciler) release(ctx context.Context, row *store.ExternalAddress) error {
+func (r *Reconciler) release(ctx context.Context, row *external.Address) error {
 	if row.UID != "" {
 		service := &corev1.Service{}
 		key := client.ObjectKey{Namespace: row.Holder.Namespace, Name: row.Holder.Name}
@@ -82,7 +83,7 @@ func (r *Reconciler) release(ctx context.Context, row *store.ExternalAddress) er
 }
 
 // appoint writes which node announces an address.
-func (r *Reconciler) appoint(ctx context.Context, row *store.ExternalAddress, node string) error {
+func (r *Reconciler) appoint(ctx context.Context, row *external.Address, node string) error {
 	object := &v1alpha1.ExternalAddress{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalAddressName(row.IP)}, object); err != nil {
 		return client.IgnoreNotFound(err)
@@ -99,15 +100,15 @@ func (r *Reconciler) appoint(ctx context.Context, row *store.ExternalAddress, no
 // changes of a Service that only nodes with endpoints announce. It requests all
 // addresses when a node is added, removed, or changed in this respect.
 func source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return of(store.ListExternalAddresses(tx), 0) },
-		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
-			return of([]*store.ExternalAddress{feed.Either(old, now)}, 0)
+	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return of(external.ListAddresses(tx), 0) },
+		feed.On(func(_ store.ReadTx, old, now *external.Address) []feed.Request {
+			return of([]*external.Address{feed.Either(old, now)}, 0)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.Service) []feed.Request {
 			if now != nil && old != nil && old.ExternalNodeLocal == now.ExternalNodeLocal && old.ByBackendsHere() == now.ByBackendsHere() && old.Network == now.Network {
 				return nil
 			}
-			return of(store.ExternalAddressesByService(tx, feed.Either(old, now).UID), 0)
+			return of(external.AddressesByService(tx, feed.Either(old, now).UID), 0)
 		}),
 		feed.On(func(tx store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
 			slice := feed.Either(old, now)
@@ -124,7 +125,7 @@ func source(f *feed.Feed) *feed.Source {
 			if old != nil && now != nil && old.UID == now.UID && old.MayAnnounce() == now.MayAnnounce() && old.OutOfService == now.OutOfService {
 				return nil
 			}
-			return of(store.ListExternalAddresses(tx), 0)
+			return of(external.ListAddresses(tx), 0)
 		}),
 	)
 }
@@ -143,18 +144,18 @@ func ofByBackends(tx store.ReadTx, namespace, name string) []feed.Request {
 	if service == nil || !service.ByBackendsHere() {
 		return nil
 	}
-	return of(store.ExternalAddressesByService(tx, service.UID), lookAfter)
+	return of(external.AddressesByService(tx, service.UID), lookAfter)
 }
 
 func ofAllByBackends(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
-	for _, address := range store.ListExternalAddresses(tx) {
+	for _, address := range external.ListAddresses(tx) {
 		all = append(all, ofByBackends(tx, address.Holder.Namespace, address.Holder.Name)...)
 	}
 	return all
 }
 
-func of(addresses []*store.ExternalAddress, after time.Duration) []feed.Request {
+func of(addresses []*external.Address, after time.Duration) []feed.Request {
 	var all []feed.Request
 	for _, address := range addresses {
 		all = append(all, feed.Later(after, "", address.IP.String()))

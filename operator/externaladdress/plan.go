@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -20,7 +21,7 @@ type decision struct {
 	node string
 }
 
-func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) decision {
+func decide(tx store.ReadTx, address *external.Address, defaultVPC string) decision {
 	service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name)
 	if service == nil || service.UID != address.Holder.UID {
 		return decision{release: true}
@@ -33,7 +34,7 @@ func decide(tx store.ReadTx, address *store.ExternalAddress, defaultVPC string) 
 // (rendezvous hashing). An added or removed node therefore moves only its share of
 // addresses. While no node is suitable, for example because the nodes' leases are
 // late, the current node stays.
-func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Service, defaultVPC string) string {
+func elect(tx store.ReadTx, address *external.Address, service *store.Service, defaultVPC string) string {
 	serves := func(*store.Node) bool { return true }
 	if service.ByBackendsHere() {
 		ready := services.ReadyOn(tx, services.Site{VPC: vpcOf(tx, service, defaultVPC), DefaultVPC: defaultVPC}, service)
@@ -63,7 +64,7 @@ func elect(tx store.ReadTx, address *store.ExternalAddress, service *store.Servi
 	return best
 }
 
-func weigh(address *store.ExternalAddress, node *store.Node) []byte {
+func weigh(address *external.Address, node *store.Node) []byte {
 	hash := sha256.Sum256([]byte(address.IP.String() + " " + node.Name))
 	return hash[:]
 }

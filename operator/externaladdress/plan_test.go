@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func node(name string, change func(*store.Node)) *store.Node {
@@ -28,8 +29,8 @@ func web(change func(*store.Service)) *store.Service {
 	return row
 }
 
-func address(ip, node string) *store.ExternalAddress {
-	return &store.ExternalAddress{
+func address(ip, node string) *external.Address {
+	return &external.Address{
 		Meta: operatortest.Meta("uid-"+ip, 0), IP: netip.MustParseAddr(ip), Pool: "edge", Node: node,
 		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "uid-web"},
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -75,14 +76,14 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 // because that object may have caused a conflict.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request { return append(everything(tx), feed.Now("", "")) },
-		feed.On(func(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
+		feed.On(func(tx store.ReadTx, old, now *external.Pool) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return []feed.Request{feed.Now("", now.Name)}
 			}
 			return append(everything(tx), feed.Now("", ""))
 		}),
 		// A claimed address is in the store before its event.
-		feed.On(func(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
+		feed.On(func(_ store.ReadTx, old, now *external.Address) []feed.Request {
 			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Pool)}
 		}),
 		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
@@ -98,7 +99,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 
 func everything(tx store.ReadTx) []feed.Request {
 	var all []feed.Request
-	for _, pool := range store.ListExternalPools(tx) {
+	for _, pool := range external.ListPools(tx) {
 		all = append(all, feed.Now("", pool.Name))
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // grants returns the external IPs of each tenant. A policy with all pools as
@@ -20,7 +21,7 @@ import (
 // pool is sufficient.
 func grants(tx store.ReadTx) []v1alpha1.ExternalIPGrant {
 	var list []v1alpha1.ExternalIPGrant
-	for _, pool := range store.ListExternalPools(tx) {
+	for _, pool := range external.ListPools(tx) {
 		if !pool.ForExternalIPs || !pool.Ready || pool.Deleting || len(pool.AllowedTenants) == 0 {
 			continue
 		}

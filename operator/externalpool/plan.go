@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -27,8 +28,8 @@ var special = []netip.Prefix{
 }
 
 // decide plans for one pool.
-func decide(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) decision {
-	d := decision{used: int64(len(store.ExternalAddressesByPool(tx, pool.Name)))}
+func decide(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) decision {
+	d := decision{used: int64(len(external.AddressesByPool(tx, pool.Name)))}
 	if pool.Deleting {
 		d.reason, d.message = v1alpha1.DeletingReason, "it is being deleted"
 		return d
@@ -46,7 +47,7 @@ func decide(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) decision
 }
 
 // reserved returns the pool's addresses that the cluster needs, "" for none.
-func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string {
+func reserved(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) string {
 	ranges := rules.Ranges(tx)
 	for _, prefix := range special {
 		ranges = append(ranges, vpc.ReservedRange{Prefix: prefix, What: "a range that hosts use by themselves"})
@@ -74,8 +75,8 @@ func reserved(tx store.ReadTx, pool *store.ExternalPool, rules vpc.Rules) string
 }
 
 // overlap returns the older pool that has some of the addresses, "" for none.
-func overlap(tx store.ReadTx, pool *store.ExternalPool) string {
-	for _, other := range store.ListExternalPools(tx) {
+func overlap(tx store.ReadTx, pool *external.Pool) string {
+	for _, other := range external.ListPools(tx) {
 		if !other.Older(pool) {
 			continue
 		}

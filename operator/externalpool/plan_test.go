@@ -12,10 +12,11 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
-func pool(name string, age int, ranges ...string) *store.ExternalPool {
-	row := &store.ExternalPool{Meta: operatortest.Meta("uid-"+name, age), Name: name}
+func pool(name string, age int, ranges ...string) *external.Pool {
+	row := &external.Pool{Meta: operatortest.Meta("uid-"+name, age), Name: name}
 	for _, text := range ranges {
 		first, last, _ := strings.Cut(text, "-")
 		row.Ranges = append(row.Ranges, store.AddrRange{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)})
@@ -28,11 +29,11 @@ func TestAPoolHasWhatNobodyElseNeeds(t *testing.T) {
 	leaving := pool("edge", 5, "192.0.2.16-192.0.2.31")
 	leaving.Deleting = true
 	node := &store.Node{Meta: operatortest.Meta("n", 0), Name: "node-1", AllAddresses: operatortest.Addrs("192.0.2.1", "2001:db8::1")}
-	held := func(ip string) *store.ExternalAddress {
-		return &store.ExternalAddress{Meta: operatortest.Meta(ip, 0), IP: netip.MustParseAddr(ip), Pool: "edge"}
+	held := func(ip string) *external.Address {
+		return &external.Address{Meta: operatortest.Meta(ip, 0), IP: netip.MustParseAddr(ip), Pool: "edge"}
 	}
 	for name, c := range map[string]struct {
-		pool            *store.ExternalPool
+		pool            *external.Pool
 		rows            []any
 		reason, message string
 		used            int64

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // Change is the change of one row: Old is nil for a new row, New for a deleted one.
@@ -51,7 +51,7 @@ func (f *Feed) Subscribe(fn func(Change)) {
 
 // Connect makes the cache watch the kinds. It may be called before the cache is
 // started.
-func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*kinds.Kind) error {
+func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*descriptor.Kind) error {
 	for _, kind := range watched {
 		informer, err := informers.GetInformer(ctx, kind.NewObject(), cache.BlockUntilSynced(false))
 		if err != nil {
@@ -89,7 +89,7 @@ func (f *Feed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func (f *Feed) handler(kind *kinds.Kind) toolscache.ResourceEventHandler {
+func (f *Feed) handler(kind *descriptor.Kind) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { f.put(kind, obj) },
 		UpdateFunc: func(before, obj any) { f.replace(kind, before, obj) },
@@ -99,7 +99,7 @@ func (f *Feed) handler(kind *kinds.Kind) toolscache.ResourceEventHandler {
 
 // replace handles an update. Where the object was deleted and created again
 // between two looks at the API, the informer reports just an update.
-func (f *Feed) replace(kind *kinds.Kind, before, after any) {
+func (f *Feed) replace(kind *descriptor.Kind, before, after any) {
 	old, ok := before.(client.Object)
 	if next, isObject := after.(client.Object); ok && isObject && old.GetUID() != next.GetUID() {
 		f.remove(kind, old)
@@ -107,7 +107,7 @@ func (f *Feed) replace(kind *kinds.Kind, before, after any) {
 	f.put(kind, after)
 }
 
-func (f *Feed) put(kind *kinds.Kind, obj any) {
+func (f *Feed) put(kind *descriptor.Kind, obj any) {
 	object, ok := obj.(client.Object)
 	if !ok {
 		return
@@ -116,7 +116,7 @@ func (f *Feed) put(kind *kinds.Kind, obj any) {
 	row, err := kind.Row(object)
 	if err == nil {
 		err = f.store.Update(func(tx store.Tx) (err error) {
-			change, err = write(tx, kind, kinds.IDOf(object), row)
+			change, err = write(tx, kind, descriptor.IDOf(object), row)
 			return err
 		})
 	}
@@ -129,7 +129,7 @@ func (f *Feed) put(kind *kinds.Kind, obj any) {
 	f.Publish(change)
 }
 
-func (f *Feed) remove(kind *kinds.Kind, obj any) {
+func (f *Feed) remove(kind *descriptor.Kind, obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -139,7 +139,7 @@ func (f *Feed) remove(kind *kinds.Kind, obj any) {
 	}
 	var change Change
 	err := f.store.Update(func(tx store.Tx) (err error) {
-		change, err = write(tx, kind, kinds.IDOf(object), nil)
+		change, err = write(tx, kind, descriptor.IDOf(object), nil)
 		return err
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *Feed) remove(kind *kinds.Kind, obj any) {
 
 // write puts the row of an object, or removes the object's row if row is nil. The store
 // may keep a row in place of the removed one.
-func write(tx store.Tx, kind *kinds.Kind, id kinds.ID, row any) (Change, error) {
+func write(tx store.Tx, kind *descriptor.Kind, id descriptor.ID, row any) (Change, error) {
 	change := Change{Old: kind.Get(tx, id)}
 	var err error
 	if row == nil {

@@ -6,6 +6,7 @@ package feed
 import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -13,7 +14,7 @@ import (
 // keeps the row of an address if the allocation status of a living pod has it.
 var (
 	Pod     = kinds.Pod.PutBy(allocation.Put)
-	Address = kinds.Address.DeletedBy(func(tx store.Tx, id kinds.ID) error {
+	Address = kinds.Address.DeletedBy(func(tx store.Tx, id descriptor.ID) error {
 		_, err := allocation.Remove(tx, id.Name, id.UID)
 		return err
 	})

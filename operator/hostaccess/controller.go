@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // Reconciler applies the decisions of grants.
@@ -53,8 +54,8 @@ func (r *Reconciler) confirm(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	var row *store.HostAccess
-	r.Store.View(func(tx store.ReadTx) { row = store.GetHostAccess(tx, name) })
+	var row *external.HostAccess
+	r.Store.View(func(tx store.ReadTx) { row = external.GetHostAccess(tx, name) })
 	if row == nil || row.Generation != object.Generation {
 		return nil // its event has come, or is about to
 	}
@@ -71,12 +72,12 @@ func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
 		func(tx store.ReadTx) []feed.Request {
 			all := []feed.Request{feed.Now("", "")}
-			for _, row := range store.ListHostAccesses(tx) {
+			for _, row := range external.ListHostAccesses(tx) {
 				all = append(all, feed.Now("", row.Name))
 			}
 			return all
 		},
-		feed.On(func(_ store.ReadTx, old, now *store.HostAccess) []feed.Request {
+		feed.On(func(_ store.ReadTx, old, now *external.HostAccess) []feed.Request {
 			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
 		}),
 	)

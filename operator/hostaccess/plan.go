@@ -9,6 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // decision is the content of the status.
@@ -17,7 +18,7 @@ type decision struct {
 	reason, message string
 }
 
-func decide(row *store.HostAccess) decision {
+func decide(row *external.HostAccess) decision {
 	switch {
 	case row.Deleting:
 		return decision{reason: v1alpha1.DeletingReason, message: "it is being deleted, and grants nothing any more"}
@@ -30,7 +31,7 @@ func decide(row *store.HostAccess) decision {
 // grants returns the ports and networks of nodes that tenants may use.
 func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
 	all := map[string]v1alpha1.HostGrant{}
-	for _, row := range store.ListHostAccesses(tx) {
+	for _, row := range external.ListHostAccesses(tx) {
 		if row.Deleting || !row.HostNetwork && len(row.Ports) == 0 {
 			continue
 		}
@@ -50,7 +51,7 @@ func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
 }
 
 // rangesOf returns the ports of a row, once for each protocol.
-func rangesOf(row *store.HostAccess) []v1alpha1.HostPortRange {
+func rangesOf(row *external.HostAccess) []v1alpha1.HostPortRange {
 	var list []v1alpha1.HostPortRange
 	for _, ports := range row.Ports {
 		protocols := []string{ports.Protocol}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -37,14 +38,14 @@ type ExternalRequest struct {
 
 // ChooseExternal finds an address of every family of a request, each in the oldest
 // pool that has one. Addresses of the holder are kept. A refusal is an *Error.
-func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddress, error) {
-	rows := store.ExternalAddressesByService(tx, req.Holder.UID)
+func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*external.Address, error) {
+	rows := external.AddressesByService(tx, req.Holder.UID)
 	pools, err := externalPools(tx, &req)
 	if err != nil {
 		return nil, err
 	}
 	for _, is4 := range []bool{true, false} {
-		has := func(row *store.ExternalAddress) bool { return row.IP.Is4() == is4 }
+		has := func(row *external.Address) bool { return row.IP.Is4() == is4 }
 		if is4 && !req.Families.V4 || !is4 && !req.Families.V6 || slices.ContainsFunc(rows, has) {
 			continue
 		}
@@ -59,9 +60,9 @@ func ChooseExternal(tx store.ReadTx, req ExternalRequest) ([]*store.ExternalAddr
 
 // externalPools returns the pools that a request may be served from, the oldest
 // first. Pools that do not allow the tenant are left out.
-func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool, error) {
-	var allowed, ready []*store.ExternalPool
-	for _, pool := range store.ListExternalPools(tx) {
+func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*external.Pool, error) {
+	var allowed, ready []*external.Pool
+	for _, pool := range external.ListPools(tx) {
 		if pool.ForExternalIPs || !services.Grants(pool, req.Tenant) || req.Pool != "" && pool.Name != req.Pool {
 			continue
 		}
@@ -84,7 +85,7 @@ func externalPools(tx store.ReadTx, req *ExternalRequest) ([]*store.ExternalPool
 	return ready, nil
 }
 
-func chooseExternal(tx store.ReadTx, pools []*store.ExternalPool, is4 bool, req *ExternalRequest) (*store.ExternalAddress, error) {
+func chooseExternal(tx store.ReadTx, pools []*external.Pool, is4 bool, req *ExternalRequest) (*external.Address, error) {
 	if i := slices.IndexFunc(req.IPs, func(ip netip.Addr) bool { return ip.Is4() == is4 }); i >= 0 {
 		return askedExternal(tx, pools, req.IPs[i], req)
 	}
@@ -97,18 +98,18 @@ func chooseExternal(tx store.ReadTx, pools []*store.ExternalPool, is4 bool, req 
 		"no ExternalPool that allows tenant %q has a free %s address: delete load balancers, or ask the cluster's operator for a larger pool", req.Tenant, Families{V4: is4, V6: !is4})
 }
 
-func (req *ExternalRequest) row(ip netip.Addr, pool *store.ExternalPool) *store.ExternalAddress {
-	return &store.ExternalAddress{IP: ip, Pool: pool.Name, Holder: req.Holder}
+func (req *ExternalRequest) row(ip netip.Addr, pool *external.Pool) *external.Address {
+	return &external.Address{IP: ip, Pool: pool.Name, Holder: req.Holder}
 }
 
 // askedExternal takes the address that the request names.
-func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, req *ExternalRequest) (*store.ExternalAddress, error) {
-	at := slices.IndexFunc(pools, func(pool *store.ExternalPool) bool { return services.Contains(pool, ip) })
+func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *ExternalRequest) (*external.Address, error) {
+	at := slices.IndexFunc(pools, func(pool *external.Pool) bool { return services.Contains(pool, ip) })
 	if at < 0 {
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
 			"%s is in no ExternalPool that allows tenant %q: use another address, or remove the request", ip, req.Tenant)
 	}
-	held := store.GetExternalAddress(tx, ip)
+	held := external.GetAddress(tx, ip)
 	_, excluded := req.Exclude[ip]
 	if held != nil || excluded {
 		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "%s is held by another Service: use another address, or remove the request", ip)
@@ -118,13 +119,13 @@ func askedExternal(tx store.ReadTx, pools []*store.ExternalPool, ip netip.Addr, 
 
 // freeExternal finds the lowest address of a pool that is free and does not rest,
 // else the lowest that is free.
-func freeExternal(tx store.ReadTx, pool *store.ExternalPool, is4 bool, req *ExternalRequest) (rested netip.Addr, ok bool) {
+func freeExternal(tx store.ReadTx, pool *external.Pool, is4 bool, req *ExternalRequest) (rested netip.Addr, ok bool) {
 	for _, r := range pool.Ranges {
 		if r.First.Is4() != is4 {
 			continue
 		}
 		for ip := r.First; ip.IsValid() && !r.Last.Less(ip); ip = ip.Next() {
-			if _, excluded := req.Exclude[ip]; excluded || store.GetExternalAddress(tx, ip) != nil {
+			if _, excluded := req.Exclude[ip]; excluded || external.GetAddress(tx, ip) != nil {
 				continue
 			}
 			if !req.Resting.Contains("", ip, req.Now) {

@@ -12,10 +12,11 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
-func pool(age int, name string, ranges ...string) *store.ExternalPool {
-	row := &store.ExternalPool{Meta: subnet(age, name).Meta, Name: name, AllowedTenants: []string{"blue"}, Ready: true}
+func pool(age int, name string, ranges ...string) *external.Pool {
+	row := &external.Pool{Meta: subnet(age, name).Meta, Name: name, AllowedTenants: []string{"blue"}, Ready: true}
 	for _, text := range ranges {
 		first, last, _ := strings.Cut(text, "-")
 		row.Ranges = append(row.Ranges, store.AddrRange{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)})
@@ -44,13 +45,13 @@ func TestPrefixesMakeUpARange(t *testing.T) {
 }
 
 func TestChooseExternal(t *testing.T) {
-	change := func(row *store.ExternalPool, how func(*store.ExternalPool)) *store.ExternalPool {
+	change := func(row *external.Pool, how func(*external.Pool)) *external.Pool {
 		how(row)
 		return row
 	}
 	web := store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "web"}
-	taken := func(ip, uid string) *store.ExternalAddress {
-		return &store.ExternalAddress{Meta: store.Meta{UID: ip}, IP: netip.MustParseAddr(ip), Pool: "edge", Holder: store.Holder{Kind: store.HolderService, UID: uid}}
+	taken := func(ip, uid string) *external.Address {
+		return &external.Address{Meta: store.Meta{UID: ip}, IP: netip.MustParseAddr(ip), Pool: "edge", Holder: store.Holder{Kind: store.HolderService, UID: uid}}
 	}
 	edge, six := pool(1, "edge", "192.0.2.16-192.0.2.18"), pool(2, "six", "2001:db8::10-2001:db8::1f")
 	resting := &ipam.Resting{}
@@ -76,10 +77,10 @@ func TestChooseExternal(t *testing.T) {
 		"by a pool that is not":        {[]any{edge}, ipam.ExternalRequest{Pool: "named"}, "", v1alpha1.ExternalPoolNotFoundReason},
 		"without a pool":               {nil, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotFoundReason},
 		"of another tenant":            {[]any{edge}, ipam.ExternalRequest{Tenant: "red"}, "", v1alpha1.ExternalPoolNotFoundReason},
-		"of everybody":                 {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *store.ExternalPool) { p.AllowedTenants = []string{"*"} })}, ipam.ExternalRequest{Tenant: "red"}, "192.0.2.16", ""},
-		"of one that goes":             {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *store.ExternalPool) { p.Deleting = true })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotFoundReason},
-		"of one for external IPs":      {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *store.ExternalPool) { p.ForExternalIPs = true })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotFoundReason},
-		"of one that is not ready":     {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *store.ExternalPool) { p.Ready = false })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotReadyReason},
+		"of everybody":                 {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *external.Pool) { p.AllowedTenants = []string{"*"} })}, ipam.ExternalRequest{Tenant: "red"}, "192.0.2.16", ""},
+		"of one that goes":             {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *external.Pool) { p.Deleting = true })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotFoundReason},
+		"of one for external IPs":      {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *external.Pool) { p.ForExternalIPs = true })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotFoundReason},
+		"of one that is not ready":     {[]any{change(pool(1, "edge", "192.0.2.16-192.0.2.18"), func(p *external.Pool) { p.Ready = false })}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolNotReadyReason},
 		"when it is full":              {[]any{pool(1, "edge", "192.0.2.16-192.0.2.16"), taken("192.0.2.16", "another")}, ipam.ExternalRequest{}, "", v1alpha1.ExternalPoolExhaustedReason},
 		"of a family that it lacks":    {[]any{edge}, ipam.ExternalRequest{Families: ipam.Families{V6: true}}, "", v1alpha1.ExternalPoolExhaustedReason},
 	} {
@@ -91,7 +92,7 @@ func TestChooseExternal(t *testing.T) {
 			if c.req.Families == (ipam.Families{}) {
 				c.req.Families = ipam.Families{V4: true}
 			}
-			var rows []*store.ExternalAddress
+			var rows []*external.Address
 			var err error
 			newStore(t, c.rows...).View(func(tx store.ReadTx) { rows, err = ipam.ChooseExternal(tx, c.req) })
 			var refusal *ipam.Error

@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func ips(texts ...string) []netip.Addr {
@@ -68,10 +69,10 @@ func put(tx store.Tx, rows ...any) error {
 			err = store.PutPod(tx, row)
 		case *store.VNIClaim:
 			err = store.PutVNIClaim(tx, row)
-		case *store.ExternalPool:
-			err = store.PutExternalPool(tx, row)
-		case *store.ExternalAddress:
-			err = store.PutExternalAddress(tx, row)
+		case *external.Pool:
+			err = external.PutPool(tx, row)
+		case *external.Address:
+			err = external.PutAddress(tx, row)
 		default:
 			err = fmt.Errorf("unknown row %T", row)
 		}

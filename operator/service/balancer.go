@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -30,13 +31,13 @@ type wish struct {
 // holdings are addresses of one Service.
 type holdings struct {
 	inVPC   []*store.Address
-	outside []*store.ExternalAddress
+	outside []*external.Address
 }
 
 func holdingsOf(tx store.ReadTx, service *store.Service) holdings {
 	return holdings{
 		inVPC:   store.AddressesByService(tx, service),
-		outside: store.ExternalAddressesByService(tx, service.UID),
+		outside: external.AddressesByService(tx, service.UID),
 	}
 }
 
@@ -128,7 +129,7 @@ func inVPC(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []
 
 // outside plans for a load balancer with addresses outside of every VPC, which lead
 // into its own. While no VPC serves it, it keeps its addresses.
-func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*store.ExternalAddress, rules Rules) (w wish) {
+func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held []*external.Address, rules Rules) (w wish) {
 	request := &ipam.ExternalRequest{
 		Tenant: ns.Tenant, Pool: service.AskedPool, Families: ipam.FamiliesOf(service.ClusterIPs), Holder: service.AsHolder(),
 	}
@@ -136,7 +137,7 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 		w.drop.outside = held
 		return w
 	}
-	w.keep.outside, w.drop.outside = split(held, func(row *store.ExternalAddress) bool { return given(tx, row, request) })
+	w.keep.outside, w.drop.outside = split(held, func(row *external.Address) bool { return given(tx, row, request) })
 	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
 	if refusal != nil && !shared(tx, service, rules) {
 		w.refusal = unsaid(refusal, ns.Tenant)
@@ -148,8 +149,8 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 
 // given reports whether an external address matches the request, and its pool still
 // allows the tenant.
-func given(tx store.ReadTx, row *store.ExternalAddress, request *ipam.ExternalRequest) bool {
-	pool := store.GetExternalPool(tx, row.Pool)
+func given(tx store.ReadTx, row *external.Address, request *ipam.ExternalRequest) bool {
+	pool := external.GetPool(tx, row.Pool)
 	of := ipam.FamiliesOf([]netip.Addr{row.IP})
 	return pool != nil && !pool.ForExternalIPs && services.Grants(pool, request.Tenant) && services.Contains(pool, row.IP) &&
 		(request.Pool == "" || request.Pool == row.Pool) && (of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&

@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
@@ -34,11 +35,11 @@ func TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo(t *testing.T) {
 		}
 		return row
 	}
-	edge := &store.ExternalAddress{
+	edge := &external.Address{
 		Meta: operatortest.Meta("uid-edge", 0), IP: operatortest.Addrs("192.0.2.16")[0],
 		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "uid-web"},
 	}
-	uplink := &store.ExternalPool{
+	uplink := &external.Pool{
 		Meta: operatortest.Meta("uid-uplink", 0), Name: "uplink", ForExternalIPs: true, Ready: true, AllowedTenants: []string{"blue"},
 		Ranges: []store.AddrRange{{First: operatortest.Addrs("198.51.100.0")[0], Last: operatortest.Addrs("198.51.100.9")[0]}},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -102,7 +103,7 @@ func partly(tx store.ReadTx, service *store.Service, rules Rules) *tenancy.Refus
 // outsideIPs are the addresses outside of every VPC that a Service has.
 func outsideIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	ips := services.ExternalIPs(tx, service)
-	for _, row := range store.ExternalAddressesByService(tx, service.UID) {
+	for _, row := range external.AddressesByService(tx, service.UID) {
 		if !row.Deleting {
 			ips = append(ips, row.IP)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func web(change func(*store.Service)) *store.Service {
@@ -216,7 +217,7 @@ func TestExternalIPsThatAServiceMayNotHaveAreTold(t *testing.T) {
 	naming := func(ips ...string) *store.Service {
 		return web(func(s *store.Service) { s.ExternalIPs = operatortest.Addrs(ips...) })
 	}
-	pool := &store.ExternalPool{
+	pool := &external.Pool{
 		Meta: operatortest.Meta("uid-edge", 0), Name: "edge", ForExternalIPs: true, Ready: true, AllowedTenants: []string{"blue"},
 		Ranges: []store.AddrRange{{First: operatortest.Addrs("192.0.2.1")[0], Last: operatortest.Addrs("192.0.2.9")[0]}},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // lookAfter collects changes. So objects that are applied together, such as a Network
@@ -80,7 +81,7 @@ func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	return requests
 }
 
-func ofPool(tx store.ReadTx, old, now *store.ExternalPool) []feed.Request {
+func ofPool(tx store.ReadTx, old, now *external.Pool) []feed.Request {
 	if old != nil && now != nil && old.Ready == now.Ready && !respecified(&old.Meta, &now.Meta) {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.R
 	return r.ofHolder(feed.Either(old, now).Holder)
 }
 
-func (r *Reconciler) ofExternalAddress(_ store.ReadTx, old, now *store.ExternalAddress) []feed.Request {
+func (r *Reconciler) ofExternalAddress(_ store.ReadTx, old, now *external.Address) []feed.Request {
 	if old != nil && now != nil { // another node announces it
 		return nil
 	}
@@ -142,7 +143,7 @@ func balancers(tx store.ReadTx) []feed.Request {
 // externalHolders are the Services that hold external addresses.
 func externalHolders(tx store.ReadTx) []*store.Service {
 	var list []*store.Service
-	for _, address := range store.ListExternalAddresses(tx) {
+	for _, address := range external.ListAddresses(tx) {
 		if service := store.GetService(tx, address.Holder.Namespace, address.Holder.Name); service != nil {
 			list = append(list, service)
 		}

@@ -9,14 +9,15 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // Address is the kind of an address in a VPC, with its holder.
-var Address = define(description[*v1alpha1.Address, store.Address]{
-	name: "Address", object: &v1alpha1.Address{}, list: &v1alpha1.AddressList{}, convert: convertAddress,
-	table:  byName(store.GetAddress, store.PutAddress, store.DeleteAddress),
-	onNode: withField("spec.node"),
-	ofVPC:  withField("spec.vpc"),
+var Address = define(descriptor.Description[*v1alpha1.Address, store.Address]{
+	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
+	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
+	OnNode: descriptor.WithField("spec.node"),
+	OfVPC:  descriptor.WithField("spec.vpc"),
 })
 
 // convertAddress converts an Address. It returns an error where an IP can't be read,

@@ -22,6 +22,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // equalRows compares by value; netip types have unexported fields.
@@ -443,7 +444,7 @@ func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &store.ExternalPool{
+	want := &external.Pool{
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, Name: "edge", AllowedTenants: []string{"*"}, ForExternalIPs: true,
 		Ranges: []store.AddrRange{
 			{First: netip.MustParseAddr("192.0.2.16"), Last: netip.MustParseAddr("192.0.2.31")},
@@ -462,7 +463,7 @@ func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantAddress := &store.ExternalAddress{
+	wantAddress := &external.Address{
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, IP: netip.MustParseAddr("192.0.2.17"), Pool: "edge", Node: "node-1",
 		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "s"},
 	}

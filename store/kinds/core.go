@@ -11,13 +11,14 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // Namespace is the kind of a namespace, by which objects have tenants.
-var Namespace = define(description[*corev1.Namespace, store.Namespace]{
-	name: "Namespace", object: &corev1.Namespace{}, list: &corev1.NamespaceList{}, convert: convertNamespace,
-	table:  byName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
-	onNode: everything,
+var Namespace = define(descriptor.Description[*corev1.Namespace, store.Namespace]{
+	Name: "Namespace", Object: &corev1.Namespace{}, List: &corev1.NamespaceList{}, Convert: convertNamespace,
+	Table:  descriptor.ByName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
+	OnNode: descriptor.Everything,
 })
 
 // convertNamespace converts a Namespace. It never fails.
@@ -34,10 +35,10 @@ func convertNamespace(in *corev1.Namespace) (*store.Namespace, error) {
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // Node is the kind of a node of the cluster.
-var Node = define(description[*corev1.Node, store.Node]{
-	name: "Node", object: &corev1.Node{}, list: &corev1.NodeList{}, convert: convertNode,
-	table:  byName(store.GetNode, store.PutNode, store.DeleteNode),
-	onNode: everything,
+var Node = define(descriptor.Description[*corev1.Node, store.Node]{
+	Name: "Node", Object: &corev1.Node{}, List: &corev1.NodeList{}, Convert: convertNode,
+	Table:  descriptor.ByName(store.GetNode, store.PutNode, store.DeleteNode),
+	OnNode: descriptor.Everything,
 })
 
 // convertNode converts a Node. Addresses that are no IPs, such as host names, are left

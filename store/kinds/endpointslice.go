@@ -10,23 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // EndpointSlice is the kind of a list of backends of a Service.
-var EndpointSlice = define(description[*discoveryv1.EndpointSlice, store.EndpointSlice]{
-	name: "EndpointSlice", object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, convert: convertEndpointSlice,
-	table:  inNamespace(store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice),
-	onNode: ofServed,
+var EndpointSlice = define(descriptor.Description[*discoveryv1.EndpointSlice, store.EndpointSlice]{
+	Name: "EndpointSlice", Object: &discoveryv1.EndpointSlice{}, List: &discoveryv1.EndpointSliceList{}, Convert: convertEndpointSlice,
+	Table:  descriptor.InNamespace(store.GetEndpointSlice, store.PutEndpointSlice, store.DeleteEndpointSlice),
+	OnNode: ofServed,
 })
 
 // ofServed selects the EndpointSlices of all Services that are not headless: those
 // have a virtual address.
-func ofServed(string) Scope {
+func ofServed(string) descriptor.Scope {
 	headless, err := labels.NewRequirement(corev1.IsHeadlessService, selection.DoesNotExist, nil)
 	if err != nil {
 		panic(err) // the label's name is a constant
 	}
-	return Scope{Labels: labels.NewSelector().Add(*headless)}
+	return descriptor.Scope{Labels: labels.NewSelector().Add(*headless)}
 }
 
 // convertEndpointSlice converts an EndpointSlice. Endpoints of address type FQDN have

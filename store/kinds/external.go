@@ -7,27 +7,30 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // ExternalPool is the kind of addresses outside of all VPCs that tenants may have.
-var ExternalPool = define(description[*v1alpha1.ExternalPool, store.ExternalPool]{
-	name: "ExternalPool", object: &v1alpha1.ExternalPool{}, list: &v1alpha1.ExternalPoolList{}, convert: convertExternalPool,
-	table: byName(store.GetExternalPool, store.PutExternalPool, store.DeleteExternalPool),
-	verdict: func(row *store.ExternalPool) Verdict {
-		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+var ExternalPool = define(descriptor.Description[*v1alpha1.ExternalPool, external.Pool]{
+	Name: "ExternalPool", Object: &v1alpha1.ExternalPool{}, List: &v1alpha1.ExternalPoolList{}, Convert: convertExternalPool,
+	Table: descriptor.ByName(external.GetPool, external.PutPool, external.DeletePool),
+	Verdict: func(row *external.Pool) descriptor.Verdict {
+		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows:   listed(store.ListExternalPools),
-	onNode: everything,
+	Rows:   descriptor.Listed(external.ListPools),
+	OnNode: descriptor.Everything,
 })
 
 // convertExternalPool converts an ExternalPool. It returns an error where a range can't
 // be read, which the schema refuses.
-func convertExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error) {
-	row := &store.ExternalPool{
+func convertExternalPool(in *v1alpha1.ExternalPool) (*external.Pool, error) {
+	row := &external.Pool{
 		Meta:           rowMeta(in),
 		Name:           in.Name,
 		AllowedTenants: slices.Clone(in.Spec.AllowedTenants),
@@ -45,34 +48,34 @@ func convertExternalPool(in *v1alpha1.ExternalPool) (*store.ExternalPool, error)
 }
 
 // ExternalAddress is the kind of an address of an ExternalPool that a Service holds.
-var ExternalAddress = define(description[*v1alpha1.ExternalAddress, store.ExternalAddress]{
-	name: "ExternalAddress", object: &v1alpha1.ExternalAddress{}, list: &v1alpha1.ExternalAddressList{}, convert: convertExternalAddress,
-	table:  byIP(store.GetExternalAddress, store.PutExternalAddress, store.DeleteExternalAddress),
-	onNode: everything,
+var ExternalAddress = define(descriptor.Description[*v1alpha1.ExternalAddress, external.Address]{
+	Name: "ExternalAddress", Object: &v1alpha1.ExternalAddress{}, List: &v1alpha1.ExternalAddressList{}, Convert: convertExternalAddress,
+	Table:  byIP(external.GetAddress, external.PutAddress, external.DeleteAddress),
+	OnNode: descriptor.Everything,
 })
 
 // byIP is a table whose rows are found by the IP in the object's name, to which
 // validation ties it. A name with another text has no row.
-func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) error, remove func(store.Tx, netip.Addr, string) bool) table[R] {
-	ip := func(id ID) netip.Addr {
+func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) error, remove func(store.Tx, netip.Addr, string) bool) descriptor.Table[R] {
+	ip := func(id descriptor.ID) netip.Addr {
 		ip, _ := netip.ParseAddr(strings.ReplaceAll(id.Name, "-", ":"))
 		return ip
 	}
-	return table[R]{
-		get:    func(tx store.ReadTx, id ID) *R { return get(tx, ip(id)) },
-		put:    put,
-		remove: func(tx store.Tx, id ID) { remove(tx, ip(id), id.UID) },
+	return descriptor.Table[R]{
+		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, ip(id)) },
+		Put:    put,
+		Remove: func(tx store.Tx, id descriptor.ID) { remove(tx, ip(id), id.UID) },
 	}
 }
 
 // convertExternalAddress converts an ExternalAddress. It returns an error where the IP
 // can't be read, which the schema refuses.
-func convertExternalAddress(in *v1alpha1.ExternalAddress) (*store.ExternalAddress, error) {
+func convertExternalAddress(in *v1alpha1.ExternalAddress) (*external.Address, error) {
 	ip, err := netip.ParseAddr(in.Spec.IP)
 	if err != nil {
 		return nil, fmt.Errorf("convert ExternalAddress %s: %w", in.Name, err)
 	}
-	return &store.ExternalAddress{
+	return &external.Address{
 		Meta: rowMeta(in),
 		IP:   ip.Unmap(),
 		Pool: in.Spec.Pool,
@@ -81,4 +84,50 @@ func convertExternalAddress(in *v1alpha1.ExternalAddress) (*store.ExternalAddres
 		},
 		Node: in.Status.Node,
 	}, nil
+}
+
+// HostAccess is the kind of what tenants may have of nodes.
+var HostAccess = define(descriptor.Description[*v1alpha1.HostAccess, external.HostAccess]{
+	Name: "HostAccess", Object: &v1alpha1.HostAccess{}, List: &v1alpha1.HostAccessList{}, Convert: convertHostAccess,
+	Table: descriptor.ByName(external.GetHostAccess, external.PutHostAccess, external.DeleteHostAccess),
+	Verdict: func(row *external.HostAccess) descriptor.Verdict {
+		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+	},
+	Rows:   descriptor.Listed(external.ListHostAccesses),
+	OnNode: descriptor.Everything,
+})
+
+// convertHostAccess converts a HostAccess. It returns an error where a port can't be read,
+// which the schema refuses.
+func convertHostAccess(in *v1alpha1.HostAccess) (*external.HostAccess, error) {
+	row := &external.HostAccess{
+		Meta: rowMeta(in), Name: in.Name,
+		AllowedTenants: slices.Clone(in.Spec.AllowedTenants), HostNetwork: in.Spec.HostNetwork,
+	}
+	for _, text := range in.Spec.HostPorts {
+		ports, err := hostPortRange(text)
+		if err != nil {
+			return nil, fmt.Errorf("convert HostAccess %s: %w", in.Name, err)
+		}
+		row.Ports = append(row.Ports, ports)
+	}
+	row.Ready, row.Reason, row.Message = readiness(in.Status.Conditions)
+	return row, nil
+}
+
+func hostPortRange(text string) (external.HostPortRange, error) {
+	numbers, protocol, _ := strings.Cut(text, "/")
+	first, last, isRange := strings.Cut(numbers, "-")
+	if !isRange {
+		last = first
+	}
+	from, err := strconv.ParseUint(first, 10, 16)
+	if err != nil {
+		return external.HostPortRange{}, fmt.Errorf("read ports %q: %w", text, err)
+	}
+	to, err := strconv.ParseUint(last, 10, 16)
+	if err != nil {
+		return external.HostPortRange{}, fmt.Errorf("read ports %q: %w", text, err)
+	}
+	return external.HostPortRange{Protocol: protocol, First: uint16(from), Last: uint16(to)}, nil
 }

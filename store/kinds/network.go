@@ -9,19 +9,20 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // Network is the kind of a VPC as a tenant sees it.
-var Network = define(description[*arktosv1.Network, store.Network]{
-	name: "Network", object: &arktosv1.Network{}, list: &arktosv1.NetworkList{}, convert: convertNetwork,
-	table: inNamespace(store.GetNetwork, store.PutNetwork, store.DeleteNetwork),
-	verdict: func(row *store.Network) Verdict {
-		return Verdict{
-			ID: ID{row.Namespace, row.Name, row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
+var Network = define(descriptor.Description[*arktosv1.Network, store.Network]{
+	Name: "Network", Object: &arktosv1.Network{}, List: &arktosv1.NetworkList{}, Convert: convertNetwork,
+	Table: descriptor.InNamespace(store.GetNetwork, store.PutNetwork, store.DeleteNetwork),
+	Verdict: func(row *store.Network) descriptor.Verdict {
+		return descriptor.Verdict{
+			ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
 		}
 	},
-	rows:   listed(store.ListNetworks),
-	onNode: everything,
+	Rows:   descriptor.Listed(store.ListNetworks),
+	OnNode: descriptor.Everything,
 })
 
 // convertNetwork converts a Network. The tenant is left to the row of its namespace.

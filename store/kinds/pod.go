@@ -16,6 +16,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -23,20 +24,20 @@ import (
 // pods of both sorts.
 var Pod = define(describePod())
 
-func describePod() description[*corev1.Pod, store.Pod] {
-	return description[*corev1.Pod, store.Pod]{
-		name: "Pod", object: &corev1.Pod{}, list: &corev1.PodList{}, convert: convertPod,
-		table: byUID(store.GetPod, store.PutPod, store.DeletePod),
-		verdict: func(row *store.Pod) Verdict {
-			return Verdict{
-				ID:    ID{row.Namespace, row.Name, row.UID},
+func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
+	return descriptor.Description[*corev1.Pod, store.Pod]{
+		Name: "Pod", Object: &corev1.Pod{}, List: &corev1.PodList{}, Convert: convertPod,
+		Table: descriptor.ByUID(store.GetPod, store.PutPod, store.DeletePod),
+		Verdict: func(row *store.Pod) descriptor.Verdict {
+			return descriptor.Verdict{
+				ID:    descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
 				Ready: row.Terminal || row.Reason == v1alpha1.AttachedReason, Reason: row.Reason, Message: row.Message,
 			}
 		},
-		rows:      store.AllPods,
-		ownEvents: true,
-		onNode: func(node string) Scope {
-			scope := withField("spec.nodeName")(node)
+		Rows:      store.AllPods,
+		OwnEvents: true,
+		OnNode: func(node string) descriptor.Scope {
+			scope := descriptor.WithField("spec.nodeName")(node)
 			scope.Kind = podOfAnySort()
 			return scope
 		},
@@ -45,11 +46,11 @@ func describePod() description[*corev1.Pod, store.Pod] {
 
 // podOfAnySort is the kind of a pod which has a row of one of two types. Which one
 // never changes in its life.
-func podOfAnySort() *Kind {
-	kind := untyped(describePod())
-	host := untyped(description[*corev1.Pod, store.HostPod]{
-		name: "Pod", object: &corev1.Pod{}, list: &corev1.PodList{}, convert: convertHostPod,
-		table: byUID(store.GetHostPod, store.PutHostPod, store.DeleteHostPod),
+func podOfAnySort() *descriptor.Kind {
+	kind := descriptor.Untyped(describePod())
+	host := descriptor.Untyped(descriptor.Description[*corev1.Pod, store.HostPod]{
+		Name: "Pod", Object: &corev1.Pod{}, List: &corev1.PodList{}, Convert: convertHostPod,
+		Table: descriptor.ByUID(store.GetHostPod, store.PutHostPod, store.DeleteHostPod),
 	})
 	pod := *kind
 	kind.Row = func(object kube.Object) (any, error) {
@@ -59,7 +60,7 @@ func podOfAnySort() *Kind {
 		return host.Row(object)
 	}
 	kind.Has = func(row any) bool { return pod.Has(row) || host.Has(row) }
-	kind.Get = func(tx store.ReadTx, id ID) any {
+	kind.Get = func(tx store.ReadTx, id descriptor.ID) any {
 		if row := pod.Get(tx, id); row != nil {
 			return row
 		}
@@ -71,7 +72,7 @@ func podOfAnySort() *Kind {
 		}
 		return pod.Put(tx, row)
 	}
-	kind.Delete = func(tx store.Tx, id ID) error { return errors.Join(pod.Delete(tx, id), host.Delete(tx, id)) }
+	kind.Delete = func(tx store.Tx, id descriptor.ID) error { return errors.Join(pod.Delete(tx, id), host.Delete(tx, id)) }
 	return kind
 }
 

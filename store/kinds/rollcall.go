@@ -6,18 +6,19 @@ package kinds
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // RollCall is the kind of the operator's question to the nodes, and of each node's reply.
-var RollCall = define(description[*v1alpha1.RollCall, store.RollCall]{
-	name: "RollCall", object: &v1alpha1.RollCall{}, list: &v1alpha1.RollCallList{}, convert: convertRollCall,
-	table:  byName(store.GetRollCall, store.PutRollCall, store.DeleteRollCall),
-	onNode: ofOperator,
+var RollCall = define(descriptor.Description[*v1alpha1.RollCall, store.RollCall]{
+	Name: "RollCall", Object: &v1alpha1.RollCall{}, List: &v1alpha1.RollCallList{}, Convert: convertRollCall,
+	Table:  descriptor.ByName(store.GetRollCall, store.PutRollCall, store.DeleteRollCall),
+	OnNode: ofOperator,
 })
 
 // ofOperator selects the operator's question. Nothing on a node waits for it.
-func ofOperator(string) Scope {
-	scope := withField("metadata.name")(v1alpha1.OperatorRollCall)
+func ofOperator(string) descriptor.Scope {
+	scope := descriptor.WithField("metadata.name")(v1alpha1.OperatorRollCall)
 	scope.Unawaited = true
 	return scope
 }

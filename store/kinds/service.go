@@ -16,6 +16,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // proxyNameLabel, with any value, leaves a Service to a proxy that is not the
@@ -23,10 +24,10 @@ import (
 const proxyNameLabel = "service.kubernetes.io/service-proxy-name"
 
 // Service is the kind of a Service.
-var Service = define(description[*corev1.Service, store.Service]{
-	name: "Service", object: &corev1.Service{}, list: &corev1.ServiceList{}, convert: convertService,
-	table:  inNamespace(store.GetService, store.PutService, store.DeleteService),
-	onNode: everything,
+var Service = define(descriptor.Description[*corev1.Service, store.Service]{
+	Name: "Service", Object: &corev1.Service{}, List: &corev1.ServiceList{}, Convert: convertService,
+	Table:  descriptor.InNamespace(store.GetService, store.PutService, store.DeleteService),
+	OnNode: descriptor.Everything,
 })
 
 // convertService converts a Service. A headless one has no ClusterIPs, and one of a
@@ -63,10 +64,10 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 }
 
 // ServiceCIDR is the kind of a range of ClusterIPs.
-var ServiceCIDR = define(description[*networkingv1.ServiceCIDR, store.ServiceCIDR]{
-	name: "ServiceCIDR", object: &networkingv1.ServiceCIDR{}, list: &networkingv1.ServiceCIDRList{}, convert: convertServiceCIDR,
-	table:  byName(store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR),
-	onNode: everything,
+var ServiceCIDR = define(descriptor.Description[*networkingv1.ServiceCIDR, store.ServiceCIDR]{
+	Name: "ServiceCIDR", Object: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{}, Convert: convertServiceCIDR,
+	Table:  descriptor.ByName(store.GetServiceCIDR, store.PutServiceCIDR, store.DeleteServiceCIDR),
+	OnNode: descriptor.Everything,
 })
 
 // convertServiceCIDR converts a ServiceCIDR. It returns an error where a range can't be

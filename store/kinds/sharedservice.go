@@ -6,17 +6,18 @@ package kinds
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // SharedService is the kind of a Service that every VPC reaches.
-var SharedService = define(description[*v1alpha1.SharedService, store.SharedService]{
-	name: "SharedService", object: &v1alpha1.SharedService{}, list: &v1alpha1.SharedServiceList{}, convert: convertSharedService,
-	table: byName(store.GetSharedService, store.PutSharedService, store.DeleteSharedService),
-	verdict: func(row *store.SharedService) Verdict {
-		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+var SharedService = define(descriptor.Description[*v1alpha1.SharedService, store.SharedService]{
+	Name: "SharedService", Object: &v1alpha1.SharedService{}, List: &v1alpha1.SharedServiceList{}, Convert: convertSharedService,
+	Table: descriptor.ByName(store.GetSharedService, store.PutSharedService, store.DeleteSharedService),
+	Verdict: func(row *store.SharedService) descriptor.Verdict {
+		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows:   listed(store.ListSharedServices),
-	onNode: everything,
+	Rows:   descriptor.Listed(store.ListSharedServices),
+	OnNode: descriptor.Everything,
 })
 
 // convertSharedService converts a SharedService. It never fails.

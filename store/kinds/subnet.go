@@ -11,17 +11,18 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // Subnet is the kind of a part of a VPC's ranges.
-var Subnet = define(description[*v1alpha1.Subnet, store.Subnet]{
-	name: "Subnet", object: &v1alpha1.Subnet{}, list: &v1alpha1.SubnetList{}, convert: convertSubnet,
-	table: byName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
-	verdict: func(row *store.Subnet) Verdict {
-		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+var Subnet = define(descriptor.Description[*v1alpha1.Subnet, store.Subnet]{
+	Name: "Subnet", Object: &v1alpha1.Subnet{}, List: &v1alpha1.SubnetList{}, Convert: convertSubnet,
+	Table: descriptor.ByName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
+	Verdict: func(row *store.Subnet) descriptor.Verdict {
+		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows:   listed(store.ListSubnets),
-	onNode: everything,
+	Rows:   descriptor.Listed(store.ListSubnets),
+	OnNode: descriptor.Everything,
 })
 
 // convertSubnet converts a Subnet and fills in the short name and the gateways that

@@ -12,17 +12,18 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // VPC is the kind of a virtual private cloud.
-var VPC = define(description[*v1alpha1.VPC, store.VPC]{
-	name: "VPC", object: &v1alpha1.VPC{}, list: &v1alpha1.VPCList{}, convert: convertVPC,
-	table: byName(store.GetVPC, store.PutVPC, store.DeleteVPC),
-	verdict: func(row *store.VPC) Verdict {
-		return Verdict{ID: ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+var VPC = define(descriptor.Description[*v1alpha1.VPC, store.VPC]{
+	Name: "VPC", Object: &v1alpha1.VPC{}, List: &v1alpha1.VPCList{}, Convert: convertVPC,
+	Table: descriptor.ByName(store.GetVPC, store.PutVPC, store.DeleteVPC),
+	Verdict: func(row *store.VPC) descriptor.Verdict {
+		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	rows:   listed(store.ListVPCs),
-	onNode: everything,
+	Rows:   descriptor.Listed(store.ListVPCs),
+	OnNode: descriptor.Everything,
 })
 
 // convertVPC converts a VPC. It returns an error where a range can't be read, which
@@ -58,22 +59,22 @@ func convertVPC(in *v1alpha1.VPC) (*store.VPC, error) {
 }
 
 // VNIClaim is the kind of a VNI that a VPC holds; nodes go by the VPC's status.
-var VNIClaim = define(description[*v1alpha1.VNIClaim, store.VNIClaim]{
-	name: "VNIClaim", object: &v1alpha1.VNIClaim{}, list: &v1alpha1.VNIClaimList{}, convert: convertVNIClaim,
-	table: byVNI(store.GetVNIClaim, store.PutVNIClaim, store.DeleteVNIClaim),
+var VNIClaim = define(descriptor.Description[*v1alpha1.VNIClaim, store.VNIClaim]{
+	Name: "VNIClaim", Object: &v1alpha1.VNIClaim{}, List: &v1alpha1.VNIClaimList{}, Convert: convertVNIClaim,
+	Table: byVNI(store.GetVNIClaim, store.PutVNIClaim, store.DeleteVNIClaim),
 })
 
 // byVNI is a table whose rows are found by the VNI in the object's name, to which
 // validation ties it. VNI 0 has no row.
-func byVNI[R any](get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool) table[R] {
-	vni := func(id ID) uint32 {
+func byVNI[R any](get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool) descriptor.Table[R] {
+	vni := func(id descriptor.ID) uint32 {
 		vni, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, "vni-"), 10, 32)
 		return uint32(vni)
 	}
-	return table[R]{
-		get:    func(tx store.ReadTx, id ID) *R { return get(tx, vni(id)) },
-		put:    put,
-		remove: func(tx store.Tx, id ID) { remove(tx, vni(id), id.UID) },
+	return descriptor.Table[R]{
+		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, vni(id)) },
+		Put:    put,
+		Remove: func(tx store.Tx, id descriptor.ID) { remove(tx, vni(id), id.UID) },
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -47,7 +47,7 @@ const (
 
 type coverKey struct {
 	kind string
-	id   kinds.ID
+	id   descriptor.ID
 }
 
 // NewSet returns a Set without sources. The client's scheme must contain every kind
@@ -90,7 +90,7 @@ func (s *Set) complain(kind string, err error) {
 // change is an event of a source.
 type change struct {
 	present []entry
-	gone    []kinds.ID
+	gone    []descriptor.ID
 	// restored: the objects replace rows even if the rows are newer.
 	restored bool
 }
@@ -124,8 +124,8 @@ func (s *Set) merge(src *Source, c change) {
 
 // uncover removes the objects from those that the source holds, and returns the
 // objects that no other source holds.
-func (s *Set) uncover(src *Source, gone []kinds.ID) []kinds.ID {
-	var last []kinds.ID
+func (s *Set) uncover(src *Source, gone []descriptor.ID) []descriptor.ID {
+	var last []descriptor.ID
 	for _, id := range gone {
 		if _, held := src.held[id]; !held {
 			continue
@@ -161,7 +161,7 @@ func (s *Set) cover(src *Source, present []entry) map[coverKey]any {
 
 // write puts the rows, and retries the rows that were refused before. A row that
 // conflicts with an existing row waits for the next change of its kind.
-func (s *Set) write(tx store.Tx, kind *kinds.Kind, rows map[coverKey]any) error {
+func (s *Set) write(tx store.Tx, kind *descriptor.Kind, rows map[coverKey]any) error {
 	retry := map[coverKey]any{}
 	for key, row := range s.refused {
 		if key.kind == kind.Name {

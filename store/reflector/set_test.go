@@ -23,6 +23,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -74,19 +75,19 @@ func fed(t *testing.T, set *Set, obj kube.Object) feed {
 }
 
 // scopeOf is what a node follows of the object's kind, or else all of it.
-func scopeOf(t *testing.T, obj kube.Object) kinds.Scope {
+func scopeOf(t *testing.T, obj kube.Object) descriptor.Scope {
 	t.Helper()
 	for _, kind := range kinds.All() {
 		if reflect.TypeOf(kind.Object) != reflect.TypeOf(obj) {
 			continue
 		}
 		if kind.OnNode == nil {
-			return kinds.Scope{Kind: kind}
+			return descriptor.Scope{Kind: kind}
 		}
 		return kind.OnNode("node-1")
 	}
 	t.Fatalf("no kind of %T", obj)
-	return kinds.Scope{}
+	return descriptor.Scope{}
 }
 
 func objectMeta(name, uid string, version int) metav1.ObjectMeta {
@@ -301,7 +302,7 @@ func TestEveryKindIsPutAndRemoved(t *testing.T) {
 }
 
 func hasRow(set *Set, source feed, obj kube.Object) (has bool) {
-	set.store.View(func(tx store.ReadTx) { has = source.src.scope.Kind.Get(tx, kinds.IDOf(obj)) != nil })
+	set.store.View(func(tx store.ReadTx) { has = source.src.scope.Kind.Get(tx, descriptor.IDOf(obj)) != nil })
 	return has
 }
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 const (
@@ -42,9 +42,9 @@ func retries() wait.Backoff {
 // arrive.
 type Source struct {
 	set   *Set
-	scope kinds.Scope
+	scope descriptor.Scope
 	// held are the objects of the scope that have rows; guarded by set.mu.
-	held map[kinds.ID]struct{}
+	held map[descriptor.ID]struct{}
 	// version is the last resource version of the source; listed reports that a watch
 	// may continue from there. Only the source's goroutine uses them.
 	version string
@@ -62,7 +62,7 @@ type Source struct {
 // lists and watches that fail are tried again, every ten seconds at least.
 // announce is called when the source has synced, unless it has ended before, and
 // must not block.
-func (s *Set) Start(ctx context.Context, scope kinds.Scope, announce func()) *Source {
+func (s *Set) Start(ctx context.Context, scope descriptor.Scope, announce func()) *Source {
 	ctx, cancel := context.WithCancel(ctx)
 	src := newSource(s, scope)
 	src.announce, src.cancel = announce, cancel
@@ -70,10 +70,10 @@ func (s *Set) Start(ctx context.Context, scope kinds.Scope, announce func()) *So
 	return src
 }
 
-func newSource(s *Set, scope kinds.Scope) *Source {
+func newSource(s *Set, scope descriptor.Scope) *Source {
 	return &Source{
 		set: s, scope: scope,
-		held:     map[kinds.ID]struct{}{},
+		held:     map[descriptor.ID]struct{}{},
 		synced:   make(chan struct{}),
 		announce: func() {},
 		done:     make(chan struct{}),
@@ -266,14 +266,14 @@ func (src *Source) replace(all []entry, version string) {
 }
 
 // missingFrom returns the objects that the source holds and the list lacks.
-func (src *Source) missingFrom(list []entry) []kinds.ID {
-	listed := make(map[kinds.ID]struct{}, len(list))
+func (src *Source) missingFrom(list []entry) []descriptor.ID {
+	listed := make(map[descriptor.ID]struct{}, len(list))
 	for _, e := range list {
 		listed[e.id] = struct{}{}
 	}
 	src.set.mu.Lock()
 	defer src.set.mu.Unlock()
-	var missing []kinds.ID
+	var missing []descriptor.ID
 	for id := range src.held {
 		if _, ok := listed[id]; !ok {
 			missing = append(missing, id)
@@ -326,7 +326,7 @@ func (src *Source) take(event metav1.WatchEvent) error {
 		}
 		src.version = cmp.Or(e.version, src.version)
 		if kind == watch.Deleted {
-			src.set.merge(src, change{gone: []kinds.ID{e.id}})
+			src.set.merge(src, change{gone: []descriptor.ID{e.id}})
 		}
 	case watch.Error:
 		return statusError(event.Object.Raw)
@@ -347,7 +347,7 @@ func (src *Source) entry(raw []byte) entry {
 }
 
 // parametersOf are those of a request for the scope.
-func parametersOf(s kinds.Scope) map[string]string {
+func parametersOf(s descriptor.Scope) map[string]string {
 	parameters := map[string]string{}
 	if s.Fields != nil {
 		parameters["fieldSelector"] = s.Fields.String()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -89,7 +90,7 @@ func waitFor(t *testing.T, s *store.Store, want ...*v1alpha1.Address) {
 	}
 }
 
-func start(t *testing.T, set *reflector.Set, scope kinds.Scope) *reflector.Source {
+func start(t *testing.T, set *reflector.Set, scope descriptor.Scope) *reflector.Source {
 	t.Helper()
 	source := set.Start(t.Context(), scope, func() {})
 	select {

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -131,7 +131,7 @@ func (r *eventReader) more() bool {
 
 // entry is an object as the API has it.
 type entry struct {
-	id      kinds.ID
+	id      descriptor.ID
 	version string
 	// row is nil for an object that has none, or can't be read.
 	row any
@@ -141,13 +141,13 @@ type entry struct {
 
 // read reads an object in the API's JSON. Of an unreadable one the entry has the
 // identity, as far as possible.
-func read(kind *kinds.Kind, raw []byte) (entry, error) {
+func read(kind *descriptor.Kind, raw []byte) (entry, error) {
 	object := kind.NewObject()
 	if err := kube.Decode(raw, object); err != nil {
 		known, _ := identify(raw) // empty if that fails too
 		return known, err
 	}
-	e := entry{id: kinds.IDOf(object), version: object.GetResourceVersion()}
+	e := entry{id: descriptor.IDOf(object), version: object.GetResourceVersion()}
 	var err error
 	e.row, err = kind.Row(object)
 	return e, err
@@ -160,7 +160,7 @@ func identify(raw []byte) (entry, error) {
 		return entry{}, err
 	}
 	return entry{
-		id: kinds.IDOf(&object), version: object.ResourceVersion,
+		id: descriptor.IDOf(&object), version: object.ResourceVersion,
 		initialEnd: object.Annotations[metav1.InitialEventsAnnotationKey] == "true",
 	}, nil
 }

@@ -8,17 +8,18 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // Grants reports whether a tenant may use an ExternalPool. An empty list of tenants
 // allows nobody.
-func Grants(pool *store.ExternalPool, tenant string) bool {
+func Grants(pool *external.Pool, tenant string) bool {
 	return !pool.Deleting && tenancy.Lists(pool.AllowedTenants, tenant)
 }
 
 // Contains reports whether an ExternalPool has an address.
-func Contains(pool *store.ExternalPool, ip netip.Addr) bool {
+func Contains(pool *external.Pool, ip netip.Addr) bool {
 	return slices.ContainsFunc(pool.Ranges, func(r store.AddrRange) bool {
 		return r.First.Is4() == ip.Is4() && !ip.Less(r.First) && !r.Last.Less(ip)
 	})
@@ -34,14 +35,14 @@ func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool {
-		return !granted(tx, service, ip) || store.GetExternalAddress(tx, ip) != nil || named(tx, service, ip)
+		return !granted(tx, service, ip) || external.GetAddress(tx, ip) != nil || named(tx, service, ip)
 	})
 }
 
 // granted reports whether a pool gives an address to the tenant of a Service.
 func granted(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
 	tenant, ok := tenantOf(tx, service)
-	return ok && slices.ContainsFunc(store.ListExternalPools(tx), func(pool *store.ExternalPool) bool {
+	return ok && slices.ContainsFunc(external.ListPools(tx), func(pool *external.Pool) bool {
 		return pool.ForExternalIPs && pool.Ready && Grants(pool, tenant) && Contains(pool, ip)
 	})
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
-func pool(name string, change func(*store.ExternalPool), first, last string) *store.ExternalPool {
-	row := &store.ExternalPool{
+func pool(name string, change func(*external.Pool), first, last string) *external.Pool {
+	row := &external.Pool{
 		Meta: operatortest.Meta("uid-"+name, 0), Name: name, ForExternalIPs: true, Ready: true, AllowedTenants: []string{"blue"},
 		Ranges: []store.AddrRange{{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)}},
 	}
@@ -34,7 +35,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	leaving := naming("red-a", "web", 1, "192.0.2.1")
 	leaving.Deleting = true
 	edge := pool("edge", nil, "192.0.2.0", "192.0.2.9")
-	both := func(p *store.ExternalPool) { p.AllowedTenants = []string{"blue", "red"} }
+	both := func(p *external.Pool) { p.AllowedTenants = []string{"blue", "red"} }
 	for name, c := range map[string]struct {
 		rows []any
 		want []string
@@ -42,12 +43,12 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 		"without a pool":                  {nil, nil},
 		"what is in a pool":               {[]any{edge}, []string{"192.0.2.2", "192.0.2.1"}},
 		"what is in two":                  {[]any{edge, pool("six", nil, "2001:db8::", "2001:db8::f")}, []string{"192.0.2.2", "192.0.2.1", "2001:db8::1"}},
-		"nothing of another tenant's":     {[]any{pool("edge", func(p *store.ExternalPool) { p.AllowedTenants = []string{"red"} }, "192.0.2.0", "192.0.2.9")}, nil},
-		"nothing of nobody's":             {[]any{pool("edge", func(p *store.ExternalPool) { p.AllowedTenants = nil }, "192.0.2.0", "192.0.2.9")}, nil},
-		"nothing for load balancers":      {[]any{pool("edge", func(p *store.ExternalPool) { p.ForExternalIPs = false }, "192.0.2.0", "192.0.2.9")}, nil},
-		"nothing that is not ready":       {[]any{pool("edge", func(p *store.ExternalPool) { p.Ready = false }, "192.0.2.0", "192.0.2.9")}, nil},
-		"nothing that goes":               {[]any{pool("edge", func(p *store.ExternalPool) { p.Deleting = true }, "192.0.2.0", "192.0.2.9")}, nil},
-		"nothing that is held":            {[]any{edge, &store.ExternalAddress{IP: netip.MustParseAddr("192.0.2.1")}}, []string{"192.0.2.2"}},
+		"nothing of another tenant's":     {[]any{pool("edge", func(p *external.Pool) { p.AllowedTenants = []string{"red"} }, "192.0.2.0", "192.0.2.9")}, nil},
+		"nothing of nobody's":             {[]any{pool("edge", func(p *external.Pool) { p.AllowedTenants = nil }, "192.0.2.0", "192.0.2.9")}, nil},
+		"nothing for load balancers":      {[]any{pool("edge", func(p *external.Pool) { p.ForExternalIPs = false }, "192.0.2.0", "192.0.2.9")}, nil},
+		"nothing that is not ready":       {[]any{pool("edge", func(p *external.Pool) { p.Ready = false }, "192.0.2.0", "192.0.2.9")}, nil},
+		"nothing that goes":               {[]any{pool("edge", func(p *external.Pool) { p.Deleting = true }, "192.0.2.0", "192.0.2.9")}, nil},
+		"nothing that is held":            {[]any{edge, &external.Address{IP: netip.MustParseAddr("192.0.2.1")}}, []string{"192.0.2.2"}},
 		"not an older one's":              {[]any{pool("edge", both, "192.0.2.0", "192.0.2.9"), naming("red-a", "web", 4, "192.0.2.1")}, []string{"192.0.2.2"}},
 		"before a younger one":            {[]any{pool("edge", both, "192.0.2.0", "192.0.2.9"), naming("red-a", "web", 6, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},
 		"with the tenant's own":           {[]any{edge, naming("blue-b", "web", 4, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // reachability decides which addresses without a holder in a VPC its Services may lead to:
@@ -76,7 +77,7 @@ func (r *reachability) nodeOf(ip netip.Addr) (name string, ok bool) {
 // isOfCluster reports whether an address is a Service's or, in another VPC than that, the
 // default VPC's. Those that lead to nodes are theirs.
 func (r *reachability) isOfCluster(ip netip.Addr) bool {
-	if store.GetExternalAddress(r.tx, ip) != nil || r.defaultVPC != nil && contains(r.defaultVPC.Prefixes, ip) {
+	if external.GetAddress(r.tx, ip) != nil || r.defaultVPC != nil && contains(r.defaultVPC.Prefixes, ip) {
 		return true
 	}
 	return slices.ContainsFunc(store.ListServiceCIDRs(r.tx), func(row *store.ServiceCIDR) bool { return contains(row.Prefixes, ip) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -77,7 +78,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 				&store.Node{Meta: operatortest.Meta("uid-n2", 0), Name: "node-2", Addresses: operatortest.Addrs("192.0.2.2")}, namespace("blue-a", "blue"),
 				&store.ServiceCIDR{Meta: operatortest.Meta("uid-cidr", 0), Name: "kubernetes", Prefixes: ranges("10.96.0.0/16")},
 				&store.Node{Meta: operatortest.Meta("uid-n", 0), Name: "node-1", Addresses: operatortest.Addrs("192.0.2.1"), AllAddresses: operatortest.Addrs("192.0.2.1", "192.0.2.100")},
-				&store.ExternalAddress{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
+				&external.Address{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
 			s.View(func(tx store.ReadTx) {
 				var got []string
 				for _, b := range services.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {

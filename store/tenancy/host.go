@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 // HostPortGranted reports whether pods of a tenant may use a port of a node, 1 to
 // 65535, of a protocol (TCP, UDP or SCTP). Tenants of namespaces without a label need
 // no grant.
 func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool {
-	return !Labelled(tenant) || slices.ContainsFunc(store.ListHostAccesses(tx), func(row *store.HostAccess) bool {
-		return !row.Deleting && Lists(row.AllowedTenants, tenant) && slices.ContainsFunc(row.Ports, func(r store.HostPortRange) bool {
+	return !Labelled(tenant) || slices.ContainsFunc(external.ListHostAccesses(tx), func(row *external.HostAccess) bool {
+		return !row.Deleting && Lists(row.AllowedTenants, tenant) && slices.ContainsFunc(row.Ports, func(r external.HostPortRange) bool {
 			return (r.Protocol == "" || r.Protocol == protocol) && r.First <= port && port <= r.Last
 		})
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -37,14 +38,14 @@ func TestListsKnowsTenantsByNameAndByPattern(t *testing.T) {
 }
 
 func TestHostPortsAreGrantedByAnyObjectThatDoes(t *testing.T) {
-	grant := func(name string, tenants []string, ports ...store.HostPortRange) *store.HostAccess {
-		return &store.HostAccess{Meta: store.Meta{UID: name}, Name: name, AllowedTenants: tenants, Ports: ports}
+	grant := func(name string, tenants []string, ports ...external.HostPortRange) *external.HostAccess {
+		return &external.HostAccess{Meta: store.Meta{UID: name}, Name: name, AllowedTenants: tenants, Ports: ports}
 	}
-	leaving := grant("leaving", []string{"*"}, store.HostPortRange{First: 1, Last: 65535})
+	leaving := grant("leaving", []string{"*"}, external.HostPortRange{First: 1, Last: 65535})
 	leaving.Deleting = true
 	s := operatortest.New(t,
-		grant("a", []string{"blue"}, store.HostPortRange{First: 80, Last: 80}, store.HostPortRange{Protocol: "UDP", First: 100, Last: 199}),
-		grant("b", []string{"*"}, store.HostPortRange{Protocol: "SCTP", First: 9, Last: 9}),
+		grant("a", []string{"blue"}, external.HostPortRange{First: 80, Last: 80}, external.HostPortRange{Protocol: "UDP", First: 100, Last: 199}),
+		grant("b", []string{"*"}, external.HostPortRange{Protocol: "SCTP", First: 9, Last: 9}),
 		grant("empty", []string{"green"}), leaving)
 	s.View(func(tx store.ReadTx) {
 		for _, c := range []struct {

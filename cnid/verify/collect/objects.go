@@ -16,13 +16,14 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
 // objects fills the store with everything that a plan for a node is made of.
 func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, error) {
-	read := map[*kinds.Kind]kube.List{}
+	read := map[*descriptor.Kind]kube.List{}
 	for _, kind := range podsLast(kinds.All()) {
 		read[kind] = kind.NewList()
 		if err := c.api.List(ctx, read[kind]); err != nil {
@@ -48,14 +49,14 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 
 // podsLast has a pod that is made meanwhile lack its addresses, rather than the other
 // way round, which would look like a leak.
-func podsLast(list []*kinds.Kind) []*kinds.Kind {
-	list = slices.DeleteFunc(list, func(kind *kinds.Kind) bool { return kind == kinds.Pod.Kind })
+func podsLast(list []*descriptor.Kind) []*descriptor.Kind {
+	list = slices.DeleteFunc(list, func(kind *descriptor.Kind) bool { return kind == kinds.Pod.Kind })
 	return append(list, kinds.Pod.Kind)
 }
 
 // put writes the rows of the objects, and returns those that can't be a row beside
 // the others, which is itself a difference.
-func put(tx store.Tx, kind *kinds.Kind, list kube.List) ([]verify.Refused, error) {
+func put(tx store.Tx, kind *descriptor.Kind, list kube.List) ([]verify.Refused, error) {
 	var refused []verify.Refused
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		object, ok := item.(kube.Object)

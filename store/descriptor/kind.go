@@ -1,11 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kinds
+package descriptor
 
 import (
 	"iter"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -81,22 +80,6 @@ type Scope struct {
 	Labels labels.Selector
 	// Unawaited is true where nothing waits until the scope has been read.
 	Unawaited bool
-}
-
-// all has every kind: each registers itself where it is defined.
-var all []*Kind
-
-// All lists every kind that has rows.
-func All() []*Kind { return slices.Clone(all) }
-
-// OfRow returns the kind of a row, or nil.
-func OfRow(row any) *Kind {
-	for _, kind := range all {
-		if kind.Has(row) {
-			return kind
-		}
-	}
-	return nil
 }
 
 // Of is the kind of objects O with rows R.

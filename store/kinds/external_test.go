@@ -10,6 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func TestHostAccessesAreRead(t *testing.T) {
@@ -23,9 +24,9 @@ func TestHostAccessesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &store.HostAccess{
+	want := &external.HostAccess{
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, Name: "ingress", AllowedTenants: []string{"blue"}, HostNetwork: true,
-		Ports: []store.HostPortRange{{First: 8080, Last: 8080}, {Protocol: "TCP", First: 30100, Last: 30199}, {Protocol: "UDP", First: 65535, Last: 65535}},
+		Ports: []external.HostPortRange{{First: 8080, Last: 8080}, {Protocol: "TCP", First: 30100, Last: 30199}, {Protocol: "UDP", First: 65535, Last: 65535}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -1,11 +1,16 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package external
+
+import (
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
 
 // HostAccess is the row of a HostAccess object. Key: Name.
 type HostAccess struct {
-	Meta
+	store.Meta
 	Name           string
 	AllowedTenants []string
 	// Ports of nodes that pods of these tenants may ask for.
@@ -25,31 +30,31 @@ type HostPortRange struct {
 	First, Last uint16
 }
 
-var hostAccesses = define(table[HostAccess]{
-	name: "hostaccess",
-	key:  func(a *HostAccess) []byte { return textKey(a.Name) },
-	meta: func(a *HostAccess) *Meta { return &a.Meta },
+var hostAccesses = memory.Define(memory.Table[HostAccess]{
+	Name: "hostaccess",
+	Key:  func(a *HostAccess) []byte { return memory.TextKey(a.Name) },
+	Meta: func(a *HostAccess) *store.Meta { return &a.Meta },
 })
 
 // GetHostAccess returns the HostAccess object of that name, or nil.
-func GetHostAccess(tx ReadTx, name string) *HostAccess {
-	return hostAccesses.get(tx, textKey(name))
+func GetHostAccess(tx store.ReadTx, name string) *HostAccess {
+	return hostAccesses.Get(tx, memory.TextKey(name))
 }
 
 // ListHostAccesses returns all HostAccess objects in the order of their creation,
 // then name.
-func ListHostAccesses(tx ReadTx) []*HostAccess {
-	return hostAccesses.oldestFirst(tx, primary, []byte{})
+func ListHostAccesses(tx store.ReadTx) []*HostAccess {
+	return hostAccesses.OldestFirst(tx, memory.Primary, []byte{})
 }
 
 // PutHostAccess inserts or replaces a HostAccess.
-func PutHostAccess(tx Tx, row *HostAccess) error {
-	_, err := hostAccesses.put(tx, row)
+func PutHostAccess(tx store.Tx, row *HostAccess) error {
+	_, err := hostAccesses.Put(tx, row)
 	return err
 }
 
 // DeleteHostAccess removes a HostAccess if it has that UID, and reports whether it
 // did.
-func DeleteHostAccess(tx Tx, name, uid string) bool {
-	return hostAccesses.remove(tx, textKey(name), uid) != nil
+func DeleteHostAccess(tx store.Tx, name, uid string) bool {
+	return hostAccesses.Remove(tx, memory.TextKey(name), uid) != nil
 }

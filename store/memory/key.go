@@ -1,16 +1,16 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package memory
 
 import (
 	"encoding/binary"
 	"net/netip"
 )
 
-// textKey joins texts into a key, each closed by a zero byte, which no name in
+// TextKey joins texts into a key, each closed by a zero byte, which no name in
 // Kubernetes contains: so no key is a prefix of a longer name's key.
-func textKey(parts ...string) []byte {
+func TextKey(parts ...string) []byte {
 	size := len(parts)
 	for _, part := range parts {
 		size += len(part)
@@ -23,13 +23,14 @@ func textKey(parts ...string) []byte {
 	return key
 }
 
-// ipKey appends an address in its 16 byte form, IPv4 v4-mapped, so that
+// IPKey appends an address in its 16 byte form, IPv4 v4-mapped, so that
 // addresses of one family sort by their number.
-func ipKey(key []byte, ip netip.Addr) []byte {
+func IPKey(key []byte, ip netip.Addr) []byte {
 	bytes := ip.As16()
 	return append(key, bytes[:]...)
 }
 
-func vniKey(vni uint32) []byte {
-	return binary.BigEndian.AppendUint32(nil, vni)
+// NumberKey is the key of a number; keys sort as the numbers.
+func NumberKey(number uint32) []byte {
+	return binary.BigEndian.AppendUint32(nil, number)
 }

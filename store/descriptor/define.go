@@ -1,0 +1,174 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package descriptor
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// Description has all properties of the kind of objects O with rows R. All fields but
+// Name, Object, List, Convert and Table are optional.
+type Description[O kube.Object, R any] struct {
+	Name string
+	// Object and List are empty.
+	Object  O
+	List    kube.List
+	Convert func(O) (*R, error)
+	Table   Table[R]
+	// Verdict reads the conditions of a row, Rows yields all rows.
+	Verdict func(*R) Verdict
+	Rows    func(store.ReadTx) iter.Seq[*R]
+	// OwnEvents is Kind.OwnEvents.
+	OwnEvents bool
+	// OnNode and OfVPC narrow down what a node follows.
+	OnNode, OfVPC func(name string) Scope
+}
+
+// Table finds and keeps rows R by their objects.
+type Table[R any] struct {
+	Get    func(tx store.ReadTx, id ID) *R
+	Put    func(tx store.Tx, row *R) error
+	Remove func(tx store.Tx, id ID)
+}
+
+// ByName is a table whose rows are found by the object's name.
+func ByName[R any](
+	get func(tx store.ReadTx, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, name, uid string) bool,
+) Table[R] {
+	return Table[R]{
+		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.Name) },
+		Put:    put,
+		Remove: func(tx store.Tx, id ID) { remove(tx, id.Name, id.UID) },
+	}
+}
+
+// InNamespace is a table whose rows are found by namespace and name.
+func InNamespace[R any](
+	get func(tx store.ReadTx, namespace, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, namespace, name, uid string) bool,
+) Table[R] {
+	return Table[R]{
+		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.Namespace, id.Name) },
+		Put:    put,
+		Remove: func(tx store.Tx, id ID) { remove(tx, id.Namespace, id.Name, id.UID) },
+	}
+}
+
+// ByUID is a table whose rows are found by the object's UID.
+func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, uid string) bool) Table[R] {
+	return Table[R]{
+		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.UID) },
+		Put:    put,
+		Remove: func(tx store.Tx, id ID) { remove(tx, id.UID) },
+	}
+}
+
+// New makes a kind out of its description.
+func New[O kube.Object, R any](d Description[O, R]) Of[O, R] {
+	return Of[O, R]{Kind: Untyped(d), Convert: d.Convert}
+}
+
+// Untyped makes a kind out of typed functions.
+func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
+	kind := &Kind{
+		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents,
+		Row: d.row,
+		Has: func(row any) bool { _, ok := row.(*R); return ok },
+		Get: func(tx store.ReadTx, id ID) any { return orNil(d.Table.Get(tx, id)) },
+		Put: putter(d.Name, d.Table.Put),
+		Delete: func(tx store.Tx, id ID) error {
+			d.Table.Remove(tx, id)
+			return nil
+		},
+	}
+	d.addVerdicts(kind)
+	kind.OnNode, kind.OfVPC = scoped(kind, d.OnNode), scoped(kind, d.OfVPC)
+	return kind
+}
+
+// putter makes Kind.Put.
+func putter[R any](kind string, put func(store.Tx, *R) error) func(store.Tx, any) error {
+	return func(tx store.Tx, row any) error {
+		typed, ok := row.(*R)
+		if !ok {
+			return fmt.Errorf("put %s: unexpected row %T", kind, row)
+		}
+		return put(tx, typed)
+	}
+}
+
+// row is Kind.Row.
+func (d Description[O, R]) row(object kube.Object) (any, error) {
+	typed, ok := object.(O)
+	if !ok {
+		return nil, fmt.Errorf("convert %s: unexpected object %T", d.Name, object)
+	}
+	row, err := d.Convert(typed)
+	if err != nil {
+		return nil, err
+	}
+	return orNil(row), nil
+}
+
+func (d Description[O, R]) addVerdicts(kind *Kind) {
+	if d.Verdict == nil {
+		return
+	}
+	kind.Verdict = func(row any) Verdict {
+		if typed, ok := row.(*R); ok {
+			return d.Verdict(typed)
+		}
+		return Verdict{}
+	}
+	kind.Verdicts = func(tx store.ReadTx) iter.Seq[Verdict] {
+		return func(yield func(Verdict) bool) {
+			for row := range d.Rows(tx) {
+				if !yield(d.Verdict(row)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// orNil makes of a nil pointer an Untyped nil.
+func orNil[R any](row *R) any {
+	if row == nil {
+		return nil
+	}
+	return row
+}
+
+// scoped has the kind's name in the scopes that narrow makes.
+func scoped(kind *Kind, narrow func(name string) Scope) func(name string) Scope {
+	if narrow == nil {
+		return nil
+	}
+	return func(name string) Scope {
+		scope := narrow(name)
+		if scope.Kind == nil {
+			scope.Kind = kind
+		}
+		return scope
+	}
+}
+
+// Everything narrows nothing down.
+func Everything(string) Scope { return Scope{} }
+
+// WithField selects objects by a field that has the name.
+func WithField(field string) func(name string) Scope {
+	return func(name string) Scope { return Scope{Fields: fields.OneTermEqualSelector(field, name)} }
+}
+
+// Listed yields the rows of a list.
+func Listed[R any](list func(store.ReadTx) []*R) func(store.ReadTx) iter.Seq[*R] {
+	return func(tx store.ReadTx) iter.Seq[*R] { return slices.Values(list(tx)) }
+}

@@ -1,0 +1,7 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package descriptor describes kinds of API objects to everything that treats all kinds
+// alike: how an object becomes a row, where the row is kept, what its conditions say,
+// and which part of the kind a node follows. It knows no kind.
+package descriptor
