@@ -297,7 +297,7 @@ func (n *node) start(ctx context.Context, group *errgroup.Group) error {
 	tracer := observe.NewTracer(n.words(), n.kernel, func() []string { return n.syncer.status().Warnings })
 	mux.Handle(nodestatus.DropsPath, drops)
 	mux.Handle(nodestatus.FlowsPath, flows)
-	mux.Handle(nodestatus.HopPath, nodestatus.HopHandler(tracer.Answer))
+	mux.Handle(nodestatus.TracePath, nodestatus.TraceHandler(tracer.Answer))
 	group.Go(func() error { return cniserver.Serve(ctx, listener, n.cfg.socket(), mux, n.server.Ready, n.log) })
 	group.Go(func() error { return n.serveHTTP(ctx) })
 	group.Go(func() error { return n.announce(ctx) })

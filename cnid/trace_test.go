@@ -17,24 +17,24 @@ import (
 )
 
 // walk traces a packet over the lab's nodes.
-func (l *lab) walk(t *testing.T, from *labPod, to netip.AddrPort) []nodestatus.Hop {
+func (l *lab) walk(t *testing.T, from *labPod, to netip.AddrPort) []nodestatus.PacketTrace {
 	t.Helper()
-	hops, err := l.tryWalk(t, from.node.cfg.NodeName, nodestatus.Question{Pod: "ns/" + from.name, To: to, Proto: unix.IPPROTO_TCP})
+	steps, err := l.tryWalk(t, from.node.cfg.NodeName, nodestatus.Question{Pod: "ns/" + from.name, To: to, Proto: unix.IPPROTO_TCP})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hops
+	return steps
 }
 
-func (l *lab) tryWalk(t *testing.T, node string, q nodestatus.Question) ([]nodestatus.Hop, error) {
+func (l *lab) tryWalk(t *testing.T, node string, q nodestatus.Question) ([]nodestatus.PacketTrace, error) {
 	t.Helper()
-	return trace.Walk(t.Context(), func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.Hop, error) {
+	return trace.Walk(t.Context(), func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 		for _, m := range l.nodes {
 			if m.cfg.NodeName == node {
-				return nodestatus.FetchHop(ctx, m.cfg.socket(), q)
+				return nodestatus.FetchTrace(ctx, m.cfg.socket(), q)
 			}
 		}
-		return nodestatus.Hop{}, errors.New("no such node")
+		return nodestatus.PacketTrace{}, errors.New("no such node")
 	}, node, q)
 }
 
@@ -43,7 +43,7 @@ func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
 	l.start(t)
 	for _, c := range []struct {
 		name, from, to string
-		reasons        string // one for each hop
+		reasons        string // one for each step
 		says           string // at the last
 	}{
 		{"the same node", "b1", "10.10.2.10", "forwarded_local", "delivered to pod ns/b2"},
@@ -58,15 +58,15 @@ func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := l.pods[c.from], netip.MustParseAddr(c.to)
-			hops := l.walk(t, from, netip.AddrPortFrom(to, 80))
-			if err := trace.Write(t.Output(), hops); err != nil {
+			steps := l.walk(t, from, netip.AddrPortFrom(to, 80))
+			if err := trace.Write(t.Output(), steps); err != nil {
 				t.Fatal(err)
 			}
 			var reasons []string
-			for _, hop := range hops {
-				reasons = append(reasons, hop.Reason)
+			for _, step := range steps {
+				reasons = append(reasons, step.Reason)
 			}
-			last := hops[len(hops)-1]
+			last := steps[len(steps)-1]
 			if got := strings.Join(reasons, " "); got != c.reasons || !strings.Contains(last.Does, c.says) {
 				t.Errorf("the trace says %s: %s; want %s: %s", got, last.Does, c.reasons, c.says)
 			}
@@ -74,8 +74,8 @@ func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
 			if conn != nil {
 				conn.Close()
 			}
-			if connected := err == nil; connected != trace.Delivered(hops) {
-				t.Errorf("connected: %t (%v); the trace: %+v", connected, err, hops)
+			if connected := err == nil; connected != trace.Delivered(steps) {
+				t.Errorf("connected: %t (%v); the trace: %+v", connected, err, steps)
 			}
 		})
 	}

@@ -221,22 +221,25 @@ func decimal(n uint8) string {
 	return string(text)
 }
 
-func TestAHopIsAskedOfTheDaemon(t *testing.T) {
-	socket := daemon(t, nodestatus.HopPath, nodestatus.HopHandler(func(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
+func TestAPacketTraceIsAskedOfTheDaemon(t *testing.T) {
+	socket := daemon(t, nodestatus.TracePath, nodestatus.TraceHandler(func(_ context.Context, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 		if q.Pod == "" {
-			return nodestatus.Hop{}, errors.New("node1 has no such pod")
+			return nodestatus.PacketTrace{}, errors.New("node1 has no such pod")
 		}
-		return nodestatus.Hop{Node: "node1", At: q.Pod}, nil
+		return nodestatus.PacketTrace{Node: "node1", At: q.Pod}, nil
 	}))
-	out, err := run(t, "hop", "--socket", socket, `{"pod":"shop/a","to":"10.1.2.3:80"}`)
-	var hop nodestatus.Hop
-	if err != nil || json.Unmarshal([]byte(out), &hop) != nil || hop.At != "shop/a" {
+	out, err := run(t, "packet-trace", "--socket", socket, `{"pod":"shop/a","to":"10.1.2.3:80"}`)
+	var step nodestatus.PacketTrace
+	if err != nil || json.Unmarshal([]byte(out), &step) != nil || step.At != "shop/a" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	if _, err := run(t, "hop", "--socket", socket, `{"to":"10.1.2.3:80"}`); err == nil || err.Error() != "node1 has no such pod" {
+	if again, err := run(t, "hop", "--socket", socket, `{"pod":"shop/a","to":"10.1.2.3:80"}`); err != nil || again != out {
+		t.Errorf("an aliothctl of the last release gets %q, %v", again, err)
+	}
+	if _, err := run(t, "packet-trace", "--socket", socket, `{"to":"10.1.2.3:80"}`); err == nil || err.Error() != "node1 has no such pod" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := run(t, "hop", "--socket", socket, `{"pod":1}`); err == nil {
+	if _, err := run(t, "packet-trace", "--socket", socket, `{"pod":1}`); err == nil {
 		t.Error("a question that is none was asked")
 	}
 }

@@ -56,7 +56,7 @@ server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), hopCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand())
 	root.SetArgs(line[1:])
 	switch filepath.Base(line[0]) {
 	case asCompleter:

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/trace"
 )
 
-// hopWithin is the timeout for the answer of a node.
-const hopWithin = 30 * time.Second
+// answerWithin is the timeout for the answer of a node.
+const answerWithin = 30 * time.Second
 
 // errStopped reports that the packet would be dropped.
 var errStopped = errors.New("the packet would be dropped")
@@ -66,13 +66,13 @@ Exit status: 0 if the packet arrives, 1 if it is dropped, 2 if the trace fails.`
 			if err != nil {
 				return err
 			}
-			hops, err := c.trace(cmd.Context(), q)
+			steps, err := c.trace(cmd.Context(), q)
 			if format == asJSON {
-				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(hops))
-			} else if len(hops) > 0 {
-				err = errors.Join(err, trace.Write(cmd.OutOrStdout(), hops))
+				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(steps))
+			} else if len(steps) > 0 {
+				err = errors.Join(err, trace.Write(cmd.OutOrStdout(), steps))
 			}
-			if err == nil && !trace.Delivered(hops) {
+			if err == nil && !trace.Delivered(steps) {
 				cmd.SilenceErrors = true
 				return errStopped
 			}
@@ -132,7 +132,7 @@ func (o traceOptions) protocol(to netip.AddrPort) (uint8, error) {
 }
 
 // trace queries the pod's node, and the following nodes of the path.
-func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatus.Hop, error) {
+func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatus.PacketTrace, error) {
 	namespace, name, _ := strings.Cut(q.Pod, "/")
 	var pod corev1.Pod
 	if err := c.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod); err != nil {
@@ -141,45 +141,47 @@ func (c *cluster) trace(ctx context.Context, q nodestatus.Question) ([]nodestatu
 	if pod.Spec.NodeName == "" {
 		return nil, fmt.Errorf("pod %s is on no node yet", q.Pod)
 	}
-	return trace.Walk(ctx, c.hop, pod.Spec.NodeName, q)
+	return trace.Walk(ctx, c.packetTrace, pod.Spec.NodeName, q)
 }
 
-// hop queries the daemon of a node.
-func (c *cluster) hop(ctx context.Context, node string, q nodestatus.Question) (hop nodestatus.Hop, err error) {
-	ctx, cancel := context.WithTimeout(ctx, hopWithin)
+// packetTrace queries the daemon of a node.
+func (c *cluster) packetTrace(ctx context.Context, node string, q nodestatus.Question) (step nodestatus.PacketTrace, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	text, err := json.Marshal(q)
 	if err != nil {
-		return hop, err
+		return step, err
 	}
 	var out bytes.Buffer
-	if err := c.runOn(ctx, node, &out, "hop", string(text)); err != nil {
-		return hop, err
+	if err := c.runOn(ctx, node, &out, "packet-trace", string(text)); err != nil {
+		return step, err
 	}
-	if err := json.Unmarshal(out.Bytes(), &hop); err != nil {
-		return hop, fmt.Errorf("read the answer of node %s: %w", node, err)
+	if err := json.Unmarshal(out.Bytes(), &step); err != nil {
+		return step, fmt.Errorf("read the answer of node %s: %w", node, err)
 	}
-	return hop, nil
+	return step, nil
 }
 
-// hopCommand is what trace runs on each node.
-func hopCommand() *cobra.Command {
+// packetTraceCommand is what trace runs on each node.
+func packetTraceCommand() *cobra.Command {
 	socket := cniapi.DefaultSocket
 	cmd := &cobra.Command{
-		Use:    "hop QUESTION",
-		Short:  "Print as JSON what this node would do with a packet; trace runs it on each node",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Use: "packet-trace QUESTION",
+		// An aliothctl of the last release runs it by that name.
+		Aliases: []string{"hop"},
+		Short:   "Print as JSON what this node would do with a packet; trace runs it on each node",
+		Hidden:  true,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var q nodestatus.Question
 			if err := json.Unmarshal([]byte(args[0]), &q); err != nil {
 				return fmt.Errorf("read question: %w", err)
 			}
-			hop, err := nodestatus.FetchHop(cmd.Context(), socket, q)
+			step, err := nodestatus.FetchTrace(cmd.Context(), socket, q)
 			if err != nil {
 				return err
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(hop)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(step)
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")

@@ -55,21 +55,21 @@ type arrival struct {
 }
 
 // Answer runs the program at which a packet arrives, and tells what comes of it.
-func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.Hop, error) {
+func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 	a, err := t.arrive(q)
 	if err != nil {
-		return nodestatus.Hop{}, err
+		return nodestatus.PacketTrace{}, err
 	}
-	hop := nodestatus.Hop{
+	step := nodestatus.PacketTrace{
 		Node: t.words.nodeName, At: a.at, Reason: a.outcome.Reason.String(),
 		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, t.holderIn(a.vni)).String(),
 		Facts:  t.facts(a),
 	}
 	if a.outcome.Reason.Drop() {
-		hop.Dropped, hop.Does, hop.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
-		return hop, nil
+		step.Dropped, step.Does, step.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
+		return step, nil
 	}
-	return t.forwarded(hop, a, q)
+	return t.forwarded(step, a, q)
 }
 
 func (t Tracer) holderIn(vni uint32) func(netip.Addr) string {
@@ -168,57 +168,57 @@ func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 }
 
 // forwarded says where a packet goes that was not dropped.
-func (t Tracer) forwarded(hop nodestatus.Hop, a arrival, q nodestatus.Question) (nodestatus.Hop, error) {
+func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 	row := rowOf(a.state, a.vni, a.after.Dst)
 	switch a.outcome.Reason {
 	case telemetry.ForwardedLocal:
-		hop.Does = "delivered to " + t.deviceName(row.Ifindex)
+		step.Does = "delivered to " + t.deviceName(row.Ifindex)
 	case telemetry.ForwardedRemote:
-		hop.Does = "sent through the tunnel to " + t.nodeName(row.Node)
-		hop.NextNode = t.words.node(row.Node)
-		hop.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
+		step.Does = "sent through the tunnel to " + t.nodeName(row.Node)
+		step.NextNode = t.words.node(row.Node)
+		step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
 			VNI: a.vni, From: t.path.TunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
 		}}
 	case telemetry.Replied:
-		hop.Does = "answered in place"
+		step.Does = "answered in place"
 	case telemetry.RepliedTooBig:
-		hop.Dropped, hop.Does = true, "too big for the path: the sender gets an ICMP error with the MTU"
+		step.Dropped, step.Does = true, "too big for the path: the sender gets an ICMP error with the MTU"
 	case telemetry.RepliedRefused:
-		hop.Dropped, hop.Does = true, "the service has no ready backend: the connection is refused at once"
+		step.Dropped, step.Does = true, "the service has no ready backend: the connection is refused at once"
 	case telemetry.ToStack:
-		return t.throughDoor(hop, a, q), nil
+		return t.throughDoor(step, a, q), nil
 	default:
-		return hop, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
+		return step, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
 	}
-	return hop, nil
+	return step, nil
 }
 
 // throughDoor says what the host's rules do with a packet that left the VPC;
 // the mark that the program has set decides.
-func (t Tracer) throughDoor(hop nodestatus.Hop, a arrival, q nodestatus.Question) nodestatus.Hop {
-	hop.Facts = append(hop.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
+func (t Tracer) throughDoor(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) nodestatus.PacketTrace {
+	step.Facts = append(step.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
 	for _, warning := range t.warnings() {
-		hop.Facts = append(hop.Facts, "a warning on this node: "+warning)
+		step.Facts = append(step.Facts, "a warning on this node: "+warning)
 	}
 	to := netip.AddrPortFrom(a.after.Dst, a.after.Dport)
 	switch a.outcome.Mark {
 	case state.MarkShared:
 		backend := nodestatus.End{IP: to.Addr(), Port: to.Port(), Name: t.words.holder(t.defaultVPC(a.state), to.Addr())}
-		hop.Does = fmt.Sprintf("sent to a backend of the shared service: %s", backend)
+		step.Does = fmt.Sprintf("sent to a backend of the shared service: %s", backend)
 		if t.inDefaultVPC(a.state, to.Addr()) {
-			hop.Next, hop.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, t.words.nodeName
+			step.Next, step.NextNode = &nodestatus.Question{Outgoing: true, To: to, Proto: a.proto, Size: q.Size}, t.words.nodeName
 		} else {
-			hop.Does += "; the node's routes apply"
+			step.Does += "; the node's routes apply"
 		}
 	case state.MarkEgress, state.MarkNode:
-		hop.Does = "sent out of the VPC, masqueraded to the node's address; the node's routes apply"
+		step.Does = "sent out of the VPC, masqueraded to the node's address; the node's routes apply"
 	default:
-		hop.Does = "delivered to the node, which accepts only replies to its own packets"
+		step.Does = "delivered to the node, which accepts only replies to its own packets"
 		if !slices.Contains(t.words.nodeShadows, to.Addr()) {
-			hop.Does = "delivered to the node, which forwards only replies to clients outside of the cluster"
+			step.Does = "delivered to the node, which forwards only replies to clients outside of the cluster"
 		}
 	}
-	return hop
+	return step
 }
 
 func (t Tracer) defaultVPC(s state.State) string {

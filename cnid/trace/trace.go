@@ -13,56 +13,58 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
-// maxHops is more than any packet makes: the sender's node, its way into the
+// maxSteps is more than any packet makes: the sender's node, its way into the
 // default VPC, and the receiver's node.
-const maxHops = 5
+const maxSteps = 5
 
 // Ask asks the daemon of a node.
-type Ask func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.Hop, error)
+type Ask func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.PacketTrace, error)
 
 // Walk asks node and then every node to which the packet goes on. On an error, it
-// returns the hops before it as well.
-func Walk(ctx context.Context, ask Ask, node string, q nodestatus.Question) ([]nodestatus.Hop, error) {
-	var hops []nodestatus.Hop
-	for range maxHops {
-		hop, err := ask(ctx, node, q)
+// returns the steps before it as well.
+func Walk(ctx context.Context, ask Ask, node string, q nodestatus.Question) ([]nodestatus.PacketTrace, error) {
+	var steps []nodestatus.PacketTrace
+	for range maxSteps {
+		step, err := ask(ctx, node, q)
 		if err != nil {
-			return hops, fmt.Errorf("node %s: %w", node, err)
+			return steps, fmt.Errorf("node %s: %w", node, err)
 		}
-		hops = append(hops, hop)
-		if hop.Next == nil {
-			return hops, nil
+		steps = append(steps, step)
+		if step.Next == nil {
+			return steps, nil
 		}
-		if hop.NextNode == "" {
-			return hops, fmt.Errorf("node %s: the packet would go on to an address that is no node's", node)
+		if step.NextNode == "" {
+			return steps, fmt.Errorf("node %s: the packet would go on to an address that is no node's", node)
 		}
-		node, q = hop.NextNode, *hop.Next
+		node, q = step.NextNode, *step.Next
 	}
-	return hops, fmt.Errorf("the packet would go round in circles: it is still on its way after %d hops", maxHops)
+	return steps, fmt.Errorf("the packet would go round in circles: it is still on its way after %d steps", maxSteps)
 }
 
-// Delivered reports whether the last hop let the packet go on.
-func Delivered(hops []nodestatus.Hop) bool { return len(hops) > 0 && !hops[len(hops)-1].Dropped }
+// Delivered reports whether the last step let the packet go on.
+func Delivered(steps []nodestatus.PacketTrace) bool {
+	return len(steps) > 0 && !steps[len(steps)-1].Dropped
+}
 
-// Write prints the path of a packet, hop by hop.
-func Write(out io.Writer, hops []nodestatus.Hop) error {
-	for i, hop := range hops {
-		fmt.Fprintf(out, "%d. node %s, %s\n", i+1, hop.Node, hop.At)
-		fmt.Fprintf(out, "   packet  %s\n", hop.Packet)
-		for _, fact := range hop.Facts {
+// Write prints the path of a packet, step by step.
+func Write(out io.Writer, steps []nodestatus.PacketTrace) error {
+	for i, step := range steps {
+		fmt.Fprintf(out, "%d. node %s, %s\n", i+1, step.Node, step.At)
+		fmt.Fprintf(out, "   packet  %s\n", step.Packet)
+		for _, fact := range step.Facts {
 			fmt.Fprintf(out, "   known   %s\n", fact)
 		}
 		verdict := "passed "
-		if hop.Dropped {
+		if step.Dropped {
 			verdict = "DROPPED"
 		}
-		fmt.Fprintf(out, "   %s %s [%s]\n", verdict, hop.Does, hop.Reason)
-		if hop.Remedy != "" {
-			fmt.Fprintf(out, "   do      %s\n", hop.Remedy)
+		fmt.Fprintf(out, "   %s %s [%s]\n", verdict, step.Does, step.Reason)
+		if step.Remedy != "" {
+			fmt.Fprintf(out, "   do      %s\n", step.Remedy)
 		}
 	}
 	end := "The packet stops here."
-	if Delivered(hops) {
+	if Delivered(steps) {
 		end = "The packet gets through."
 	}
 	_, err := fmt.Fprintln(out, end)

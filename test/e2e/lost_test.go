@@ -76,7 +76,7 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 		name    string
 		from    *corev1.Pod
 		to      netip.AddrPort
-		reasons string // the hops' reasons
+		reasons string // the steps' reasons
 	}{
 		{"a pod of the VPC on the same node", asker, echo(scene.IP(near, false)), "forwarded_local"},
 		{"a pod of the VPC on another node", asker, echo(scene.IP(far, false)), "forwarded_remote forwarded_local"},
@@ -92,13 +92,13 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pod := c.from.Namespace + "/" + c.from.Name
 			text, status := e.ctl(t, program, "trace", pod, c.to.String(), "-o", "json")
-			var hops []nodestatus.Hop
-			if err := json.Unmarshal([]byte(text), &hops); err != nil {
+			var steps []nodestatus.PacketTrace
+			if err := json.Unmarshal([]byte(text), &steps); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			var reasons []string
-			for _, hop := range hops {
-				reasons = append(reasons, hop.Reason)
+			for _, step := range steps {
+				reasons = append(reasons, step.Reason)
 			}
 			if got := strings.Join(reasons, " "); got != c.reasons && (!strings.HasSuffix(c.reasons, "_") || !strings.HasPrefix(got, c.reasons)) {
 				t.Errorf("the trace says %s, want %s\n%s", got, c.reasons, text)
@@ -113,10 +113,10 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 				t.Errorf("connected: %t; the trace ends with status %d\n%s", connected, status, text)
 			}
 			if !connected {
-				e.expectDrop(t, program, c.from, c.to, hops[len(hops)-1].Reason)
+				e.expectDrop(t, program, c.from, c.to, steps[len(steps)-1].Reason)
 				return
 			}
-			e.expectFlow(t, program, c.from, c.to, hops[0].Reason)
+			e.expectFlow(t, program, c.from, c.to, steps[0].Reason)
 		})
 	}
 	t.Run("status and maps of a node name the pod", func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"net/netip"
 )
 
-// HopPath is where the daemon's socket answers the POST of a Question with a Hop.
-const HopPath = "/hop/v1"
+// TracePath is where the daemon's socket answers the POST of a Question with a PacketTrace.
+const TracePath = "/trace/v1"
 
 // Question is a packet that arrives at one of a node's programs. Pod, Outgoing
 // or Tunnel says where.
@@ -43,8 +43,8 @@ type Tunnel struct {
 	Frame []byte `json:"frame"`
 }
 
-// Hop is what one node's programs would do with a packet.
-type Hop struct {
+// PacketTrace is what one node's programs would do with a packet.
+type PacketTrace struct {
 	Node string `json:"node"`
 	// At says where the packet came to a program, and which packet it was.
 	At     string `json:"at"`
@@ -57,31 +57,31 @@ type Hop struct {
 	// Dropped: here it ends, and Remedy says what to do, if there is something.
 	Dropped bool   `json:"dropped,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Next is the question for the next hop, which NextNode has to answer; none:
+	// Next is the question for the next step, which NextNode has to answer; none:
 	// the packet has arrived, or has left what Alioth decides about.
 	Next     *Question `json:"next,omitempty"`
 	NextNode string    `json:"nextNode,omitempty"`
 }
 
-// FetchHop asks the daemon behind a socket what it would do with a packet.
-func FetchHop(ctx context.Context, socket string, q Question) (hop Hop, err error) {
+// FetchTrace asks the daemon behind a socket what it would do with a packet.
+func FetchTrace(ctx context.Context, socket string, q Question) (step PacketTrace, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
-		return hop, fmt.Errorf("ask alioth-cnid: %w", err)
+		return step, fmt.Errorf("ask alioth-cnid: %w", err)
 	}
-	response, err := ask(ctx, socket, http.MethodPost, HopPath, bytes.NewReader(body))
+	response, err := ask(ctx, socket, http.MethodPost, TracePath, bytes.NewReader(body))
 	if err != nil {
-		return hop, err
+		return step, err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&hop); err != nil {
-		return hop, fmt.Errorf("read answer of alioth-cnid: %w", err)
+	if err := json.NewDecoder(response.Body).Decode(&step); err != nil {
+		return step, fmt.Errorf("read answer of alioth-cnid: %w", err)
 	}
-	return hop, nil
+	return step, nil
 }
 
-// HopHandler serves what answer returns; its error is told to who asked.
-func HopHandler(answer func(context.Context, Question) (Hop, error)) http.Handler {
+// TraceHandler serves what answer returns; its error is told to who asked.
+func TraceHandler(answer func(context.Context, Question) (PacketTrace, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q Question
 		if r.Method != http.MethodPost {
@@ -92,13 +92,13 @@ func HopHandler(answer func(context.Context, Question) (Hop, error)) http.Handle
 			http.Error(w, "read question: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		hop, err := answer(r.Context(), q)
+		step, err := answer(r.Context(), q)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		// An error means that the client does not read the answer.
-		_ = json.NewEncoder(w).Encode(hop)
+		_ = json.NewEncoder(w).Encode(step)
 	})
 }
