@@ -240,6 +240,28 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 	}
 }
 
+func TestATraceTellsOfInterfacesThatNoProgramSees(t *testing.T) {
+	h := newHostless(t)
+	h.node.start(t)
+	h.add(t, h.alone, h.beside)
+	to := netip.MustParseAddrPort("10.10.1.11:80")
+	for says, q := range map[string]nodestatus.Question{
+		`interface eth0 of pod ns/o1 leads to network "physical" outside of every VPC: Alioth forwards none of its packets, so there is nothing to trace; --interface`: {Pod: "ns/o1", To: to},
+		`interface net1 of pod ns/b1 leads to network "physical" outside of every VPC: Alioth forwards none of its packets, so there is nothing to trace`:              {Pod: "ns/b1", Interface: "net1", To: to},
+	} {
+		if _, err := h.tryWalk(t, "node1", q); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+	for address, tells := range map[string]bool{"198.51.100.7": true, "198.51.100.99": false} {
+		steps := h.walk(t, h.beside, netip.AddrPortFrom(netip.MustParseAddr(address), 80))
+		told := strings.Contains(strings.Join(steps[0].Facts, "\n"), `pod ns/o1 has 198.51.100.7 on interface eth0 in network "physical" outside of every VPC, to which Alioth does not forward`)
+		if told != tells || !steps[0].Dropped {
+			t.Errorf("trace to %s: %+v", address, steps)
+		}
+	}
+}
+
 // TestAnUnknownKindIsRefusedAtOnce asks a daemon without the driver.
 func TestAnUnknownKindIsRefusedAtOnce(t *testing.T) {
 	l := newLab(t)

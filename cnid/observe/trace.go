@@ -135,6 +135,9 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 		if err != nil {
 			return from, "", err
 		}
+		if why := untraceable(rec, q.Interface != ""); why != "" {
+			return from, "", errors.New(why)
+		}
 		index = rec.Device.HostIfindex
 		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)
 	}
@@ -143,6 +146,25 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 		return from, "", fmt.Errorf("%s is not programmed on node %s; aliothctl verify says what is wrong", at, t.words.nodeName)
 	}
 	return s.Interfaces[found], at, nil
+}
+
+// untraceable explains why the programs meet no packet of an attachment, or returns ""
+// if they do. named reports that the question names the interface.
+func untraceable(rec journal.Record, named bool) string {
+	why := ""
+	switch {
+	case !rec.InVPC():
+		why = fmt.Sprintf("leads to network %q outside of every VPC", rec.Outside)
+	case rec.Device.HostIfindex == 0:
+		why = fmt.Sprintf("is a %s without a device on the node", rec.Kind)
+	default:
+		return ""
+	}
+	text := fmt.Sprintf("interface %s of pod %s %s: Alioth forwards none of its packets, so there is nothing to trace", rec.IfName, rec.Pod, why)
+	if !named {
+		text += "; --interface names another interface of the pod"
+	}
+	return text
 }
 
 // attachment finds a pod's interface; without a name, the one made first.
@@ -280,7 +302,7 @@ func (t Tracer) facts(a arrival) []string {
 	case state.Gateway:
 		return []string{fmt.Sprintf("address table: %s is a gateway", dst)}
 	}
-	facts := []string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}
+	facts := append([]string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}, t.beyondFacts(dst)...)
 	for _, subnet := range a.state.Subnets {
 		if subnet.VNI == a.vni && subnet.Prefix.Contains(dst) {
 			return append(facts, fmt.Sprintf("subnet %s would have it", subnet.Prefix))
@@ -292,6 +314,18 @@ func (t Tracer) facts(a arrival) []string {
 		}
 	}
 	return append(facts, t.outsideFacts(a)...)
+}
+
+// beyondFacts name the pods of this node that have an address on networks outside of
+// every VPC, to which the programs lead nobody.
+func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
+	for _, rec := range t.words.records() {
+		if !rec.InVPC() && slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
+			facts = append(facts, fmt.Sprintf("pod %s has %s on interface %s in network %q outside of every VPC, to which Alioth does not forward",
+				rec.Pod, ip, rec.IfName, rec.Outside))
+		}
+	}
+	return facts
 }
 
 // outsideFacts are about a destination that the VPC does not have.
