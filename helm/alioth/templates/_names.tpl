@@ -1,4 +1,4 @@
-{{/* Names, labels and what several templates share. */}}
+{{/* Names, labels, and parts that several templates share. */}}
 
 {{- define "alioth.labels" -}}
 app.kubernetes.io/name: alioth
@@ -22,10 +22,10 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 
 {{/* Host of the API server; there is no good guess. */}}
 {{- define "alioth.apiServerHost" -}}
-{{- required "apiServer.host is not set: give the address at which the nodes reach the API server, for example --set apiServer.host=192.0.2.10; a ClusterIP does not work, because nobody serves it yet" .Values.apiServer.host -}}
+{{- required "apiServer.host is not set: give the address at which the nodes reach the API server, for example --set apiServer.host=192.0.2.10; a ClusterIP does not work, because it is not served before Alioth runs" .Values.apiServer.host -}}
 {{- end -}}
 
-{{/* The service ranges, comma-separated: given, or what the cluster says. */}}
+{{/* The service ranges, comma-separated: from the values, or else from the cluster. */}}
 {{- define "alioth.serviceCIDRs" -}}
 {{- $cidrs := .Values.serviceCIDRs -}}
 {{- if not $cidrs -}}
@@ -39,7 +39,7 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 {{- join "," (uniq $cidrs) -}}
 {{- end -}}
 
-{{/* Where the programs find the API server, for in-cluster configuration. */}}
+{{/* Address of the API server, for in-cluster configuration. */}}
 {{- define "alioth.apiServerEnv" -}}
 - name: KUBERNETES_SERVICE_HOST
   value: {{ include "alioth.apiServerHost" . | quote }}
@@ -79,7 +79,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* A binding of the policy called .name, with what .param selects. */}}
+{{/* A binding of the policy called .name; with .params, all objects of the kind are parameters. */}}
 {{- define "alioth.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -91,8 +91,8 @@ spec:
   policyName: {{ .name }}
   validationActions: [{{ .action | default "Deny" }}]
   {{- if .params }}
-  # Every object of the kind is a parameter. That there is none, or none yet,
-  # is no reason to refuse anything.
+  # Every object of the kind is a parameter. Without any object the policy refuses
+  # nothing.
   paramRef:
     selector: {}
     parameterNotFoundAction: Allow
@@ -115,10 +115,9 @@ request.userInfo.?extra[?'authentication.kubernetes.io/node-name'].orValue([]).j
 {{- end -}}
 
 {{/*
-What a policy with parameters leaves out: the creation of the default VPC and its
-subnets. The chart creates them in the second in which their kinds appear, when
-the API server may not have read a policy's parameters yet and would refuse. The
-operator checks the same.
+Policies with parameters exclude the creation of the default VPC and its subnets. The
+chart creates them right after their kinds, when the API server may not have read a
+policy's parameters yet and would refuse. The operator checks the same rules.
 */}}
 {{- define "alioth.exceptDefaultVPC" -}}
 {{- with .Values.defaultVPC }}
