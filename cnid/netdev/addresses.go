@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applyShadows puts the node's shadow addresses on lo, the one device that
-// exists always and everywhere, and in a way that the kernel never takes them
-// as a source by itself: IPv4 with the host's scope, IPv6 deprecated (RFC 4862
-// section 5.5.4).
+// applyShadows puts the node's shadow addresses on lo, which always exists. The kernel
+// does not choose them as source addresses by itself: IPv4 has the scope host, IPv6 is
+// deprecated (RFC 4862 section 5.5.4).
 func (h *Host) applyShadows(shadows []netip.Addr) error {
 	for _, shadow := range shadows {
 		addr := single(shadow)
@@ -108,8 +107,8 @@ func (h *Host) dropAddresses(device string, addrs []netip.Addr) error {
 	return errors.Join(failures...)
 }
 
-// single returns an address with the longest prefix. For IPv6 there is no
-// duplicate address detection: the control plane knows who has it.
+// single returns an address with the longest prefix. For IPv6 it disables duplicate
+// address detection, because the control plane assigns addresses once.
 func single(ip netip.Addr) *netlink.Addr {
 	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(ip, ip.BitLen()))}
 	if ip.Is6() {
@@ -122,7 +121,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// prefixOf is the inverse of ipNet; the zero value for what is no network.
+// prefixOf is the inverse of ipNet; the zero value if n is no network.
 func prefixOf(n *net.IPNet) netip.Prefix {
 	if n == nil {
 		return netip.Prefix{}

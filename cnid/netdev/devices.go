@@ -108,7 +108,7 @@ func (h *Host) pair(name, peerName string) (end, peer netlink.Link, err error) {
 	if err == nil && peerErr == nil {
 		return end, peer, nil
 	}
-	if err == nil { // its peer is somewhere else
+	if err == nil { // its peer has another name or namespace
 		if err := h.netlink.LinkDel(end); err != nil {
 			return nil, nil, err
 		}
@@ -126,8 +126,8 @@ func (h *Host) pair(name, peerName string) (end, peer netlink.Link, err error) {
 	return end, peer, err
 }
 
-// tune sets up devices with an MTU in bytes, and keeps them quiet: no ARP, no
-// link-local address, so that the kernel sends nothing of its own into a VPC.
+// tune sets up devices with an MTU in bytes, without ARP and link-local addresses, so that
+// the kernel itself sends no packets into a VPC.
 func (h *Host) tune(mtu int, links ...netlink.Link) error {
 	for _, link := range links {
 		if err := h.tuneOne(link, mtu); err != nil {
@@ -198,7 +198,7 @@ func (h *Host) applyNodeDevice(link netlink.Link, want hostdev.NodeInterface) er
 	return h.keepAddresses(link, want.Addrs)
 }
 
-// deleteDevices deletes every device whose name says that it is Alioth's.
+// deleteDevices deletes every device with a name of Alioth's devices.
 func (h *Host) deleteDevices() error {
 	links, err := dumped(h.netlink.LinkList)
 	if err != nil {

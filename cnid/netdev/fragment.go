@@ -10,11 +10,11 @@ import (
 	"github.com/safchain/ethtool"
 )
 
-// fragmentMTU is that of the pair for fragmenting, in bytes: as much as there is.
-// What fits two fragments, the datapath knows.
+// fragmentMTU is the MTU of the pair for fragmentation, in bytes: the maximum. The
+// datapath checks whether a packet fits two fragments.
 const fragmentMTU = 65535
 
-// offloads are what a device leaves to the one behind it, by the kernel's names.
+// offloads are tasks that a device leaves to the next device, by the kernel's names.
 // Without them a packet leaves as one segment with its checksum.
 var offloads = []string{
 	"tx-checksum-ip-generic", "tx-checksum-sctp", "tx-tcp-segmentation", "tx-tcp6-segmentation",

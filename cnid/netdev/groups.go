@@ -11,23 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups is in the multicast groups in which neighbours look for addresses over IPv6.
-// The kernel tells switches that listen to such reports (RFC 3810) to send these groups
-// here, answers their queries, and has the device accept them. It ends with the
-// process. The zero value is in none.
+// Groups keeps memberships in the multicast groups that neighbours use to resolve IPv6
+// addresses. The kernel reports the memberships to switches (RFC 3810), replies to their
+// queries, and configures the device to accept the groups. The memberships end with the
+// process. The zero value has none.
 type Groups struct {
-	// sockets keep the memberships; each has one, as what one socket may keep is little.
+	// sockets have the memberships, one each, because the kernel limits the memberships
+	// of a socket.
 	sockets map[membership]int
 }
 
-// membership is that in a group on the network of a device.
+// membership is the membership in a group on the network of a device.
 type membership struct {
 	ifindex int
 	group   [16]byte
 }
 
-// Join is in the groups of these addresses on the network of a device, and in no others
-// any more. IPv4 needs none: ARP is broadcast.
+// Join joins the groups of these addresses on the network of a device, and leaves all
+// others. IPv4 needs none: ARP is broadcast.
 func (g *Groups) Join(ifindex int, ips []netip.Addr) error {
 	wanted := map[membership]bool{}
 	for _, ip := range ips {
@@ -67,8 +68,8 @@ func (g *Groups) join(m membership) error {
 	return nil
 }
 
-// solicitedNode is the group in which neighbours ask for an address (RFC 4291 section
-// 2.7.1).
+// solicitedNode is the group that receives neighbour solicitations for an address (RFC
+// 4291 section 2.7.1).
 func solicitedNode(ip netip.Addr) [16]byte {
 	group, own := netip.MustParseAddr("ff02::1:ff00:0").As16(), ip.As16()
 	copy(group[13:], own[13:])

@@ -30,9 +30,9 @@ type Host struct {
 	routes  []route
 	// devices is what Links made true last, the zero value after a failure.
 	devices Devices
-	// settled reports that what is found to differ was changed by somebody else.
+	// settled reports that a difference is a change by another program.
 	settled bool
-	// repaired is what Repaired returns next.
+	// repaired is the next result of Repaired.
 	repaired []Repair
 }
 
@@ -58,9 +58,9 @@ func (h *Host) Close() {
 	unix.Close(h.socket)
 }
 
-// Apply reads what the kernel has and makes the state true. What of it fails
-// does not keep the rest from being applied; the error names every failure, as a
-// *DeviceError if it concerns one device only.
+// Apply reads the kernel's state and applies the differences. It continues after a
+// failure; the error names every failure, as a *DeviceError if it concerns one device
+// only.
 func (h *Host) Apply(s hostdev.State) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("check state of devices: %w", err)
@@ -80,9 +80,9 @@ func (h *Host) Apply(s hostdev.State) error {
 	return nil
 }
 
-// Update is Apply without looking at what the kernel has: only what differs
-// from the state that was applied last is changed. Where more than pods does,
-// or the last time failed, it is Apply.
+// Update is Apply without reading the kernel's state: it applies the differences from
+// the last applied state. If more than pods differ, or the last call failed, it calls
+// Apply.
 func (h *Host) Update(s hostdev.State) error {
 	if reflect.DeepEqual(h.applied, s) {
 		return nil
@@ -120,8 +120,8 @@ func absent(err error) bool {
 	return errors.As(err, &notFound)
 }
 
-// dumped passes on the result of a dump, and asks again when the kernel's
-// tables changed in the middle of it.
+// dumped returns the result of a dump, and repeats the dump if the kernel's tables
+// changed meanwhile.
 func dumped[T any](dump func() ([]T, error)) ([]T, error) {
 	for range dumpAttempts - 1 {
 		list, err := dump()

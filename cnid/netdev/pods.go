@@ -14,8 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
-// applyPods makes the host ends of pods what they were when they were made.
-// One that has gone is not for this package to bring back.
+// applyPods restores the settings of pods' host ends. It does not create missing ones.
 func (h *Host) applyPods(pods, last []hostdev.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -63,8 +62,7 @@ func (h *Host) applyPod(link netlink.Link, pod hostdev.Pod) error {
 	return errors.Join(h.restore(link, mtu), h.tunePod(pod))
 }
 
-// tunePod undoes what a distribution's defaults for new devices may be, for
-// the families that the pod has.
+// tunePod replaces a distribution's defaults for new devices, for the pod's families.
 func (h *Host) tunePod(pod hostdev.Pod) error {
 	for _, shadow := range pod.Shadows {
 		setting, value := perDevice("ipv4", pod.Device, "rp_filter"), "2"

@@ -17,10 +17,10 @@ const (
 	RepairSetting = "setting"
 )
 
-// Repair is something that was not as Links or Apply had left it, and is again.
+// Repair is a restored object that had changed since the last Links or Apply.
 type Repair struct {
 	Kind string
-	// Detail is what it was, for a person.
+	// Detail describes the change as text.
 	Detail string
 }
 
@@ -31,8 +31,8 @@ func (h *Host) Repaired() []Repair {
 	return list
 }
 
-// note remembers a change that was necessary although nothing else is wanted
-// than the last time.
+// note records a change that was necessary although the desired state is the same as
+// the last time.
 func (h *Host) note(kind, format string, args ...any) {
 	if h.settled {
 		h.repaired = append(h.repaired, Repair{kind, fmt.Sprintf(format, args...)})

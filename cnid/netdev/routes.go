@@ -26,9 +26,8 @@ type route struct {
 	source netip.Addr
 }
 
-// wantedRoutes are those to the pods' shadows, which the node reaches under
-// its own shadow so that a pod's reply is unambiguous, and those to the
-// default VPC, sorted.
+// wantedRoutes are the routes to the pods' shadows, with the node's own shadow as source
+// so that a pod's reply is unambiguous, and those to the default VPC, sorted.
 func wantedRoutes(s hostdev.State, node int) []route {
 	var list []route
 	for _, pod := range s.Pods {
@@ -49,8 +48,8 @@ func wantedRoutes(s hostdev.State, node int) []route {
 	return list
 }
 
-// diffRoutes returns what to add, and what of our own to delete. A route that
-// is to be replaced is only added: it takes the place of the old one.
+// diffRoutes returns the routes to add, and Alioth's routes to delete. A changed route is
+// only added: it replaces the old one.
 func diffRoutes(have, want []route) (add, remove []route) {
 	there, wanted := map[route]bool{}, map[netip.Prefix]bool{}
 	for _, r := range have {
@@ -86,7 +85,7 @@ func (h *Host) applyRoutes(s hostdev.State, have []route) error {
 	for _, pod := range s.Pods {
 		pods[pod.Ifindex] = pod
 	}
-	h.settled = false // what a new route needs was nobody's to change
+	h.settled = false // a change for a new route is no repair
 	for _, r := range add {
 		added, err := h.addRoute(r, pods[r.device])
 		if err != nil {
@@ -100,7 +99,7 @@ func (h *Host) applyRoutes(s hostdev.State, have []route) error {
 }
 
 // addRoute adds a route; pod is the one whose device it takes, or the zero
-// value. Where the route is not possible any more, nothing is added.
+// value. If the device is gone, it adds nothing.
 func (h *Host) addRoute(r route, pod hostdev.Pod) (added bool, err error) {
 	if r.dst.Addr().Is6() && !h.sysctls.hasIPv6() {
 		return false, nil
@@ -110,7 +109,7 @@ func (h *Host) addRoute(r route, pod hostdev.Pod) (added bool, err error) {
 	}
 	err = h.replaceRoute(r)
 	if errors.Is(err, unix.ENETDOWN) {
-		// Somebody set the device down, and the kernel dropped its routes.
+		// The device was set down, and the kernel deleted its routes.
 		up := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: r.device}}
 		if err = h.netlink.LinkSetUp(up); err == nil {
 			err = h.replaceRoute(r)
@@ -156,7 +155,7 @@ func (h *Host) deleteRoutes() error {
 	return errors.Join(failures...)
 }
 
-// ownRoutes are the routes of the main table that carry our protocol number.
+// ownRoutes are the routes of the main table with Alioth's protocol number.
 func (h *Host) ownRoutes() ([]route, error) {
 	filter := &netlink.Route{Protocol: RouteProtocol}
 	found, err := dumped(func() ([]netlink.Route, error) {

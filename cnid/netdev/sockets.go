@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// States of a socket to which anybody may send, from linux/net/tcp_states.h: a
-// UDP socket that is not connected is in the state close.
+// States of a socket that receives from every sender, from linux/net/tcp_states.h: an
+// unconnected UDP socket is in the state close.
 const (
 	stateClose  = 7
 	stateListen = 10
 )
 
-// Listens reports whether a socket of the node's network namespace receives what
-// comes to a port of TCP or UDP at an address, or with the zero value at any. A
-// socket for all addresses of IPv6 counts as one for IPv4 too. Sockets of other
-// protocols are not seen.
+// Listens reports whether a socket of the node's network namespace receives packets to a
+// port of TCP or UDP at an address, or with the zero value at any address. A socket for
+// all addresses of IPv6 counts as one for IPv4 too. Sockets of other protocols are not
+// detected.
 func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (bool, error) {
 	dump, state := h.netlink.SocketDiagTCP, uint8(stateListen)
 	switch protocol {
@@ -45,8 +45,8 @@ func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 	return false, nil
 }
 
-// receives reports whether a socket's address is the one, or one or the other is
-// all addresses.
+// receives reports whether a socket's address equals ip, or one of the two means all
+// addresses.
 func receives(socket *netlink.Socket, ip netip.Addr) bool {
 	own, ok := netip.AddrFromSlice(socket.ID.Source)
 	return !ok || !ip.IsValid() || own.IsUnspecified() || own.Unmap() == ip

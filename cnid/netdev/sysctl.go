@@ -24,8 +24,8 @@ const (
 	forward6 = "ipv6/conf/all/forwarding"
 )
 
-// keep reports whether the original value of a setting matters: not on a device
-// of our own, which goes away with it.
+// keep reports whether the original value of a setting is stored: not for Alioth's own
+// devices, which are deleted with their settings.
 type keep bool
 
 const (
@@ -33,8 +33,8 @@ const (
 	forget   keep = false
 )
 
-// settings changes kernel settings and remembers what they were, in a file, so
-// that a later process can restore them.
+// settings changes kernel settings and stores their original values in a file, so that a
+// later process can restore them.
 type settings struct {
 	file, root string
 }
@@ -107,7 +107,7 @@ func (s *settings) originals() (map[string]string, error) {
 	return known, nil
 }
 
-// note keeps the first value seen of a setting: a later one may be our own.
+// note stores the first value of a setting: a later one may be Alioth's.
 func (s *settings) note(name, value string) error {
 	known, err := s.originals()
 	if err != nil {
@@ -169,9 +169,9 @@ func (s *settings) restore() error {
 
 func global(name string) bool { return name == forward4 || name == forward6 }
 
-// applyForwarding turns forwarding on. For IPv6 the kernel has one switch that
-// also ends the acceptance of router advertisements on every device; those
-// that accepted them go on to do so (value 2).
+// applyForwarding enables forwarding. For IPv6 the kernel has one setting that also
+// disables router advertisements on every device; devices that accepted them continue to
+// do so (value 2).
 func (h *Host) applyForwarding() error {
 	if err := h.set(forward4, "1", remember); err != nil {
 		return err
@@ -185,8 +185,8 @@ func (h *Host) applyForwarding() error {
 	return h.set(forward6, "1", remember)
 }
 
-// keepAdvertisements does nothing on a host that forwarded before Alioth came:
-// there, value 1 means that the device does not accept them.
+// keepAdvertisements does nothing on a host that forwarded before Alioth was installed:
+// there, value 1 means that the device does not accept router advertisements.
 func (h *Host) keepAdvertisements() error {
 	now, err := h.sysctls.get(forward6)
 	if err != nil {
@@ -212,7 +212,7 @@ func (h *Host) keepAdvertisements() error {
 		if have, err := h.sysctls.get(setting); err != nil || have != "1" {
 			continue // the device has gone, or does not accept them
 		}
-		// Of a device that came just now this is no repair.
+		// For a new device this is no repair.
 		if _, err := h.sysctls.set(setting, "2", remember); err != nil {
 			return err
 		}

@@ -58,9 +58,8 @@ func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 	return Underlay{}, fmt.Errorf("%w %v; does the Node's InternalIP belong to this machine?", ErrNoUnderlay, tunnelAddress)
 }
 
-// Existing returns the indexes of those of the devices that exist, by name. It
-// asks for each by an ioctl, which unlike a dump waits for nobody who is
-// changing devices.
+// Existing returns the indexes of the existing devices, by name. It uses an ioctl for
+// each, which unlike a dump does not wait for changes of other devices.
 func (h *Host) Existing(names []string) (map[string]int, error) {
 	found := make(map[string]int, len(names))
 	for _, name := range names {

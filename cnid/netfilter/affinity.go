@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Session affinity. A client's place is an element of a map, which the kernel deletes
-// when its time is over and each new flow renews. Each VPC has maps of its own, one per
-// family: who makes up sources from outside fills those of the VPC that he asks, and
-// there new clients then get a place by their address, without a time.
+// Session affinity. A client's place is an element of a map. The kernel deletes it after
+// its timeout, and each new flow renews it. Each VPC has its own maps, one per family: a
+// sender with forged sources fills only the maps of the VPC to which it sends. There new
+// clients then get a place by their address, without a timeout.
 
 // clientsPrefix begins the names of the maps.
 const clientsPrefix = "clients_"
@@ -63,8 +63,8 @@ func heldClients(conn *nftables.Conn) (map[string]bool, error) {
 // firstClients is above the ids of all other sets of a transaction.
 const firstClients = 1000
 
-// addClientMaps puts into the transaction the maps that are needed and not there, and
-// reports whether there are any. Chains that go by them come after.
+// addClientMaps adds the missing maps to the transaction, and reports whether there are
+// any. Chains that use them are added later.
 func addClientMaps(conn *nftables.Conn, have, needed map[string]bool) (added bool, err error) {
 	for i, name := range slices.Sorted(maps.Keys(needed)) {
 		if have[name] {
@@ -78,8 +78,8 @@ func addClientMaps(conn *nftables.Conn, have, needed map[string]bool) (added boo
 	return added, nil
 }
 
-// dropClientMaps puts into the transaction that maps go which nobody needs, and says
-// whether there are any. Chains that went by them go before.
+// dropClientMaps adds the deletion of unused maps to the transaction, and reports whether
+// there are any. Chains that used them are deleted before.
 func dropClientMaps(conn *nftables.Conn, have, needed map[string]bool) (dropped bool) {
 	for name := range have {
 		if !needed[name] {
@@ -90,7 +90,7 @@ func dropClientMaps(conn *nftables.Conn, have, needed map[string]bool) (dropped 
 	return dropped
 }
 
-// clientMap leads from a client and a frontend to a place.
+// clientMap maps a client and a frontend to a place.
 func clientMap(name string, id uint32) *nftables.Set {
 	ip := addressType(unix.NFPROTO_IPV6)
 	if name == mapName(strings.TrimSuffix(name, "4"), unix.NFPROTO_IPV4) {
@@ -103,9 +103,9 @@ func clientMap(name string, id uint32) *nftables.Set {
 	}
 }
 
-// Where a client that stays has its place, as 4-byte registers: its address, the key of
-// the frontend, and the place, each behind the other. So the first two are the key of the
-// client's map, and the last two that of the places at which it may stay.
+// client returns the 4-byte registers of a client with affinity: its address, the key of
+// the frontend, and the place, in this order. The first two are the key of the client's
+// map, and the last two that of the set of valid places.
 func (p pick) client(family byte) (load rule, frontend, place uint32) {
 	frontend = keyRegister + words(family)
 	place = frontend + words(family) + 2
@@ -113,7 +113,7 @@ func (p pick) client(family byte) (load rule, frontend, place uint32) {
 	return when(ofFamily(family), rule{ip}, loadKeyAt(frontend, family, p.ofNode)), frontend, place
 }
 
-// stay leads a client to its place, if it has one that is a place still, and renews it.
+// stay sends a client to its place, if that is still valid, and renews it.
 func (p pick) stay(family byte) rule {
 	load, frontend, place := p.client(family)
 	return when(load, rule{
@@ -124,9 +124,9 @@ func (p pick) stay(family byte) rule {
 	})
 }
 
-// settle gives a client any place, in the stead of one that it may have had. What
-// another packet of it has been given in the meantime counts. Without room for the
-// client the rule does not match.
+// settle assigns any place to a client and replaces an earlier one. A place that a
+// parallel packet of the client got has precedence. If the map is full the rule does not
+// match.
 func (p pick) settle(family byte) rule {
 	load, frontend, place := p.client(family)
 	return when(load, rule{

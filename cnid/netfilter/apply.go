@@ -29,11 +29,11 @@ const rulesVersion = 6
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;
 // otherwise the table is replaced in one transaction. HostPorts have chains of
-// their own, which alone are refilled when nothing else differs: counters and
-// accounts of flows would begin anew with the table, and pods come and go. Frontends
-// are in maps of which only the elements change that are others. The
-// size of the kernel's conntrack table, which bounds FlowsPerShadow, counts as
-// part of the state. It reports whether anything was replaced.
+// their own. If only they differ, only these chains are refilled, because pods change
+// often, and a new table would reset counters and flow accounts. Frontends are in maps,
+// of which only the different elements change. The size of the kernel's conntrack table,
+// which limits FlowsPerShadow, counts as part of the state. Apply reports whether
+// anything was replaced.
 func Apply(want ruleset.State) (replaced bool, err error) {
 	want, list, conn, err := begin(want)
 	if err != nil {
@@ -52,8 +52,8 @@ func Apply(want ruleset.State) (replaced bool, err error) {
 	return replaced || changed, err
 }
 
-// Holds reports whether the table is as Apply would make it, and changes nothing. While
-// somebody changes it, the answer may be that it is not.
+// Holds reports whether the table is as Apply would make it, and changes nothing. During
+// a concurrent change it may return false.
 func Holds(want ruleset.State) (bool, error) {
 	want, list, conn, err := begin(want)
 	if err != nil {
@@ -66,12 +66,12 @@ func Holds(want ruleset.State) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	changed, err := putFrontends(conn, want, held) // into a transaction that nobody commits
+	changed, err := putFrontends(conn, want, held) // into a transaction that is not committed
 	return !changed, err
 }
 
-// begin returns a state as its rules are made from it, its chains, and what asks the
-// kernel.
+// begin returns the state from which rules are made, its chains, and the connection to
+// the kernel.
 func begin(want ruleset.State) (ruleset.State, []chain, *nftables.Conn, error) {
 	want = want.Normal()
 	err := want.Validate()
@@ -93,9 +93,9 @@ func begin(want ruleset.State) (ruleset.State, []chain, *nftables.Conn, error) {
 	return want, list, conn, nil
 }
 
-// mostSent is how long a transaction may be in bytes: the kernel takes it in one
-// piece. The frontends of 5,000 Services are some 10 MB. It answers each message, and
-// nobody reads that before it has taken all.
+// mostSent is the maximum length of a transaction in bytes, which the kernel takes in
+// one piece. The frontends of 5,000 Services are some 10 MB. The kernel replies to each
+// message, and the replies are read after the last one.
 const (
 	mostSent     = 64 << 20
 	mostAnswered = 8 << 20
@@ -105,7 +105,7 @@ func roomy(socket *netlink.Conn) error {
 	return errors.Join(socket.SetWriteBuffer(mostSent), socket.SetReadBuffer(mostAnswered))
 }
 
-// variable chains change while pods come and go.
+// variable chains change with the pods of the node.
 const variable = true
 
 // Remove deletes the table. A table that is not there is no error.
@@ -118,7 +118,7 @@ func Remove() error {
 	return nil
 }
 
-// Counter is how often a reason dropped a packet since the table was made.
+// Counter is the number of packets that a reason dropped since the table was made.
 type Counter struct {
 	Reason         string
 	Packets, Bytes uint64
@@ -150,8 +150,8 @@ func table() *nftables.Table {
 	return &nftables.Table{Name: TableName, Family: nftables.TableFamilyINet}
 }
 
-// identified returns the chains of a state, each with the fingerprint of what it
-// was made from; each rule carries it as its comment.
+// identified returns the chains of a state, each with the fingerprint of its input.
+// Each rule has it as its comment.
 func identified(s ruleset.State) ([]chain, error) {
 	fixed := s
 	fixed.HostPorts, fixed.Frontends = nil, nil
@@ -173,7 +173,7 @@ func identified(s ruleset.State) ([]chain, error) {
 	return list, nil
 }
 
-// fingerprint identifies what rules are made from.
+// fingerprint identifies the input of rules.
 func fingerprint(from any) (string, error) {
 	text, err := json.Marshal(struct {
 		Version int
@@ -186,8 +186,8 @@ func fingerprint(from any) (string, error) {
 }
 
 // holds reports whether the kernel has every rule of the chains that are variable,
-// or of those that are not, and no other. Anything unreadable counts as not
-// there: it is then replaced.
+// or of the other ones, and no further rule. An unreadable rule counts as missing, so it
+// is replaced.
 func holds(conn *nftables.Conn, list []chain, variable bool) bool {
 	for _, c := range list {
 		if c.variable == variable && !holdsChain(conn, c) {
@@ -210,8 +210,8 @@ func holdsChain(conn *nftables.Conn, c chain) bool {
 	return true
 }
 
-// intact reports whether the table is at work, with these chains and no others,
-// none of which drops what no rule decides.
+// intact reports whether the table is active and has exactly these chains, all with the
+// policy accept.
 func intact(conn *nftables.Conn, list []chain) bool {
 	have, err := conn.ListTableOfFamily(TableName, nftables.TableFamilyINet)
 	if err != nil || Asleep(have) {

@@ -12,10 +12,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Table writes the packet filter table, and remembers what it wrote: a change of few
-// frontends then costs what these take. The zero value remembers nothing.
+// Table writes the packet filter table and keeps the last state, so that the cost of a
+// change depends on the changed frontends only. The zero value has no state.
 type Table struct {
-	// held is what the table holds, nil where that is not known.
+	// held is the state of the table, nil if it is not known.
 	held *ruleset.State
 	uses uses
 }
@@ -34,9 +34,9 @@ func (t *Table) Apply(want ruleset.State) (replaced bool, err error) {
 // errNotHeld: Apply has to be called first.
 var errNotHeld = errors.New("what the packet filter table holds is not known, or differs in more than ports of services")
 
-// Change does what Apply does where the state differs from the last one in its frontends
-// only: it reads nothing, and writes what changed. Where somebody else has changed the
-// table it may fail, and Apply puts it right.
+// Change does what Apply does if the state differs from the last one in its frontends
+// only: it reads nothing and writes the difference. If another program has changed the
+// table, Change may fail, and Apply repairs the table.
 func (t *Table) Change(want ruleset.State) error {
 	if t.held == nil || !ruleset.OnlyFrontends(*t.held, want) {
 		return errNotHeld
@@ -63,8 +63,8 @@ func (t *Table) Change(want ruleset.State) error {
 	return nil
 }
 
-// put puts into the transaction that frontends come and go. What others use as well
-// stays.
+// put adds the changes of frontends to the transaction. Elements that other frontends
+// use stay.
 func (t *Table) put(conn *nftables.Conn, want ruleset.State, gone, come []*ruleset.Frontend, delta uses) error {
 	first, last := t.uses.changed(delta)
 	if _, err := addClientMaps(conn, nil, first.clients); err != nil {
@@ -96,7 +96,7 @@ func (t *Table) put(conn *nftables.Conn, want ruleset.State, gone, come []*rules
 	return nil
 }
 
-// swapElements puts into the transaction that elements of the maps go and others come.
+// swapElements adds the replacement of elements of the maps to the transaction.
 func swapElements(conn *nftables.Conn, out, in map[string]contents) error {
 	for name := range frontendMaps {
 		for _, family := range families() {

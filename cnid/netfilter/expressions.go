@@ -156,8 +156,8 @@ func marked(s ruleset.State, mark uint32) rule {
 
 func answering() rule { return connection(expr.CtKeySTATE, ctEstablished|ctRelated) }
 
-// replying holds for what answers the one who opened the connection, and not
-// for his own packets.
+// replying holds for replies to the client that opened the connection, not for the
+// client's own packets.
 func replying() rule { return when(answering(), directed(directionReply)) }
 
 func invalid() rule { return connection(expr.CtKeySTATE, ctInvalid) }
@@ -165,7 +165,7 @@ func invalid() rule { return connection(expr.CtKeySTATE, ctInvalid) }
 func opening() rule { return connection(expr.CtKeySTATE, ctNew) }
 
 // rewritten holds for packets whose destination a rule on this node has
-// replaced: it is no more the one that a program has let through.
+// replaced: it differs from the destination that a program has allowed.
 func rewritten() rule {
 	return when(connection(expr.CtKeySTATUS, statusRewritten), directed(directionOriginal))
 }

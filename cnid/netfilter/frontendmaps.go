@@ -20,45 +20,46 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// The maps that hold the frontends, each once per family. What a packet costs does not
-// grow with them, and a Service that changes changes its own elements only.
+// The maps that hold the frontends, each once per family. The cost of a packet does not
+// depend on their size, and a change of a Service changes its own elements only.
 const (
-	// fromOutside, fromInside and fromNodes lead from a frontend to a chain: for what
-	// comes from outside, for what the node and pods of the default VPC ask here,
-	// and for what other nodes send here.
+	// fromOutside, fromInside and fromNodes map a frontend to a chain: for packets
+	// from outside, for those of the node and of pods of the default VPC here, and for
+	// those of other nodes.
 	fromOutsideMap = "from_outside"
 	fromInsideMap  = "from_inside"
 	fromNodesMap   = "from_nodes"
-	// fromSelf leads there for what the node itself asks, where that is not as for
-	// others inside.
+	// fromSelf does the same for packets of the node itself, if they differ from
+	// fromInside.
 	fromSelfMap = "from_self"
-	// preserveMap leads to what preserves the addresses of clients from outside, and back.
+	// preserveMap leads to chains that preserve the addresses of clients from outside,
+	// and that return.
 	preserveMap = "preserve_client_ip"
-	// sourceRangesMap leads to the source ranges for clients from outside, and back for
-	// those that are inside of one.
+	// sourceRangesMap leads to chains that drop clients from outside unless they are in
+	// a source range, and that return for the others.
 	sourceRangesMap = "source_ranges"
 	// addressesSet has the addresses of frontends that are not those of the node, with
 	// protocol and port 0.
 	addressesSet = "addresses"
-	// allPlaces, ownPlaces and placesHere lead from a frontend and a slot to a place.
+	// allPlaces, ownPlaces and placesHere map a frontend and a slot to a place.
 	allPlaces  = "all"
 	ownPlaces  = "own"
 	placesHere = "here"
-	// placesSet has the places: what may be forwarded to, once it is translated.
+	// placesSet has the places: translated packets to them may be forwarded.
 	placesSet = "places"
-	// stayPrefix begins the names of the sets that have the places of allPlaces, ownPlaces and
-	// placesHere once more, where clients stay: with the frontend in front of each.
+	// stayPrefix begins the names of the sets for session affinity: they repeat the
+	// places of allPlaces, ownPlaces and placesHere, each behind its frontend.
 	stayPrefix = "stay_"
 )
 
-// shape is what a map has for key and data.
+// shape is the type of a map's key and data.
 type shape struct {
 	slot, verdict, place bool
-	// at reports that the key goes on with a place.
+	// at reports that the key continues with a place.
 	at bool
 }
 
-// isJump reports whether a verdict map leads back again.
+// isJump reports whether the chains of a verdict map return.
 func isJump(set *nftables.Set) bool {
 	return strings.HasPrefix(set.Name, preserveMap) || strings.HasPrefix(set.Name, sourceRangesMap)
 }
@@ -130,7 +131,7 @@ func fillStay(f *ruleset.Frontend, stay contents, list []netip.AddrPort) {
 	}
 }
 
-// placeText is a place as it is in registers.
+// placeText is the form of a place in registers.
 func placeText(place netip.AddrPort) string {
 	return string(place.Addr().AsSlice()) + padded(portOf(place.Port()))
 }
@@ -158,8 +159,7 @@ func mapName(name string, family byte) string {
 	return name + "6"
 }
 
-// mapSet is a map as it is declared; id is any that no other set of the
-// transaction has.
+// mapSet is the declaration of a map; id is unique in the transaction.
 func mapSet(name string, family byte, id uint32) *nftables.Set {
 	kind, s := frontendMaps[name], &nftables.Set{Table: table(), ID: id, Name: mapName(name, family), Concatenation: true}
 	ip := addressType(family)
@@ -201,7 +201,7 @@ func addFrontendMaps(conn *nftables.Conn) error {
 	return nil
 }
 
-// element is what the kernel is told of one.
+// element is the form of an element for the kernel.
 func (l leadsTo) element(set *nftables.Set, key string) nftables.SetElement {
 	e := nftables.SetElement{Key: []byte(key)}
 	if l.chain != "" {
@@ -216,8 +216,8 @@ func (l leadsTo) element(set *nftables.Set, key string) nftables.SetElement {
 	return e
 }
 
-// same reports whether an element that was read leads there. Of a verdict the library
-// gives the attributes, the last of which is the name of the chain.
+// same reports whether an element that was read has this data. For a verdict the library
+// returns the attributes, the last of which is the name of the chain.
 func (l leadsTo) same(found nftables.SetElement) bool {
 	if l.chain != "" {
 		return bytes.HasSuffix(bytes.TrimRight(found.Val, "\x00"), []byte("\x00"+l.chain))
@@ -229,8 +229,8 @@ func (l leadsTo) same(found nftables.SetElement) bool {
 // long at most.
 const perMessage = 256
 
-// difference puts into the transaction what a map has too many and too few, and
-// reports whether that is anything.
+// difference adds the deletion of surplus elements and the creation of missing ones to
+// the transaction, and reports whether there are any.
 func difference(conn *nftables.Conn, set *nftables.Set, found []nftables.SetElement, want contents) (bool, error) {
 	var gone []nftables.SetElement
 	come := maps.Clone(want)
@@ -244,7 +244,7 @@ func difference(conn *nftables.Conn, set *nftables.Set, found []nftables.SetElem
 	return replaceElements(conn, set, gone, come)
 }
 
-// replaceElements puts into the transaction that some elements go and others come.
+// replaceElements adds the replacement of elements to the transaction.
 func replaceElements(conn *nftables.Conn, set *nftables.Set, gone []nftables.SetElement, want contents) (bool, error) {
 	var come []nftables.SetElement
 	for key, to := range want {
@@ -263,10 +263,10 @@ func replaceElements(conn *nftables.Conn, set *nftables.Set, gone []nftables.Set
 	return len(gone)+len(come) > 0, nil
 }
 
-// heldFrontends is what the kernel has of frontends. The zero value is nothing.
+// heldFrontends is the kernel's state of frontends. The zero value is empty.
 type heldFrontends struct {
-	// chains are those that only some frontends need, by their names, and whether they
-	// are as they should be.
+	// chains are those that only some frontends need, by name, and whether they are
+	// correct.
 	chains map[string]bool
 	// elements of the maps by the names of these.
 	elements map[string][]nftables.SetElement
@@ -303,8 +303,9 @@ func readFrontends(conn *nftables.Conn, s ruleset.State) (heldFrontends, error) 
 	return held, nil
 }
 
-// putFrontends puts into the transaction what makes the maps, and the chains that only
-// some frontends need, equal to the frontends. It reports whether that is anything.
+// putFrontends adds the changes to the transaction that make the maps, and the chains
+// that only some frontends need, equal to the frontends. It reports whether there are
+// any.
 func putFrontends(conn *nftables.Conn, s ruleset.State, held heldFrontends) (changed bool, err error) {
 	needed, clients := variableChains(s), clientMaps(s.Frontends)
 	if changed, err = addClientMaps(conn, held.clients, clients); err != nil {
@@ -339,7 +340,7 @@ func putFrontends(conn *nftables.Conn, s ruleset.State, held heldFrontends) (cha
 	return dropClientMaps(conn, held.clients, clients) || changed, nil
 }
 
-// updateFrontends makes the kernel hold the frontends, in one transaction.
+// updateFrontends writes the frontends to the kernel, in one transaction.
 func updateFrontends(conn *nftables.Conn, s ruleset.State) (changed bool, err error) {
 	held, err := readFrontends(conn, s)
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Chains that are the same whatever frontends there are.
+// Chains that do not depend on the frontends.
 const (
 	outsideChain = "frontends_from_outside"
 	insideChain  = "frontends_from_inside"
 	selfChain    = "frontends_from_self"
 	nodesChain   = "frontends_from_nodes"
 	refusedChain = "refused"
-	// noLocalEndpointChain drops what another node has a place for.
+	// noLocalEndpointChain drops packets that only other nodes have a place for.
 	noLocalEndpointChain = "no_local_endpoint"
 )
 
-// Where a packet's key is loaded, as 4-byte registers: address, protocol, port and
-// slot in this order, and apart from them the address that asks.
+// The 4-byte registers of a packet's key: address, protocol, port and slot in this
+// order, and separately the client's address.
 const (
 	keyRegister    = unix.NFT_REG32_00
 	clientRegister = unix.NFT_REG32_08
 )
 
-// pickSeed is the same on all nodes and in every table, so that who asks by the
-// same address goes to the same place.
+// pickSeed is the same on all nodes and in every table, so that packets of one client
+// address go to the same place.
 const pickSeed = 0x5bd1e995
 
 // words is the length of an address in registers.
@@ -45,7 +45,7 @@ func words(family byte) uint32 {
 	return 4
 }
 
-// loadKey loads what keyOf concatenates: of the packet's destination, or of all
+// loadKey loads the key that keyOf makes: for the packet's destination, or for all
 // addresses of the node.
 func loadKey(family byte, ofNode bool) rule { return loadKeyAt(keyRegister, family, ofNode) }
 
@@ -81,8 +81,8 @@ func frontendChains() []chain {
 	}
 }
 
-// refusal answers at once that nobody is there (RFC 9293 section 3.10.7.1, RFC 1122
-// section 4.1.3.1).
+// refusal refuses a connection at once (RFC 9293 section 3.10.7.1, RFC 1122 section
+// 4.1.3.1).
 func refusal() []rule {
 	return []rule{
 		when(rule{
@@ -94,7 +94,7 @@ func refusal() []rule {
 	}
 }
 
-// loopback leaves alone what the node sends to itself by loopback addresses.
+// loopback excludes packets of the node to its loopback addresses.
 func loopback() []rule {
 	var rules []rule
 	for _, prefix := range []string{"127.0.0.0/8", "::1/128"} {
@@ -119,8 +119,8 @@ func ofNodeLookups(name string) []rule {
 	return rules
 }
 
-// others refuses what a frontend's address has no port for: it is nobody's, and the
-// node's routes would send it back to where it came from.
+// others refuses packets to other ports of a frontend's address. No host has the
+// address, and the node's routes would send the packets back to their sender.
 func others() []rule {
 	var rules []rule
 	for _, family := range families() {
@@ -136,8 +136,8 @@ func others() []rule {
 	return rules
 }
 
-// toChain goes on where a map leads; without an element of the packet's key the
-// rule does not match.
+// toChain continues at the chain that a map has for the packet's key; without such an
+// element the rule does not match.
 func toChain(name string, family byte) rule {
 	return rule{&expr.Lookup{
 		SourceRegister: keyRegister, SetName: mapName(name, family), DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
@@ -160,13 +160,13 @@ func (p pick) chain(ruleset.State) chain {
 	return c
 }
 
-// translate gives a packet the destination that is in registers.
+// translate replaces the destination of a packet with the one in registers.
 func translate(family byte, place uint32) expr.Any {
 	return &expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: place, RegProtoMin: place + words(family), Specified: true}
 }
 
-// number puts a slot behind the key: any, or where clients are to stay and nobody more
-// can be remembered, the one of the client's address.
+// number puts a slot behind the key: a random one, or, for a frontend with affinity
+// whose map is full, the one of the client's address.
 func (p pick) number(family byte) rule {
 	slot := keyRegister + words(family) + 2
 	if p.affinity == 0 {
@@ -179,7 +179,7 @@ func (p pick) number(family byte) rule {
 	}}
 }
 
-// chain marks packets whose source stays as it is.
+// chain marks packets whose source is preserved.
 func (p preserve) chain(s ruleset.State) chain {
 	c := chain{name: p.name(), mark: fmt.Sprintf("alioth %d %s %x", rulesVersion, p.name(), s.EgressMark)}
 	for _, prefix := range p.hidden {
@@ -189,7 +189,7 @@ func (p preserve) chain(s ruleset.State) chain {
 	return c
 }
 
-// chain leads clients inside of the ranges back.
+// chain returns for clients in the ranges and drops the others.
 func (r sourceRanges) chain(ruleset.State) chain {
 	c := chain{name: r.name(), mark: fmt.Sprintf("alioth %d %s", rulesVersion, r.name())}
 	for _, prefix := range r.list {
@@ -199,21 +199,20 @@ func (r sourceRanges) chain(ruleset.State) chain {
 	return c
 }
 
-// isPreserved holds for packets whose source stays as it is, because they came from
-// outside or from the node itself.
-// The mark is the one of what a pod sends to the outside: to a pod, and not from one,
-// it goes with nothing else.
+// isPreserved holds for packets whose source is preserved, because they came from outside
+// or from the node itself. Their mark is that of a pod's packets to the outside. No other
+// packet to a pod that is not from a pod has this mark.
 func isPreserved(s ruleset.State) rule {
 	return when(toDevices(s.PodDevices), not(fromDevices(s.PodDevices)), marked(s, s.EgressMark), rewritten())
 }
 
-// relayed holds for what is on its way to another node that has a backend.
+// relayed holds for packets to a backend on another node.
 func relayed(s ruleset.State, family byte) rule {
 	return when(toDevice(s.NodeDevice), rewritten(), isPlace(family))
 }
 
-// asksAnotherNode holds for what the node itself asks of another one that has a backend,
-// on the nodes' own network.
+// asksAnotherNode holds for the node's own packets to a backend on another node, on the
+// nodes' own network.
 func asksAnotherNode(s ruleset.State, family byte) rule {
 	return when(leaving(), not(toDevices(s.PodDevices)), not(toDevice(s.NodeDevice)), rewritten(), ofFamily(family), rule{
 		&expr.Fib{Register: 1, FlagSADDR: true, ResultADDRTYPE: true},
@@ -221,9 +220,8 @@ func asksAnotherNode(s ruleset.State, family byte) rule {
 	}, isPlace(family))
 }
 
-// onThisNode lets a pod of the default VPC reach a pod on this node's network by a
-// frontend, which has given the packet another destination than the one that a program let
-// through.
+// onThisNode lets a pod of the default VPC reach a pod on this node's network through a
+// frontend. The frontend has replaced the destination that a program has allowed.
 func onThisNode(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
@@ -236,9 +234,10 @@ func onThisNode(s ruleset.State) []rule {
 	return rules
 }
 
-// asSelf shows datagrams from pods and other nodes that a frontend leads to this node's own
-// network as the node's own: a socket for all addresses answers others from the address
-// that is nearest to them, which is not the one that they were sent on to.
+// asSelf replaces the source of datagrams from pods and other nodes that a frontend sends
+// to this node's own network with the node's address. A socket that is bound to all
+// addresses would otherwise reply from a different address than the datagram's
+// destination.
 func asSelf(s ruleset.State) []rule {
 	var rules []rule
 	for _, from := range []rule{fromDevices(s.PodDevices), fromDevice(s.NodeDevice)} {

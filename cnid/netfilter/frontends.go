@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// outsideChainFor is the chain to which what comes from outside goes.
+// outsideChainFor is the chain for packets from outside.
 func outsideChainFor(f *ruleset.Frontend) string {
 	switch {
 	case !f.Local:
@@ -29,7 +29,7 @@ type preserve struct{ hidden []netip.Prefix }
 
 func (p preserve) name() string { return named("preserve", fmt.Sprint(p.hidden)) }
 
-// sourceRanges is the chain that drops clients from outside that are in none of the ranges.
+// sourceRanges is the chain that drops clients from outside that are not in a range.
 type sourceRanges struct{ list []netip.Prefix }
 
 func (r sourceRanges) name() string { return named("sources", fmt.Sprint(r.list)) }
@@ -52,7 +52,7 @@ func chainFor(f *ruleset.Frontend, from string, places []netip.AddrPort) string 
 	return pickFrom(f, from, places).name()
 }
 
-// pick is how one of a number of places is picked, whatever the frontend is.
+// pick describes how one of several places is picked, for any frontend.
 type pick struct {
 	// from is the map that has the places.
 	from   string

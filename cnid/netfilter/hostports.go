@@ -18,12 +18,12 @@ import (
 // the one translates, the other lets through what was translated.
 const (
 	hostPortsChain = "host_ports"
-	// ownPortsChain has those that lead to pods also what the node sends to itself.
+	// ownPortsChain has the ports that also apply to packets of the node to itself.
 	ownPortsChain = "host_ports_own"
 	servedChain   = "host_ports_served"
 )
 
-// hostPortChains are those that change while pods come and go.
+// hostPortChains are the chains that change with the pods of the node.
 func hostPortChains(s ruleset.State) []chain {
 	ports, own, served := chain{name: hostPortsChain, variable: true}, chain{name: ownPortsChain, variable: true}, chain{name: servedChain, variable: true}
 	for _, p := range s.HostPorts {
@@ -79,11 +79,11 @@ func toThisNode() rule {
 	}
 }
 
-// openPorts translates what comes to the node's ports, and to frontends: from outside,
-// from the default VPC's pods, which alone may reach nodes, and from the node itself,
-// which reaches few pods so; to frontends of their own VPC also from tenants' pods. No port
-// of a pod is a frontend's. What other nodes send
-// through the default VPC goes to frontends only.
+// openPorts translates packets to the node's ports and to frontends. They come from
+// outside, from pods of the default VPC, which may reach nodes, and from the node itself,
+// which reaches few pods in this way. Tenants' pods reach frontends of their own VPC.
+// Frontends and ports of pods have no port in common. Packets of other nodes through the
+// default VPC go to frontends only.
 func openPorts(s ruleset.State) []chain {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	return []chain{
@@ -106,9 +106,9 @@ func openPorts(s ruleset.State) []chain {
 	}
 }
 
-// tenantsPorts leads on to frontends what a program has let out for one, of a pod that may
-// reach no node: it has looked for the port among those of the pod's VPC, where it knows
-// the address for the node's.
+// tenantsPorts sends packets of tenants' pods to frontends, if a program has allowed
+// them: the program has checked that the destination is a node's address, and that the
+// port belongs to the pod's VPC.
 func tenantsPorts(s ruleset.State) []rule {
 	var rules []rule
 	for _, ip := range s.Addresses {
@@ -117,12 +117,12 @@ func tenantsPorts(s ruleset.State) []rule {
 	return rules
 }
 
-// beforeOthers is in front of where others translate destinations, so that it does
-// not depend on whose table is older what a port of the node leads to.
+// beforeOthers is the priority before that of other programs' destination NAT, so that
+// the target of a port does not depend on the age of the tables.
 var beforeOthers = nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest - 1)
 
-// served lets flows through that this table, or somebody else's rule, has sent to
-// a port that a pod serves on the node. They count on the account of the pod.
+// served accepts flows that this table, or a rule of another program, has sent to a
+// port of a pod. They count on the account of the pod.
 func served(s ruleset.State) []rule {
 	toPod := when(toDevices(s.PodDevices), rewritten())
 	var rules []rule
@@ -138,8 +138,8 @@ func served(s ruleset.State) []rule {
 	return rules
 }
 
-// throughHere lets through what goes to another node that has a backend. Such flows
-// are on the account of the port at which that node takes them.
+// throughHere accepts packets to a backend on another node. Such flows count on the
+// account of the port to which that node receives them.
 func throughHere(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
@@ -151,8 +151,8 @@ func throughHere(s ruleset.State) []rule {
 	return rules
 }
 
-// asNode gives a flow to a pod's port the node's shadow for a source: it is what
-// a pod can answer whatever addresses its VPC has. It leaves alone what keeps its source.
+// asNode replaces the source of a flow to a pod's port with the node's shadow, to which a
+// pod can reply whatever addresses its VPC has. It excludes preserved sources.
 func asNode(s ruleset.State) []rule {
 	rules := []rule{when(isPreserved(s), verdict(expr.VerdictAccept))}
 	for _, shadow := range s.NodeShadows {

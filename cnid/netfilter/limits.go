@@ -17,13 +17,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// The chains that let a new flow return as long as a share is left. Pods of this
-// node are known by their shadows, those that come through the node's interface
-// in the default VPC by their addresses there; neither can use up the account of
-// the others. What comes to a pod by a port of the node counts on an account of
-// the pod's shadow as well, but another one: who floods a pod's port from outside
-// does not keep the pod from opening flows. What goes on to another node counts on
-// an account of the port there, which is that of one Service.
+// The chains that return for a new flow while its account is below the limit. Accounts
+// of pods of this node are by their shadows. Accounts of pods that come through the
+// node's interface in the default VPC are by their addresses there. Flows to a pod through
+// a port of the node have a separate account of the pod's shadow, so that a flood from
+// outside does not prevent the pod from opening flows. Flows to another node count on an
+// account of the port there, which belongs to one Service.
 const (
 	podShare    = "pod_share"
 	nodeShare   = "node_share"
@@ -31,8 +30,7 @@ const (
 	relayShare  = "relay_share"
 )
 
-// accounts are the chains, each with the side of a packet on whose account the
-// flow is.
+// accounts are the chains, each with the side of a packet that determines the account.
 func accounts() []account {
 	return []account{{podShare, source}, {nodeShare, source}, {servedShare, destination}}
 }
@@ -42,20 +40,19 @@ type account struct {
 	of   side
 }
 
-// maxFlowHolders bounds the sets that count flows per source address. The
-// kernel takes an address out when its last flow has ended.
+// maxFlowHolders limits the sets that count flows per source address. The
+// kernel removes an address when its last flow has ended.
 const maxFlowHolders = 65535
 
-// usualPods is how many pods a kubelet runs on a node unless told otherwise.
+// usualPods is the kubelet's default for the number of pods on a node.
 const usualPods = 110
 
-// mostPods bounds what the Node object says of itself: no node gives its pods
-// less than a share of so many.
+// mostPods limits the number of pods in the Node object, and so the reduction of a
+// pod's share.
 const mostPods = 2048
 
-// smallConntrack is what the kernel chooses for nf_conntrack_max on a machine
-// of little memory. It stands in until conntrack has been loaded, which the
-// table itself causes.
+// smallConntrack is the kernel's default for nf_conntrack_max on a machine with little
+// memory. It is used until conntrack has been loaded, which the table itself causes.
 const smallConntrack = 65536
 
 const conntrackMax = "/proc/sys/net/netfilter/nf_conntrack_max"
@@ -76,9 +73,9 @@ func conntrackLimit() (uint32, error) {
 	return uint32(room), nil
 }
 
-// Share returns how many flows one shadow address may hold when asked of them are
-// wanted: fewer, where conntrack has no room for so many times the pods that the
-// node takes, or a usual node if that is 0.
+// Share returns how many flows one shadow address may hold, if asked is the configured
+// number: fewer if conntrack has too few entries for all pods that the node can run. For
+// pods 0 it uses usualPods.
 func Share(asked, pods uint32) (uint32, error) {
 	limit, err := conntrackLimit()
 	if err != nil {
@@ -116,9 +113,9 @@ func shares(s ruleset.State) []chain {
 	}})
 }
 
-// share returns to the caller when the address is counted and has not too many
-// flows. The statement that counts does not match for an address that finds the
-// set full, so what matches must be what goes on, not what is dropped.
+// share returns to the caller if the address is counted and below its limit. The counting
+// statement does not match if the set is full. So the rule that matches accepts, and the
+// following one drops.
 func share(s ruleset.State, a account) []rule {
 	var rules []rule
 	for _, family := range families() {
@@ -128,7 +125,7 @@ func share(s ruleset.State, a account) []rule {
 	return append(rules, drop(ReasonFlowLimit))
 }
 
-// counting holds while what is in register 1 has a share left, by a set of accounts.
+// counting holds while the account of the address in register 1 is below its limit.
 func counting(s ruleset.State, set string) expr.Any {
 	return &expr.Dynset{
 		SrcRegKey: 1, SetName: set, Operation: unix.NFT_DYNSET_OP_ADD,
@@ -136,7 +133,7 @@ func counting(s ruleset.State, set string) expr.Any {
 	}
 }
 
-// relayFlows is the set of accounts of what goes on to other nodes.
+// relayFlows is the set of accounts of flows to other nodes.
 const relayFlows = "relay_flows"
 
 // limit sends the new flows of a device through the chain of shares.

@@ -11,12 +11,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// toShadowChain decides about what the node sends to shadow addresses.
+// toShadowChain decides about the node's packets to shadow addresses.
 const toShadowChain = "own_to_shadow"
 
-// ownChains are about what the node itself sends: nothing to the port of the tunnel,
-// and to a shadow answers, what came to a port that leads to a pod, and marked what
-// opens a flow: of that the datapath lets through the kubelet's.
+// ownChains filter the node's own packets. Packets to the port of the tunnel are dropped.
+// Packets to a shadow are accepted if they are replies or belong to a port that leads to a
+// pod. Packets that open a flow get a mark, and the datapath accepts only the kubelet's.
 func ownChains(s ruleset.State) []chain {
 	rules := []rule{when(toTunnel(s), bySocket(), not(marked(s, s.TunneledMark)), drop(ReasonTunnelSocket))}
 	for _, shadow := range s.Shadows {
@@ -45,8 +45,8 @@ func toShadow(s ruleset.State) []rule {
 		drop(ReasonShadowSocket))
 }
 
-// bySocket holds for what a socket of this network namespace sends. Nobody else's
-// user is loaded, and who has none does not match.
+// bySocket holds for packets of a socket of this network namespace. Other packets have no
+// user that the kernel could load, so they do not match.
 func bySocket() rule { return rule{&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}} }
 
 // setMark replaces the bits of MarkMask.

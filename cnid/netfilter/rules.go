@@ -13,10 +13,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Reasons for which the table drops packets; the names of its counters.
+// Reasons of dropped packets, which are the names of the table's counters.
 const (
-	// ReasonUnhandled: a packet came out of a device whose program should
-	// have taken it.
+	// ReasonUnhandled: a packet came from a device whose program should have handled
+	// it.
 	ReasonUnhandled = "unhandled"
 	// ReasonUnshadowed: a pod's packet has a source that is no shadow
 	// address, because no program translated it.
@@ -27,41 +27,40 @@ const (
 	// ReasonForeignDefaultVPC: a packet for the default VPC reached the node
 	// without a tunnel header.
 	ReasonForeignDefaultVPC = "foreign_default_vpc"
-	// ReasonNodeClosed: a pod sent the node something that is neither a reply
-	// nor let out by a program.
+	// ReasonNodeClosed: a pod's packet to the node is neither a reply nor allowed by
+	// a program.
 	ReasonNodeClosed = "node_closed"
-	// ReasonForwardClosed: the same, for something to be forwarded.
+	// ReasonForwardClosed: the same, for a packet to be forwarded.
 	ReasonForwardClosed = "forward_closed"
-	// ReasonDefaultVPCClosed: something other than a flow to a shared service was to
-	// be forwarded into the default VPC.
+	// ReasonDefaultVPCClosed: a packet into the default VPC that is not of a flow to a
+	// shared service.
 	ReasonDefaultVPCClosed = "default_vpc_closed"
-	// ReasonShadowUnsolicited: somebody other than the node itself opened a flow
-	// to a shadow address.
+	// ReasonShadowUnsolicited: a flow to a shadow address that the node itself has not
+	// opened.
 	ReasonShadowUnsolicited = "shadow_unsolicited"
 	// ReasonTunnelPort: a pod's packet could be read as a tunnel's.
 	ReasonTunnelPort = "tunnel_port"
-	// ReasonRewritten: somebody else's rule has given a pod's packet another
-	// destination than the one that a program let through.
+	// ReasonRewritten: a rule of another program has replaced the destination of a
+	// pod's packet after a program of the datapath allowed it.
 	ReasonRewritten = "rewritten"
-	// ReasonNoLocalEndpoint: a Service wants what comes from outside to stay on the node
-	// where it came in, and this one has no backend.
+	// ReasonNoLocalEndpoint: the Service's externalTrafficPolicy is Local, and this
+	// node has no backend.
 	ReasonNoLocalEndpoint = "no_local_endpoint"
-	// ReasonSourceRange: a Service wants no packets from this source
-	// (loadBalancerSourceRanges).
+	// ReasonSourceRange: the source is not in loadBalancerSourceRanges of the Service.
 	ReasonSourceRange = "source_range"
 	// ReasonFrontendChanged: the backends of a Service changed while a packet for it
-	// was looked at; who sent it sends it again.
+	// was processed. The sender retransmits it.
 	ReasonFrontendChanged = "frontend_changed"
 	// ReasonShadowSocket: a socket of the node opens a flow to a shadow.
 	ReasonShadowSocket = "shadow_socket"
 	// ReasonTunnelSocket: a socket of the node sends to the tunnel's port.
 	ReasonTunnelSocket = "tunnel_socket"
-	// ReasonFlowLimit: a pod has more flows through the door than it may, or
-	// one of the default VPC to the node's address there; or there are too
-	// many to be counted.
+	// ReasonFlowLimit: a pod has reached its limit of flows through the node, or one
+	// of the default VPC that to the node's address there; or the set of accounts is
+	// full.
 	ReasonFlowLimit = "flow_limit"
-	// ReasonInvalid: connection tracking finds no flow for a pod's packet, or one
-	// to which it does not fit, so that nobody would translate its source.
+	// ReasonInvalid: connection tracking finds no flow that matches a pod's packet, so
+	// its source would not be translated.
 	ReasonInvalid = "invalid"
 	// ReasonShadowNotTranslated: a packet was about to leave the node from or to a shadow
 	// address.
@@ -79,8 +78,7 @@ func Reasons() []string {
 	}
 }
 
-// rule is a list of conditions, all of which must hold, with what is done
-// then.
+// rule is a list of conditions, all of which must hold, and an action.
 type rule []expr.Any
 
 // chain is one chain of the table. A chain without hook is only jumped to.
@@ -92,7 +90,7 @@ type chain struct {
 	rules    []rule
 	// variable chains can be refilled apart from the others.
 	variable bool
-	// mark is the fingerprint of what the chain was made from.
+	// mark is the fingerprint of the chain's input.
 	mark string
 }
 
@@ -159,9 +157,9 @@ func rawPrerouting(s ruleset.State) []rule {
 	return rules
 }
 
-// input lets pods reach the node itself as far as they answer it or a program
-// has let them: which addresses the node has is known here only, so a flow
-// that may just leave the cluster ends here.
+// input accepts pods' packets to the node itself if they are replies or allowed by a
+// program. Only here all addresses of the node are known, so a flow that may only leave
+// the cluster is dropped here.
 func input(s ruleset.State) []rule {
 	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
 	rules := []rule{
@@ -178,9 +176,9 @@ func input(s ruleset.State) []rule {
 		when(pod, drop(ReasonNodeClosed)))
 }
 
-// forward lets nothing through to a shadow but replies, and what came to a port
-// of the node that leads to a pod; beside that only the node itself, whose
-// packets never pass here, can open a flow to a pod.
+// forward accepts only replies to a shadow, and packets to a port of the node that leads
+// to a pod. Beside that only the node itself can open a flow to a pod, and its packets do
+// not pass this chain.
 func forward(s ruleset.State) []rule {
 	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
 	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
@@ -205,8 +203,8 @@ func forward(s ruleset.State) []rule {
 		when(node, drop(ReasonForwardClosed)))
 }
 
-// disguised drops what a program would not have marked, had it seen the packet
-// as it is now: whoever translates destinations does so after the programs.
+// disguised drops packets that a program would not have marked with their present
+// destination: other rules translate destinations after the programs.
 func disguised(s ruleset.State, pod rule) []rule {
 	return []rule{
 		when(pod, toTunnel(s), drop(ReasonTunnelPort)),
@@ -225,12 +223,12 @@ func postrouting(s ruleset.State) []rule {
 	return rules
 }
 
-// afterOthers is behind where anybody translates sources.
+// afterOthers is a priority after all source NAT.
 var afterOthers = nftables.ChainPriorityConntrackHelper
 
-// shadowsStay drops what still has a shadow address where it leaves the node: who
-// masquerades sees neither what conntrack does not track nor what it can't read, and
-// flows as old as the table only as they began.
+// shadowsStay drops packets that still have a shadow address where they leave the node.
+// Masquerading does not apply to packets that conntrack does not track or can't read, and
+// to flows that are older than the table.
 func shadowsStay(s ruleset.State) []rule {
 	var rules []rule
 	for _, shadow := range s.Shadows {
@@ -241,7 +239,7 @@ func shadowsStay(s ruleset.State) []rule {
 	return rules
 }
 
-// leaving holds for packets that go out of the node: what takes lo stays on it.
+// leaving holds for packets that leave the node; packets on lo stay on it.
 func leaving() rule { return not(toDevice("lo")) }
 
 func toTunnel(s ruleset.State) rule { return toPort(unix.IPPROTO_UDP, s.TunnelPort) }

@@ -9,8 +9,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// use is what several frontends may use: an element of the set of a name, or a chain or a
-// map of clients, which are of one of the kinds below.
+// use is an object that several frontends may share: an element of the named set, or a
+// chain or a map of clients, of one of the kinds below.
 type use struct{ of, name string }
 
 const chainsInUse, clientsInUse = "chains", "clients"
@@ -39,7 +39,7 @@ func (u uses) count(frontends []*ruleset.Frontend, n int) {
 	}
 }
 
-// add adds other counts, and forgets what nobody uses.
+// add adds other counts, and removes unused objects.
 func (u uses) add(delta uses) {
 	for what, n := range delta {
 		if u[what] += n; u[what] == 0 {
@@ -51,8 +51,8 @@ func (u uses) add(delta uses) {
 // ofTable are names of chains and of maps of clients.
 type ofTable struct{ chains, clients map[string]bool }
 
-// changed returns what is used for the first time, and what no longer, once other counts
-// are added.
+// changed returns the objects that become used, and those that become unused, by adding
+// other counts.
 func (u uses) changed(delta uses) (first, last ofTable) {
 	first = ofTable{map[string]bool{}, map[string]bool{}}
 	last = ofTable{map[string]bool{}, map[string]bool{}}

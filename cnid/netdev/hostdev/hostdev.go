@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hostdev describes the network devices of a node: their names, and the State that
-// package netdev makes true. It is pure, so that what plans a State links nothing that
-// changes a kernel.
+// package netdev applies. It is pure, so that packages that plan a State do not link
+// netlink.
 package hostdev
 
 import (
@@ -23,10 +23,10 @@ const (
 	Node = "alioth_node"
 	// NodePeer is its far end, where the datapath is attached.
 	NodePeer = "alioth_nodep"
-	// Fragment takes what has to be fragmented on its way through the
+	// Fragment receives packets that have to be fragmented on their way through the
 	// tunnel, one segment at a time.
 	Fragment = "alioth_frag"
-	// FragmentPeer is its far end, where the datapath does it.
+	// FragmentPeer is its far end, where the datapath fragments them.
 	FragmentPeer = "alioth_fragp"
 	// PodPrefix is the prefix of the names of the host ends of pods.
 	PodPrefix = "alv"
@@ -40,10 +40,10 @@ func Managed(name string) bool {
 	return slices.Contains(Names, name) || strings.HasPrefix(name, PodPrefix)
 }
 
-// State is what netdev.Host.Apply makes true.
+// State is the desired state that netdev.Host.Apply applies.
 type State struct {
 	// Shadows are the node's own shadow addresses, at most one per family:
-	// the sources of everything that the node sends to a pod's shadow.
+	// the sources of the node's packets to a pod's shadow.
 	Shadows []netip.Addr
 	// Node is the node's interface in the default VPC.
 	Node NodeInterface
@@ -56,8 +56,8 @@ type NodeInterface struct {
 	// Addrs are the node's own addresses there, at most one per family.
 	Addrs []netip.Addr
 	MAC   [6]byte
-	// Prefixes are the ranges of the default VPC. One of a family of which
-	// the node has no address gets no route.
+	// Prefixes are the ranges of the default VPC. A range gets a route only if the
+	// node has an address of its family.
 	Prefixes []netip.Prefix
 }
 
@@ -71,12 +71,12 @@ type Pod struct {
 	MAC [6]byte
 	// Shadows of the pod, at most one per family.
 	Shadows []netip.Addr
-	// Loopback lets the pod answer what the node sends to it from a loopback
+	// Loopback lets the pod reply to packets that the node sends from a loopback
 	// address, which the packet filter has translated.
 	Loopback bool
 }
 
-// Validate reports what contradicts itself or cannot be made true.
+// Validate reports contradictions, and states that can't be applied.
 func (s State) Validate() error {
 	if err := onePerFamily(s.Shadows); err != nil {
 		return fmt.Errorf("the node's shadows: %w", err)

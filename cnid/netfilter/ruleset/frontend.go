@@ -15,46 +15,45 @@ import (
 )
 
 // Frontend is an address and port that leads from outside, and from this node, to the
-// backends of a Service. Within a State it is never changed: another one takes its place.
+// backends of a Service. It is immutable: a changed frontend is a new value.
 type Frontend struct {
 	// Protocol is IPPROTO_TCP (6) or IPPROTO_UDP (17).
 	Protocol uint8
 	// IP is the destination. The unspecified address of a family (0.0.0.0, ::)
-	// stands for all that the node has, loopback left out.
+	// stands for all addresses of the node except loopback.
 	IP netip.Addr
 	// Port is 1 to 65535.
 	Port uint16
-	// All are the places where a new flow goes, each as often as another: a backend
-	// of this node by its shadow and port; for each backend of another node the
-	// address of that node in the default VPC and the port at which it takes what
-	// other nodes send it; for a pod on the network of this node the node's own
-	// address and the pod's port. Where there is none, flows are refused.
+	// All are the places for new flows, all with the same share: for a backend on this
+	// node its shadow and port; for a backend on another node that node's address in
+	// the default VPC and the port for packets of other nodes; for a pod on the network
+	// of this node the node's own address and the pod's port. Without a place, flows
+	// are refused.
 	All []netip.AddrPort
-	// Own are the places for what the node itself asks, if they are not All: they may
-	// have a port of another node at an address outside of the default VPC, which
-	// sees this node's own address. nil: All.
+	// Own are the places for packets of the node itself, if they differ from All: they
+	// may contain a port of another node at an address outside of the default VPC, so
+	// that the backend sees this node's own address. nil: All.
 	Own []netip.AddrPort
-	// Here are those of this node. What another node has sent here goes to no
-	// others.
+	// Here are the places on this node. Packets of other nodes go only to these.
 	Here []netip.AddrPort
-	// Local: what comes from outside goes to Here alone, under its own source. Where
-	// another node has a place and this one has none, it is dropped. What the node
-	// itself asks keeps its source too.
+	// Local: packets from outside go only to Here, and keep their source. They are
+	// dropped if only other nodes have a place. Packets of the node itself keep their
+	// source too.
 	Local bool
-	// Hidden are sources that are not preserved though the frontend is Local: a backend
-	// could not answer them.
+	// Hidden are sources that are not preserved although the frontend is Local: a
+	// backend could not reply to them.
 	Hidden []netip.Prefix
 	// Sources are the ranges of clients outside that are served; nil: all clients.
 	Sources []netip.Prefix
-	// Affinity is for how long after its last new flow an address that asks gets the
-	// same place, if that is one still; whole seconds, 0: not at all.
+	// Affinity is how long after its last new flow a client address gets the same
+	// place, if that is still valid; whole seconds, 0: no affinity.
 	Affinity time.Duration
-	// VNI is that of the VPC in which the backends are: what is remembered of its
-	// clients takes no room from another VPC's. 0 without Affinity.
+	// VNI is that of the VPC of the backends: each VPC has its own maps of clients. 0
+	// without Affinity.
 	VNI uint32
 }
 
-// MaxSlots bounds All, Own and Here. It is as many as a Service has backends at most.
+// MaxSlots limits All, Own and Here. It is the maximum number of backends of a Service.
 const MaxSlots = 1000
 
 func (f *Frontend) validate() error {
@@ -76,7 +75,7 @@ func (f *Frontend) validate() error {
 	return nil
 }
 
-// Places are all that there are, whoever asks.
+// Places are the places for all kinds of clients.
 func (f *Frontend) Places() []netip.AddrPort { return slices.Concat(f.All, f.Own, f.Here) }
 
 // Compare orders frontends by address, protocol and port, of which a packet has one each.

@@ -24,8 +24,8 @@ type HostPort struct {
 	HostPort, Port uint16
 	// Shadow is the pod's shadow address.
 	Shadow netip.Addr
-	// Own: what the node sends to itself goes to the pod, too. Otherwise it stays on
-	// the node, where a program may listen at the port, now or later.
+	// Own: packets of the node to itself go to the pod, too. Otherwise they stay on the
+	// node, where a program may listen at the port, now or later.
 	Own bool
 }
 

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ruleset describes what the packet filter table of a node is made from: its
-// State, with the ports of the node and the frontends of Services. It is pure, so that what
-// plans a State links nothing that changes a kernel. Package netfilter makes the rules.
+// Package ruleset describes the input of a node's packet filter table: its State, with
+// the ports of the node and the frontends of Services. It is pure, so that packages that
+// plan a State do not link netlink. Package netfilter makes the rules.
 package ruleset
 
 import (
@@ -20,15 +20,15 @@ type State struct {
 	// Shadows are the ranges of shadow addresses, at most one per family and
 	// at least one.
 	Shadows []netip.Prefix
-	// NodeShadows are the shadow addresses under which the node itself speaks to
+	// NodeShadows are the node's own shadow addresses, the sources of its packets to
 	// pods, one per family of Shadows.
 	NodeShadows []netip.Addr
 	// DefaultVPC are the ranges of the default VPC; none while there is no
 	// such VPC.
 	DefaultVPC []netip.Prefix
-	// Addresses are the node's own that the datapath knows for a node's. With
-	// EgressMark a pod sends to them what is for a frontend that it may ask, and
-	// nothing else.
+	// Addresses are the node's own addresses that the datapath knows as a node's. A
+	// pod's packets to them with EgressMark are for frontends that the pod may use, and
+	// for nothing else.
 	Addresses []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
@@ -36,24 +36,24 @@ type State struct {
 	PodDevices string
 	// NodeDevice is the node's own interface in the default VPC.
 	NodeDevice string
-	// SealedDevices never hand a packet to the host's stack as long as the
-	// datapath's programs are attached; what comes from them is dropped.
+	// SealedDevices hand no packet to the host's stack while the datapath's programs
+	// are attached; packets from them are dropped.
 	SealedDevices []string
 	// MarkMask selects the bits of a packet's mark that the datapath sets.
 	// SharedMark, EgressMark and NodeMark are their values for a flow to a
 	// shared service, for one to the outside, and for one of the default VPC,
 	// which alone may reach nodes as well.
 	MarkMask, SharedMark, EgressMark, NodeMark uint32
-	// OpeningMark goes on what the node itself opens to a shadow: the datapath lets
-	// through the kubelet's alone. TunneledMark is on the node's own packets around which
-	// the tunnel's device has put headers. They are values of MarkMask's bits.
+	// OpeningMark is set on the node's own packets that open a flow to a shadow: the
+	// datapath accepts only the kubelet's. TunneledMark is on the node's own packets
+	// that the tunnel's device has encapsulated. They are values of MarkMask's bits.
 	OpeningMark, TunneledMark uint32
 	// FlowsPerShadow is the number of conntrack entries that one shadow
-	// address may hold through the door at a time, and one address of the
-	// default VPC at the node's own address there; 0 means no limit. Apply
-	// takes less when conntrack has no room for so many times Pods.
+	// address may hold through the node at a time, and one address of the default
+	// VPC to the node's own address there; 0 means no limit. Apply uses a lower limit
+	// if conntrack has too few entries for Pods.
 	FlowsPerShadow uint32
-	// Pods is how many pods the node takes; 0: as many as a usual one.
+	// Pods is how many pods the node can run; 0: the kubelet's default.
 	Pods uint32
 	// HostPorts are the node's ports that lead to pods. Of two for one address,
 	// protocol and port of the node, any may win.
@@ -102,7 +102,7 @@ func (s State) validatePorts() error {
 	return ValidateFrontends(s.Frontends)
 }
 
-// Validate reports what contradicts itself.
+// Validate reports contradictions.
 func (s State) Validate() error {
 	if len(s.Shadows) == 0 {
 		return errors.New("no shadow range")
