@@ -4,28 +4,31 @@
 package plan
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/alioth-net/alioth/store"
 )
 
-// rowKinds are the types of the rows of all tables of the store, by name. Rows that are the
-// store's alone have types of lower case.
+// rowKinds are the types of the rows of all tables below store, such as *store.VPC. Rows
+// that belong to their package alone have types of lower case.
 func rowKinds(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../../store/*.go")
-	if err != nil {
+	below, errBelow := filepath.Glob("../../store/*/*.go")
+	if err := errors.Join(err, errBelow); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	for _, name := range files {
+	for _, name := range slices.Concat(files, below) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -43,10 +46,10 @@ func rowKinds(t *testing.T) map[string]bool {
 			if !ok {
 				return true
 			}
-			generic, named := of.X.(*ast.Ident)
+			generic, named := of.X.(*ast.SelectorExpr)
 			row, single := of.Index.(*ast.Ident)
-			if named && single && generic.Name == "table" && row.IsExported() {
-				found[row.Name] = true
+			if named && single && types.ExprString(generic) == "memory.Table" && row.IsExported() {
+				found["*"+file.Name.Name+"."+row.Name] = true
 			}
 			return true
 		})
@@ -57,17 +60,17 @@ func rowKinds(t *testing.T) map[string]bool {
 func TestEachKindOfRowIsDeclaredByAPartOrIrrelevant(t *testing.T) {
 	declared := map[string]string{}
 	for kind := range dependencies {
-		declared[strings.TrimPrefix(kind.String(), "*store.")] = "declared"
+		declared[kind.String()] = "declared"
 	}
 	for _, kind := range irrelevant {
-		name := strings.TrimPrefix(kind.String(), "*store.")
+		name := kind.String()
 		if declared[name] != "" {
 			t.Errorf("%s is irrelevant and declared", name)
 		}
 		declared[name] = "irrelevant"
 	}
 	kinds := rowKinds(t)
-	if !kinds["VPC"] || !kinds["EndpointSlice"] || len(kinds) < 15 {
+	if !kinds["*store.VPC"] || !kinds["*external.Pool"] || len(kinds) < 15 {
 		t.Fatalf("tables are of %v: some are missing", kinds)
 	}
 	for kind := range kinds {
