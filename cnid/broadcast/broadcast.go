@@ -1,16 +1,16 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broadcast wakes all who wait for a change.
+// Package broadcast wakes all goroutines that wait for a change.
 package broadcast
 
 import "sync"
 
-// Signal is sent to everybody who waits for it at that moment. The zero value is
+// Signal is sent to all goroutines that wait for it at that moment. The zero value is
 // ready to use.
 //
-// To miss nothing, take the channel before or together with what it tells the
-// change of.
+// To miss no change, take the channel before or together with the value whose change
+// it signals.
 type Signal struct {
 	mu   sync.Mutex
 	next chan struct{}

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow keeps the daemon's store as the API server has what the node
-// needs: scopes of the reflector that come and go with the VPCs of the node.
+// Package follow keeps the daemon's store equal to the parts of the API that the node
+// needs: scopes of the reflector that are added and removed with the VPCs of the node.
 package follow
 
 import (
@@ -27,11 +27,11 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-// reviewParts is how often the daemon looks for parts of the API that it no
-// longer needs to follow, whatever happened.
+// reviewParts is how often the daemon checks for parts of the API that it no longer
+// needs to follow, even without a change.
 const reviewParts = 30 * time.Second
 
-// part of the API that comes and goes: a VPC.
+// part of the API that is added and removed: a VPC.
 type part struct{ vpc string }
 
 func (p part) scopes() []descriptor.Scope {
@@ -47,14 +47,14 @@ func (p part) scopes() []descriptor.Scope {
 // String describes what it is, for the log.
 func (p part) String() string { return "VPC " + p.vpc }
 
-// Config is what of the daemon's configuration decides about what is followed.
+// Config is the part of the daemon's configuration that selects the followed parts.
 type Config struct{ Node, DefaultVPC string }
 
-// Sources keeps the store like the part of the API that this node needs: its
-// pods and Addresses, the Addresses of every VPC that has an Address or an
-// attachment here, and all objects of most other kinds: of these, a watch for each
-// that is needed would cost the API server and the node more than one for all
-// (docs/design/062, 090). Each kind's descriptor has its scopes.
+// Sources keeps the store equal to the part of the API that this node needs: its pods
+// and Addresses, the Addresses of every VPC that has an Address or an attachment here,
+// and all objects of most other kinds. For these, a watch for each needed object would
+// cost the API server and the node more than one for all (docs/design/062, 090). Each
+// kind's descriptor has its scopes.
 type Sources struct {
 	cfg     Config
 	api     *kube.Client
@@ -64,7 +64,7 @@ type Sources struct {
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// base are followed always, parts come and go.
+	// base are always followed, parts are added and removed.
 	base  []*reflector.Source
 	parts map[part]*followed
 	// complete is true once everything needed had been read.
@@ -72,7 +72,7 @@ type Sources struct {
 	// changed is sent when a source has synced.
 	changed broadcast.Signal
 
-	// looking guards what was found needed last.
+	// looking guards the last result of needed.
 	looking sync.Mutex
 	tracker changeTracker
 	last    map[part]bool
@@ -81,9 +81,9 @@ type Sources struct {
 // followed is a part that is followed.
 type followed struct {
 	sources []*reflector.Source
-	// confirmed reports that the VPC's row is not from before the part was followed.
+	// confirmed reports that the VPC's row is not older than the start of following it.
 	confirmed bool
-	// cancel ends what confirms it.
+	// cancel ends the confirmation.
 	cancel context.CancelFunc
 }
 
@@ -97,7 +97,7 @@ func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, recor
 	}
 }
 
-// Start begins to follow what is needed always, until ctx ends.
+// Start begins to follow the base, until ctx ends.
 func (s *Sources) Start(ctx context.Context) {
 	var awaited, others []descriptor.Scope
 	for _, kind := range kinds.All() {
@@ -127,7 +127,7 @@ func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*refl
 
 // broadcast reports that a source has synced.
 func (s *Sources) broadcast() {
-	s.mu.Lock() // not while somebody looks and has not taken the channel yet
+	s.mu.Lock() // not between another goroutine's check and its call of Next
 	defer s.mu.Unlock()
 	s.changed.Send()
 }
@@ -149,7 +149,7 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs that this node has something of. The map must not be
+// needed are the VPCs with an Address or attachment on this node. The map must not be
 // changed.
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
@@ -160,7 +160,7 @@ func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	return s.last
 }
 
-// needs reports whether a change may be to what is needed.
+// needs reports whether a change may affect the result of needed.
 func (s *Sources) needs(c store.Change) bool {
 	for _, row := range []any{c.Old, c.New} {
 		if address, ok := row.(*store.Address); ok && address.Node == s.cfg.Node {
@@ -197,7 +197,7 @@ func (s *Sources) follows(parts map[part]bool) bool {
 	return true
 }
 
-// adjust stops what is needed no more, and begins to follow what is.
+// adjust stops parts that are no longer needed, and begins to follow new ones.
 func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
 	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
@@ -229,10 +229,10 @@ func (s *Sources) stop(p part) {
 	s.log.Info("no longer following a part of the API", "part", p.String())
 }
 
-// add begins to follow a part. Until everything has been read for the first time
-// the node has told nobody what it holds, and it tells of what it follows then. A
-// VPC that comes later may have gone since, and its VNI be another's, while its row
-// is still here: so that has to be confirmed.
+// add begins to follow a part. Before the first complete read the node has not replied
+// to a roll call, and its first reply includes the parts that it follows then. A VPC
+// that is added later may have been deleted, and its VNI assigned to another VPC, while
+// its row is still in the store: so its row has to be confirmed.
 func (s *Sources) add(ctx context.Context, p part) {
 	f := &followed{sources: s.follow(ctx, p.scopes())}
 	ctx, f.cancel = context.WithCancel(ctx)
@@ -247,8 +247,7 @@ func (s *Sources) add(ctx context.Context, p part) {
 	}
 }
 
-// confirm returns once the row of a VPC has been seen to be as the API has the
-// object, or ctx ends.
+// confirm returns once the row of a VPC matches the object in the API, or ctx ends.
 func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
 	for !s.agrees(ctx, vpc) {
 		select {
@@ -263,12 +262,12 @@ func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
 	s.broadcast()
 }
 
-// confirmAgain is how long lies between two attempts to confirm a VPC, each of
-// which waits as long for its row.
+// confirmAgain is the time between two attempts to confirm a VPC. Each attempt waits as
+// long for its row.
 const confirmAgain = time.Second
 
-// agrees asks the API server for a VPC, and reports whether its row comes to have the
-// same VNI.
+// agrees reads a VPC from the API server, and reports whether its row has the same VNI
+// within confirmAgain.
 func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
@@ -289,7 +288,7 @@ func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 	return err == nil
 }
 
-// VPCs are the names of the VPCs of which this node may come to program something.
+// VPCs are the names of the VPCs that this node programs or may program later.
 func (s *Sources) VPCs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,8 +301,8 @@ func (s *Sources) VPCs() []string {
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
 
-// Synced reports whether everything that this node needs had been read at some
-// time; the channel is closed when that may have changed.
+// Synced reports whether everything that this node needs has been read once; the
+// channel is closed when that may have changed.
 func (s *Sources) Synced() (bool, <-chan struct{}) {
 	s.mu.Lock()
 	complete, changed := s.complete, s.changed.Next()

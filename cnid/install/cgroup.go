@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// CgroupRoot returns where the root of the cgroup2 hierarchy is mounted: the
-// configured directory, or else what the mount table says. Below it all
-// processes of the machine are, the kubelet among them.
+// CgroupRoot returns the mount point of the root of the cgroup2 hierarchy: the
+// configured directory, or else the one in the mount table. All processes of the
+// machine are below it, the kubelet included.
 func CgroupRoot(configured string) (string, error) {
 	if configured != "" {
 		return configured, nil

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install is what a node gets beside the daemon: the CNI plugin and its
-// configuration, and how all that Alioth made there goes again.
+// Package install installs the CNI plugin and its configuration on a node, and removes
+// everything that Alioth created there.
 package install
 
 import (
@@ -22,7 +22,7 @@ const (
 	ConflistName = "05-alioth.conflist"
 	// PluginName is the CNI plugin binary, and the type in the configuration.
 	PluginName = "alioth"
-	// conflistVersion is the newest that the plugin speaks.
+	// conflistVersion is the newest CNI version of the plugin.
 	conflistVersion = "1.1.0"
 )
 
@@ -46,7 +46,7 @@ func Plugin(binary, dir string) error {
 
 // WriteConflist makes the container runtime use the plugin.
 func WriteConflist(dir, socket string) error {
-	// What asks for ports of the node looks for a plugin that serves them.
+	// Runtimes pass ports of the node only to plugins with this capability.
 	plugin := map[string]any{"type": PluginName, "capabilities": map[string]bool{"portMappings": true}}
 	if socket != cniapi.DefaultSocket {
 		plugin["socket"] = socket
@@ -59,7 +59,7 @@ func WriteConflist(dir, socket string) error {
 	}
 	path := filepath.Join(dir, ConflistName)
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(text)+"\n" {
-		return nil // a runtime that watches the directory need not look again
+		return nil // without a write, runtimes that watch the directory do not reload it
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of CNI configurations: %w", err)
@@ -89,8 +89,8 @@ func ConfigurationBefore(dir string) (string, error) {
 	return "", nil
 }
 
-// writeAtomically replaces a file by one that is completely written. The name
-// of the unfinished one starts with a dot, which runtimes skip.
+// writeAtomically replaces a file by a completely written one. The name of the
+// unfinished file starts with a dot, so runtimes ignore it.
 func writeAtomically(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -108,7 +108,7 @@ func writeAtomically(path string, mode os.FileMode, write func(io.Writer) error)
 	return os.Rename(file.Name(), path)
 }
 
-// removeFiles removes what is there of a list of files.
+// removeFiles removes the files of a list that exist.
 func removeFiles(paths ...string) error {
 	var failures []error
 	for _, path := range paths {

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// Node is where Alioth has put something on a node.
+// Node has the places of Alioth's files and objects on a node.
 type Node struct {
 	CNIBinDir, CNIConfDir string
 	// StateDir has the files Journal and Settings, whose names others extend.
@@ -29,16 +29,16 @@ type Node struct {
 	BPFDir, CgroupRoot string
 	// Shadows are the ranges of shadow addresses.
 	Shadows []netip.Prefix
-	// Wait bounds how long a daemon may take to end.
+	// Wait limits how long a daemon may take to end.
 	Wait time.Duration
 }
 
-// Uninstall takes Alioth off this node: CNI configuration and plugin, programs
+// Uninstall removes Alioth from this node: CNI configuration and plugin, programs
 // and maps, devices with the pods' interfaces, packet filter, kernel settings,
-// journal and sockets. It fails while a daemon runs, and goes on where one step
-// fails; what is not there is no error.
+// journal and sockets. It fails while a daemon runs. It continues after a failed
+// step; missing objects are no error.
 func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
-	// First of all, so that no new pod meets the rest half gone.
+	// First, so that no new pod is attached during the rest.
 	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 		netfilter.Remove(),
 	)
 	if err != nil {
-		// The journal stays: what it names is not all gone.
+		// The journal stays, because it names objects that may still exist.
 		return err
 	}
 	if err := removeState(n); err != nil {
@@ -83,7 +83,7 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 	defer cancel()
 	j, err := journal.Open(waiting, journal.Config{Path: n.Journal, Log: log})
 	if errors.Is(err, journal.ErrNewerFormat) {
-		return nil // it is to go, whatever is in it
+		return nil // it is removed, whatever its content
 	}
 	if err != nil {
 		return fmt.Errorf("is alioth-cnid still running on this node? %w", err)
@@ -91,9 +91,8 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 	return j.Close()
 }
 
-// removeState removes what is left of files: the plugin, the journal with what
-// was moved aside of it, and the sockets. The directories stay, because they
-// may be mounts.
+// removeState removes the remaining files: the plugin, the journal with its files that
+// were moved aside, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
 	paths := []string{filepath.Join(n.CNIBinDir, PluginName)}
 	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), n.Settings + "*", n.Socket + "*"} {

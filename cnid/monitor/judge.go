@@ -25,7 +25,7 @@ type linkJudge struct {
 	settled map[uint64]bool
 }
 
-// concerned reports whether a batch of rtnetlink messages may tell of harm. The
+// concerned reports whether a batch of rtnetlink messages may report damage. The
 // records of m are those that were complete before the batch was read.
 func (j *linkJudge) concerned(messages []syscall.NetlinkMessage, m Managed, whole bool) bool {
 	concerned := false
@@ -45,8 +45,8 @@ func (j *linkJudge) concerned(messages []syscall.NetlinkMessage, m Managed, whol
 	return concerned
 }
 
-// settle notes whose creation has been read. A batch that is not whole settles
-// nothing: the rest of the messages comes with the next one.
+// settle notes the records whose creation has been read. A batch that is not whole
+// settles none: the rest of the messages comes with the next one.
 func (j *linkJudge) settle(m Managed, whole bool) {
 	settled := map[uint64]bool{}
 	for _, rec := range m.Records {
@@ -65,7 +65,7 @@ func recordOfLink(m syscall.NetlinkMessage, o Managed) (journal.Record, bool) {
 	return o.holds(int(binary.NativeEndian.Uint32(m.Data[4:]))) // ifi_index
 }
 
-// routeConcerns reports whether one message of rtnetlink may tell of harm.
+// routeConcerns reports whether one message of rtnetlink may report damage.
 func routeConcerns(m syscall.NetlinkMessage, o Managed) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:

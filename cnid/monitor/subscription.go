@@ -46,7 +46,7 @@ func (w *Watcher) listen(ctx context.Context, protocol int, groups []uint32, hin
 			}
 			return
 		}
-		// Of the messages that are missing, some may concern this node.
+		// Missing messages may concern this node.
 		if concerns(messages, held, whole) || !whole {
 			select {
 			case hints <- struct{}{}:

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package monitor listens to what the kernel tells of changes on the node.
+// Package monitor listens to kernel notifications of changes on the node.
 package monitor
 
 import (
@@ -21,29 +21,27 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 )
 
-// hintEvery is how long at least lies between two rechecks that changes in the
-// kernel ask for.
+// hintEvery is the minimum time between two rechecks because of changes in the kernel.
 const hintEvery = time.Second
 
-// Watcher listens to what the kernel tells of changes, and asks for a recheck
-// when one may concern this node. What is missed, the next recheck finds that
-// comes by itself.
+// Watcher listens to kernel notifications, and requests a recheck if a change may
+// concern this node. The next periodic recheck finds changes without a notification.
 type Watcher struct {
 	managed func() Managed
-	// recheck asks for one. It does not block.
+	// recheck requests one. It does not block.
 	recheck func()
 	log     *slog.Logger
 }
 
-// New returns a watcher of what is managed, which asks for a recheck without waiting
+// New returns a watcher of the managed objects, which requests a recheck without waiting
 // for it.
 func New(managed func() Managed, recheck func(), log *slog.Logger) *Watcher {
 	return &Watcher{managed: managed, recheck: recheck, log: log}
 }
 
-// Managed is what only Alioth changes on the node.
+// Managed has the objects of the node that only Alioth changes.
 type Managed struct {
-	// Records are those of the attachments that are here to stay.
+	// Records are those of complete attachments that are not being removed.
 	Records []journal.Record
 	// Devices are the indexes of the devices that exist always, and that of the
 	// underlay.
@@ -88,7 +86,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// filterConcerns reports whether a message of nf_tables is about our table.
+// filterConcerns reports whether a message of nf_tables is about Alioth's table.
 func filterConcerns(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type & 0xff {
 	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
@@ -101,7 +99,7 @@ func filterConcerns(m syscall.NetlinkMessage) bool {
 	return string(bytes.TrimRight(name, "\x00")) == netfilter.TableName
 }
 
-// deletedRouteConcerns leaves out the routes of pods that leave.
+// deletedRouteConcerns excludes the routes of attachments that are being removed.
 func deletedRouteConcerns(m syscall.NetlinkMessage, o Managed) bool {
 	if len(m.Data) < unix.SizeofRtMsg || m.Data[5] != netdev.RouteProtocol { // rtm_protocol
 		return false

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxyhealth tells load balancers outside whether a node serves Services, at
-// the port and with the answers of kube-proxy (KEP-3836): /healthz is what they ask
-// before they send a node new connections, /livez whether what serves is well.
+// Package proxyhealth reports to external load balancers whether a node serves Services,
+// at the port and with the replies of kube-proxy (KEP-3836). Load balancers read /healthz
+// before they send new connections to a node; /livez is the health of the daemon.
 package proxyhealth
 
 import (
@@ -24,18 +24,19 @@ import (
 const Port = 10256
 
 const (
-	// retry is how long it takes until a port is tried again that could not be had.
+	// retry is the time until the next attempt to open a port that is in use.
 	retry = 5 * time.Second
-	// openAtMost bounds the connections, and each lasts exchange at most: the port is
-	// open to whoever reaches the node.
+	// openAtMost limits the connections, and each lasts exchange at most: the port is
+	// open to every client that reaches the node.
 	openAtMost = 64
 	exchange   = 5 * time.Second
 )
 
-// State is what is told.
+// State is the input of the pages.
 type State struct {
-	// Programmed reports that the node serves what the API says, or has only just
-	// failed to; Since is when it did last, the zero value if it did never.
+	// Programmed reports that the node is programmed as the API requires, or that this
+	// has failed only for a short time. Since is the time of the last success, the zero
+	// value if there was none.
 	Programmed bool
 	Since      time.Time
 	// Eligible is false for a node that is about to be deleted.
@@ -50,12 +51,12 @@ type Server struct {
 	Log   *slog.Logger
 
 	mu sync.Mutex
-	// failure is why the port could not be had, nil while it is open.
+	// failure is the error of opening the port, nil while it is open.
 	failure error
 }
 
-// Run serves until ctx ends. A port that somebody else has is tried for again and
-// again: the rest of the daemon goes on.
+// Run serves until ctx ends. If another program has the port, Run retries, and the rest
+// of the daemon continues.
 func (s *Server) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := s.serve(ctx)
@@ -129,8 +130,8 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// respond writes an answer. Where all is well the time of the last update is now, as
-// nothing is left to be done.
+// respond writes an answer. If the node is healthy, the time of the last update is now,
+// because no update is pending.
 func respond(w http.ResponseWriter, state State, healthy bool, eligible *bool) {
 	now := time.Now()
 	body := answer{LastUpdated: state.Since, CurrentTime: now, NodeEligible: eligible, Healthy: state.Programmed}
@@ -147,5 +148,5 @@ func respond(w http.ResponseWriter, state State, healthy bool, eligible *bool) {
 	if !healthy {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = w.Write(text) // nobody is left who could be told that it failed
+	_, _ = w.Write(text) // an error can't be reported to the client
 }

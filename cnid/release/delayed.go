@@ -14,15 +14,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// ProbesEnd is how long after a DEL the kubelet has certainly told its probe
-// workers of the pod to stop. What a worker does then takes one probe's timeout
-// at most; see docs/design/030-late-probes.md.
+// ProbesEnd is the time after a DEL by which the kubelet has certainly stopped its probe
+// workers of the pod. A running probe then takes its timeout at most; see
+// docs/design/030-late-probes.md.
 const ProbesEnd = 3 * time.Second
 
-// Held are the attachments whose addresses stay held, for as long after their DEL as
-// the kubelet may still probe them. They are in the journal's release queue, so the
-// next process holds them too: anew, since it can't know for how long it was done
-// already.
+// Held are the attachments whose addresses stay reserved after their DEL, as long as the
+// kubelet may still probe them. They are in the journal's release queue, so the next
+// process reserves them too, for the full time, because it does not have the time of the
+// DEL.
 type Held struct {
 	journal *journal.Journal
 
@@ -34,7 +34,7 @@ type Held struct {
 	fewer broadcast.Signal
 }
 
-// NewHeld returns those of a journal's queue.
+// NewHeld returns the attachments of a journal's queue.
 func NewHeld(j *journal.Journal) *Held {
 	return &Held{journal: j, over: map[uint64]bool{}}
 }
@@ -46,7 +46,7 @@ func (h *Held) end(rec journal.Record) {
 	h.over[rec.Seq] = true
 }
 
-// notify wakes who waits, and forgets what is off the queue.
+// notify wakes waiting goroutines, and removes elements that have left the queue.
 func (h *Held) notify() {
 	queue := h.journal.Releases()
 	h.mu.Lock()
@@ -64,21 +64,21 @@ func (h *Held) Holds(rec journal.Record) bool {
 	return rec.Probed && !h.over[rec.Seq]
 }
 
-// Probed returns the journal's records and what is held of its queue, which is all that
-// the kubelet may probe, and a channel that is closed when there may be fewer.
+// Probed returns all attachments that the kubelet may probe: the journal's records and
+// the reserved elements of its queue. The channel is closed when there may be fewer.
 func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
 	fewer := h.fewer.Next()
-	// In this order: an attachment goes from the one to the other.
+	// In this order, because an attachment moves from the records to the queue.
 	list := h.journal.Records()
 	return slices.Concat(list, h.Departed()), fewer
 }
 
-// Departed are the elements of the queue that are held.
+// Departed are the reserved elements of the queue.
 func (h *Held) Departed() []journal.Record {
 	return slices.DeleteFunc(h.journal.Releases(), func(rec journal.Record) bool { return !h.Holds(rec) })
 }
 
-// Delayed hands releases on, once at once and once when their time is up.
+// Delayed forwards releases twice: at once, and when their time is up.
 type Delayed struct {
 	held *Held
 	next attachment.Releaser
@@ -86,7 +86,7 @@ type Delayed struct {
 	ended func()
 }
 
-// NewDelayed returns one that holds what an earlier process left in the queue too.
+// NewDelayed returns a Delayed that also covers the queue of an earlier process.
 func NewDelayed(held *Held, next attachment.Releaser, ended func()) *Delayed {
 	d := &Delayed{held: held, next: next, ended: ended}
 	for _, rec := range held.journal.Releases() {
@@ -108,7 +108,7 @@ func (d *Delayed) hold(rec journal.Record) {
 	}
 	time.AfterFunc(rec.ProbeTimeout+ProbesEnd, func() {
 		d.held.end(rec)
-		d.next.Release(rec) // which may take it off the queue now
+		d.next.Release(rec) // which may now remove it from the queue
 		d.held.notify()
 		d.ended()
 	})

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release gives back the addresses of pods that have left the node, not before
-// the kubelet has ended its probes of them.
+// Package release releases the addresses of pods that have left the node, after the
+// kubelet has ended its probes of them.
 package release
 
 import (
@@ -24,24 +24,21 @@ import (
 )
 
 const (
-	// reviewReleases is how often Addresses that were left alone are looked at
-	// again.
+	// reviewReleases is how often remaining Addresses are checked again.
 	reviewReleases = 30 * time.Second
-	// retryReleases is the wait after a failure, for the most part of the API
-	// server.
+	// retryReleases is the wait after a failure, usually of the API server.
 	retryReleases = time.Second
 )
 
-// addressAPI is what a releaser needs of the API server.
+// addressAPI has the requests of a releaser to the API server.
 type addressAPI interface {
 	Get(ctx context.Context, obj kube.Object) error
 	Delete(ctx context.Context, obj kube.Object, uid types.UID) error
 }
 
-// Releaser deletes the Addresses of this node's pods that have no attachment
-// any more and will not get another one. Which those are follows from store,
-// journal and API alone, so whatever a DEL without the API server, or a crash,
-// leaves behind is found again.
+// Releaser deletes the Addresses of this node's pods that no longer have an attachment
+// and will not get a new one. It decides by store, journal and API only, so it also
+// finds Addresses that a DEL without the API server, or a crash, left behind.
 type Releaser struct {
 	node    string
 	store   *store.Store
@@ -50,15 +47,15 @@ type Releaser struct {
 	// synced reports whether the node's pods and Addresses have been read.
 	synced func() bool
 	log    *slog.Logger
-	// held reports whether an entry of the journal's queue is to stay for now.
+	// held reports whether an entry of the journal's queue has to stay for now.
 	held func(journal.Record) bool
 	// kicked has one element when the journal's queue has grown.
 	kicked chan struct{}
 }
 
 // New returns a releaser of a node's addresses. It releases nothing before synced
-// reports that the node's pods and Addresses have been read, and leaves in the
-// journal's queue what is held.
+// reports that the node's pods and Addresses have been read, and keeps held entries
+// in the journal's queue.
 func New(node string, s *store.Store, j *journal.Journal, api addressAPI, synced func() bool, held func(journal.Record) bool, log *slog.Logger) *Releaser {
 	return &Releaser{node: node, store: s, journal: j, api: api, synced: synced, held: held, log: log, kicked: make(chan struct{}, 1)}
 }
@@ -67,7 +64,7 @@ func New(node string, s *store.Store, j *journal.Journal, api addressAPI, synced
 func (r *Releaser) Release(journal.Record) {
 	select {
 	case r.kicked <- struct{}{}:
-	default: // the pass that is due will see this one too
+	default: // the pending pass will process this one too
 	}
 }
 
@@ -84,9 +81,8 @@ func (r *Releaser) Run(ctx context.Context) {
 	}
 }
 
-// pass deletes what can be deleted, and takes off the queue what was looked
-// at. It returns the UIDs of the Addresses that it deleted or found that they
-// stay.
+// pass deletes releasable Addresses, and removes the processed entries from the queue. It
+// returns the UIDs of the Addresses that it deleted or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
@@ -114,16 +110,16 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 	return handled, nil
 }
 
-// candidates looks at the pods before it looks at the journal: an ADD writes the
-// journal before it looks again whether its pod leaves, so one of them sees the
-// other (docs/design/042).
+// candidates reads the pods before the journal. An ADD writes the journal before it
+// checks again whether its pod is ending, so one of the two detects the other
+// (docs/design/042).
 func (r *Releaser) candidates() (list []*store.Address) {
 	r.store.View(func(tx store.ReadTx) { list = releasable(tx, r.node, r.journal.Records()) })
 	return list
 }
 
 // releasable are the Addresses of this node whose pod has no attachment here
-// and, as far as the store knows, is gone or on its way out.
+// and, according to the store, is gone or ending.
 func releasable(tx store.ReadTx, node string, records []journal.Record) []*store.Address {
 	attached := map[string]bool{}
 	for _, rec := range records {
@@ -141,8 +137,8 @@ func releasable(tx store.ReadTx, node string, records []journal.Record) []*store
 	return list
 }
 
-// release asks the API before it deletes: the store may know an Address before
-// it knows the pod. The Address's UID keeps a successor from being deleted.
+// release checks the API before it deletes: the store may have an Address before the
+// pod. The Address's UID as precondition protects a successor.
 func (r *Releaser) release(ctx context.Context, row *store.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
@@ -153,7 +149,7 @@ func (r *Releaser) release(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	err = r.api.Delete(ctx, object, types.UID(row.UID))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // somebody did it already
+		return nil // it is deleted already
 	}
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
@@ -176,8 +172,8 @@ func (r *Releaser) podLeaving(ctx context.Context, holder store.Holder) (bool, e
 	return other || terminal || pod.DeletionTimestamp != nil, nil
 }
 
-// idle returns when there is something to release that was not handled just
-// now, when the queue has grown, or after a while.
+// idle returns when there is an Address to release that was not just handled, when the
+// queue has grown, or after atMost.
 func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -189,7 +185,7 @@ func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost tim
 		case <-ctx.Done():
 		}
 	}()
-	// An error means that it is time to look again.
+	// An error means that atMost is over.
 	_ = r.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		ws.Add(woken)
 		select {

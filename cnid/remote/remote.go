@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote reaches the daemons of a cluster: it runs commands in their
-// pods, through the API server, which says who may.
+// Package remote reaches the daemons of a cluster: it runs commands in their pods,
+// through the API server, which authorizes the user.
 package remote
 
 import (
@@ -59,8 +59,8 @@ func NewExecutor(config *rest.Config) (*Executor, error) {
 	return &Executor{config: config, rest: typed.CoreV1().RESTClient()}, nil
 }
 
-// Run runs a command in a daemon's pod, and writes what it prints. The error
-// holds what the command said on standard error.
+// Run runs a command in a daemon's pod, and writes its output. The error has the
+// command's standard error.
 func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, command ...string) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()

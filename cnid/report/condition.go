@@ -29,12 +29,12 @@ type Reporter struct {
 	store *store.Store
 
 	mu sync.Mutex
-	// known is true once a look at the node has told its problems.
+	// known is true once the node's problems have been determined.
 	known bool
 	now   []Problem
 	// changed is sent when now has changed.
 	changed broadcast.Signal
-	// said counts how often each event was written.
+	// said has the number of writes of each event.
 	said map[string]int32
 }
 
@@ -43,7 +43,7 @@ func New(node string, api *kube.Client, s *store.Store, log *slog.Logger) *Repor
 	return &Reporter{events: &events{node: node, api: api, log: log}, store: s, said: map[string]int32{}}
 }
 
-// Problems notes what the condition NetworkHealthy is to say.
+// Problems sets the content of the condition NetworkHealthy.
 func (r *Reporter) Problems(list []Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +54,8 @@ func (r *Reporter) Problems(list []Problem) {
 	r.changed.Send()
 }
 
-// condition returns what the condition is to say, and a channel that is closed
-// when that changes; nil as long as nobody has looked.
+// condition returns the desired condition, and a channel that is closed when it changes;
+// nil before the first call of Problems.
 func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 	return healthCondition(r.now), r.changed.Next()
 }
 
-// healthCondition sums up the problems: the reason is the gravest one's.
+// healthCondition summarizes the problems: the reason is that of the gravest one.
 func healthCondition(list []Problem) *corev1.NodeCondition {
 	c := &corev1.NodeCondition{
 		Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue,
@@ -82,8 +82,8 @@ func healthCondition(list []Problem) *corev1.NodeCondition {
 	return c
 }
 
-// Run keeps the condition on this node's Node object, and on another one that
-// takes its place, until ctx ends.
+// Run keeps the condition on this node's Node object, and on a new object that replaces
+// it, until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	var done *corev1.NodeCondition
 	var doneUID string
@@ -118,7 +118,7 @@ func sameCondition(a, b *corev1.NodeCondition) bool {
 	return a != nil && b != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// setCondition writes the condition unless it is there already.
+// setCondition writes the condition if it differs.
 func (r *Reporter) setCondition(ctx context.Context, want *corev1.NodeCondition) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (r *Reporter) setCondition(ctx context.Context, want *corev1.NodeCondition)
 }
 
 // NetworkAvailable clears the condition NetworkUnavailable on this node's Node
-// object, and again when another object takes its place, until ctx ends.
+// object, and again on a new object that replaces it, until ctx ends.
 func (r *Reporter) NetworkAvailable(ctx context.Context) {
 	var done string
 	for ctx.Err() == nil {

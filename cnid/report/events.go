@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report tells people, through the API server, how a node and its pods are:
-// by events, and by conditions of the Node object.
+// Package report reports the state of a node and its pods through the API server: by
+// events, and by conditions of the Node object.
 package report
 
 import (
@@ -28,27 +28,27 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// Component is who events and conditions come from.
+// Component is the source of events and conditions.
 const Component = "alioth-cnid"
 
 // retryAfter is the wait after a request to the API server that has failed.
 const retryAfter = time.Second
 
-// events tell people, through the API, what this node does.
+// events writes this node's events to the API.
 type events struct {
 	node string
 	api  *kube.Client
 	log  *slog.Logger
 }
 
-// Refused writes an event for a pod that this node refuses something. It does not
-// wait for the API server.
+// Refused writes an event for a refused request of a pod. It does not wait for the API
+// server.
 func (r *events) Refused(pod journal.Pod, reason, message string) {
 	r.warn(podReference(pod), reason, message)
 }
 
 // Lost writes an event for a pod that has lost its address, and one for the
-// node, where it outlives the pod. It does not wait for the API server.
+// node, because that one outlives the pod. It does not wait for the API server.
 func (r *events) Lost(l plan.Lost) {
 	pod := l.Record.Pod
 	r.log.Error("pod has lost its address and is cut off", "pod", pod.String(), "podUID", pod.UID, "reason", l.Reason)
@@ -56,13 +56,13 @@ func (r *events) Lost(l plan.Lost) {
 	r.warn(nodeReference(r.node), v1alpha1.AddressLostReason, fmt.Sprintf("pod %s has lost its address and is cut off: %s; delete the pod", pod, l.Reason))
 }
 
-// Closed writes an event for a pod to which a port of this node does not lead any longer.
+// Closed writes an event for a pod that has lost a port of this node.
 func (r *events) Closed(c plan.ClosedPort) {
 	r.warn(podReference(c.Pod), c.Refusal.Reason, c.Refusal.Message)
 }
 
-// nodeReference names a Node as the kubelet does in its events, by which people
-// find them: the name stands for the UID.
+// nodeReference names a Node as the kubelet does in its events, so that kubectl finds
+// them: the name replaces the UID.
 func nodeReference(node string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
 }
@@ -83,9 +83,9 @@ func (r *events) warn(about corev1.ObjectReference, reason, message string) {
 	}()
 }
 
-// event is named after what it says, so that saying it again while the API
-// server remembers makes no second one. What has no namespace has its events in
-// the default one.
+// event returns an event whose name depends on its content, so that a repetition creates
+// no second one while the API server keeps the first. An object without a namespace has
+// its events in the namespace default.
 func (r *events) event(about corev1.ObjectReference, reason, message string) *eventsv1.Event {
 	namespace := about.Namespace
 	if namespace == "" {
@@ -101,8 +101,8 @@ func (r *events) event(about corev1.ObjectReference, reason, message string) *ev
 	}
 }
 
-// eventName makes the name of an event of the name of what it is about, as much
-// of it as there is room for, and of a digest.
+// eventName makes the name of an event from the name of its object, shortened if
+// necessary, and a digest.
 func eventName(about string, digest []byte) string {
 	end := fmt.Sprintf(".%x", digest)
 	return strings.TrimRight(about[:min(len(about), maxName-len(end))], "-.") + end
@@ -119,7 +119,7 @@ func (r *Reporter) Repaired(list []Repair) {
 	}
 }
 
-// repairMessages has one message for each kind, which names the first few.
+// repairMessages has one message for each kind, with the first few repairs.
 func repairMessages(list []Repair) []string {
 	const most = 5
 	byKind := map[string][]string{}
@@ -129,7 +129,7 @@ func repairMessages(list []Repair) []string {
 	var messages []string
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		details := byKind[kind]
-		slices.Sort(details) // so that one and the same harm is told in the same words
+		slices.Sort(details) // so that the same damage gives the same message
 		named := details[:min(len(details), most)]
 		messages = append(messages, fmt.Sprintf("deleted or changed by another program, and repaired: %s%s",
 			strings.Join(named, ", "), AndMore(len(details)-len(named))))
@@ -137,8 +137,8 @@ func repairMessages(list []Repair) []string {
 	return messages
 }
 
-// Restored writes an event on a pod whose interface was made again, or, with the
-// cause, could not be.
+// Restored writes an event on a pod whose interface was restored, or, with a cause, could
+// not be restored.
 func (r *Reporter) Restored(pod journal.Pod, cause error) {
 	reason, message := v1alpha1.InterfaceRestoredReason, "the pod's interface was deleted on its node by another program, and was restored"
 	if cause != nil {
@@ -148,8 +148,8 @@ func (r *Reporter) Restored(pod journal.Pod, cause error) {
 	go r.write(r.event(podReference(pod), reason, message))
 }
 
-// write creates an event, or counts it up when it says what an earlier one
-// does.
+// write creates an event, or increments the count of an earlier one with the same
+// content.
 func (r *Reporter) write(event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), kube.RequestTimeout)
 	defer cancel()
@@ -172,7 +172,7 @@ func (r *Reporter) repeat(ctx context.Context, event *eventsv1.Event) error {
 	return r.api.Patch(ctx, event, types.MergePatchType, patch)
 }
 
-// count is that of an event which is written again: 2 the first time.
+// count returns the count of a repeated event: 2 the first time.
 func (r *Reporter) count(name string) int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,8 +5,8 @@ package report
 
 import "fmt"
 
-// Repair is something on the node that was deleted or changed by others and is
-// again as it has to be.
+// Repair is an object of the node that others deleted or changed, and that the daemon has
+// restored.
 type Repair struct{ Kind, Detail string }
 
 // Kinds of repair, beside those of netdev and datapath.
@@ -15,11 +15,10 @@ const (
 	RepairInterface = "pod_interface"
 )
 
-// Problem is something that keeps the node's network from working as it should
-// and that a person has to put right.
+// Problem is a fault of the node's network that an administrator has to correct.
 type Problem struct{ Reason, Message string }
 
-// AndMore ends a list of which n names are left out.
+// AndMore ends a list from which n names are omitted.
 func AndMore(n int) string {
 	if n == 0 {
 		return ""

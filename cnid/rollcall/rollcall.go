@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollcall answers the operator's roll calls for a node.
+// Package rollcall replies to the operator's roll calls for a node.
 package rollcall
 
 import (
@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// reviewVNIs is how often, at most, a node tells of VNIs without a call.
+	// reviewVNIs is how often, at most, a node reports VNIs without a call.
 	reviewVNIs = 10 * time.Second
-	// firstAnswer and lastAnswer bound the wait between attempts, behindAnswer that
-	// for the store to hear what the API server says.
+	// firstAnswer and lastAnswer limit the wait between attempts, behindAnswer the wait
+	// for the store to receive the API server's state.
 	firstAnswer  = 100 * time.Millisecond
 	behindAnswer = time.Second
 	lastAnswer   = 30 * time.Second
 )
 
-// Passes are those that program the node.
+// Passes are the passes that program the node.
 type Passes interface {
 	// PodMTU is 0 before the first successful one; the channel is closed after the next.
 	PodMTU() (int, <-chan struct{})
@@ -47,7 +47,7 @@ type Passes interface {
 	VNIs() []uint32
 }
 
-// api is what an answer needs of the API server.
+// api has the requests of a reply to the API server.
 type api interface {
 	Get(ctx context.Context, object kube.Object) error
 	List(ctx context.Context, list runtime.Object, namespace, fields string) error
@@ -55,8 +55,8 @@ type api interface {
 	Update(ctx context.Context, object kube.Object) error
 }
 
-// RollCall answers the operator's calls, once nothing on this node uses an address
-// that the API does not have for it (docs/design/010).
+// RollCall replies to the operator's calls, once no attachment of this node uses an
+// address that the API does not have for it (docs/design/010).
 type RollCall struct {
 	node    string
 	store   *store.Store
@@ -68,12 +68,12 @@ type RollCall struct {
 	log    *slog.Logger
 }
 
-// New returns one for a node with these records.
+// New returns a RollCall for a node with these records.
 func New(node string, s *store.Store, records func() []journal.Record, api api, synced func() (bool, <-chan struct{}), passes Passes, log *slog.Logger) *RollCall {
 	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, log: log}
 }
 
-// reply is what a node says.
+// reply is the content of a node's reply.
 type reply struct {
 	call, nodeUID string
 	vnis          []int32
@@ -83,10 +83,10 @@ func (r reply) equal(other reply) bool {
 	return r.call == other.call && r.nodeUID == other.nodeUID && slices.Equal(r.vnis, other.vnis)
 }
 
-// task is what an answer repeats.
+// task is the part of a reply that identifies the call.
 type task struct{ call, nodeUID string }
 
-// Run answers until ctx ends.
+// Run replies to calls until ctx ends.
 func (r *RollCall) Run(ctx context.Context) {
 	var last reply
 	pause := firstAnswer
@@ -109,7 +109,7 @@ func (r *RollCall) Run(ctx context.Context) {
 			r.log.Warn("can't answer the operator's roll call; trying again", "error", err, "after", pause)
 		}
 		if errors.Is(err, errBehind) {
-			pause = min(pause, behindAnswer) // nobody is burdened by it
+			pause = min(pause, behindAnswer) // the store soon catches up
 		}
 		select {
 		case <-ctx.Done():
@@ -119,7 +119,7 @@ func (r *RollCall) Run(ctx context.Context) {
 	}
 }
 
-// wait returns when there is something to answer, and now and then.
+// wait returns when a reply is due, and after reviewVNIs.
 func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 	var now task
 	soon, cancel := context.WithTimeout(ctx, reviewVNIs)
@@ -128,8 +128,8 @@ func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 		synced, changed := r.synced()
 		mtu, passed := r.passes.PodMTU()
 		if !synced || mtu == 0 {
-			// What an earlier process programmed is not known before the first
-			// pass, and nobody is told of less.
+			// The first pass determines what an earlier process programmed. Before
+			// it, the reply would be incomplete.
 			ws.Add(changed)
 			ws.Add(passed)
 			return false
@@ -138,12 +138,12 @@ func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 		return now.nodeUID != "" && now != (task{last.call, last.nodeUID})
 	})
 	if err != nil && ctx.Err() == nil {
-		err = nil // it is time to look at the VNIs
+		err = nil // it is time to check the VNIs
 	}
 	return now, err
 }
 
-// look describes what is asked.
+// look returns the present call.
 func (r *RollCall) look(tx store.ReadTx) task {
 	now := task{call: v1alpha1.NoCall}
 	if row := store.GetRollCall(tx, v1alpha1.OperatorRollCall); row != nil {
@@ -155,16 +155,16 @@ func (r *RollCall) look(tx store.ReadTx) task {
 	return now
 }
 
-// errBehind reports that the store has not heard yet what the API server says.
+// errBehind reports that the store is older than the API server's state.
 var errBehind = errors.New("the state that was read of this node is older than that of the API server")
 
-// agree returns once a pass has been made by what the API server itself says of this
-// node now: a sandbox that the API knows nothing of, as after a restore from a backup,
-// is cut off then. The store alone may lag behind a restore.
+// agree returns after a pass with the API server's present state of this node. The pass
+// disconnects sandboxes that the API lacks, for example after a restore from a backup.
+// The store alone may lag behind a restore.
 func (r *RollCall) agree(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
-	// The journal first: what it begins later goes by what is read later.
+	// The journal first: later attachments depend on later reads.
 	records := r.records()
 	var addresses v1alpha1.AddressList
 	if err := r.api.List(ctx, &addresses, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
@@ -182,8 +182,8 @@ func (r *RollCall) agree(ctx context.Context) error {
 	return r.passes.Programmed(ctx)
 }
 
-// agrees reports whether the store is as the API server, as far as it decides whether the
-// attachments of a node are lost.
+// agrees reports whether the store equals the API server's state in the fields that
+// decide whether the attachments of a node are lost.
 func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []v1alpha1.Address, pods []corev1.Pod) bool {
 	held, told := map[string]string{}, map[string]string{}
 	for i := range addresses {
@@ -206,7 +206,7 @@ func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []
 	})
 }
 
-// wordOf is what a pod says of its network, "" where there is none.
+// wordOf is the allocation status of a pod as text, "" if there is none.
 func wordOf(pod *store.Pod) string {
 	if pod == nil {
 		return ""
@@ -214,8 +214,7 @@ func wordOf(pod *store.Pod) string {
 	return fmt.Sprint(pod.Attachments, pod.NetworkReady, pod.Reason, pod.Deleting, pod.Terminal)
 }
 
-// answer writes what the node says, if that is not what it said last, and
-// returns what it has said.
+// answer writes the node's reply if it differs from the last one, and returns it.
 func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, error) {
 	if now.nodeUID == "" {
 		return last, nil
