@@ -20,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
@@ -58,7 +57,7 @@ func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
 }
 
 // attachedAs returns the record of a pod's attachment and its device on the node.
-func (p *labPod) attachedAs(t *testing.T) (rec journal.Record, device netlink.Link, err error) {
+func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device netlink.Link, err error) {
 	t.Helper()
 	status, err := nodestatus.Fetch(t.Context(), p.node.cfg.socket())
 	if err != nil {
@@ -84,7 +83,7 @@ func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	if rec.Kind != kind || device.Type() != string(kind) {
+	if rec.Kind != string(kind) || device.Type() != string(kind) {
 		t.Errorf("%s: pod %s has a %s and the journal says %q, want %s", when, p.name, device.Type(), rec.Kind, kind)
 	}
 }

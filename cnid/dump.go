@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/cnid/observe"
 )
 
 // dump reads what this node holds. What can't be read does not keep the rest
 // from being told.
 func (n *node) dump(ctx context.Context) nodestatus.Dump {
-	d := nodestatus.Dump{Status: n.syncer.status(), Config: n.plan, Departed: n.held.Departed()}
+	d := nodestatus.Dump{Status: n.syncer.status(), Config: convert.Settings(n.plan), Departed: convert.Attachments(n.held.Departed())}
 	d.Config.Reserved = slices.Concat(n.plan.Reserved, n.apiHost.Addresses())
 	for key, err := range n.attachments.Inspect(ctx) {
 		d.Broken = append(d.Broken, nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()})

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/store"
@@ -187,7 +188,7 @@ func (s *syncer) status() nodestatus.Status {
 	defer s.mu.Unlock()
 	status := nodestatus.Status{
 		Node: s.cfg.Node, Synced: synced, Programmed: s.mtu != 0, PodMTU: s.mtu,
-		Attachments: s.journal.Records(), Releasing: s.journal.Releases(), Problem: problem, Warnings: s.warnings,
+		Attachments: convert.Attachments(s.journal.Records()), Releasing: convert.Attachments(s.journal.Releases()), Problem: problem, Warnings: s.warnings,
 	}
 	return status
 }

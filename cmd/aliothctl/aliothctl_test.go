@@ -25,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/attach/netkit"
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/verify"
 )
@@ -41,13 +39,12 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 	server.Config.Handler.(*http.ServeMux).Handle(nodestatus.Path, nodestatus.Handler(func(context.Context) nodestatus.Status {
 		return nodestatus.Status{
 			Node: "node1", Synced: true, Programmed: true, PodMTU: 1450, Problem: "the disk is full",
-			Attachments: []journal.Record{{
-				Identity:  journal.Identity{Key: journal.Key{ContainerID: "c", IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1"}},
-				Binding:   journal.Binding{VPC: "blue", VNI: 20},
-				Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, HostIfName: "alv000000000001", Kind: netkit.Kind},
-				Shadow4:   netip.MustParseAddr("169.254.64.2"), Phase: journal.PhaseDone,
+			Attachments: []nodestatus.Attachment{{
+				Key: nodestatus.Key{ContainerID: "c", IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "ns", Name: "p1"}, VPC: "blue", VNI: 20,
+				Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, HostIfName: "alv000000000001", Kind: "netkit",
+				Shadow4: netip.MustParseAddr("169.254.64.2"), Phase: "done",
 			}},
-			Releasing: []journal.Record{{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}},
+			Releasing: []nodestatus.Attachment{{Pod: nodestatus.Pod{Namespace: "ns", Name: "p0"}}},
 		}
 	}))
 	server.Listener.Close()
@@ -77,7 +74,7 @@ func TestStatusWithoutADaemonSaysWhereToRunIt(t *testing.T) {
 }
 
 func TestStatusSurvivesItsJourney(t *testing.T) {
-	in := nodestatus.Status{Node: "n", Attachments: []journal.Record{{Interface: journal.Interface{MAC: journal.MAC{2, 0, 1, 2, 3, 4}}, Shadow4: netip.MustParseAddr("169.254.64.2")}}}
+	in := nodestatus.Status{Node: "n", Attachments: []nodestatus.Attachment{{MAC: "02:00:01:02:03:04", Shadow4: netip.MustParseAddr("169.254.64.2")}}}
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)

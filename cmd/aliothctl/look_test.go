@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -275,10 +274,9 @@ func TestMapsAreToldInWords(t *testing.T) {
 			Backend: netip.MustParseAddrPort("10.244.0.9:53"), LastSeen: 3 * time.Second, Answered: true,
 		}},
 	}
-	attachments := []journal.Record{{
-		Identity:  journal.Identity{Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}},
-		Binding:   journal.Binding{VPC: "blue", VNI: 20},
-		Interface: journal.Interface{HostIfName: "alv1", Device: journal.Device{HostIfindex: 7}},
+	attachments := []nodestatus.Attachment{{
+		Key: nodestatus.Key{IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
+		HostIfName: "alv1", Device: nodestatus.Device{HostIfindex: 7},
 	}}
 	var out strings.Builder
 	if err := newWords(held, 8*time.Second, attachments).write(&out); err != nil {
@@ -306,10 +304,9 @@ func TestMapsAreToldInWords(t *testing.T) {
 }
 
 func TestStatusSaysWhosePacketsWereDropped(t *testing.T) {
-	attachments := []journal.Record{{
-		Identity:  journal.Identity{Key: journal.Key{IfName: "eth0"}, Pod: journal.Pod{Namespace: "shop", Name: "a"}},
-		Binding:   journal.Binding{VPC: "blue", VNI: 20},
-		Interface: journal.Interface{HostIfName: "alv1", Device: journal.Device{HostIfindex: 7}},
+	attachments := []nodestatus.Attachment{{
+		Key: nodestatus.Key{IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
+		HostIfName: "alv1", Device: nodestatus.Device{HostIfindex: 7},
 	}}
 	row := func(ifindex int, vni uint32, packets uint64) telemetry.DropCounter {
 		return telemetry.DropCounter{Counter: telemetry.Counter{Direction: telemetry.FromPod, Packets: packets}, Ifindex: ifindex, VNI: vni}

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -30,12 +29,12 @@ type words struct {
 	now time.Duration
 	// pods are the attachments of the node, by the index of their device, and
 	// vpcs the names of their VPCs; empty while no daemon answers.
-	pods map[int]journal.Record
+	pods map[int]nodestatus.Attachment
 	vpcs map[uint32]string
 }
 
-func newWords(c contents, now time.Duration, attachments []journal.Record) words {
-	w := words{contents: c, now: now, pods: map[int]journal.Record{}, vpcs: map[uint32]string{}}
+func newWords(c contents, now time.Duration, attachments []nodestatus.Attachment) words {
+	w := words{contents: c, now: now, pods: map[int]nodestatus.Attachment{}, vpcs: map[uint32]string{}}
 	for _, rec := range attachments {
 		if rec.HostIfName != "" && rec.InVPC() {
 			w.pods[rec.Device.HostIfindex], w.vpcs[rec.VNI] = rec, rec.VPC

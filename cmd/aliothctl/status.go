@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -56,7 +55,7 @@ func writeStatus(out io.Writer, s nodestatus.Status) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "\nPOD\tINTERFACE\tVPC\tVNI\tADDRESSES\tSHADOWS\tHOST DEVICE\tKIND\tPHASE\n")
 	for _, rec := range s.Attachments {
-		writeAttachment(table, rec, string(rec.Phase))
+		writeAttachment(table, rec, rec.Phase)
 	}
 	for _, rec := range s.Releasing {
 		writeAttachment(table, rec, "releasing")
@@ -76,7 +75,7 @@ func inWords(s nodestatus.Status) string {
 	return "programmed"
 }
 
-func writeAttachment(table io.Writer, rec journal.Record, phase string) {
+func writeAttachment(table io.Writer, rec nodestatus.Attachment, phase string) {
 	var addrs, shadows []string
 	for _, prefix := range rec.Addrs {
 		addrs = append(addrs, prefix.String())
@@ -138,7 +137,7 @@ func fateOf(reason telemetry.Reason) string {
 }
 
 // writeDropped prints dropped packets by interface. It only counts routine ones.
-func writeDropped(out io.Writer, drops []telemetry.DropCounter, attachments []journal.Record) error {
+func writeDropped(out io.Writer, drops []telemetry.DropCounter, attachments []nodestatus.Attachment) error {
 	var left uint64
 	drops = slices.DeleteFunc(slices.Clone(drops), func(d telemetry.DropCounter) bool {
 		if d.Reason.Routine() {

@@ -3,13 +3,6 @@
 
 package nodestatus
 
-import (
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath/hook"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
-)
-
 // DumpPath is where the daemon's socket answers a GET with a Dump.
 const DumpPath = "/dump/v1"
 
@@ -20,9 +13,9 @@ const DumpPath = "/dump/v1"
 type Dump struct {
 	Status
 	// Config is what the daemon plans with.
-	Config plan.Config `json:"config"`
+	Config Settings `json:"config"`
 	// Departed are attachments that are gone and that the kubelet may still probe.
-	Departed []journal.Record `json:"departed,omitempty"`
+	Departed []Attachment `json:"departed,omitempty"`
 	// Links are the devices in the node's network namespace that carry one of
 	// Alioth's names, by name.
 	Links []Link `json:"links"`
@@ -30,9 +23,9 @@ type Dump struct {
 	// that is intact is not in it.
 	Broken []Broken `json:"broken,omitempty"`
 	// Datapath is what the pinned maps hold.
-	Datapath state.State `json:"datapath"`
+	Datapath Maps `json:"datapath"`
 	// Hooks are where the datapath's programs are attached.
-	Hooks hook.Attached `json:"hooks"`
+	Hooks Programs `json:"hooks"`
 	// Unreadable says what could not be read; what depends on it is not known
 	// then.
 	Unreadable []string `json:"unreadable,omitempty"`

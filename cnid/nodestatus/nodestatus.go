@@ -1,8 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodestatus is what a node's daemon says of itself to the people who
-// run the node: over its root-only socket, as JSON.
+// Package nodestatus has what a node's daemon serves to the people who run the node:
+// over its root-only socket, as JSON. The types are those on the wire and import none of
+// the daemon's own; package convert makes them.
 package nodestatus
 
 import (
@@ -14,8 +15,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-
-	"github.com/alioth-net/alioth/cnid/journal"
 )
 
 // Path is where the daemon's socket answers a GET with a Status.
@@ -36,8 +35,8 @@ type Status struct {
 	PodMTU int `json:"podMTU"`
 	// Attachments and those that wait for their addresses to be released,
 	// oldest first.
-	Attachments []journal.Record `json:"attachments"`
-	Releasing   []journal.Record `json:"releasing"`
+	Attachments []Attachment `json:"attachments"`
+	Releasing   []Attachment `json:"releasing"`
 }
 
 // Fetch asks the daemon behind a socket for its Status.

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
@@ -30,10 +31,12 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	var err error
 	d.Links, err = ownLinks()
 	note(err)
-	d.Datapath, err = pinnedState(pinDir)
+	maps, err := pinnedState(pinDir)
 	note(err)
-	d.Hooks, err = datapath.ReadHooks(pinDir)
+	d.Datapath = convert.Maps(maps)
+	programs, err := datapath.ReadHooks(pinDir)
 	note(err)
+	d.Hooks = convert.Programs(programs)
 	_, err = netfilter.Counters()
 	note(err)
 }

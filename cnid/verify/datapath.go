@@ -12,9 +12,11 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/store"
 )
 
 // Kinds of differences between what a node has to hold and its datapath.
@@ -30,14 +32,10 @@ const (
 // datapath plans for the node anew, from the API as it is now and the node's
 // own journal and devices, and compares the outcome with what its maps hold.
 func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
-	in := plan.Input{Config: d.Config, Records: d.Attachments, Departed: d.Departed, Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index}
-	for name, link := range devices {
-		in.Devices[name] = link.Index
-	}
-	want := plan.Build(c.tx, in).Datapath.State()
-	c.rows(node, rowsOf(want), rowsOf(d.Datapath))
+	want := wanted(c.tx, d, devices)
+	c.rows(node, rowsOf(convert.Maps(want)), rowsOf(d.Datapath))
 	for _, i := range want.Interfaces {
-		for _, filter := range hook.FiltersOf(i) {
+		for _, filter := range convert.FiltersOf(i) {
 			if !slices.Contains(d.Hooks.Filters, filter) {
 				c.onNode(node, ProgramMissing, fmt.Sprintf("program %s on device %d", filter.Program, i.Ifindex), seeDaemon, "is not attached")
 			}
@@ -48,6 +46,18 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 			c.onNode(node, ProgramMissing, "program "+name, seeDaemon, "is not attached, or its link is no longer pinned")
 		}
 	}
+}
+
+// wanted returns what the datapath of a node has to hold by its own journal and devices.
+func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.Link) state.State {
+	in := plan.Input{
+		Config: convert.Config(d.Config), Records: convert.Records(d.Attachments), Departed: convert.Records(d.Departed),
+		Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index,
+	}
+	for name, link := range devices {
+		in.Devices[name] = link.Index
+	}
+	return plan.Build(tx, in).Datapath.State()
 }
 
 func (c *comparison) rows(node string, want, have map[string]string) {
@@ -67,9 +77,9 @@ func (c *comparison) rows(node string, want, have map[string]string) {
 	}
 }
 
-// rowsOf returns a state as the text of its rows by the text of their keys, in
+// rowsOf returns the maps as the text of its rows by the text of their keys, in
 // a form that does not depend on the order of anything.
-func rowsOf(s state.State) map[string]string {
+func rowsOf(s nodestatus.Maps) map[string]string {
 	rows := map[string]string{}
 	put := func(row any, key string, values ...any) {
 		text, err := json.Marshal(row)
@@ -107,8 +117,8 @@ func rowsOf(s state.State) map[string]string {
 	}
 	for _, service := range s.Services {
 		// A copy that is not nil, so that none at all has one text.
-		backends := append([]state.Backend{}, service.Backends...)
-		slices.SortFunc(backends, func(a, b state.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		backends := append([]nodestatus.Backend{}, service.Backends...)
+		slices.SortFunc(backends, func(a, b nodestatus.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		put([]any{backends, service.Affinity}, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
 	}
 	for _, n := range s.Namespaces {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -89,7 +88,7 @@ func (c *comparison) onNode(node string, kind Kind, subject, do, what string, va
 	c.add(Difference{Kind: kind, Node: node, Subject: subject, What: fmt.Sprintf(what, values...), Do: do})
 }
 
-func (c *comparison) record(node string, kind Kind, rec journal.Record, do, what string, values ...any) {
+func (c *comparison) record(node string, kind Kind, rec nodestatus.Attachment, do, what string, values ...any) {
 	subject := fmt.Sprintf("attachment %s of pod %s (container %s)", rec.IfName, rec.Pod, abbreviated(rec.ContainerID))
 	c.onNode(node, kind, subject, do, what, values...)
 }
@@ -125,8 +124,8 @@ func (c *comparison) ownAddress(node string, d *nodestatus.Dump) {
 }
 
 // attachment compares a record of the journal with the API.
-func (c *comparison) attachment(node string, rec journal.Record, all []journal.Record) {
-	if rec.Phase != journal.PhaseDone {
+func (c *comparison) attachment(node string, rec nodestatus.Attachment, all []nodestatus.Attachment) {
+	if !rec.Finished() {
 		c.record(node, AttachmentUnfinished, rec, unlessNow, "is in phase %s", rec.Phase)
 		return
 	}
@@ -137,7 +136,7 @@ func (c *comparison) attachment(node string, rec journal.Record, all []journal.R
 		return
 	}
 	for _, other := range all {
-		same := other.Pod.UID == rec.Pod.UID && other.Attachment == rec.Attachment && other.Key != rec.Key
+		same := other.Pod.UID == rec.Pod.UID && other.Name == rec.Name && other.Key != rec.Key
 		if same && other.Seq > rec.Seq {
 			c.record(node, AttachmentTwice, rec, unlessNow, "is attached, and so is the pod's newer container %s", abbreviated(other.ContainerID))
 		}
@@ -154,7 +153,7 @@ func (c *comparison) attachment(node string, rec journal.Record, all []journal.R
 }
 
 // claimed requires that a live pod holds what its attachment uses.
-func (c *comparison) claimed(node string, rec journal.Record) {
+func (c *comparison) claimed(node string, rec nodestatus.Attachment) {
 	var used []netip.Addr
 	for _, prefix := range rec.Addrs {
 		used = append(used, prefix.Addr())
@@ -166,13 +165,13 @@ func (c *comparison) claimed(node string, rec journal.Record) {
 		}
 	}
 	pod := store.GetPod(c.tx, rec.Pod.UID)
-	if held := c.held(pod, rec.Attachment); !slices.Equal(sorted(used), held) {
+	if held := c.held(pod, rec.Name); !slices.Equal(sorted(used), held) {
 		c.record(node, AttachmentUnclaimed, rec, recreatePod, "uses IPs %v, and the pod holds Addresses for %v", used, held)
 	}
 }
 
-func (c *comparison) device(node string, rec journal.Record, devices map[string]nodestatus.Link) {
-	if rec.Phase != journal.PhaseDone || rec.HostIfName == "" {
+func (c *comparison) device(node string, rec nodestatus.Attachment, devices map[string]nodestatus.Link) {
+	if !rec.Finished() || rec.HostIfName == "" {
 		return
 	}
 	link, found := devices[rec.HostIfName]
@@ -187,7 +186,7 @@ func (c *comparison) device(node string, rec journal.Record, devices map[string]
 	}
 }
 
-func (c *comparison) broken(node string, broken nodestatus.Broken, records []journal.Record) {
+func (c *comparison) broken(node string, broken nodestatus.Broken, records []nodestatus.Attachment) {
 	for _, rec := range records {
 		if rec.ContainerID == broken.ContainerID && rec.IfName == broken.IfName {
 			c.record(node, InterfaceBroken, rec, recreatePod, "was changed: %s", broken.What)
@@ -200,7 +199,7 @@ func (c *comparison) leftDevices(node string, d *nodestatus.Dump) {
 		if !strings.HasPrefix(link.Name, hostdev.PodPrefix) {
 			continue
 		}
-		named := func(rec journal.Record) bool { return rec.HostIfName == link.Name }
+		named := func(rec nodestatus.Attachment) bool { return rec.HostIfName == link.Name }
 		if !slices.ContainsFunc(d.Attachments, named) {
 			c.onNode(node, DeviceLeft, "device "+link.Name, unlessNow+"; then: ip link del "+link.Name, "belongs to no attachment in the journal")
 		}

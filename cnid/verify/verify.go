@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
 )
@@ -132,7 +131,7 @@ func (c *comparison) add(d Difference) { c.found = append(c.found, d) }
 
 // attachments returns a pod's records on a node, and whether the node has
 // answered.
-func (c *comparison) attachments(node, podUID string) (records []journal.Record, known bool) {
+func (c *comparison) attachments(node, podUID string) (records []nodestatus.Attachment, known bool) {
 	dump := c.dumps[node]
 	if dump == nil {
 		return nil, false

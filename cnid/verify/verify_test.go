@@ -48,7 +48,7 @@ func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T)
 	second := d.Attachments[0]
 	w.claim("blue", "net1", "10.10.1.12", mac1, "node1", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "uid-p1"}, "10.10.1.12")
 	w.addresses["blue.10.10.1.12"].Attachment = "net2"
-	second.IfName, second.Request, second.Attachment, second.HostIfName, second.Addrs, second.Seq = "net2", "eth0", "net2", "alvp1b", further.Addresses, 2
+	second.IfName, second.Request, second.Name, second.HostIfName, second.Addrs, second.Seq = "net2", "eth0", "net2", "alvp1b", further.Addresses, 2
 	second.Device.HostIfindex, second.Shadow4, second.Shadow6 = 11, netip.MustParseAddr("169.254.64.3"), netip.Addr{}
 	d.Attachments = append(d.Attachments, second)
 	d.Links = append(d.Links, nodestatus.Link{Name: "alvp1b", Index: 11, Up: true})
@@ -198,14 +198,14 @@ func (w *world) detach(t *testing.T, node string) {
 }
 
 func onNode() []difference {
-	record := func(w *world) *journal.Record { return &w.dumps["node1"].Attachments[0] }
+	record := func(w *world) *nodestatus.Attachment { return &w.dumps["node1"].Attachments[0] }
 	return []difference{
 		{"a daemon gives no answer", func(_ *testing.T, w *world) { w.dumps["node1"], w.silent["node1"] = nil, "container not found" }, []Kind{NodeSilent}, "container not found"},
 		{"a daemon has not read everything", func(_ *testing.T, w *world) { w.dumps["node1"].Synced = false }, []Kind{NodeUnprogrammed}, "still reading"},
 		{"a daemon has programmed nothing", func(_ *testing.T, w *world) { w.dumps["node1"].Programmed = false }, []Kind{NodeUnprogrammed}, "not programmed"},
 		{"a daemon can't program", func(_ *testing.T, w *world) { w.dumps["node1"].Problem = "the disk is full" }, []Kind{NodeUnprogrammed}, "the disk is full"},
 		{"a map is not pinned", func(_ *testing.T, w *world) {
-			w.dumps["node1"].Unreadable, w.dumps["node1"].Datapath = []string{"open pinned map alioth_nodes"}, state.State{}
+			w.dumps["node1"].Unreadable, w.dumps["node1"].Datapath = []string{"open pinned map alioth_nodes"}, nodestatus.Maps{}
 		}, []Kind{NodeUnreadable}, "alioth_nodes"},
 		{"a running pod is not attached", func(t *testing.T, w *world) { w.detach(t, "node1") }, []Kind{NotAttached}, "ns/p1"},
 		{"an attachment's pod is gone", func(t *testing.T, w *world) {
@@ -213,11 +213,11 @@ func onNode() []difference {
 			w.program(t, "node1")
 		}, []Kind{AttachmentLeft}, "uid-p1"},
 		{"an attachment was never finished", func(t *testing.T, w *world) {
-			record(w).Phase = journal.PhaseIntended
+			record(w).Phase = string(journal.PhaseIntended)
 			w.program(t, "node1")
 		}, []Kind{AttachmentUnfinished}, "intended"},
 		{"an attachment is being undone", func(t *testing.T, w *world) {
-			record(w).Phase = journal.PhaseLeaving
+			record(w).Phase = string(journal.PhaseLeaving)
 			w.program(t, "node1")
 		}, []Kind{AttachmentUnfinished}, "leaving"},
 		{"a pod is attached in two sandboxes", func(t *testing.T, w *world) {
@@ -241,7 +241,7 @@ func onNode() []difference {
 			w.program(t, "node2")
 		}, []Kind{AttachmentVNI}, "VNI 20"},
 		{"addresses are still to be released", func(_ *testing.T, w *world) {
-			w.dumps["node1"].Releasing = []journal.Record{{Identity: journal.Identity{Key: journal.Key{ContainerID: "c0"}, Pod: journal.Pod{Namespace: "ns", Name: "p0"}}}}
+			w.dumps["node1"].Releasing = []nodestatus.Attachment{{Key: nodestatus.Key{ContainerID: "c0"}, Pod: nodestatus.Pod{Namespace: "ns", Name: "p0"}}}
 		}, []Kind{ReleasePending}, "ns/p0"},
 		{"an interface is not as it was made", func(_ *testing.T, w *world) {
 			w.dumps["node1"].Broken = []nodestatus.Broken{{ContainerID: record(w).ContainerID, IfName: "eth0", What: "MTU 1400, want 1450"}}
@@ -273,13 +273,13 @@ func inKernel() []difference {
 		{"a map lacks a row", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Nodes = nil }, []Kind{MapRowMissing}, "node 192.0.2.2"},
 		{"a map has a stray row", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]
-			d.Datapath.Addresses = append(d.Datapath.Addresses, state.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: state.Gateway})
+			d.Datapath.Addresses = append(d.Datapath.Addresses, nodestatus.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: uint8(state.Gateway)})
 		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
 		{"a network namespace is not known", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Namespaces = nil }, []Kind{MapRowMissing}, "network namespace 4711"},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},
 		{"a program is not on its device", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]
-			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f hook.Filter) bool { return f == hook.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
+			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f nodestatus.Filter) bool { return f == nodestatus.Filter{Ifindex: 10, Program: "alioth_to_pod"} })
 		}, []Kind{ProgramMissing}, "alioth_to_pod on device 10"},
 		{"a link is not pinned", func(_ *testing.T, w *world) { w.dumps["node1"].Hooks.Links = hook.LinkNames()[1:] }, []Kind{ProgramMissing}, "connect4"},
 		{"the uplink has no program", func(_ *testing.T, w *world) {

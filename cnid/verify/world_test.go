@@ -15,8 +15,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -106,11 +108,11 @@ func (w *world) addNode(name, underlay, own string) {
 	w.claim("default", "default", own, nodeMAC, name, store.Holder{Kind: store.HolderNode, Name: name, UID: "uid-" + name}, own)
 	w.dumps[name] = &nodestatus.Dump{
 		Status: nodestatus.Status{Node: name, Synced: true, Programmed: true, PodMTU: 1450},
-		Config: plan.Config{
+		Config: convert.Settings(plan.Config{
 			Kinds: drivers.All().Catalog(),
 			Node:  name, DefaultVPC: "default", Shadows: prefixes("169.254.64.0/18", "fd41::/64"), ServiceRanges: prefixes("10.96.0.0/16"),
 			SharedServices: []plan.ServiceRef{{Namespace: "default", Name: "kubernetes"}}, TunnelPort: 4789,
-		},
+		}),
 		Links: []nodestatus.Link{
 			{Name: hostdev.Node, Index: 4, Up: true},
 			{Name: hostdev.NodePeer, Index: 5, Up: true},
@@ -151,28 +153,27 @@ func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	}
 	d := w.dumps[node]
 	d.Links = append(d.Links, nodestatus.Link{Name: "alv" + name, Index: 10, Up: true})
-	d.Attachments = append(d.Attachments, journal.Record{
+	d.Attachments = append(d.Attachments, convert.Attachments([]journal.Record{{
 		Identity:  journal.Identity{Key: journal.Key{ContainerID: "container-of-" + name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: uid}, Attachment: "eth0"},
 		Binding:   journal.Binding{VPC: "blue", VNI: 20},
 		Interface: journal.Interface{Kind: veth.Kind, HostIfName: "alv" + name, Addrs: addrs, Gateways: gateways, MAC: parsed, MTU: 1450, Device: journal.Device{HostIfindex: 10, NetnsCookie: 4711}},
 		Shadow4:   netip.MustParseAddr("169.254.64.2"), Shadow6: netip.MustParseAddr("fd41::2"), Seq: 1, Begun: time.Unix(1, 0), Phase: journal.PhaseDone,
-	})
+	}})...)
 }
 
 // program gives a node the maps and programs that it has to have now.
 func (w *world) program(t *testing.T, name string) {
 	t.Helper()
 	d := w.dumps[name]
-	devices := map[string]int{}
+	devices := map[string]nodestatus.Link{}
 	for _, link := range d.Links {
-		devices[link.Name] = link.Index
+		devices[link.Name] = link
 	}
-	w.store(t).View(func(tx store.ReadTx) {
-		d.Datapath = plan.Build(tx, plan.Input{Config: d.Config, Records: d.Attachments, Devices: devices, NodePeer: devices[hostdev.NodePeer]}).Datapath.State()
-	})
-	d.Hooks = hook.Attached{Links: hook.LinkNames()}
-	for _, i := range d.Datapath.Interfaces {
-		d.Hooks.Filters = append(d.Hooks.Filters, hook.FiltersOf(i)...)
+	var held state.State
+	w.store(t).View(func(tx store.ReadTx) { held = wanted(tx, d, devices) })
+	d.Datapath, d.Hooks = convert.Maps(held), nodestatus.Programs{Links: hook.LinkNames()}
+	for _, i := range held.Interfaces {
+		d.Hooks.Filters = append(d.Hooks.Filters, convert.FiltersOf(i)...)
 	}
 }
 

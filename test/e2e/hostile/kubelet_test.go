@@ -12,20 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
 // recordOf is what the daemon of a pod's node keeps of it.
-func (e *env) recordOf(t *testing.T, pod *corev1.Pod) journal.Record {
+func (e *env) recordOf(t *testing.T, pod *corev1.Pod) nodestatus.Attachment {
 	t.Helper()
 	dump, err := e.Dump(stage.Within(t, stage.Patience), pod.Spec.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(dump.Attachments, func(rec journal.Record) bool { return rec.Pod.UID == string(pod.UID) })
+	at := slices.IndexFunc(dump.Attachments, func(rec nodestatus.Attachment) bool { return rec.Pod.UID == string(pod.UID) })
 	if at < 0 {
 		t.Fatalf("%s has no attachment of %s", pod.Spec.NodeName, pod.Name)
 	}

@@ -1,0 +1,99 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Attachment is one interface of one pod. Fields may be added.
+type Attachment struct {
+	Key
+	// Request is the IfName that the container runtime asked for when this interface
+	// came along with that one, "" for the one asked for.
+	Request string `json:"request,omitempty"`
+	Pod     Pod    `json:"pod"`
+	// CNINetwork is the name in the CNI configuration.
+	CNINetwork string `json:"cniNetwork"`
+	// NetnsPath is where the runtime keeps the pod's network namespace.
+	NetnsPath string `json:"netnsPath"`
+	// Name is the attachment's name in the Address objects.
+	Name string `json:"attachment"`
+
+	// VPC and VNI are zero outside of every VPC; Outside names that network then.
+	VPC     string   `json:"vpc"`
+	VNI     uint32   `json:"vni"`
+	Subnets []string `json:"subnets"`
+	Outside string   `json:"outside,omitempty"`
+
+	// Kind names the driver, HostIfName the host end, "" without one.
+	Kind       string         `json:"kind"`
+	HostIfName string         `json:"hostIfName"`
+	Addrs      []netip.Prefix `json:"addrs"`
+	Gateways   []netip.Addr   `json:"gateways"`
+	// MAC is in lower case with colons.
+	MAC string `json:"mac"`
+	// MTU in bytes.
+	MTU     int    `json:"mtu"`
+	AltName string `json:"altName,omitempty"`
+	Device  Device `json:"device"`
+
+	// Probed reports that the kubelet probes the pod over the network; ProbeTimeout is
+	// the longest that a probe may take.
+	Probed       bool          `json:"probed,omitempty"`
+	ProbeTimeout time.Duration `json:"probeTimeout,omitempty"`
+	// HostPorts are the ports of the node that lead to the pod.
+	HostPorts []HostPort `json:"hostPorts,omitempty"`
+
+	// Shadow4 and Shadow6 are the pod's addresses on its node; the zero value where it
+	// has none.
+	Shadow4 netip.Addr `json:"shadow4"`
+	Shadow6 netip.Addr `json:"shadow6"`
+	// Seq orders attachments: of two the lower is the older.
+	Seq   uint64    `json:"seq"`
+	Begun time.Time `json:"begun"`
+	// Phase is intended, done or leaving.
+	Phase string `json:"phase"`
+}
+
+// Key distinguishes the attachments of a node.
+type Key struct {
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifName"`
+}
+
+// Pod names a pod.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String returns the pod in the form namespace/name.
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Device is what exists of a finished attachment.
+type Device struct {
+	// HostIfindex is the index of the host end, 0 without one.
+	HostIfindex int `json:"hostIfindex"`
+	// NetnsInode and NetnsCookie identify the pod's network namespace.
+	NetnsInode  uint64 `json:"netnsInode"`
+	NetnsCookie uint64 `json:"netnsCookie"`
+}
+
+// HostPort is a port of the node that leads to a port of a pod. Protocol is TCP, UDP
+// or SCTP, HostIP the zero value for all addresses of the node.
+type HostPort struct {
+	Protocol string     `json:"protocol"`
+	HostIP   netip.Addr `json:"hostIP"`
+	HostPort uint16     `json:"hostPort"`
+	Port     uint16     `json:"port"`
+}
+
+// InVPC reports whether the attachment leads to a VPC.
+func (a Attachment) InVPC() bool { return a.Outside == "" }
+
+// Finished reports whether the interface is made and not being undone.
+func (a Attachment) Finished() bool { return a.Phase == "done" }

@@ -1,0 +1,89 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package convert turns what a node holds into what its daemon serves, and back where
+// a reader plans with it. It is pure. A test fails for a field that is left out.
+package convert
+
+import (
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
+)
+
+// each converts a list, and keeps nil.
+func each[From, To any](list []From, convert func(From) To) []To {
+	if list == nil {
+		return nil
+	}
+	all := make([]To, len(list))
+	for i, one := range list {
+		all[i] = convert(one)
+	}
+	return all
+}
+
+// Attachments converts records of the journal.
+func Attachments(records []journal.Record) []nodestatus.Attachment { return each(records, attachment) }
+
+func attachment(rec journal.Record) nodestatus.Attachment {
+	return nodestatus.Attachment{
+		Key: nodestatus.Key(rec.Key), Request: rec.Request, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
+		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside,
+		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
+		Device: nodestatus.Device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
+		HostPorts: each(rec.HostPorts, func(p journal.HostPort) nodestatus.HostPort { return nodestatus.HostPort(p) }),
+		Shadow4:   rec.Shadow4, Shadow6: rec.Shadow6, Seq: rec.Seq, Begun: rec.Begun, Phase: string(rec.Phase),
+	}
+}
+
+// Records converts attachments back. What has no Ethernet address gets the zero one.
+func Records(attachments []nodestatus.Attachment) []journal.Record { return each(attachments, record) }
+
+func record(a nodestatus.Attachment) journal.Record {
+	mac, _ := journal.ParseMAC(a.MAC) // see Records
+	return journal.Record{
+		Identity: journal.Identity{
+			Key: journal.Key(a.Key), Request: a.Request, Pod: journal.Pod(a.Pod), CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
+		},
+		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside},
+		Interface: journal.Interface{
+			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, MTU: a.MTU, AltName: a.AltName,
+			Device: journal.Device(a.Device),
+		},
+		Probed: a.Probed, ProbeTimeout: a.ProbeTimeout,
+		HostPorts: each(a.HostPorts, func(p nodestatus.HostPort) journal.HostPort { return journal.HostPort(p) }),
+		Shadow4:   a.Shadow4, Shadow6: a.Shadow6, Seq: a.Seq, Begun: a.Begun, Phase: journal.Phase(a.Phase),
+	}
+}
+
+// Settings converts the configuration of a node's plan.
+func Settings(c plan.Config) nodestatus.Settings {
+	kinds := map[string]nodestatus.Kind{}
+	for kind, can := range c.Kinds {
+		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable}
+	}
+	name := func(r plan.ServiceRef) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
+	return nodestatus.Settings{
+		Node: c.Node, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
+		SharedServices: each(c.SharedServices, name), APIServer: name(c.APIServer), Reserved: c.Reserved, Infrastructure: c.Infrastructure,
+		Metadata: c.Metadata, TunnelPort: c.TunnelPort, ProxyHealthPort: c.ProxyHealthPort, FlowsPerShadow: c.FlowsPerShadow,
+		NodePorts: c.NodePorts, Kinds: kinds, NetnsCookie: c.NetnsCookie,
+	}
+}
+
+// Config converts settings back.
+func Config(s nodestatus.Settings) plan.Config {
+	kinds := attach.Catalog{}
+	for kind, can := range s.Kinds {
+		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable}
+	}
+	ref := func(n nodestatus.ServiceName) plan.ServiceRef { return plan.ServiceRef(n) }
+	return plan.Config{
+		Node: s.Node, DefaultVPC: s.DefaultVPC, Shadows: s.Shadows, ServiceRanges: s.ServiceRanges,
+		SharedServices: each(s.SharedServices, ref), APIServer: ref(s.APIServer), Reserved: s.Reserved, Infrastructure: s.Infrastructure,
+		Metadata: s.Metadata, TunnelPort: s.TunnelPort, ProxyHealthPort: s.ProxyHealthPort, FlowsPerShadow: s.FlowsPerShadow,
+		NodePorts: s.NodePorts, Kinds: kinds, NetnsCookie: s.NetnsCookie,
+	}
+}
