@@ -9,43 +9,27 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/containernetworking/cni/pkg/types"
-	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/attach/pair"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
-	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/cniserver"
-	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/release"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
-// checked is a node whose kernel is programmed only when the test says so, and
-// a pod on it that is attached and programmed.
+// checked is a daemon without its loops, which would repair what the test breaks, and a
+// pod on its node that is attached and programmed.
 type checked struct {
 	*machine
+	*daemon
 	pod    *labPod
-	store  *store.Store
-	server *cniserver.Server
-	syncer *syncer
 	result string
 }
 
@@ -61,81 +45,49 @@ func newChecked(t *testing.T) *checked {
 	l := &lab{nodes: [2]*machine{c.machine}, pods: map[string]*labPod{}}
 	l.addPod(t, &s, 0, "p1", "blue", "blue1", false, "10.10.1.10/24")
 	c.pod = l.pods["p1"]
-	var err error
-	if c.store, err = store.New(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.store.Update(s.fill); err != nil {
-		t.Fatal(err)
-	}
-	testnet.In(t, c, func() error { return c.assemble(t) })
-	resp := c.server.Do(t.Context(), c.request("ADD", ""))
-	if resp.Error != nil {
-		t.Fatal(resp.Error)
-	}
-	c.result = string(resp.Result)
+	testnet.In(t, c, func() error {
+		log := slog.New(slog.DiscardHandler)
+		n, err := newNode(t.Context(), c.cfg, drivers.All(), log)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(n.close)
+		if err := n.store.Update(s.fill); err != nil {
+			return err
+		}
+		c.daemon, err = newDaemon(n, control{
+			synced: alwaysSynced, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		})
+		if err != nil {
+			return err
+		}
+		return c.attach(t)
+	})
 	return c
 }
 
-// assemble makes what assembles a node, without the loops that would repair
-// what the test breaks. It is called in the machine's network namespace.
-func (c *checked) assemble(t *testing.T) error {
+// attach has the pod attached while the daemon makes passes. It is called in the
+// machine's network namespace.
+func (c *checked) attach(t *testing.T) error {
 	t.Helper()
-	if err := os.Mkdir(c.cfg.StateDir, 0o700); err != nil {
-		return err
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answer := make(chan cniapi.Response, 1)
+	go func() {
+		defer cancel()
+		answer <- c.server.Do(ctx, c.request("ADD", ""))
+	}()
+	c.loop.Run(ctx)
+	resp := <-answer
+	if resp.Error != nil {
+		return resp.Error
 	}
-	log := slog.New(slog.DiscardHandler)
-	j, err := journal.Open(t.Context(), journal.Config{Path: c.cfg.journalFile(), Shadow4: c.cfg.shadow(true), Log: log})
-	if err != nil {
-		return err
-	}
-	t.Cleanup(func() { _ = j.Close() })
-	host, err := netdev.New(c.cfg.settingsFile(), log)
-	if err != nil {
-		return err
-	}
-	t.Cleanup(host.Close)
-	metrics := newSyncMetrics(prometheus.NewRegistry())
-	k := newKernel(c.cfg, host, metrics, log)
-	t.Cleanup(k.close)
-	driver, err := pair.New(veth.Devices, state.VirtualMAC[:])
-	if err != nil {
-		return err
-	}
-	t.Cleanup(driver.Close)
-	c.syncer = newSyncer(c.cfg.planConfig(drivers.All().Catalog()), c.store, j, k, alwaysSynced, func(plan.Lost) {}, metrics, log)
-	attachments := attachment.New(attachment.Config{
-		Journal: j, Drivers: attach.Drivers{veth.Kind: driver},
-		Decisions: decision.New(decision.Config{
-			Plan: c.cfg.planConfig(drivers.All().Catalog()), Reserved: noAddresses, Store: c.store, Pair: veth.Kind, Probed: release.NewHeld(j).Probed, VPCSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			MTU: c.syncer.PodMTU, Problem: c.syncer.keptBy, Warn: func(journal.Pod, string, string) {}, Attached: j.Records, Log: log,
-		}),
-		Datapath: passing{c}, Releaser: releaseAtOnce{j, release.NewHeld(j)}, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Log: log,
-	})
-	c.server = cniserver.New(cniserver.Config{Manager: attachments, Metrics: cniserver.NewMetrics(prometheus.NewRegistry()), Log: log})
-	return c.pass()
+	c.result = string(resp.Result)
+	return nil
 }
 
-// pass programs the node. It is called in its network namespace.
-func (c *checked) pass() error {
-	last := c.syncer.pass(atEverything)
-	c.syncer.finish(last)
-	return last.failure()
-}
-
-// passing is the syncer, with a pass in each Program.
-type passing struct{ *checked }
-
-func (p passing) Program(context.Context, journal.Record) error {
-	p.syncer.ask()
-	return p.Do(func(ns.NetNS) error { return p.pass() })
-}
-
-func (p passing) Unprogram(context.Context, journal.Record) error { return nil }
-
-func (p passing) Check(rec journal.Record) error { return p.syncer.Check(rec) }
-
-func (p passing) Ready() error { return p.syncer.Ready() }
+func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
 
 func (c *checked) request(command, previous string) cniapi.Request {
 	return cniapi.Request{
@@ -249,7 +201,7 @@ func TestCHECKNamesWhatIsBroken(t *testing.T) {
 
 func (c *checked) record(t *testing.T) journal.Record {
 	t.Helper()
-	rec, err := c.syncer.journal.Get(journal.Key{ContainerID: "sandbox-p1", IfName: "eth0"})
+	rec, err := c.journal.Get(journal.Key{ContainerID: "sandbox-p1", IfName: "eth0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,5 +219,20 @@ func emptied(m *ebpf.Map) error {
 	return err
 }
 
-// noAddresses are those of an API server that has no name.
-func noAddresses() []netip.Addr { return nil }
+// clsactOf returns the qdisc that holds the programs of a device, or nil.
+func clsactOf(device string) (netlink.Qdisc, error) {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return nil, err
+	}
+	qdiscs, err := netlink.QdiscList(link)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range qdiscs {
+		if q.Type() == "clsact" {
+			return q, nil
+		}
+	}
+	return nil, nil
+}

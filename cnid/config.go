@@ -19,7 +19,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -169,10 +168,6 @@ func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(c
 func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.log") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
-
-func (c Config) devices(mtu int) netdev.Devices {
-	return netdev.Devices{TunnelPort: c.TunnelPort, MTU: mtu}
-}
 
 // planConfig resolves nothing: what an API server's name stands for, apihost finds.
 func (c Config) planConfig(kinds attach.Catalog) plan.Config {

@@ -23,26 +23,23 @@ import (
 )
 
 // serveHTTP serves health and metrics until ctx ends.
-func (n *node) serveHTTP(ctx context.Context) error {
+func (d *daemon) serveHTTP(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	health := http.NewServeMux()
 	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	health.HandleFunc("/readyz", n.readyz)
-	handlers := map[string]http.Handler{n.cfg.HealthAddr: health}
-	if n.proxyHealth != nil {
-		background(ctx, group, n.proxyHealth.Run)
-	}
-	switch addr := n.cfg.MetricsAddr; {
-	case addr == n.cfg.HealthAddr: // one address may serve both
-		health.Handle("/", n.metrics())
+	health.HandleFunc("/readyz", d.readyz)
+	handlers := map[string]http.Handler{d.cfg.HealthAddr: health}
+	switch addr := d.cfg.MetricsAddr; {
+	case addr == d.cfg.HealthAddr: // one address may serve both
+		health.Handle("/", d.metrics())
 	case addr == "" || loopback(addr):
-		handlers[addr] = n.metrics()
+		handlers[addr] = d.metrics()
 	default:
-		group.Go(func() error { return serveGuarded(ctx, addr, n.api, n.metrics(), n.log) })
+		group.Go(func() error { return serveGuarded(ctx, addr, d.api, d.metrics(), d.log) })
 	}
 	for address, handler := range handlers {
 		if address != "" {
-			group.Go(func() error { return listenAndServe(ctx, address, handler, nil, n.log) })
+			group.Go(func() error { return listenAndServe(ctx, address, handler, nil, d.log) })
 		}
 	}
 	return group.Wait()
@@ -84,12 +81,12 @@ func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler ht
 
 // readyz reports whether pods can be attached. A missing API server does not make
 // the daemon unready once it has started.
-func (n *node) readyz(w http.ResponseWriter, _ *http.Request) {
-	if mtu, _ := n.syncer.PodMTU(); mtu == 0 {
+func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
+	if mtu, _ := d.progress.PodMTU(); mtu == 0 {
 		http.Error(w, "the node is not programmed yet", http.StatusServiceUnavailable)
 		return
 	}
-	if err := n.syncer.Ready(); err != nil {
+	if err := d.progress.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
@@ -107,7 +108,7 @@ func TestMetricsBeyondLoopbackAreForThoseWhoMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &node{registry: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)}
-	newSyncMetrics(n.registry)
+	reconcile.NewMetrics(n.registry)
 	addr := freeAddr(t)
 	go func() {
 		if err := serveGuarded(t.Context(), addr, config, n.metrics(), n.log); err != nil {

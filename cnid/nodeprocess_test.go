@@ -32,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -118,20 +119,11 @@ func playNode() error {
 		return err
 	}
 	always := func() (bool, <-chan struct{}) { return true, nil }
-	err = n.assemble(control{
+	d, err := newDaemon(n, control{
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
-		warn: func(pod journal.Pod, reason, message string) {
-			log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
-		},
-		lost:     func(l plan.Lost) { log.Warn("lost", "pod", l.Record.Pod.String(), "reason", l.Reason) },
-		closed:   func(c plan.ClosedPort) { log.Warn("closed", "pod", c.Pod.String(), "reason", c.Refusal.Message) },
-		releaser: releaseAtOnce{n.journal, n.held}, report: logged{log},
+		vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	if err := n.start(ctx, group); err != nil {
 		return err
 	}
 	go func() { // what the API says later
@@ -142,7 +134,8 @@ func playNode() error {
 			}
 		}
 	}()
-	return group.Wait()
+	group, ctx := errgroup.WithContext(ctx)
+	return d.run(ctx, group, d.modules())
 }
 
 // playDaemon is the whole daemon.
@@ -179,6 +172,18 @@ func playPlugin() {
 
 // logged is a report that goes to the log.
 type logged struct{ log *slog.Logger }
+
+func (l logged) Refused(pod journal.Pod, reason, message string) {
+	l.log.Warn("refused", "pod", pod.String(), "reason", reason, "message", message)
+}
+
+func (l logged) Lost(lost plan.Lost) {
+	l.log.Warn("lost", "pod", lost.Record.Pod.String(), "reason", lost.Reason)
+}
+
+func (l logged) Closed(c plan.ClosedPort) {
+	l.log.Warn("closed", "pod", c.Pod.String(), "reason", c.Refusal.Message)
+}
 
 func (l logged) Repaired(list []report.Repair) { l.log.Warn("repaired", "repairs", list) }
 
@@ -283,45 +288,13 @@ func newMachine(t *testing.T, name string) *machine {
 	t.Helper()
 	m := &machine{NetNS: testnet.New(t), cfg: DefaultConfig()}
 	dir := t.TempDir()
-	pins := filepath.Join(dir, "bpf")
-	m.cgroup = newCgroup(t)
+	m.cfg.BPFDir, m.cgroup = testpins.New(t, m)
 	m.cfg.NodeName, m.cfg.StateDir, m.cfg.RunDir = name, filepath.Join(dir, "state"), filepath.Join(dir, "run")
-	m.cfg.BPFDir, m.cfg.CgroupRoot = filepath.Join(pins, "alioth"), m.cgroup
+	m.cfg.CgroupRoot = m.cgroup
 	m.cfg.CNIBinDir, m.cfg.CNIConfDir = filepath.Join(dir, "bin"), filepath.Join(dir, "net.d")
 	m.cfg.HealthAddr, m.cfg.MetricsAddr = "127.0.0.1:9471", "127.0.0.1:9471"
 	m.cfg.Wait = 15 * time.Second
-	if err := os.Mkdir(pins, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("bpf", pins, "bpf", 0, ""); err != nil {
-		t.Fatalf("mount a bpf file system: %v", err)
-	}
-	t.Cleanup(func() {
-		// The machine's devices are meant, and not those of this host.
-		uninstall := func(ns.NetNS) error { return datapath.Uninstall(m.cfg.BPFDir, m.cgroup) }
-		if err := errors.Join(m.Do(uninstall), unix.Unmount(pins, 0)); err != nil {
-			t.Errorf("clean up pinned objects: %v", err)
-		}
-	})
 	return m
-}
-
-func newCgroup(t *testing.T) string {
-	t.Helper()
-	root, err := install.CgroupRoot("")
-	if err != nil {
-		t.Skipf("no cgroup2: %v", err)
-	}
-	dir, err := os.MkdirTemp(root, "alioth-cnid-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(dir); err != nil {
-			t.Errorf("remove cgroup: %v", err)
-		}
-	})
-	return dir
 }
 
 // process prepares the test binary to play a role on this machine.

@@ -6,12 +6,10 @@ package cnid
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,9 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/store"
 )
 
 // address returns the Address object of a pod, or nil.
@@ -190,40 +185,4 @@ func (n *apiNode) event(kind, reason, text string) error {
 		}
 	}
 	return fmt.Errorf("%d events, none of them it", len(list.Items))
-}
-
-func TestANodeTellsOfEveryVNIThatItMayProgram(t *testing.T) {
-	s := newTestSyncer(t, alwaysSynced)
-	rec := testRecordOf("p1", "10.10.1.10/24") // of VNI 20
-	rec, err := s.journal.Begin(rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := script{VPCs: []store.VPC{
-		vpcRow("green", 40, "10.40.0.0/16"), vpcRow("pending", 0, "10.50.0.0/16"), vpcRow("elsewhere", 60, "10.60.0.0/16"),
-	}}
-	s.follows = func() []string { return []string{"green", "pending", "not yet there"} }
-	if err := s.store.Update(rows.fill); err != nil {
-		t.Fatal(err)
-	}
-	s.vnis[30] = true // of a pass that is under way
-	if diff := cmp.Diff([]uint32{20, 30, 40}, s.VNIs()); diff != "" {
-		t.Errorf("VNIs (-want +got):\n%s", diff)
-	}
-	if err := s.journal.Retire(rec.Key); err != nil {
-		t.Fatal(err)
-	}
-	s.holds(plan.Wanted{}) // the pass after
-	if diff := cmp.Diff([]uint32{40}, s.VNIs()); diff != "" {
-		t.Errorf("VNIs after the pod has gone (-want +got):\n%s", diff)
-	}
-}
-
-func testRecordOf(pod, addr string) journal.Record {
-	return journal.Record{
-		Identity:  journal.Identity{Key: journal.Key{ContainerID: "sandbox-" + pod, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}, Attachment: "eth0"},
-		Binding:   journal.Binding{VPC: "blue", VNI: 20, Subnets: []string{"blue1"}},
-		Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}, HostIfName: "alv-none", Device: journal.Device{HostIfindex: 1 << 20}},
-		Phase:     journal.PhaseDone,
-	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package reconcile
 
 import (
 	"time"
@@ -25,15 +25,16 @@ const (
 	stepTotal    = "total"
 )
 
-// syncMetrics measure the passes of the syncer.
-type syncMetrics struct {
+// Metrics measure the passes, and count repairs.
+type Metrics struct {
 	seconds  *prometheus.HistogramVec
 	failures prometheus.Counter
 	repairs  *prometheus.CounterVec
 }
 
-func newSyncMetrics(registry prometheus.Registerer) *syncMetrics {
-	m := &syncMetrics{
+// NewMetrics returns metrics that are registered.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Subsystem: "cnid", Name: "sync_seconds",
 			Help:    "Time in seconds that it took to plan and program what the node has to hold, by step.",
@@ -64,7 +65,10 @@ func repairKinds() []string {
 	}
 }
 
+// Repaired counts a repair of a kind.
+func (m *Metrics) Repaired(kind string) { m.repairs.WithLabelValues(kind).Inc() }
+
 // since observes a step that began at start and has just ended.
-func (m *syncMetrics) since(step string, start time.Time) {
+func (m *Metrics) since(step string, start time.Time) {
 	m.seconds.WithLabelValues(step).Observe(time.Since(start).Seconds())
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package reconcile
 
 import (
 	"errors"
@@ -22,6 +22,10 @@ type outcome struct {
 	closed []plan.ClosedPort
 	// missing are the attachments whose device is gone from the node.
 	missing []journal.Record
+	// mtu is what the node's network carries of pods, in bytes; devices are the indexes
+	// of those that exist always, and of the underlay.
+	mtu     int
+	devices []int
 	// err concerns the node as a whole.
 	err error
 }

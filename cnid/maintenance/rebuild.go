@@ -1,12 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package maintenance
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/alioth-net/alioth/cnid/attach"
@@ -19,18 +20,46 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// adopt takes into the journal what is on the node and not in it, going by
+// RebuilderConfig is what a Rebuilder works with. All fields are required.
+type RebuilderConfig struct {
+	Node string
+	// Kinds are those of attachments, with what they can.
+	Kinds attach.Catalog
+	// PinDir has the maps that an earlier process has left.
+	PinDir string
+	Store  *store.Store
+	// Adopt is that of attachment.Manager.
+	Adopt func(context.Context, attachment.Recall) ([]attachment.Unknown, error)
+	// Lost is called once for an attachment that can't be rebuilt while its pod lives.
+	Lost func(plan.Lost)
+	Log  *slog.Logger
+}
+
+// Rebuilder rebuilds records that the journal has lost.
+type Rebuilder struct {
+	cfg RebuilderConfig
+	// unknown are the interfaces of which Lost was called because nothing else is
+	// known of them.
+	unknown map[journal.Key]bool
+}
+
+// NewRebuilder returns a Rebuilder.
+func NewRebuilder(cfg RebuilderConfig) *Rebuilder {
+	return &Rebuilder{cfg: cfg, unknown: map[journal.Key]bool{}}
+}
+
+// Rebuild takes into the journal what is on the node and not in it, going by
 // what was read from the API and by what the kernel still has programmed. It
 // returns for how many pods that can't be done: their Addresses are lost, too.
 // Once the operator has made those again, it can.
-func (n *node) adopt(ctx context.Context) (lost int, err error) {
-	programmed, err := programmedInterfaces(n.cfg.BPFDir)
+func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
+	programmed, err := programmedInterfaces(r.cfg.PinDir)
 	if err != nil {
 		// Their flows through the shadow door end, that is all.
-		n.log.Warn("can't read the shadow addresses that are programmed", "error", err)
+		r.cfg.Log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
-	unknown, err := n.attachments.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
-		n.store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, n.cfg.NodeName, n.plan.Kinds[kind], found) })
+	unknown, err := r.cfg.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+		r.cfg.Store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Node, r.cfg.Kinds[kind], found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
 		}
@@ -38,24 +67,24 @@ func (n *node) adopt(ctx context.Context) (lost int, err error) {
 	})
 	for _, left := range unknown {
 		var pod *store.Pod
-		n.store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, left.PodUID) })
+		r.cfg.Store.View(func(tx store.ReadTx) { pod = store.GetPod(tx, left.PodUID) })
 		if pod == nil {
 			continue // the interface goes with the pod's sandbox
 		}
 		lost++
-		n.tellUnknown(left, journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+		r.notify(left, journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	}
 	return lost, err
 }
 
-// tellUnknown says once of an interface that its pod is cut off, and why.
-func (n *node) tellUnknown(left attachment.Unknown, pod journal.Pod) {
+// notify reports once of an interface that its pod is cut off, and why.
+func (r *Rebuilder) notify(left attachment.Unknown, pod journal.Pod) {
 	key := journal.Key{ContainerID: left.ContainerID, IfName: left.IfName}
-	if n.unknown[key] {
+	if r.unknown[key] {
 		return
 	}
-	n.unknown[key] = true
-	n.lost(plan.Lost{
+	r.unknown[key] = true
+	r.cfg.Lost(plan.Lost{
 		Record: journal.Record{Identity: journal.Identity{Key: key, Pod: pod}},
 		Reason: fmt.Sprintf("its node's journal has lost it, and it can't be told what it was given: %v", left.Cause),
 	})

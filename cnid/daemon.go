@@ -1,0 +1,135 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/cnid/apihost"
+	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/decision"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/maintenance"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/problems"
+	"github.com/alioth-net/alioth/cnid/proxyhealth"
+	"github.com/alioth-net/alioth/cnid/reconcile"
+	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/store"
+)
+
+// control is what a daemon gets from the API's side.
+type control struct {
+	// synced reports whether what is on this node has been read, vpcSynced whether
+	// everything of a VPC; each channel is closed when that may have changed.
+	synced    func() (bool, <-chan struct{})
+	vpcSynced func(vpc string) (bool, <-chan struct{})
+	// vpcs are the names of those of which something is read.
+	vpcs     func() []string
+	releaser attachment.Releaser
+	reporter reporter
+	// api decides who may read metrics from elsewhere; nil without an API server.
+	api *rest.Config
+}
+
+// reporter tells people what happens on the node. Its methods must not block.
+type reporter interface {
+	// Refused is called for a pod that is refused something, or is not probed.
+	Refused(pod journal.Pod, reason, message string)
+	Lost(plan.Lost)
+	Closed(plan.ClosedPort)
+	Repaired(list []report.Repair)
+	// Problems are all that there are now, the gravest first.
+	Problems(list []report.Problem)
+	// Restored is called for a pod whose interface was restored or, with a cause,
+	// could not be.
+	Restored(pod journal.Pod, cause error)
+}
+
+// daemon serves the container runtime and programs the kernel, from a store that
+// somebody fills. Its modules are what runs of it.
+type daemon struct {
+	*node
+	control
+	// apiHost knows what the API server's name stands for.
+	apiHost     *apihost.Follower
+	attachments *attachment.Manager
+	server      *cniserver.Server
+	restorer    *maintenance.Restorer
+	checker     *problems.Checker
+	proxyHealth *proxyhealth.Server
+	loop        *reconcile.Loop
+}
+
+// observer passes on what passes find.
+type observer struct {
+	reporter
+	*maintenance.Restorer
+	*problems.Checker
+}
+
+// newDaemon constructs a daemon on what its node has open and on the API's side. The
+// loop comes last: whatever requests or awaits passes goes by the node's Progress.
+func newDaemon(n *node, c control) (*daemon, error) {
+	opened, err := n.drivers.Open(state.VirtualMAC[:])
+	if err != nil {
+		return nil, err
+	}
+	d := daemon{node: n, control: c}
+	ask := func() { n.progress.Ask() }
+	d.apiHost = apihost.New(n.cfg.APIServerHost, lookup, ask, n.log)
+	d.attachments = attachment.New(attachment.Config{
+		Journal: n.journal, Drivers: opened, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
+		Releaser: release.NewDelayed(n.held, c.releaser, ask), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
+		Wait: n.cfg.Wait,
+	})
+	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
+	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
+	d.restorer = maintenance.NewRestorer(maintenance.RestorerConfig{
+		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired, Log: n.log,
+	})
+	d.checker = problems.New(problems.Config{
+		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, Notify: c.reporter.Problems, Log: n.log,
+	})
+	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
+		Node: n.cfg.NodeName, Kinds: n.plan.Kinds, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,
+	})
+	d.loop = reconcile.New(reconcile.Config{
+		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
+		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.synced, Adopt: rebuilder.Rebuild,
+		Records: n.journal.Records, Departed: n.held.Departed, VPCs: c.vpcs, Reserved: d.apiHost.Addresses,
+	})
+	return &d, nil
+}
+
+// decisions are those about pods of the node.
+func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
+	return decision.New(decision.Config{
+		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,
+		Attached: n.journal.Records, Listens: n.host.Listens,
+		MTU: n.progress.PodMTU, Problem: n.progress.Problem, Warn: c.reporter.Refused, Log: n.log,
+	})
+}
+
+// proxyState is what load balancers outside are told of the node.
+func (n *node) proxyState() (told proxyhealth.State) {
+	n.store.View(func(tx store.ReadTx) {
+		self := store.GetNode(tx, n.cfg.NodeName)
+		told.Eligible = self != nil && !self.Deleting && !self.Leaving
+	})
+	told.Since, told.Programmed = n.progress.Serving()
+	return told
+}
+
+// lookup resolves a name as the node does.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}

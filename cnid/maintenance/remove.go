@@ -1,0 +1,27 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// RemoveDead removes attachments whose sandbox is gone, every so often until ctx ends.
+// The function for it is Reconcile of attachment.Manager.
+func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context.Context) error, log *slog.Logger) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := reconcile(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("can't remove every attachment that is left over; trying again", "error", err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+)
+
+// ResizerConfig is what a Resizer works with. All fields are required.
+type ResizerConfig struct {
+	// Resize is that of attachment.Manager.
+	Resize  func(ctx context.Context, key journal.Key, mtu int) (bool, error)
+	Records func() []journal.Record
+	// MTU returns what the network carries of pods in bytes, 0 while that is not known,
+	// and a channel that is closed when it may have changed.
+	MTU func() (int, <-chan struct{})
+	// Recheck requests a pass that looks at everything: problems may be over.
+	Recheck func()
+	Log     *slog.Logger
+}
+
+// Resizer has running pods follow the MTU of the node's network, beside the passes.
+type Resizer struct {
+	cfg ResizerConfig
+	// logged is what was last logged about an attachment, by Seq.
+	logged map[uint64]string
+}
+
+// NewResizer returns a Resizer.
+func NewResizer(cfg ResizerConfig) *Resizer {
+	return &Resizer{cfg: cfg, logged: map[uint64]string{}}
+}
+
+// Run resizes until ctx ends. What fails is tried again after the next pass.
+func (r *Resizer) Run(ctx context.Context) {
+	for {
+		mtu, changed := r.cfg.MTU()
+		if mtu != 0 && r.resize(ctx, mtu) {
+			r.cfg.Recheck()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// resize returns whether a pod got another MTU.
+func (r *Resizer) resize(ctx context.Context, carried int) bool {
+	resized := false
+	for _, rec := range r.cfg.Records() {
+		mtu := plan.PodMTU(carried, rec.Addrs)
+		if rec.Phase != journal.PhaseDone || !rec.InVPC() || rec.MTU == mtu {
+			continue // outside of every VPC the node's network carries nothing of it
+		}
+		done, err := r.cfg.Resize(ctx, rec.Key, mtu)
+		if done {
+			resized = true
+			r.cfg.Log.Info("a pod follows the MTU of the node's network", "pod", rec.Pod.String(), "from", rec.MTU, "to", mtu)
+		}
+		switch {
+		case err == nil:
+			delete(r.logged, rec.Seq)
+		case ctx.Err() == nil && r.logged[rec.Seq] != err.Error():
+			r.logged[rec.Seq] = err.Error()
+			r.cfg.Log.Warn("a pod can't follow the MTU of the node's network; trying again", "error", err)
+		}
+	}
+	return resized
+}

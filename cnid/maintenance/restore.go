@@ -1,0 +1,78 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/report"
+)
+
+// RestorerConfig is what a Restorer works with. All fields are required.
+type RestorerConfig struct {
+	// Restore is that of attachment.Manager.
+	Restore func(ctx context.Context, key journal.Key) (bool, error)
+	// Notify is called for a pod whose interface was restored or, with a cause, could
+	// not be.
+	Notify func(pod journal.Pod, cause error)
+	// Repaired counts a repair of a kind.
+	Repaired func(kind string)
+	Log      *slog.Logger
+}
+
+// Restorer restores pods' interfaces that somebody deleted. It waits for passes, and so
+// it works beside them.
+type Restorer struct {
+	cfg RestorerConfig
+	// todo has at most one element: all that the last pass missed.
+	todo chan []journal.Record
+	// failed are the attachments of which it was notified that they can't be restored,
+	// by Seq.
+	failed map[uint64]bool
+}
+
+// NewRestorer returns a Restorer that has restored nothing.
+func NewRestorer(cfg RestorerConfig) *Restorer {
+	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), failed: map[uint64]bool{}}
+}
+
+// Missing requests to restore attachments whose device is gone. It does not block: what
+// has to wait is missing in the next pass as well.
+func (r *Restorer) Missing(list []journal.Record) {
+	select {
+	case r.todo <- list:
+	default:
+	}
+}
+
+// Run restores until ctx ends.
+func (r *Restorer) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case list := <-r.todo:
+			for _, rec := range list {
+				r.restore(ctx, rec)
+			}
+		}
+	}
+}
+
+func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
+	deleted, err := r.cfg.Restore(ctx, rec.Key)
+	switch {
+	case ctx.Err() != nil || !deleted && err == nil:
+	case err == nil:
+		delete(r.failed, rec.Seq)
+		r.cfg.Repaired(report.RepairInterface)
+		r.cfg.Notify(rec.Pod, nil)
+	case !r.failed[rec.Seq]: // the next passes find it again
+		r.failed[rec.Seq] = true
+		r.cfg.Log.Warn("can't make a pod's interface anew; delete the pod", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "error", err)
+		r.cfg.Notify(rec.Pod, err)
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/maintenance"
+	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/nodeservices"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/observe"
+)
+
+// module is one area of the daemon.
+type module struct {
+	name string
+	// handlers answer at paths of the daemon's socket.
+	handlers map[string]http.Handler
+	// loops run until ctx ends.
+	loops []func(ctx context.Context)
+	// servers run until ctx ends, too; the error of one ends the daemon.
+	servers []func(ctx context.Context) error
+	// dump adds what the module has to a dump, by which `aliothctl verify` goes. What
+	// can't be read does not keep the rest from it. It may be nil.
+	dump func(ctx context.Context, d *nodestatus.Dump)
+}
+
+// modules are the areas of the daemon beside the API's side, in the order in which they
+// are read for a dump. A new area has a package below cnid, and is constructed by a
+// method here. Metrics are registered, so this is called once.
+func (d *daemon) modules() []module {
+	return []module{
+		d.statusModule(), d.attachmentsModule(), d.passesModule(), d.servicesModule(), d.packetsModule(),
+	}
+}
+
+// passesModule programs the kernel.
+func (d *daemon) passesModule() module {
+	watcher := monitor.New(d.managed, d.progress.Recheck, d.log)
+	return module{
+		name:  "passes",
+		loops: []func(context.Context){d.loop.Run, d.loop.Survey, d.checker.Run, d.kernel.Sweep, watcher.Run, d.apiHost.Run},
+		dump:  func(_ context.Context, dump *nodestatus.Dump) { observe.ReadNode(d.cfg.BPFDir, dump) },
+	}
+}
+
+// attachmentsModule serves the container runtime, and maintains what it has attached.
+func (d *daemon) attachmentsModule() module {
+	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
+		Resize: d.attachments.Resize, Records: d.journal.Records, MTU: d.progress.PodMTU, Recheck: d.progress.Recheck, Log: d.log,
+	})
+	return module{
+		name:     "attachments",
+		handlers: map[string]http.Handler{cniapi.PathV1: d.server.Handler()},
+		loops: []func(context.Context){d.restorer.Run, resizer.Run, func(ctx context.Context) {
+			maintenance.RemoveDead(ctx, d.cfg.ReconcileEvery, d.attachments.Reconcile, d.log)
+		}},
+		servers: []func(context.Context) error{d.announce},
+		dump:    d.dumpAttachments,
+	}
+}
+
+// servicesModule is what the node does for others beside its datapath.
+func (d *daemon) servicesModule() module {
+	stale := nodeservices.NewStaleSockets(d.kernel.StaleSockets, d.kernel.ServicesChanged(), d.plan.NetnsCookie, d.journal.Records, d.registry, d.log)
+	m := module{name: "services", loops: []func(context.Context){d.announcer.Run, stale.Run}}
+	if d.cfg.ProxyHealthAddr != "" {
+		m.loops = append(m.loops, d.proxyHealth.Run)
+	}
+	return m
+}
+
+// statusModule tells people and programs how the node is.
+func (d *daemon) statusModule() module {
+	return module{
+		name:     "status",
+		handlers: map[string]http.Handler{nodestatus.Path: nodestatus.Handler(func(context.Context) nodestatus.Status { return d.status() })},
+		servers:  []func(context.Context) error{d.serveHTTP},
+		dump:     d.dumpStatus,
+	}
+}
+
+// packetsModule observes single packets, and counts all of them.
+func (d *daemon) packetsModule() module {
+	names := observe.NewNames(d.store, d.journal.Records)
+	shadows := []netip.Addr{journal.NodeShadow(d.cfg.shadow(true)), journal.NodeShadow(d.cfg.shadow(false))}
+	words := observe.NewWords(names, d.cfg.NodeName, d.cfg.DefaultVPC, shadows)
+	d.registry.MustRegister(observe.NewCollector(d.kernel, names, d.kernel.FlowShare, d.log))
+	drops := observe.NewPacketLog(words, nil, d.log)
+	flows := observe.NewPacketLog(words, d.kernel.TellFlows, d.log)
+	tracer := observe.NewTracer(words, d.kernel, d.checker.Warnings)
+	return module{
+		name: "packets",
+		handlers: map[string]http.Handler{
+			nodestatus.DropsPath: drops, nodestatus.FlowsPath: flows, nodestatus.TracePath: nodestatus.TraceHandler(tracer.Answer),
+		},
+		loops: []func(context.Context){
+			func(ctx context.Context) { drops.Run(ctx, d.drops.Readers()) },
+			func(ctx context.Context) { flows.Run(ctx, d.flows.Readers()) },
+		},
+	}
+}

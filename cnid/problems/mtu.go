@@ -1,0 +1,54 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package problems
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/report"
+)
+
+// mtuProblems returns what does not fit a network that carries packets of pods up
+// to so many bytes.
+func mtuProblems(records []journal.Record, carried int) []report.Problem {
+	var larger, below []string
+	for _, rec := range records {
+		if rec.Phase != journal.PhaseDone || !rec.InVPC() {
+			continue // outside of every VPC the node's network carries nothing of it
+		}
+		mtu := plan.PodMTU(carried, rec.Addrs)
+		if rec.MTU > mtu {
+			larger = append(larger, rec.Pod.String())
+		}
+		if mtu > carried {
+			below = append(below, rec.Pod.String())
+		}
+	}
+	var list []report.Problem
+	if len(larger) > 0 {
+		list = append(list, report.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
+			"the node's network carries packets of pods up to %d bytes now, and %s could not be given that MTU, so each has to be told by ICMP;"+
+				" delete and recreate them, or give the network its MTU back", carried, named(larger))})
+	}
+	if len(below) > 0 {
+		list = append(list, report.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
+			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
+				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
+			carried, plan.MinMTU6, plan.MinMTU6-carried, named(below))})
+	}
+	return list
+}
+
+// named counts pods and names the first few.
+func named(pods []string) string {
+	slices.Sort(pods)
+	pods = slices.Compact(pods)
+	first := pods[:min(len(pods), 5)]
+	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), report.AndMore(len(pods)-len(first)))
+}

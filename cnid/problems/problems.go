@@ -1,0 +1,140 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package problems checks a node for problems that a person has to solve: packet filters
+// of other programs, another CNI configuration, MTUs that do not fit. It changes nothing.
+package problems
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
+	"github.com/alioth-net/alioth/cnid/report"
+)
+
+// Config is what a Checker works with. All fields are required.
+type Config struct {
+	// CNIConfDir is the container runtime's directory of CNI configurations.
+	CNIConfDir string
+	// Records are those of the node's attachments.
+	Records func() []journal.Record
+	// ProxyHealth returns what keeps load balancers outside from asking the node
+	// about its health, or "".
+	ProxyHealth func() string
+	// Notify is called with all problems that there are now, the gravest first.
+	Notify func([]report.Problem)
+	Log    *slog.Logger
+}
+
+// Checker makes problem checks beside the passes that request them: other programs may
+// have tens of thousands of rules.
+type Checker struct {
+	cfg Config
+	// requests has at most one element: the newest request.
+	requests chan request
+
+	mu       sync.Mutex
+	warnings []string
+}
+
+// request is what a problem check goes by.
+type request struct {
+	// failure is why the node can't be programmed, or nil.
+	failure error
+	traffic foreign.Traffic
+	// mtu is what the node's network carries of pods, in bytes.
+	mtu int
+}
+
+// New returns a Checker that has checked nothing.
+func New(cfg Config) *Checker { return &Checker{cfg: cfg, requests: make(chan request, 1)} }
+
+// Check requests a problem check, in place of a request that waits. It does not block,
+// and is not called concurrently. failure is why the node can't be programmed, or nil;
+// traffic is what the host must let through; mtu is what the node's network carries of
+// pods, in bytes.
+func (c *Checker) Check(failure error, traffic foreign.Traffic, mtu int) {
+	select {
+	case <-c.requests:
+	default:
+	}
+	c.requests <- request{failure: failure, traffic: traffic, mtu: mtu}
+}
+
+// Run makes the checks that are requested, until ctx ends.
+func (c *Checker) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-c.requests:
+			c.cfg.Notify(c.check(ctx, r))
+		}
+	}
+}
+
+// Warnings returns the problems that the last check found beside the failure of a pass,
+// as sentences.
+func (c *Checker) Warnings() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.warnings
+}
+
+// check looks for everything that waits for a person.
+func (c *Checker) check(ctx context.Context, r request) []report.Problem {
+	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), mtuProblems(c.cfg.Records(), r.mtu))
+	var warnings []string
+	for _, p := range list {
+		warnings = append(warnings, p.Message)
+	}
+	// Unread tables may be empty, so they do not make the node unhealthy.
+	warnings = append(warnings, foreign.Unread()...)
+	c.mu.Lock()
+	c.warnings = warnings
+	c.mu.Unlock()
+	if r.failure != nil {
+		list = slices.Insert(list, 0, report.Problem{Reason: v1alpha1.NotProgrammedReason, Message: r.failure.Error()})
+	}
+	return list
+}
+
+// blocked are rules of other programs that drop what the host must let through.
+func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []report.Problem) {
+	blocks, err := foreign.Blocks(ctx, traffic)
+	if err != nil {
+		c.cfg.Log.Warn("can't read other programs' packet filters", "error", err)
+	}
+	for _, b := range blocks {
+		list = append(list, report.Problem{Reason: v1alpha1.TrafficBlockedReason, Message: b.String()})
+	}
+	return list
+}
+
+// otherCNI is a CNI configuration that the container runtime uses in place of Alioth's.
+func (c *Checker) otherCNI() []report.Problem {
+	other, err := install.ConfigurationBefore(c.cfg.CNIConfDir)
+	if err != nil {
+		c.cfg.Log.Warn("can't look for other CNI configurations", "error", err)
+	}
+	if other == "" {
+		return nil
+	}
+	return []report.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
+		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
+}
+
+func (c *Checker) proxyHealth() []report.Problem {
+	taken := c.cfg.ProxyHealth()
+	if taken == "" {
+		return nil
+	}
+	return []report.Problem{{Reason: v1alpha1.ProxyHealthUnservedReason, Message: taken}}
+}

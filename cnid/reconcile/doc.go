@@ -1,0 +1,14 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconcile makes the kernel of a node hold what store and journal say, in
+// passes: each plans what the node has to hold, and programs the difference.
+//
+// It has three parts, which are constructed in this order:
+//
+//   - Progress takes requests for passes and reports how these went. It depends on
+//     nothing, so everything that requests a pass or waits for one is given it.
+//   - Kernel programs devices, packet filter and datapath.
+//   - Loop makes the passes. It is constructed last, with everything that a pass
+//     reads and everybody whom it notifies.
+package reconcile

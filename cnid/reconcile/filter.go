@@ -1,0 +1,62 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/report"
+)
+
+func (k *Kernel) applyFilter(want ruleset.State, look scope) error {
+	want.Pods = k.pods.Load()
+	known := want.Equal(k.filter)
+	if known && look != atEverything {
+		return nil
+	}
+	began := time.Now()
+	k.inForce.Store(nil)
+	replaced, err := k.filterAs(want, look == atEverything)
+	if err != nil {
+		return err
+	}
+	if replaced && known {
+		k.repaired = append(k.repaired, report.Repair{Kind: report.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName})
+	}
+	k.forget(want)
+	k.filter = want
+	k.inForce.Store(&want)
+	k.cfg.Metrics.since(stepFilter, began)
+	return nil
+}
+
+// filterAs makes the packet filter as it is wanted, and reports whether anything was
+// replaced. Services come and go far more often than anything else, and they are many.
+func (k *Kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err error) {
+	if !thorough && ruleset.OnlyFrontends(k.filter, want) {
+		if err = k.table.Change(want); err == nil {
+			return true, nil
+		}
+		k.cfg.Log.Warn("can't change ports of services; looking at the whole packet filter", "error", err)
+	}
+	return k.table.Apply(want)
+}
+
+// forget ends UDP flows to what a filter leads to no more, which is in force. What an
+// earlier process led somewhere is not known: so the first filter is always looked at.
+func (k *Kernel) forget(filter ruleset.State) {
+	if k.forgot && netfilter.SameUDP(k.filter, filter) {
+		return
+	}
+	count, err := netfilter.Forget(filter)
+	k.forgot = err == nil
+	if err != nil {
+		k.cfg.Log.Warn("can't forget UDP flows to backends that are gone; they go on until nobody sends for a while", "error", err)
+	}
+	if count > 0 {
+		k.cfg.Log.Debug("forgot UDP flows to backends that are gone", "flows", count)
+	}
+}

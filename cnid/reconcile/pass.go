@@ -1,0 +1,129 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+)
+
+// pass programs what is wanted now.
+func (l *Loop) pass(look scope) (o outcome) {
+	o.upTo = l.cfg.Progress.begin()
+	// Whatever the pass comes to find of the node's network counts, a failure too.
+	defer func() { o.mtu, o.devices = l.cfg.Kernel.underlay.PodMTU, l.cfg.Kernel.devices() }()
+	var self *store.Node
+	l.cfg.Store.View(func(tx store.ReadTx) {
+		o.revision = tx.Revision()
+		self = store.GetNode(tx, l.cfg.Plan.Node)
+	})
+	began := time.Now()
+	if o.err = l.cfg.Kernel.prepare(self, look.thorough()); o.err != nil {
+		return o
+	}
+	l.cfg.Metrics.since(stepPrepare, began)
+	began = time.Now()
+	input, err := l.input(look)
+	if err != nil {
+		o.err = err
+		return o
+	}
+	o.missing = missing(input.Records, input.Devices)
+	var want plan.Wanted
+	want, o.revision = l.planned.plan(l.cfg.Store, input)
+	l.cfg.Metrics.since(stepPlan, began)
+	o.lost, o.closed = want.Lost, want.ClosedPorts
+	if o.failed, o.err = l.cfg.Kernel.apply(want, look); o.err == nil {
+		l.planned.programmed(want)
+	}
+	if o.failure() != nil {
+		l.existing = existing{} // one of them may have gone
+	}
+	return o
+}
+
+// input is what a pass plans with. The journal is read before the devices: a device is
+// made before its record is complete, so a complete record's device is among them.
+func (l *Loop) input(look scope) (plan.Input, error) {
+	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.indexes.NodePeer}
+	input.Departed = l.cfg.Departed() // behind the records, out of which they come
+	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.Reserved())
+	err := l.existing.look(l.cfg.Kernel.cfg.Host, input.Records, look.thorough())
+	input.Devices = l.existing.devices
+	return input, err
+}
+
+// missing are the records whose device on the node should be there and is not.
+func missing(records []journal.Record, devices map[string]int) []journal.Record {
+	var list []journal.Record
+	for _, rec := range records {
+		if _, ok := devices[rec.HostIfName]; !ok && rec.HostIfName != "" && rec.Phase == journal.PhaseDone {
+			list = append(list, rec)
+		}
+	}
+	return list
+}
+
+// planned is what passes have planned.
+type planned struct {
+	// mu is held while a pass decides what to program.
+	mu      sync.Mutex
+	planner plan.Planner
+	// vnis are those that the kernel has and those that the pass is about to add.
+	vnis map[uint32]bool
+}
+
+// plan decides what to program, and notes its VNIs before anything is done.
+func (p *planned) plan(s *store.Store, input plan.Input) (want plan.Wanted, revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.View(func(tx store.ReadTx) {
+		revision = tx.Revision()
+		want = p.planner.Plan(tx, input)
+	})
+	maps.Copy(p.vnis, vnisOf(want))
+	return want, revision
+}
+
+// programmed notes what the kernel has.
+func (p *planned) programmed(want plan.Wanted) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vnis = vnisOf(want)
+}
+
+func vnisOf(want plan.Wanted) map[uint32]bool {
+	vnis := map[uint32]bool{}
+	for vni := range want.Datapath.VPCs {
+		vnis[vni] = true
+	}
+	delete(vnis, 0) // what belongs to no VPC
+	return vnis
+}
+
+// VNIs returns every one that the node programs, has an attachment of, or may
+// come to have by what it has read so far; ascending.
+func (l *Loop) VNIs() []uint32 {
+	l.planned.mu.Lock()
+	defer l.planned.mu.Unlock()
+	all := maps.Clone(l.planned.vnis)
+	for _, rec := range l.cfg.Records() {
+		all[rec.VNI] = true
+	}
+	l.cfg.Store.View(func(tx store.ReadTx) {
+		for _, name := range l.cfg.VPCs() {
+			if vpc := store.GetVPC(tx, name); vpc != nil {
+				all[vpc.VNI] = true
+			}
+		}
+	})
+	delete(all, 0) // of a VPC that has none yet
+	return slices.Sorted(maps.Keys(all))
+}

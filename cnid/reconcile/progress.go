@@ -1,0 +1,213 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/decision"
+)
+
+// lasting is how long passes must have failed for Ready to report it.
+const lasting = time.Minute
+
+// Progress has the requests for passes, and how the passes went. The zero value is
+// ready to use, before the first pass.
+type Progress struct {
+	mu sync.Mutex
+	// thorough reports that the next pass has to look at everything.
+	thorough bool
+	// asked counts the requests for a pass; programmed is the count that the
+	// last pass included which did not fail for the node as a whole.
+	asked, programmed uint64
+	// failed are the devices that the last pass could not set up or refused.
+	failed map[int]error
+	// passing is since when a pass is under way, done when the last one succeeded.
+	passing, done time.Time
+	// lastError of the passes since failing, which is zero after a success; the
+	// failures of single devices are not among them. problem has those as well.
+	lastError, problem error
+	failing            time.Time
+	// devices are the indexes of those that exist always, and of the underlay.
+	devices []int
+	// mtu for pods, 0 before the first successful pass.
+	mtu int
+	// adopted reports that the journal has been compared with the node.
+	adopted bool
+	// asking and passed are sent with a request and with the end of a pass.
+	asking, passed broadcast.Signal
+}
+
+// Ask requests a pass and returns the number that the pass will have programmed.
+func (p *Progress) Ask() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ask()
+}
+
+// ask is called with mu held.
+func (p *Progress) ask() uint64 {
+	p.asked++
+	p.asking.Send()
+	return p.asked
+}
+
+// Recheck requests a pass that looks at everything in the kernel.
+func (p *Progress) Recheck() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.thorough = true
+	p.ask()
+}
+
+// takeRecheck reports whether Recheck was called since the last time.
+func (p *Progress) takeRecheck() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.thorough
+	p.thorough = false
+	return asked
+}
+
+// pending reports whether a pass was requested that is not among the first upTo, and
+// returns a channel that is closed with the next request.
+func (p *Progress) pending(upTo uint64) (bool, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked != upTo, p.asking.Next()
+}
+
+// Settle returns once a pass that was asked for with that number, or a later
+// one, has succeeded, and the last one with this device; 0 stands for none.
+// Until then, those that fail are followed by others.
+func (p *Progress) Settle(ctx context.Context, number uint64, device int) error {
+	for {
+		p.mu.Lock()
+		done, passed, failure := p.programmed >= number, p.passed.Next(), errors.Join(p.failed[device], p.lastError)
+		done = done && p.failed[device] == nil
+		p.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the datapath: %w", errors.Join(ctx.Err(), failure))
+		}
+	}
+}
+
+// Programmed returns once a pass that begins from now on has succeeded.
+func (p *Progress) Programmed(ctx context.Context) error { return p.Settle(ctx, p.Ask(), 0) }
+
+// PodMTU returns the MTU for pods, 0 before the first successful pass, and a
+// channel that is closed when it may have changed.
+func (p *Progress) PodMTU() (int, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mtu, p.passed.Next()
+}
+
+// AwaitFirst returns true once a pass has succeeded, or false when ctx ends.
+func (p *Progress) AwaitFirst(ctx context.Context) bool {
+	for {
+		mtu, passed := p.PodMTU()
+		if mtu != 0 {
+			return true
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Ready returns nil, or why passes have failed for the node as a whole for a minute
+// or longer.
+func (p *Progress) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastError == nil || time.Since(p.failing) < lasting {
+		return nil
+	}
+	return fmt.Errorf("programming the node has failed for %s: %w", time.Since(p.failing).Round(time.Second), p.lastError)
+}
+
+// Serving reports whether the node serves what the API says: a pass has succeeded, and
+// for the time that Ready allows none has failed or hung. It returns when the last one
+// succeeded, the zero value if none has.
+func (p *Progress) Serving() (since time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	late := func(since time.Time) bool { return !since.IsZero() && time.Since(since) >= lasting }
+	return p.done, p.mtu != 0 && !late(p.failing) && !late(p.passing)
+}
+
+// Problem returns what keeps the kernel from being programmed now, or "".
+func (p *Progress) Problem() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.problem == nil {
+		return ""
+	}
+	return p.problem.Error()
+}
+
+// Devices returns the indexes of the devices that exist always, and of the underlay;
+// none before the first pass.
+func (p *Progress) Devices() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.devices)
+}
+
+// Adopted reports whether what was on the node and not in the journal is in the
+// journal now.
+func (p *Progress) Adopted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.adopted
+}
+
+func (p *Progress) setAdopted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.adopted = true
+}
+
+// begin notes that a pass begins, and returns up to which request the pass includes.
+func (p *Progress) begin() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passing = time.Now()
+	return p.asked
+}
+
+// finish wakes those who wait for a pass.
+func (p *Progress) finish(o outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passing = time.Time{}
+	if o.err == nil {
+		p.done = time.Now()
+		p.programmed, p.failing, p.mtu = o.upTo, time.Time{}, o.mtu
+		p.failed = map[int]error{}
+		maps.Copy(p.failed, o.failed)
+		for _, l := range o.lost {
+			p.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", decision.ErrLost, l.Reason)
+		}
+	} else if p.lastError == nil {
+		p.failing = time.Now()
+	}
+	p.lastError, p.problem, p.devices = o.err, o.failure(), o.devices
+	p.passed.Send()
+}

@@ -1,0 +1,48 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
+)
+
+// status is what people are told of this node.
+func (d *daemon) status() nodestatus.Status {
+	synced, _ := d.synced()
+	mtu, _ := d.progress.PodMTU()
+	return nodestatus.Status{
+		Node: d.cfg.NodeName, Synced: synced, Programmed: mtu != 0, PodMTU: mtu,
+		Attachments: convert.Attachments(d.journal.Records()), Releasing: convert.Attachments(d.journal.Releases()), Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
+	}
+}
+
+// dumpStatus adds the node's status to a dump, and what its plan goes by.
+func (d *daemon) dumpStatus(_ context.Context, dump *nodestatus.Dump) {
+	dump.Status, dump.Config = d.status(), convert.Settings(d.plan)
+	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
+}
+
+// dumpAttachments adds to a dump what is wrong with attachments, and those that are held.
+func (d *daemon) dumpAttachments(ctx context.Context, dump *nodestatus.Dump) {
+	dump.Departed = convert.Attachments(d.held.Departed())
+	for key, err := range d.attachments.Inspect(ctx) {
+		dump.Broken = append(dump.Broken, nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()})
+	}
+	slices.SortFunc(dump.Broken, func(a, b nodestatus.Broken) int {
+		return cmp.Or(cmp.Compare(a.ContainerID, b.ContainerID), cmp.Compare(a.IfName, b.IfName))
+	})
+}
+
+// managed is what only Alioth changes on the node.
+func (d *daemon) managed() monitor.Managed {
+	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
+	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
+}
