@@ -70,3 +70,38 @@ func (t *Rows) decodeVPC(vni uint32, row bpf.AliothVpc) state.VPC {
 	slices.SortFunc(v.Prefixes, state.ComparePrefixes)
 	return v
 }
+
+// Subnets: {VNI, prefix}, the ranges whose addresses are all known here.
+const subnetTable = table[bpf.AliothPrefixKey, uint32]("subnets")
+
+var subnetsTable = &descriptor{
+	anyTable: subnetTable,
+	encode: func(t *Rows, p part) {
+		for _, n := range p.Subnets {
+			subnetTable.of(t)[bpf.EncodePrefix(n.VNI, n.Prefix)] = 0
+		}
+	},
+	decode: func(t *Rows, s *state.State) {
+		for key := range subnetTable.of(t) {
+			s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: bpf.DecodePrefix(key)})
+		}
+	},
+}
+
+// Closed: {VNI or 0, prefix} -> why egress must not go there.
+const closedTable = table[bpf.AliothPrefixKey, bpf.AliothClosed]("closed")
+
+var closedPrefixesTable = &descriptor{
+	anyTable: closedTable,
+	encode: func(t *Rows, p part) {
+		rows := closedTable.of(t)
+		for _, c := range p.Closed {
+			rows[bpf.EncodePrefix(c.VNI, c.Prefix)] = bpf.AliothClosed{Class: bpf.AliothClosedClass(c.Class)}
+		}
+	},
+	decode: func(t *Rows, s *state.State) {
+		for key, row := range closedTable.of(t) {
+			s.Closed = append(s.Closed, state.ClosedPrefix{VNI: key.Vni, Prefix: bpf.DecodePrefix(key), Class: state.ClosedClass(row.Class)})
+		}
+	},
+}
