@@ -43,6 +43,8 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 				Key: nodestatus.Key{ContainerID: "c", IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "ns", Name: "p1"}, VPC: "blue", VNI: 20,
 				Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}, HostIfName: "alv000000000001", Kind: "netkit",
 				Shadow4: netip.MustParseAddr("169.254.64.2"), Phase: "done",
+			}, {
+				Key: nodestatus.Key{ContainerID: "c", IfName: "net1"}, Pod: nodestatus.Pod{Namespace: "ns", Name: "p1"}, Outside: "physical",
 			}},
 			Releasing: []nodestatus.Attachment{{Pod: nodestatus.Pod{Namespace: "ns", Name: "p0"}}},
 		}
@@ -59,7 +61,7 @@ func TestStatusShowsAttachmentsAndProblems(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err == nil {
 		t.Error("missing maps are no error")
 	}
-	for _, want := range []string{"node1", "1450", "the disk is full", "ns/p1", "10.10.1.10/24", "169.254.64.2", "netkit", "ns/p0", "releasing"} {
+	for _, want := range []string{"node1", "1450", "the disk is full", "ns/p1", "10.10.1.10/24", "169.254.64.2", "netkit", "physical (no VPC)", "ns/p0", "releasing"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}

@@ -85,7 +85,11 @@ func writeAttachment(table io.Writer, rec nodestatus.Attachment, phase string) {
 			shadows = append(shadows, text)
 		}
 	}
-	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", rec.Pod, rec.IfName, rec.VPC, rec.VNI,
+	network := rec.VPC
+	if !rec.InVPC() {
+		network = rec.Outside + " (no VPC)"
+	}
+	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", rec.Pod, rec.IfName, network, rec.VNI,
 		strings.Join(addrs, ","), strings.Join(shadows, ","), rec.HostIfName, rec.Kind, phase)
 }
 
