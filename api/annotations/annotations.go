@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package annotations reads and writes the JSON that Alioth keeps in pod
-// annotations. Reading is strict: what a tenant misspelled is refused with an
-// error that says how to write it, never guessed.
+// annotations. Reading is strict: a misspelled key or value is refused with an error
+// that contains the right form.
 package annotations
 
 import (
@@ -19,14 +19,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// NIC is what a tenant asks for in the annotation arktos.futurewei.com/nic.
-// The zero value asks for nothing in particular.
+// NIC is a tenant's request in the annotation arktos.futurewei.com/nic. The zero value
+// requests nothing in particular.
 type NIC struct {
-	// Name is the interface name asked for; "" for the runtime's own.
+	// Name is the requested interface name; "" for the runtime's own.
 	Name string
 	// requested IPs, at most one per family, in the order written.
 	IPs []netip.Addr
-	// Subnet asked for, by object name or spec.name; "" for any.
+	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
 }
 
@@ -43,7 +43,7 @@ var (
 	subnetName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 )
 
-// ParseNIC reads the nic annotation. An empty text asks for nothing. Unknown
+// ParseNIC reads the nic annotation. An empty text requests nothing. Unknown
 // keys, a wrong type, more than one IP of a family, a zone, or text behind the
 // object are errors.
 func ParseNIC(text string) (NIC, error) {
@@ -107,8 +107,8 @@ func decodeStrict(text string, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-// UserInput is the annotation mizar.futurewei.com/network_user_input: what a
-// pod got, in the words of the Arktos integration.
+// UserInput is the annotation mizar.futurewei.com/network_user_input: the address of a
+// pod, in the terms of the Arktos integration.
 type UserInput struct {
 	// VPC is the name of the VPC object.
 	VPC string `json:"vpc"`
@@ -132,8 +132,8 @@ func quote(s string) string {
 	return string(text)
 }
 
-// KindPair is the kind of an attachment by a pair of devices. What the pair is made of
-// is the node's matter.
+// KindPair is the kind of an attachment by a pair of devices. The node chooses the type
+// of the devices.
 const KindPair = "veth"
 
 // Attachment is one interface of one pod, as the annotation
@@ -141,7 +141,7 @@ const KindPair = "veth"
 type Attachment struct {
 	// Name of the interface in the pod, for example eth0.
 	Name string `json:"name"`
-	// AltName is a second name of the interface, asked for by nic.name.
+	// AltName is a second name of the interface, requested by nic.name.
 	AltName string `json:"altName,omitempty"`
 	// Kind names the driver on the node, for example KindPair.
 	Kind string `json:"kind"`
@@ -151,7 +151,7 @@ type Attachment struct {
 	// VPC is the name of the VPC object; "" outside of every VPC.
 	VPC string `json:"vpc"`
 	// Outside names the network outside of every VPC to which the interface leads.
-	// Subnet and MAC are "" then, and no Address object stands for Addresses.
+	// Subnet and MAC are "" then, and Addresses have no Address objects.
 	Outside string `json:"outside,omitempty"`
 	// Subnet is the name of the Subnet object.
 	Subnet string `json:"subnet"`

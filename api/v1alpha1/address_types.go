@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HolderKind says what holds an address.
+// HolderKind is the kind of an address's holder.
 // +kubebuilder:validation:Enum=Pod;Node;Service
 type HolderKind string
 
@@ -24,7 +24,7 @@ const (
 	HolderService HolderKind = "Service"
 )
 
-// AddressHolder is who an address belongs to.
+// AddressHolder is the holder of an address.
 // +kubebuilder:validation:XValidation:rule="has(self.namespace) == (self.kind != 'Node')",message="a Pod or Service has a namespace, a Node has none"
 type AddressHolder struct {
 	Kind HolderKind `json:"kind"`
@@ -43,7 +43,7 @@ type AddressHolder struct {
 	UID string `json:"uid"`
 }
 
-// AddressSpec is one IP of one VPC, who holds it, and where.
+// AddressSpec is one IP of one VPC, with its holder and node.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
 // +kubebuilder:validation:XValidation:rule="self.ip in self.set",message="spec.set must contain spec.ip"
 // +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
@@ -79,7 +79,7 @@ type AddressSpec struct {
 	// +optional
 	Attachment string `json:"attachment,omitempty"`
 	// Set lists all addresses of the same attachment, or Service, this one
-	// included, so that anyone can tell whether the set is complete.
+	// included. It shows whether the set is complete.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
@@ -87,8 +87,8 @@ type AddressSpec struct {
 	Set []string `json:"set"`
 }
 
-// Address is one IP of one VPC: the claim of it and the endpoint record in
-// one. Its creation is the allocation: the API server lets a name exist once.
+// Address is one IP of one VPC: the claim of the IP, and the endpoint record. Its
+// creation is the allocation, because names are unique in the API.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=addresses,singular=address,shortName=addr

@@ -6,11 +6,11 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// HostAccessGrants is the name of the AdmissionGrants that hold what HostAccess
-	// objects grant.
+	// HostAccessGrants is the name of the AdmissionGrants with the grants of HostAccess
+	// objects.
 	HostAccessGrants = "host-access"
-	// ExternalIPGrants is the name of the AdmissionGrants that hold what
-	// ExternalPools with use: ExternalIPs grant.
+	// ExternalIPGrants is the name of the AdmissionGrants with the grants of
+	// ExternalPools with use: ExternalIPs.
 	ExternalIPGrants = "external-ips"
 )
 
@@ -29,7 +29,7 @@ type HostPortRange struct {
 	Last int32 `json:"last"`
 }
 
-// HostGrant is what the pods of a tenant may have of their nodes.
+// HostGrant lists the ports and networks of nodes that a tenant's pods may use.
 type HostGrant struct {
 	// HostNetwork reports whether hostNetwork: true is granted.
 	// +optional
@@ -40,7 +40,7 @@ type HostGrant struct {
 	Ports []HostPortRange `json:"ports,omitempty"`
 }
 
-// ExternalIPGrant is what one ExternalPool grants.
+// ExternalIPGrant is the grant of one ExternalPool.
 type ExternalIPGrant struct {
 	// Pool is the name of the ExternalPool.
 	Pool string `json:"pool"`
@@ -52,11 +52,11 @@ type ExternalIPGrant struct {
 	Tenants []string `json:"tenants"`
 }
 
-// AdmissionGrants is the parameter of an admission policy of Alioth: the sum of what
-// objects such as HostAccess grant, which a policy can't compute by itself. The
-// operator alone writes these objects, one for each policy. They are of a kind of
-// their own because the API server does not begin to watch a kind that is built into
-// it again once no policy has used it for a time (docs/design/053).
+// AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the
+// grants of objects such as HostAccess, which a policy can't compute by itself. Only
+// the operator writes these objects, one for each policy. They have a kind of their
+// own, because the API server does not watch a built-in kind again after a time in
+// which no policy has used it (docs/design/053).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=admissiongrants,singular=admissiongrants
@@ -65,11 +65,11 @@ type AdmissionGrants struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// HostAccess is what tenants may have of nodes, by the value of the label
-	// alioth.dev/tenant; "*" stands for every tenant.
+	// HostAccess has the grants of tenants on nodes, by the value of the label
+	// alioth.dev/tenant; "*" means every tenant.
 	// +optional
 	HostAccess map[string]HostGrant `json:"hostAccess,omitempty"`
-	// ExternalIPs is what ExternalPools grant to Services.
+	// ExternalIPs has the grants of ExternalPools to Services.
 	// +listType=map
 	// +listMapKey=pool
 	// +optional

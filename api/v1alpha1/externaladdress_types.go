@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServiceReference names one life of a Service.
+// ServiceReference names a Service with its UID.
 type ServiceReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -23,7 +23,7 @@ type ServiceReference struct {
 	UID string `json:"uid"`
 }
 
-// ExternalAddressSpec is one IP outside of every VPC, and whose it is.
+// ExternalAddressSpec is one IP outside of every VPC, and its holder.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an ExternalAddress can't change: it is released by deleting it"
 type ExternalAddressSpec struct {
 	// IP in canonical form (RFC 5952 for IPv6).
@@ -38,18 +38,18 @@ type ExternalAddressSpec struct {
 	Service ServiceReference `json:"service"`
 }
 
-// ExternalAddressStatus is what the operator decided about the address.
+// ExternalAddressStatus is the operator's decision about the address.
 type ExternalAddressStatus struct {
-	// Node is the name of the node that answers for the address on the nodes'
-	// network; empty while no node can.
+	// Node is the name of the node that announces the address on the nodes' network;
+	// empty while no node can.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Node string `json:"node,omitempty"`
 }
 
-// ExternalAddress is one IP on the nodes' network that leads to a Service: the
-// claim of it and the record of the node that announces it in one. Its creation is
-// the allocation, as with Address.
+// ExternalAddress is one IP on the nodes' network that leads to a Service: the claim of
+// the IP, and the record of the node that announces it. Its creation is the allocation,
+// as with Address.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ExternalPoolUse says what a pool's addresses are for.
+// ExternalPoolUse is the use of a pool's addresses.
 // +kubebuilder:validation:Enum=LoadBalancer;ExternalIPs
 type ExternalPoolUse string
 
@@ -14,11 +14,11 @@ const (
 	// LoadBalancer get addresses.
 	PoolForLoadBalancers ExternalPoolUse = "LoadBalancer"
 	// PoolForExternalIPs is the use of a pool whose addresses the tenants may name
-	// in spec.externalIPs of their Services. Somebody else leads them to the nodes.
+	// in spec.externalIPs of their Services. The network has to route them to nodes.
 	PoolForExternalIPs ExternalPoolUse = "ExternalIPs"
 )
 
-// ExternalPoolSpec is what the cluster's operator gives to tenants.
+// ExternalPoolSpec has the addresses of a pool and the tenants that may use them.
 // +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the pool and create another"
 type ExternalPoolSpec struct {
 	// CIDRs are the pool's addresses, all of which may be used: CIDRs, single
@@ -32,8 +32,8 @@ type ExternalPoolSpec struct {
 	// +listType=set
 	CIDRs []string `json:"cidrs"`
 
-	// AllowedTenants may use the pool. Empty means nobody; "*" means everybody, and
-	// "ns:*" every namespace without a tenant label, one of which is ns:<its name>.
+	// AllowedTenants may use the pool. Empty means no tenant, "*" every tenant, "ns:*"
+	// every namespace without a tenant label, and ns:<name> one such namespace.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
@@ -42,21 +42,21 @@ type ExternalPoolSpec struct {
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`
 
-	// Use says what the addresses are for: LoadBalancer (default) hands them out to
-	// Services of class alioth.dev/vpc with the annotation
-	// alioth.dev/load-balancer: External, and nodes announce them; ExternalIPs lets
-	// tenants name them in spec.externalIPs.
+	// Use is the use of the addresses. With LoadBalancer (default) they are assigned to
+	// Services of class alioth.dev/vpc with the annotation alioth.dev/load-balancer:
+	// External, and nodes announce them. With ExternalIPs tenants may name them in
+	// spec.externalIPs.
 	// +kubebuilder:default=LoadBalancer
 	// +optional
 	Use ExternalPoolUse `json:"use,omitempty"`
 }
 
-// ExternalPoolStatus is what Alioth observed of a pool.
+// ExternalPoolStatus is the observed state of a pool.
 type ExternalPoolStatus struct {
-	// Used is the number of addresses that are handed out.
+	// Used is the number of assigned addresses.
 	// +optional
 	Used int64 `json:"used"`
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.
@@ -66,9 +66,8 @@ type ExternalPoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ExternalPool is a pool of addresses outside of every VPC that lead into VPCs.
-// Who may write one decides which tenants have a way in from outside, and at which
-// addresses.
+// ExternalPool is a pool of addresses outside of every VPC that lead into VPCs. The right
+// to write it controls the tenants that are reachable from outside, and their addresses.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

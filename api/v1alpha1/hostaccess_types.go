@@ -5,11 +5,10 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostAccessSpec is what tenants may have of the nodes.
+// HostAccessSpec grants tenants the use of ports of nodes and of the nodes' network.
 type HostAccessSpec struct {
-	// AllowedTenants have what the object grants. Empty means nobody; "*" means
-	// everybody. Namespaces without a tenant label need no grant and can't be
-	// named.
+	// AllowedTenants get the grant. Empty means no tenant, "*" every tenant. Namespaces
+	// without a tenant label need no grant and can't be named.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -18,11 +17,10 @@ type HostAccessSpec struct {
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`
 
-	// HostPorts are the ports of the nodes that pods of these tenants may ask for
-	// as hostPort: numbers or ranges, with "/TCP", "/UDP" or "/SCTP" behind them
-	// for that protocol alone; for example 8080, 30100-30199 or 53/UDP. A port
-	// that is the node port of a Service, or at which the node itself listens, no
-	// pod gets.
+	// HostPorts are the ports of the nodes that pods of these tenants may request as
+	// hostPort: numbers or ranges, with the suffix "/TCP", "/UDP" or "/SCTP" for that
+	// protocol only; for example 8080, 30100-30199 or 53/UDP. No pod gets a port that
+	// is the node port of a Service, or at which the node itself listens.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=16
@@ -32,29 +30,29 @@ type HostAccessSpec struct {
 	// +optional
 	HostPorts []string `json:"hostPorts,omitempty"`
 
-	// HostNetwork lets pods of these tenants be on the network of their node
-	// (hostNetwork: true). Such a pod sees and sends what the node does: grant it
-	// to tenants alone that you would give the nodes themselves.
+	// HostNetwork lets pods of these tenants use the network of their node
+	// (hostNetwork: true). Such a pod receives all packets of the node and can send any
+	// packet: grant it only to tenants that you trust with the nodes.
 	// +optional
 	HostNetwork bool `json:"hostNetwork,omitempty"`
 }
 
-// HostAccessStatus is what Alioth observed of a grant.
+// HostAccessStatus is the observed state of a grant.
 type HostAccessStatus struct {
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready. It is true once admission goes by the object.
+	// Conditions: Ready. It is true once admission uses the object.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// HostAccess grants pods in namespaces with a tenant label what they have of their
-// nodes: ports (hostPort), or the nodes' network itself. Without a grant they have
-// neither. It is the cluster's operators that write it. A grant that ends closes the
-// ports of running pods, too; pods on the nodes' network run on.
+// HostAccess grants pods in namespaces with a tenant label the use of ports of their node
+// (hostPort), or of the node's network. Without a grant they have neither. The cluster's
+// operators write it. The end of a grant closes the ports of running pods too; running
+// pods on the nodes' network do not change.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

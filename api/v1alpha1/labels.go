@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// Names that Alioth puts on, or reads from, objects of other API groups.
+// Names that Alioth writes to, or reads from, objects of other API groups.
 const (
 	// TenantLabel on a Namespace names the tenant that owns it. A namespace
 	// without it belongs to a tenant of its own, see TenantOfNamespace.
@@ -22,26 +22,27 @@ const (
 	// (package annotations, type Attachment). Only the operator writes it.
 	AttachmentsAnnotation = "alioth.dev/attachments"
 
-	// Finalizer holds a VPC, Subnet or Network while something depends on it.
+	// Finalizer delays the deletion of a VPC, Subnet or Network while other objects
+	// depend on it.
 	Finalizer = "alioth.dev/in-use"
 
-	// LoadBalancerClass is spec.loadBalancerClass of the Services that Alioth gives
-	// addresses to.
+	// LoadBalancerClass is spec.loadBalancerClass of the Services that get addresses
+	// from Alioth.
 	LoadBalancerClass = "alioth.dev/vpc"
-	// LoadBalancerAnnotation on a Service of that class says where its addresses
-	// are: LoadBalancerVPC, which is the default, or LoadBalancerExternal.
+	// LoadBalancerAnnotation on a Service of that class is the place of its addresses:
+	// LoadBalancerVPC, which is the default, or LoadBalancerExternal.
 	LoadBalancerAnnotation = "alioth.dev/load-balancer"
-	// LoadBalancerVPC asks for addresses inside the Service's VPC, out of a Subnet
-	// with spec.use Services.
+	// LoadBalancerVPC requests addresses inside the Service's VPC, from a Subnet with
+	// spec.use Services.
 	LoadBalancerVPC = "VPC"
-	// LoadBalancerExternal asks for addresses on the nodes' network, out of an
+	// LoadBalancerExternal requests addresses on the nodes' network, from an
 	// ExternalPool.
 	LoadBalancerExternal = "External"
-	// LoadBalancerIPsAnnotation on a Service asks for addresses, separated by
-	// commas, one per family; it wins over spec.loadBalancerIP.
+	// LoadBalancerIPsAnnotation on a Service requests addresses, separated by commas,
+	// one per family; it has precedence over spec.loadBalancerIP.
 	LoadBalancerIPsAnnotation = "alioth.dev/load-balancer-ips"
-	// ExternalPoolAnnotation on a Service names the ExternalPool that its external
-	// addresses are to come from. Without it any will do that allows the tenant.
+	// ExternalPoolAnnotation on a Service names the ExternalPool for its external
+	// addresses. The default is any pool that allows the tenant.
 	ExternalPoolAnnotation = "alioth.dev/external-pool"
 
 	// NetworkReadyCondition is the type of the pod condition in which the

@@ -6,26 +6,25 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// OperatorRollCall is the name of the RollCall object in which the operator
-	// asks.
+	// OperatorRollCall is the name of the RollCall object with the operator's question.
 	OperatorRollCall = "operator"
-	// NodeRollCallPrefix starts the name of the RollCall object in which a
-	// node's daemon answers; the name of the Node follows.
+	// NodeRollCallPrefix starts the name of the RollCall object with the reply of a
+	// node's daemon; the name of the Node follows.
 	NodeRollCallPrefix = "node."
-	// MaxNodeName is the length of the longest name of a Node, in bytes, that has
-	// room for the prefix in the name of an object (RFC 1123: 253).
+	// MaxNodeName is the maximum length of a Node's name, in bytes, with which the
+	// prefix fits the name of an object (RFC 1123: 253).
 	MaxNodeName = 253 - len(NodeRollCallPrefix)
-	// NoCall is what a daemon has answered that was never asked.
+	// NoCall is the call in the reply of a daemon before the first question.
 	NoCall = "none"
 )
 
 // NodeRollCall returns the name of the RollCall object of a node.
 func NodeRollCall(node string) string { return NodeRollCallPrefix + node }
 
-// RollCallSpec is a question of the operator, or the answer of a node.
+// RollCallSpec is a question of the operator, or the reply of a node.
 type RollCallSpec struct {
-	// Call is a text that is new with every question. A node repeats it once
-	// the API has a claim of everything that the node holds.
+	// Call is a text that is new with every question. A node repeats it once the API
+	// has claims for all attachments of the node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Call string `json:"call"`
@@ -39,9 +38,9 @@ type RollCallSpec struct {
 	VNIs []int32 `json:"vnis,omitempty"`
 }
 
-// RollCall is how the operator asks all nodes what they hold, and how they
-// answer (docs/design/010-roll-call.md): the object "operator" has the
-// question, "node.<name of the Node>" the answer of a node.
+// RollCall is the operator's question to all nodes about their attachments, or the reply
+// of a node (docs/design/010-roll-call.md): the object "operator" has the question,
+// "node.<name of the Node>" the reply of a node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=rollcalls,singular=rollcall

@@ -17,14 +17,14 @@ type SharedServiceSpec struct {
 	Name string `json:"name"`
 }
 
-// SharedServiceStatus is what Alioth observed of the Service.
+// SharedServiceStatus is the observed state of the Service.
 type SharedServiceStatus struct {
 	// ClusterIPs are the Service's addresses, at which pods of every VPC reach
 	// it.
 	// +listType=atomic
 	// +optional
 	ClusterIPs []string `json:"clusterIPs,omitempty"`
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.
@@ -35,8 +35,8 @@ type SharedServiceStatus struct {
 }
 
 // SharedService makes a Service of the default VPC reachable from every VPC, at
-// its ClusterIPs and by its usual name. Who may write one decides what tenants
-// reach of the cluster.
+// its ClusterIPs and by its usual name. The right to write it controls the Services that
+// all tenants reach.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -5,19 +5,19 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// SubnetUse says what a subnet's addresses are for.
+// SubnetUse is the use of a subnet's addresses.
 // +kubebuilder:validation:Enum=Pods;Services
 type SubnetUse string
 
 const (
 	// SubnetForPods is the use of a subnet whose addresses pods and nodes get.
 	SubnetForPods SubnetUse = "Pods"
-	// SubnetForServices is the use of a subnet whose addresses Services of type
-	// LoadBalancer get, and nobody else.
+	// SubnetForServices is the use of a subnet whose addresses only Services of type
+	// LoadBalancer get.
 	SubnetForServices SubnetUse = "Services"
 )
 
-// SubnetSpec is what an operator asks of a subnet.
+// SubnetSpec is the desired state of a subnet.
 // +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="self.vpc == oldSelf.vpc",message="spec.vpc can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, isIP(g) && self.cidrs.exists(c, isCIDR(c) && cidr(c).containsIP(g)))",message="each gateway must be an address inside spec.cidrs"
@@ -29,15 +29,15 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	VPC string `json:"vpc"`
 
-	// Name is the subnet's name within its VPC, which pods use to ask for it.
-	// Left out, it is the object's name.
+	// Name is the subnet's name within its VPC, which pods use to request it. The
+	// default is the object's name.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Name string `json:"name,omitempty"`
 
 	// CIDRs are the subnet's ranges, one per family, inside the VPC's ranges.
-	// They may grow, never cut off a held address.
+	// They may grow, but not exclude an assigned address.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=43
@@ -47,16 +47,16 @@ type SubnetSpec struct {
 	// +listType=atomic
 	CIDRs []string `json:"cidrs"`
 
-	// Gateway is the address of the virtual gateway, one per family. Left
-	// out, it is the first address after the network address.
+	// Gateway is the address of the virtual gateway, one per family. The default is
+	// the first address after the network address.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
 	// +listType=atomic
 	// +optional
 	Gateway []string `json:"gateway,omitempty"`
 
-	// Reserved are addresses that Alioth never hands out by itself nor on
-	// request: single addresses, CIDRs, or ranges written first-last.
+	// Reserved are addresses that Alioth never assigns, even on request: single
+	// addresses, CIDRs, or ranges written first-last.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=80
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isIP(r) || isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="each entry must be an address, a CIDR, or a range such as 10.10.1.2-10.10.1.9"
@@ -64,37 +64,37 @@ type SubnetSpec struct {
 	// +optional
 	Reserved []string `json:"reserved,omitempty"`
 
-	// Use says whose the subnet's addresses are: Pods (default), or Services, which
-	// are the load balancers of class alioth.dev/vpc.
+	// Use is the use of the subnet's addresses: Pods (default), or Services, which are
+	// the load balancers of class alioth.dev/vpc.
 	// +kubebuilder:default=Pods
 	// +optional
 	Use SubnetUse `json:"use,omitempty"`
 
-	// Bouncers is how many nodes hold the subnet's full address table. Left
-	// out, every node that hosts the VPC does.
+	// Bouncers is how many nodes have the subnet's full address table. By default
+	// every node with pods of the VPC has it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +optional
 	Bouncers *int32 `json:"bouncers,omitempty"`
 }
 
-// SubnetStatus is what Alioth observed of a subnet. Its figures are written
-// in batches and may lag behind by some seconds.
+// SubnetStatus is the observed state of a subnet. Its figures are written in batches and
+// may lag behind by some seconds.
 type SubnetStatus struct {
-	// Used is the number of held addresses, all families together.
+	// Used is the number of assigned addresses, all families together.
 	// +optional
 	Used int64 `json:"used"`
-	// Free is the number of addresses that can still be handed out, of the
-	// family that has the fewest; at most 2^53.
+	// Free is the number of addresses that can still be assigned, of the family with
+	// the fewest; at most 2^53.
 	// +optional
 	Free int64 `json:"free"`
-	// Cursors are the last addresses handed out by choice, one per family:
-	// the search for a free one goes on behind them.
+	// Cursors are the last addresses that Alioth chose, one per family: the search for
+	// a free one continues behind them.
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=atomic
 	// +optional
 	Cursors []string `json:"cursors,omitempty"`
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.

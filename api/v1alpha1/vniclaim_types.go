@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// VNIClaimSpec says which VPC a VNI belongs to.
+// VNIClaimSpec is a VNI and its VPC.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a VNIClaim can't change"
 type VNIClaimSpec struct {
 	// VNI is the VXLAN network identifier (RFC 7348).

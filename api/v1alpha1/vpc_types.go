@@ -5,19 +5,19 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Egress says what a VPC's pods may reach outside their VPC.
+// Egress controls the destinations of a VPC's pods outside their VPC.
 // +kubebuilder:validation:Enum=None;Masquerade
 type Egress string
 
 const (
-	// EgressNone drops everything that leaves the VPC except shared services.
+	// EgressNone drops all packets that leave the VPC except those to shared services.
 	EgressNone Egress = "None"
-	// EgressMasquerade lets pods open connections to outside the VPC; they
-	// leave under the node's address.
+	// EgressMasquerade lets pods open connections to destinations outside the VPC,
+	// with the node's address as source.
 	EgressMasquerade Egress = "Masquerade"
 )
 
-// VPCSpec is what an operator asks of a VPC.
+// VPCSpec is the desired state of a VPC.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vni) || (has(self.vni) && self.vni == oldSelf.vni)",message="spec.vni can't change: a VNI belongs to one VPC for its whole life"
 type VPCSpec struct {
 	// CIDRs are the VPC's address ranges, IPv4 or IPv6, in canonical form
@@ -34,9 +34,9 @@ type VPCSpec struct {
 	// +listType=set
 	CIDRs []string `json:"cidrs"`
 
-	// AllowedTenants may use the VPC through a Network of theirs. Empty means
-	// nobody; "*" means everybody, and "ns:*" every namespace without a tenant
-	// label, one of which is ns:<its name>.
+	// AllowedTenants may use the VPC through a Network of their own. Empty means no
+	// tenant, "*" every tenant, "ns:*" every namespace without a tenant label, and
+	// ns:<name> one such namespace.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
@@ -45,18 +45,18 @@ type VPCSpec struct {
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`
 
-	// Egress says what the VPC's pods may reach outside: None (default) or
+	// Egress controls the destinations of the VPC's pods outside: None (default) or
 	// Masquerade.
 	// +kubebuilder:default=None
 	// +optional
 	Egress Egress `json:"egress,omitempty"`
 
-	// EgressAllow are the only destinations outside the VPC that its pods
-	// reach, as CIDRs in canonical form. Left out, egress: Masquerade reaches
-	// everything that is not closed. What is closed to every tenant (the nodes,
-	// the default VPC, service ranges, link-local addresses) stays so, whatever
-	// the list says; the one exception is a cloud's metadata address, which a
-	// VPC reaches if it is listed by itself, as /32 or /128.
+	// EgressAllow are the only destinations outside the VPC that its pods reach, as
+	// CIDRs in canonical form. Without it, egress: Masquerade reaches all destinations
+	// that are not closed. The list does not open destinations that are closed to every
+	// tenant (the nodes, the default VPC, service ranges, link-local addresses). The
+	// exception are cloud metadata addresses: a VPC reaches one if the list has it as
+	// /32 or /128.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=43
@@ -65,9 +65,9 @@ type VPCSpec struct {
 	// +optional
 	EgressAllow []string `json:"egressAllow,omitempty"`
 
-	// EgressDeny are destinations outside the VPC that its pods must not reach,
-	// as CIDRs in canonical form. It wins over EgressAllow, however long the
-	// prefixes are.
+	// EgressDeny are destinations outside the VPC that its pods must not reach, as
+	// CIDRs in canonical form. It has precedence over EgressAllow, independent of
+	// prefix lengths.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=43
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 203.0.113.0/24, 198.51.100.7/32 or 2001:db8::/32 (no host bits, lower case, shortest form)"
@@ -75,22 +75,22 @@ type VPCSpec struct {
 	// +optional
 	EgressDeny []string `json:"egressDeny,omitempty"`
 
-	// VNI asks for a certain VXLAN network identifier (RFC 7348), 1 to
-	// 16777215. Left out, the operator picks a free one.
+	// VNI requests a certain VXLAN network identifier (RFC 7348), 1 to 16777215. By
+	// default the operator picks a free one.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16777215
 	// +optional
 	VNI *int32 `json:"vni,omitempty"`
 
-	// Dividers is how many nodes hold the VPC's full subnet table. Left out,
-	// every node that hosts the VPC does.
+	// Dividers is how many nodes have the VPC's full subnet table. By default every
+	// node with pods of the VPC has it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +optional
 	Dividers *int32 `json:"dividers,omitempty"`
 }
 
-// VPCStatus is what Alioth observed of a VPC.
+// VPCStatus is the observed state of a VPC.
 type VPCStatus struct {
 	// VNI is the claimed VXLAN network identifier; 0 while there is none.
 	// +optional
@@ -98,10 +98,10 @@ type VPCStatus struct {
 	// Subnets is the number of Subnets that name this VPC.
 	// +optional
 	Subnets int32 `json:"subnets"`
-	// Addresses is the number of held addresses of this VPC.
+	// Addresses is the number of assigned addresses of this VPC.
 	// +optional
 	Addresses int32 `json:"addresses"`
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.

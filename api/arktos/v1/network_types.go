@@ -23,13 +23,13 @@ func AddToScheme(scheme *runtime.Scheme) error {
 const (
 	// NetworkLabel on a pod or Service names the Network that it belongs to.
 	NetworkLabel = "arktos.futurewei.com/network"
-	// NICAnnotation on a pod holds the JSON object in which its owner asks for
-	// an interface name, an IP and a subnet (package annotations, type NIC).
+	// NICAnnotation on a pod has its owner's request for an interface name, an IP and
+	// a subnet as a JSON object (package annotations, type NIC).
 	NICAnnotation = "arktos.futurewei.com/nic"
 	// ReadinessAnnotation is "true" on a pod that has its addresses. Only the
 	// operator writes it.
 	ReadinessAnnotation = "arktos.futurewei.com/network-readiness"
-	// UserInputAnnotation on a pod holds the VPC, subnet and IP that it got
+	// UserInputAnnotation on a pod has its VPC, subnet and IP
 	// (package annotations, type UserInput). Only the operator writes it.
 	UserInputAnnotation = "mizar.futurewei.com/network_user_input"
 	// DefaultNetwork is the name of the Network that a tenant's pods use when
@@ -57,12 +57,12 @@ type NetworkSpec struct {
 	VPCID string `json:"vpcID"`
 }
 
-// NetworkStatus is what Alioth observed of a Network.
+// NetworkStatus is the observed state of a Network.
 type NetworkStatus struct {
 	// Tenant that owns the Network, from its namespace.
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
-	// ObservedGeneration is the generation that this status speaks of.
+	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.
