@@ -76,33 +76,58 @@ func (w *town) publish(t *testing.T, pod *corev1.Pod) {
 	w.published = append(w.published, published{service, pod})
 }
 
-// expectAsEver requires that everybody reaches what Services say, and nobody more.
+// expectAsEver requires that everybody reaches what Services say, and nobody more. All
+// ask at the same time.
 func (w *town) expectAsEver(t *testing.T) {
 	t.Helper()
-	for i, s := range w.shops {
-		want := map[string]string{}
-		for _, target := range append(vipTargets(s.web), scene.Targets(scene.Protocols(), balancedIPs...)...) {
-			want[target] = scene.ServerName(s.Namespace.Name, s.server.Name)
+	t.Run("all is as ever", func(t *testing.T) {
+		beside := func(name string, expect func(*testing.T)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				expect(t)
+			})
 		}
-		for _, from := range []*corev1.Pod{s.near, s.far} {
-			w.expectAnswers(t, from, want)
-			w.InPod(t, from, scene.Tool, "resolve", "kubernetes.default.svc.cluster.local")
-			w.InPod(t, from, scene.Tool, "api", "/version")
+		for i, s := range w.shops {
+			for _, from := range []*corev1.Pod{s.near, s.far} {
+				beside(s.Name+" from "+from.Name, func(t *testing.T) { w.expectShop(t, s, from) })
+			}
+			beside(s.Name+" and no other", func(t *testing.T) { w.expectSilence(t, s.far, vipTargets(w.shops[1-i].web)...) })
 		}
-		w.expectSilence(t, s.far, vipTargets(w.shops[1-i].web)...)
+		beside("the default VPC", w.expectPlain)
+		for _, node := range w.Lab.Nodes() {
+			beside("from "+node.Name, func(t *testing.T) { w.expectNodeReaches(t, node.Name) })
+			for _, p := range w.published {
+				beside("from outside "+p.pod.Namespace+" by "+node.Name, func(t *testing.T) {
+					w.expectFromOutside(t, w.host, p, p.targetsAt(node.IPv4)...)
+				})
+			}
+		}
+		beside("health checks", w.expectHealthChecks)
+		beside("hostPort", w.expectHostPort)
+	})
+}
+
+// expectShop has a pod of a tenant ask the tenant's Services, cluster DNS and the API.
+func (w *town) expectShop(t *testing.T, s *shop, from *corev1.Pod) {
+	want := map[string]string{}
+	for _, target := range append(vipTargets(s.web), scene.Targets(scene.Protocols(), balancedIPs...)...) {
+		want[target] = scene.ServerName(s.Namespace.Name, s.server.Name)
 	}
+	w.expectAnswers(t, from, want)
+	w.InPod(t, from, scene.Tool, "resolve", "kubernetes.default.svc.cluster.local")
+	w.InPod(t, from, scene.Tool, "api", "/version")
+}
+
+func (w *town) expectPlain(t *testing.T) {
 	want := map[string]string{}
 	for _, target := range vipTargets(w.plain.service) {
 		want[target] = scene.ServerName(w.plain.server.Namespace, w.plain.server.Name)
 	}
 	w.expectAnswers(t, w.plain.asker, want)
-	w.expectNodesReach(t)
-	w.expectOutsideReaches(t)
 }
 
-// expectNodesReach has processes of the nodes ask.
-func (w *town) expectNodesReach(t *testing.T) {
-	t.Helper()
+// expectNodeReaches has processes of a node ask.
+func (w *town) expectNodeReaches(t *testing.T, from string) {
 	targets := []string{"connect://10.96.0.10:53", "connect://10.96.0.1:443"}
 	for _, ip := range w.plain.service.Spec.ClusterIPs {
 		targets = append(targets, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(ip))...)
@@ -112,30 +137,21 @@ func (w *town) expectNodesReach(t *testing.T) {
 			targets = append(targets, p.targetsAt(node.IPv4)...)
 		}
 	}
-	for _, node := range w.Lab.Nodes() {
-		w.nodeReaches(t, node.Name, targets...)
-	}
+	w.nodeReaches(t, from, targets...)
 }
 
-func (w *town) expectOutsideReaches(t *testing.T) {
-	t.Helper()
-	for _, node := range w.Lab.Nodes() {
-		for _, p := range w.published {
-			w.expectFromOutside(t, w.host, p, p.targetsAt(node.IPv4)...)
-		}
-	}
-	w.expectHealthChecks(t)
-	at := w.Lab.Nodes()[1].IPv4
-	results := w.knock(t, w.host, scene.TargetPort("tcp", at, besidePort))
-	if len(results) != 1 || results[0].Name != scene.ServerName(w.open.Namespace, w.open.Name) {
-		t.Errorf("the hostPort is answered %+v", results)
+// expectHostPort has somebody outside ask at the port that a pod has of its node.
+func (w *town) expectHostPort(t *testing.T) {
+	target := scene.TargetPort("tcp", w.Lab.Nodes()[1].IPv4, besidePort)
+	results, err := scene.ParseLines[report.Probe](w.onHost(t, w.host, "probe", "--timeout", answerTime.String(), target))
+	if err != nil || len(results) != 1 || results[0].Name != scene.ServerName(w.open.Namespace, w.open.Name) {
+		t.Errorf("the hostPort is answered %+v, %v", results, err)
 	}
 }
 
 // expectHealthChecks requires that each node reports whether it has a backend, whoever
 // says it there.
 func (w *town) expectHealthChecks(t *testing.T) {
-	t.Helper()
 	for i, node := range w.Lab.Nodes() {
 		url := "http://" + netip.AddrPortFrom(node.IPv4, uint16(w.local.Spec.HealthCheckNodePort)).String()
 		err := scene.Until(within(t, patience), "the health check of "+node.Name, func(ctx context.Context) (bool, string, error) {
@@ -228,8 +244,7 @@ func (w *town) expectNoDifference(t *testing.T, mode string) {
 	w.startKubeProxy(t, mode)
 	w.expectAsEver(t)
 	before := [2]string{w.rules(t, first, mode), w.rules(t, second, mode)}
-	w.killDaemon(t, first)
-	w.killDaemon(t, second)
+	w.killDaemons(t, first, second)
 	w.expectAsEver(t)
 	w.awaitKubeProxy(t, mode)
 	if now := [2]string{w.rules(t, first, mode), w.rules(t, second, mode)}; now != before {

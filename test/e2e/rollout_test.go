@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
-	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -115,34 +113,12 @@ func (e *env) expectNoLoss(t *testing.T, c *connecting) map[string]int {
 	return served
 }
 
-func TestAServiceLosesNoConnectionWhatever(t *testing.T) {
-	e := start(t)
-	first, second := e.Nodes()
-	tenant := e.Tenant(t, stage.Overlapping("rollout"))
-	service, deployment := serviceOf(tenant.Namespace.Name, "web", "web"), deploymentOf(tenant, "web")
-	e.Make(t, service, deployment)
-	near, far := tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second))
-	e.Run(t, near, far)
-	e.awaitRollout(t, deployment)
-	target := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(report.PortEcho))
-
-	t.Run("while its Deployment is updated", func(t *testing.T) {
-		load := e.startConnecting(t, target, near, far)
-		before := deployment.DeepCopy()
-		deployment.Spec.Template.Annotations = map[string]string{"e2e.alioth.dev/rollout": "2"}
-		if err := e.Client.Patch(within(t, patience), deployment, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
-		e.awaitRollout(t, deployment)
-		// Those that go first, or come last, may have had no chance to be asked.
-		if served := e.expectNoLoss(t, load); len(served) < 2*rolloutBackends*3/4 {
-			t.Errorf("%d servers have answered, want most of the %d of either generation", len(served), rolloutBackends)
-		}
-	})
-	t.Run("while the daemons are killed", func(t *testing.T) {
-		load := e.startConnecting(t, target, near, far)
-		e.killDaemon(t, first)
-		e.killDaemon(t, second)
-		e.expectNoLoss(t, load)
-	})
+// beginUpdate has the Deployment's pods replaced.
+func (m *matrix) beginUpdate(t *testing.T) {
+	t.Helper()
+	before := m.deployment.DeepCopy()
+	m.deployment.Spec.Template.Annotations = map[string]string{"e2e.alioth.dev/rollout": "2"}
+	if err := m.Client.Patch(within(t, patience), m.deployment, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 }

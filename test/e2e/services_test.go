@@ -91,7 +91,7 @@ func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
 // expectRefusals requires that a virtual address refuses TCP and UDP at once.
 func (e *env) expectRefusals(t *testing.T, from *corev1.Pod, vip netip.Addr) {
 	t.Helper()
-	results, err := e.Ask(within(t, patience), from, silenceTime, scene.Targets([]string{"tcp", "udp"}, vip)...)
+	results, err := e.AskTimes(within(t, patience), from, 1, answerTime, "", scene.Targets([]string{"tcp", "udp"}, vip)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,17 +34,3 @@ func (s *Scene) Held(ctx context.Context, holder types.UID) ([]netip.Addr, error
 	slices.SortFunc(held, netip.Addr.Compare)
 	return held, nil
 }
-
-// AddressNames returns the names of all Address objects, sorted.
-func (s *Scene) AddressNames(ctx context.Context) ([]string, error) {
-	var list v1alpha1.AddressList
-	if err := s.Client.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
-	}
-	var names []string
-	for _, address := range list.Items {
-		names = append(names, address.Name)
-	}
-	slices.Sort(names)
-	return names, nil
-}
