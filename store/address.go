@@ -22,7 +22,7 @@ const (
 	HolderService HolderKind = "Service"
 )
 
-// Holder is who an address belongs to.
+// Holder is the holder of an address.
 type Holder struct {
 	Kind      HolderKind
 	Namespace string
@@ -40,7 +40,7 @@ type Address struct {
 	IP     netip.Addr
 	// MAC, lower case with colons.
 	MAC string
-	// Node, MAC and Attachment are "" where the holder is a Service.
+	// Node, MAC and Attachment are "" if the holder is a Service.
 	Node       string
 	Holder     Holder
 	Attachment string
@@ -91,7 +91,7 @@ func AddressesByVPC(tx ReadTx, vpc string) []*Address {
 }
 
 // AddressesByVPCFrom yields the addresses of a VPC from the given IP on, in
-// ascending order: IPv4 in front of IPv6.
+// ascending order: IPv4 before IPv6.
 func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Address] {
 	return func(yield func(*Address) bool) {
 		for row := range addresses.From(tx, byIP, memory.IPKey(memory.TextKey(vpc), from)) {
@@ -139,8 +139,8 @@ func AddressesByNode(tx ReadTx, node string) []*Address {
 	return addresses.List(tx, byNode, memory.TextKey(node))
 }
 
-// AddressesByNodeIP returns the addresses, of different VPCs, in which one and
-// the same IP is in use on a node.
+// AddressesByNodeIP returns the addresses of different VPCs with the same IP on a
+// node.
 func AddressesByNodeIP(tx ReadTx, node string, ip netip.Addr) []*Address {
 	return addresses.List(tx, byNode, memory.IPKey(memory.TextKey(node), ip))
 }
@@ -181,9 +181,9 @@ func PutAddress(tx Tx, row *Address) error {
 // so that it is not chosen twice. The row has no UID. It returns ErrConflict, and
 // names the holder, if the address is there already, assumed or real.
 //
-// What follows is ConfirmAddress after the creation, or DeleteAddress with an
-// empty UID after a failure; the real row may arrive in between and wins over
-// both.
+// The caller then calls ConfirmAddress after the creation, or DeleteAddress with an
+// empty UID after a failure. The real row may arrive in between, and has precedence
+// over both.
 func AssumeAddress(tx Tx, row *Address) error {
 	held := GetAddress(tx, row.Name)
 	if held == nil {
@@ -198,10 +198,10 @@ func AssumeAddress(tx Tx, row *Address) error {
 	return PutAddress(tx, &assumed)
 }
 
-// ConfirmAddress replaces an assumed row, as GetAddress gave it before the creation,
-// by the one that the API returned. It does nothing where the assumed row is gone:
-// then the object's own events have been seen already, and perhaps its deletion too,
-// after which the address may have been assumed again.
+// ConfirmAddress replaces an assumed row, as GetAddress returned it before the creation,
+// by the one that the API returned. It does nothing if the assumed row is gone: then the
+// object's own events have come already, and perhaps its deletion too, after which the
+// address may have been assumed again.
 func ConfirmAddress(tx Tx, assumed, row *Address) error {
 	if held := GetAddress(tx, row.Name); held == nil || held != assumed || held.UID != "" {
 		return nil

@@ -13,6 +13,6 @@
 //
 // Package memory keeps them, and has the rules for reading and writing.
 //
-// A caller that keeps something that was made from rows asks ChangesSince what became
-// of them, and reads everything only when the store does not remember.
+// A caller that keeps a result of rows reads their changes with ChangesSince. It reads
+// all rows only if the store no longer has these changes.
 package store

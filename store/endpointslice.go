@@ -31,8 +31,8 @@ type Endpoint struct {
 	Node        string
 	// PodUID is the UID of the target pod, or "".
 	PodUID string
-	// ForNodes and ForZones are the places for whose clients the endpoint is
-	// meant; none: it has no hint.
+	// ForNodes and ForZones are the nodes and zones whose clients should use the
+	// endpoint; none: it has no hint.
 	ForNodes, ForZones []string
 }
 

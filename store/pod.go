@@ -151,7 +151,7 @@ func DeletePod(tx Tx, uid string) bool {
 }
 
 // HostPod is the row of a Pod object on the network of its node, of which Alioth knows
-// no more than that it is there. Key: UID.
+// only its existence. Key: UID.
 type HostPod struct {
 	Meta
 	Namespace, Name string

@@ -14,7 +14,7 @@ type RollCall struct {
 	Meta
 	Name string
 	Call string
-	// VNIs that a node says it holds.
+	// VNIs that a node reports to use.
 	VNIs []uint32
 	// NodeUID is the UID of the Node that owns the object, or "".
 	NodeUID string

@@ -26,13 +26,13 @@ type Service struct {
 	// Selectorless reports that the Service has no selector, so that users write its
 	// EndpointSlices.
 	Selectorless bool
-	// Affinity is how long a client's new connections go where its last one
-	// went; 0: they go anywhere.
+	// Affinity is how long a client's new connections go to the backend of its last
+	// one; 0: no affinity.
 	Affinity time.Duration
 	// NodeLocal keeps connections on the client's node.
 	NodeLocal bool
-	// ExternalNodeLocal keeps connections from outside of the cluster on the node
-	// at which they come in, and their source address as it is.
+	// ExternalNodeLocal keeps connections from outside of the cluster on the node that
+	// receives them, and preserves their source address.
 	ExternalNodeLocal bool
 	// HealthCheckNodePort is the port at which a node reports its number of backends;
 	// 0: none.
@@ -50,8 +50,8 @@ type Service struct {
 	SourceRanges []netip.Prefix
 }
 
-// What a Service may ask of Alioth as a load balancer, spelled as in the API:
-// addresses in its VPC, or outside.
+// The kinds of addresses that a load balancer may request, spelled as in the API: in its
+// VPC, or outside.
 const (
 	LoadBalancerVPC      = "VPC"
 	LoadBalancerExternal = "External"
@@ -89,9 +89,9 @@ func (s *Service) AsHolder() Holder {
 	return Holder{Kind: HolderService, Namespace: s.Namespace, Name: s.Name, UID: s.UID}
 }
 
-// ByBackendsHere reports whether nodes without a backend of the Service do not serve what
-// comes from outside: either it must not go on to another node, or it can't, as there is
-// no node port by which it would.
+// ByBackendsHere reports whether nodes without a backend of the Service do not serve
+// packets from outside: the packets must not be sent to another node, or they can't,
+// because the Service has no node port.
 func (s *Service) ByBackendsHere() bool {
 	return s.ExternalNodeLocal || slices.ContainsFunc(s.Ports, func(port ServicePort) bool { return port.NodePort == 0 })
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// ServiceCIDR is the row of a ServiceCIDR: ranges out of which ClusterIPs are. Key:
-// Name.
+// ServiceCIDR is the row of a ServiceCIDR: ranges of ClusterIPs. Key: Name.
 type ServiceCIDR struct {
 	Meta
 	Name     string

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// What packages that read and write rows need of package memory.
+// The types of package memory for packages that read and write rows.
 type (
 	// Store holds the rows. Its methods may be called from any goroutine.
 	Store = memory.Store
@@ -17,11 +17,11 @@ type (
 	ReadTx = memory.ReadTx
 	// Tx is a transaction that may write. It sees its own writes.
 	Tx = memory.Tx
-	// WatchSet collects what a call of Store.Wait wakes on.
+	// WatchSet collects the objects whose changes wake a call of Store.Wait.
 	WatchSet = memory.WatchSet
-	// Change is what a commit did to one row.
+	// Change is the change of one row by a commit.
 	Change = memory.Change
-	// Meta is what every row keeps of its API object.
+	// Meta has the metadata of a row's API object.
 	Meta = memory.Meta
 )
 

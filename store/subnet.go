@@ -16,7 +16,7 @@ type Subnet struct {
 	Name string
 	// VPC is the name of the VPC, which need not exist.
 	VPC string
-	// ShortName is spec.name, or the object's name where that is empty.
+	// ShortName is spec.name, or the object's name if that is empty.
 	ShortName string
 	// Prefixes, at most one per family.
 	Prefixes []netip.Prefix
@@ -26,8 +26,7 @@ type Subnet struct {
 	Reserved []AddrRange
 	// ForServices: its addresses are those of load balancers, not of pods.
 	ForServices bool
-	// Cursors are the last addresses handed out by choice, at most one per
-	// family.
+	// Cursors are the last addresses that the operator chose, at most one per family.
 	Cursors []netip.Addr
 	Ready   bool
 	// Reason and Message of the Ready condition.
@@ -83,11 +82,11 @@ func DeleteSubnet(tx Tx, name, uid string) bool {
 	return true
 }
 
-// usage is what the store adds up per Subnet object, and what was handed out of
-// it last. It needs no Subnet row.
+// usage has the number of addresses per Subnet object, and the last assigned ones. It
+// needs no Subnet row.
 type usage struct {
 	subnet string
-	// count of addresses and last address handed out, by familyIndex.
+	// count of addresses and last chosen address, by familyIndex.
 	count  [2]int64
 	cursor [2]netip.Addr
 }
@@ -115,9 +114,8 @@ func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
 	return row.count[0], row.count[1]
 }
 
-// Cursor returns the address that was last handed out by choice from a subnet
-// in a family: the one of SetCursor, else that of the row's status. It is not
-// valid where there is none.
+// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
+// else that of the row's status. It is not valid if there is none.
 func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	if row := usages.Get(tx, memory.TextKey(subnet.Name)); row != nil {
 		if live := row.cursor[familyIndex(is4)]; live.IsValid() {
@@ -132,8 +130,8 @@ func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// SetCursor records the address that was handed out last by choice. It is kept
-// apart from the Subnet's row, whose status lags behind.
+// SetCursor records the last chosen address. It is not in the Subnet's row, whose status
+// lags behind.
 func SetCursor(tx Tx, subnet string, ip netip.Addr) error {
 	return changeUsage(tx, subnet, func(u *usage) { u.cursor[familyIndex(ip.Is4())] = ip })
 }

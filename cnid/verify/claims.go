@@ -18,17 +18,17 @@ import (
 
 // Kinds of differences within the API.
 const (
-	// ObjectRefused: an object contradicts itself or another one.
+	// ObjectRefused: an object is inconsistent, or contradicts another one.
 	ObjectRefused Kind = "ObjectRefused"
 	// VNIUnclaimed: a VPC has a VNI that it has not claimed.
 	VNIUnclaimed Kind = "VNIUnclaimed"
-	// VNILeft: a VNI is claimed for a VPC that is gone, and nobody waits for it
-	// to rest.
+	// VNILeft: a VNI is claimed for a VPC that is gone, and the claim waits for no
+	// node.
 	VNILeft Kind = "VNILeft"
-	// AddressLeft: an address is held by what is gone.
+	// AddressLeft: the holder of an address is gone.
 	AddressLeft Kind = "AddressLeft"
-	// AddressWaits: an address is held by a pod that is gone, and nobody knows
-	// whether it still runs.
+	// AddressWaits: an address is held by a pod that is gone from the API but may
+	// still run.
 	AddressWaits Kind = "AddressWaits"
 	// AddressMisplaced: an address names another node than its pod.
 	AddressMisplaced Kind = "AddressMisplaced"
@@ -38,7 +38,7 @@ const (
 	AddressOutside Kind = "AddressOutside"
 	// AddressMissing: a pod uses an address that is not claimed.
 	AddressMissing Kind = "AddressMissing"
-	// AnnotationDiffers: a pod was told something else than was claimed.
+	// AnnotationDiffers: a pod's allocation status differs from its claims.
 	AnnotationDiffers Kind = "AnnotationDiffers"
 	// PodIPDiffers: the kubelet reports other addresses than were claimed.
 	PodIPDiffers Kind = "PodIPDiffers"
@@ -46,7 +46,7 @@ const (
 	NodeAddressMissing Kind = "NodeAddressMissing"
 )
 
-// What to do, where several kinds have it in common.
+// Remedies that several kinds have in common.
 const (
 	seeOperator = "see the log of alioth-operator, which should have repaired it"
 	recreatePod = "delete and recreate the pod"
@@ -66,7 +66,7 @@ func (c *comparison) vnis() {
 			})
 		}
 	}
-	// A claim that waits for nodes has its reason to be there.
+	// A claim that waits for nodes is no difference.
 	for _, claim := range replies.Resting(c.tx) {
 		if !claim.Deleting && len(replies.Awaited(c.tx, claim.VNI)) == 0 {
 			c.add(Difference{
@@ -78,7 +78,7 @@ func (c *comparison) vnis() {
 	}
 }
 
-// addresses looks at every claim of an address.
+// addresses checks every claim of an address.
 func (c *comparison) addresses() {
 	for _, row := range store.ListAddresses(c.tx) {
 		if row.Deleting {
@@ -118,7 +118,7 @@ func (c *comparison) serviceAddress(row *store.Address) {
 	}
 }
 
-// externalAddresses looks at every claim of an address outside of all VPCs.
+// externalAddresses checks every claim of an address outside of all VPCs.
 func (c *comparison) externalAddresses() {
 	for _, row := range external.ListAddresses(c.tx) {
 		service := store.GetService(c.tx, row.Holder.Namespace, row.Holder.Name)
@@ -139,7 +139,7 @@ func (c *comparison) podAddress(row *store.Address) {
 	byHand := fmt.Sprintf("if it lasts, see the log of %s, and release it: aliothctl release %s %s", c.releaser(row.Node), row.VPC, row.IP)
 	switch {
 	case len(records) > 0 && pod == nil:
-		// Told of as an attachment, which has to go first.
+		// Reported as an attachment, which has to be removed first.
 	case pod == nil && !known && !c.fenced(row.Node):
 		c.claim(AddressWaits, row, "get the node back, or vouch that nothing runs there: delete the Node, or taint it with node.kubernetes.io/out-of-service",
 			"is held by %s, which is gone, but its node does not answer and may still run it", holder)
@@ -152,7 +152,7 @@ func (c *comparison) podAddress(row *store.Address) {
 	}
 }
 
-// releaser is who releases what is held on a node.
+// releaser names the component that releases the addresses of a node.
 func (c *comparison) releaser(node string) string {
 	if c.fenced(node) {
 		return "alioth-operator"
@@ -160,7 +160,7 @@ func (c *comparison) releaser(node string) string {
 	return "alioth-cnid on " + node
 }
 
-// fenced reports whether nothing can run on a node.
+// fenced reports whether no pod can run on a node.
 func (c *comparison) fenced(name string) bool {
 	node := store.GetNode(c.tx, name)
 	return node == nil || node.OutOfService
@@ -186,7 +186,7 @@ func (c *comparison) completeSet(row *store.Address) {
 	}
 }
 
-// pods compares what pods were told, and what they use, with their claims.
+// pods compares the allocation status and the IPs of pods with their claims.
 func (c *comparison) pods() {
 	for pod := range store.AllPods(c.tx) {
 		if pod.Node == "" || pod.Deleting || pod.Terminal {
@@ -215,38 +215,38 @@ func (c *comparison) pod(kind Kind, pod *store.Pod, do, what string, values ...a
 	c.add(Difference{Kind: kind, Node: pod.Node, Subject: "pod " + pod.Namespace + "/" + pod.Name, What: fmt.Sprintf(what, values...), Do: do})
 }
 
-// annotation compares what the pod was told with the claims.
+// annotation compares the allocation status of a pod with the claims.
 func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	if !pod.NetworkReady {
-		return // it is still to be told
+		return // the pod has no allocation status yet
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil {
 		c.pod(AnnotationDiffers, pod, recreatePod, "has an unusable annotation about its attachments: %s", strings.TrimSpace(err.Error()))
 		return
 	}
-	var told []netip.Addr
+	var annotated []netip.Addr
 	for _, attachment := range list {
 		if attachment.Outside != "" {
-			continue // no Address stands for it
+			continue // it has no Address
 		}
 		for _, prefix := range attachment.Addresses {
-			told = append(told, prefix.Addr())
+			annotated = append(annotated, prefix.Addr())
 		}
 	}
-	if !slices.Equal(sorted(told), held) {
-		c.pod(AnnotationDiffers, pod, recreatePod, "has IPs %v in its annotation, and Addresses for %v", told, held)
+	if !slices.Equal(sorted(annotated), held) {
+		c.pod(AnnotationDiffers, pod, recreatePod, "has IPs %v in its annotation, and Addresses for %v", annotated, held)
 	}
 }
 
 // outsideOnly reports whether all attachments of a pod lead outside of every VPC, where
-// nothing is claimed.
+// no address is claimed.
 func outsideOnly(pod *store.Pod) bool {
 	list, err := annotations.ParseAttachments(pod.Attachments)
 	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(a annotations.Attachment) bool { return a.Outside == "" })
 }
 
-// anyAttachment stands for all attachments of a pod.
+// anyAttachment means all attachments of a pod.
 const anyAttachment = ""
 
 // held are the IPs that are claimed for an attachment of a pod, sorted.

@@ -19,11 +19,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Kinds of differences between what a node has to hold and its datapath.
+// Kinds of differences between the desired state of a node and its datapath.
 const (
-	// MapRowMissing: a row is not in its map, or not as it has to be.
+	// MapRowMissing: a row is missing in its map, or differs.
 	MapRowMissing Kind = "MapRowMissing"
-	// MapRowLeft: a map has a row that nothing asks for.
+	// MapRowLeft: a map has a row that belongs to no object.
 	MapRowLeft Kind = "MapRowLeft"
 	// ProgramMissing: a program is not attached.
 	ProgramMissing Kind = "ProgramMissing"

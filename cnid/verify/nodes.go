@@ -17,13 +17,13 @@ import (
 
 // Kinds of differences between the API and a node, and within a node.
 const (
-	// NodeSilent: a node's daemon gives no answer.
+	// NodeSilent: a node's daemon does not answer.
 	NodeSilent Kind = "NodeSilent"
-	// NodeUnprogrammed: the daemon itself says that it can't do its work.
+	// NodeUnprogrammed: the daemon reports that it can't program the node.
 	NodeUnprogrammed Kind = "NodeUnprogrammed"
-	// NodeUnreadable: a part of what the node holds can't be read.
+	// NodeUnreadable: a part of the node's state can't be read.
 	NodeUnreadable Kind = "NodeUnreadable"
-	// NotAttached: a pod runs that the node's journal does not know.
+	// NotAttached: a pod runs without a record in the node's journal.
 	NotAttached Kind = "NotAttached"
 	// AttachmentLeft: an attachment whose pod is gone.
 	AttachmentLeft Kind = "AttachmentLeft"
@@ -36,23 +36,23 @@ const (
 	AttachmentUnclaimed Kind = "AttachmentUnclaimed"
 	// AttachmentVNI: an attachment is in a VNI that its VPC does not have.
 	AttachmentVNI Kind = "AttachmentVNI"
-	// ReleasePending: addresses wait to be given back.
+	// ReleasePending: addresses wait for their release.
 	ReleasePending Kind = "ReleasePending"
 	// DeviceMissing: a device is gone, replaced or down.
 	DeviceMissing Kind = "DeviceMissing"
 	// DeviceLeft: a device belongs to no attachment.
 	DeviceLeft Kind = "DeviceLeft"
-	// InterfaceBroken: a pod's interface is not as it was made.
+	// InterfaceBroken: a pod's interface has changed.
 	InterfaceBroken Kind = "InterfaceBroken"
 )
 
-// What to do, where several kinds have it in common.
+// Remedies that several kinds have in common.
 const (
 	seeDaemon = "see the log of the node's alioth-cnid, which should have repaired it within a minute"
 	unlessNow = "unless a pod is being started or ended there, " + seeDaemon
 )
 
-// node compares what one node holds with the API and with itself.
+// node compares the state of one node with the API and with itself.
 func (c *comparison) node(node Node) {
 	if node.Dump == nil {
 		if !c.fenced(node.Name) {
@@ -152,7 +152,7 @@ func (c *comparison) attachment(node string, rec nodestatus.Attachment, all []no
 	}
 }
 
-// claimed requires that a live pod holds what its attachment uses.
+// claimed requires that a live pod holds the addresses of its attachment.
 func (c *comparison) claimed(node string, rec nodestatus.Attachment) {
 	var used []netip.Addr
 	for _, prefix := range rec.Addrs {

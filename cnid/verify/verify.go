@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify compares everything that is known of the same fact in several
-// places: claims and pods in the API, each node's journal, its devices and its
-// BPF maps. It is pure: what was read goes in, the differences come out.
+// Package verify compares the places that record the same fact: claims and pods in the
+// API, each node's journal, its devices and its BPF maps. It is pure: the input is the
+// data that was read, the output are the differences.
 package verify
 
 import (
@@ -30,17 +30,16 @@ func Kinds() []Kind {
 	}
 }
 
-// Difference is one thing of which two places say different things, or of
-// which one says nothing.
+// Difference is one fact that two places record differently, or that one of them lacks.
 type Difference struct {
 	Kind Kind `json:"kind"`
-	// Node that it is about, or "" for the cluster as a whole.
+	// Node of the difference, or "" for the cluster as a whole.
 	Node string `json:"node,omitempty"`
 	// Subject names the object, attachment or row.
 	Subject string `json:"subject"`
-	// What is different.
+	// What describes the difference.
 	What string `json:"what"`
-	// Do is what a person can do about it.
+	// Do is the remedy.
 	Do string `json:"do"`
 }
 
@@ -53,24 +52,23 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s [%s]; %s", where, d.What, d.Kind, d.Do)
 }
 
-// SameAs reports whether two differences are one, seen at two times: what is said
-// of it may hold a number that changes.
+// SameAs reports whether two differences are the same at two times: the description may
+// contain a number that changes.
 func (d Difference) SameAs(other Difference) bool {
 	return d.Kind == other.Kind && d.Node == other.Node && d.Subject == other.Subject
 }
 
-// Input is what was read, beside the store.
+// Input is the data that was read, beside the store.
 type Input struct {
-	// Pods by UID, as far as the store's rows don't say it.
+	// Pods by UID, with the fields that the store's rows lack.
 	Pods map[string]Pod
-	// Nodes that were asked. What is known of the others is not compared with
-	// what they hold.
+	// Nodes that were read. The others are not compared with their own state.
 	Nodes []Node
 	// Refused are objects that have no row in the store.
 	Refused []Refused
 }
 
-// Refused is an object that contradicts itself or another one.
+// Refused is an object that is inconsistent, or contradicts another one.
 type Refused struct {
 	// Object is its kind and name.
 	Object string
@@ -85,10 +83,10 @@ type Pod struct {
 	IPs []netip.Addr
 }
 
-// Node is the answer of one node's daemon.
+// Node is the reply of one node's daemon.
 type Node struct {
 	Name string
-	// Dump is nil when there is no answer, and Silent says why.
+	// Dump is nil without a reply, and Silent has the cause.
 	Dump   *nodestatus.Dump
 	Silent string
 }

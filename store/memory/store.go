@@ -91,9 +91,9 @@ func (s *Store) Update(fn func(tx Tx) error) error {
 
 // Wait calls ready with a snapshot, at once and then whenever something that
 // ready had read has changed, until it returns true or ctx ends; then it
-// returns nil or the error of ctx. What wakes it is what the last call read,
-// through tx, and the channels that it added to ws; reading tx.Revision()
-// makes it wake with every commit that counts there.
+// returns nil or the error of ctx. It wakes when a change concerns the rows that the
+// last call read through tx, or when one of the channels closes that it added to ws. A
+// call of tx.Revision() makes it wake with every commit that changes the revision.
 func (s *Store) Wait(ctx context.Context, ready func(tx ReadTx, ws *WatchSet) bool) error {
 	for {
 		ws := &WatchSet{channels: memdb.NewWatchSet()}

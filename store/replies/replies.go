@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replies reads what the nodes have answered to the operator's roll
-// calls (docs/design/010-roll-call.md): which nodes count, which VNIs they hold,
-// and which claims rest. The operator acts on it, and `aliothctl verify` judges
-// by it.
+// Package replies reads the nodes' replies to the operator's roll calls
+// (docs/design/010-roll-call.md): which nodes count, which VNIs they use, and which
+// claims are reserved. The operator and `aliothctl verify` use it.
 package replies
 
 import (
@@ -104,7 +103,7 @@ func NodesWith(tx store.ReadTx, vni uint32) []string {
 	return names
 }
 
-// HeldVNIs lists the VNIs that known nodes are believed to hold, with repetitions.
+// HeldVNIs lists the VNIs in the replies of known nodes that count, with repetitions.
 func HeldVNIs(tx store.ReadTx) []uint32 {
 	var all []uint32
 	for _, a := range known(tx) {
@@ -114,15 +113,15 @@ func HeldVNIs(tx store.ReadTx) []uint32 {
 	return all
 }
 
-// Rests reports whether the VPC of a claim is gone. The claim goes too once the
-// nodes have said that they hold its VNI no more.
+// Rests reports whether the VPC of a claim is gone. The claim is deleted once the nodes
+// have replied that they no longer use its VNI.
 func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 	vpc := store.GetVPC(tx, claim.VPC)
 	return vpc == nil || vpc.UID != claim.VPCUID
 }
 
-// Awaited returns the nodes for which a VNI waits: those that have not answered the
-// last call, and those that hold the VNI.
+// Awaited returns the nodes for which the release of a VNI waits: those without a reply
+// to the last call, and those that use the VNI.
 func Awaited(tx store.ReadTx, vni uint32) []string {
 	names := NodesWith(tx, vni)
 	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {
@@ -132,9 +131,9 @@ func Awaited(tx store.ReadTx, vni uint32) []string {
 	return slices.Compact(names)
 }
 
-// Resting lists the claims that rest. While addresses of a VPC are held that
-// went without its finalizer, its claim does not: pods may still talk under the
-// VNI, also on a node that answers no calls.
+// Resting lists the claims that wait for nodes. If a VPC was deleted without its
+// finalizer, its claim is not among them while the VPC has addresses: pods may still use
+// the VNI, also on a node that does not reply to calls.
 func Resting(tx store.ReadTx) []*store.VNIClaim {
 	return slices.DeleteFunc(store.ListVNIClaims(tx), func(claim *store.VNIClaim) bool {
 		return !Rests(tx, claim) ||
@@ -142,8 +141,8 @@ func Resting(tx store.ReadTx) []*store.VNIClaim {
 	})
 }
 
-// Released lists the claims among those that a call covers whose VNI no known
-// node holds any more, as all of them said in answer to that call or later.
+// Released lists the claims, among those that a call covers, whose VNI no known node
+// uses any more, according to their replies to that call or a later one.
 func Released(tx store.ReadTx, call string, covered map[string]bool) []*store.VNIClaim {
 	if len(Silent(tx, call, false)) > 0 {
 		return nil

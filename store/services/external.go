@@ -13,7 +13,7 @@ import (
 )
 
 // Grants reports whether a tenant may use an ExternalPool. An empty list of tenants
-// allows nobody.
+// allows no tenant.
 func Grants(pool *external.Pool, tenant string) bool {
 	return !pool.Deleting && tenancy.Lists(pool.AllowedTenants, tenant)
 }

@@ -199,9 +199,8 @@ func portOf(slice *store.EndpointSlice, port store.ServicePort) uint16 {
 	return 0
 }
 
-// Named returns the addresses that slices of a Service name, whoever holds them,
-// ascending and each once: of these Addresses Backends says something else when they
-// change.
+// Named returns the addresses in the slices of a Service, with any holder, ascending and
+// each once: a change of these Addresses may change the result of Backends.
 func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 	var named []netip.Addr
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {

@@ -22,8 +22,8 @@ func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool
 }
 
 // OwnerOfNodePort returns the Service that has a port of all nodes, 1 to 65535, of a
-// protocol (TCP, UDP or SCTP), as a node port or for health checks, whichever VPC it
-// belongs to and whoever serves it; nil where there is none.
+// protocol (TCP, UDP or SCTP), as a node port or for health checks, in any VPC and with
+// any proxy; nil if there is none.
 func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *store.Service {
 	for _, service := range store.ListServices(tx) {
 		if HasNodePort(service, protocol, port) {

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect reads what package verify compares: the API's objects, and
-// every node's own word, asked of its daemon through the API server.
+// Package collect reads the input of package verify: the API's objects, and the dump of
+// every node's daemon, through the API server.
 package collect
 
 import (
@@ -33,7 +33,7 @@ const readAgainAfter = 2 * time.Second
 type Collector struct {
 	api       client.Reader
 	namespace string
-	// ask asks the daemon in a pod for its dump.
+	// ask requests the dump of the daemon in a pod.
 	ask func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error)
 }
 
@@ -46,7 +46,7 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
-	// It would complain on standard error that nobody has set a log.
+	// Without a logger the client would print a warning.
 	api, err := client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("make API client: %w", err)
@@ -60,10 +60,10 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	}}, nil
 }
 
-// Differences returns what differs at each of several readings, the last of
-// them at least settle after the first: what is being made or ended agrees
-// again soon. It returns at once when a reading has none of them left. With the
-// name of a node, it asks that node alone and returns what is about it.
+// Differences returns the differences that are in each of several readings, the last of
+// them at least settle after the first: objects in creation or deletion differ only for a
+// moment. It returns at once when no difference is left. With the name of a node, it
+// reads that node only and returns its differences.
 func (c *Collector) Differences(ctx context.Context, node string, settle time.Duration) ([]verify.Difference, error) {
 	began := time.Now()
 	found, err := c.read(ctx, node)
@@ -86,7 +86,7 @@ func (c *Collector) Differences(ctx context.Context, node string, settle time.Du
 	return found, nil
 }
 
-// stillThere returns those of now that were there before.
+// stillThere returns the differences of now that are also in before.
 func stillThere(before, now []verify.Difference) []verify.Difference {
 	return slices.DeleteFunc(now, func(d verify.Difference) bool { return !slices.ContainsFunc(before, d.SameAs) })
 }

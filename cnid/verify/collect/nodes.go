@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// answerWithin bounds how long a node is waited for.
+	// answerWithin is the timeout of a node.
 	answerWithin = 20 * time.Second
-	// asksAtOnce bounds how many nodes are asked at the same time.
+	// asksAtOnce limits how many nodes are read at the same time.
 	asksAtOnce = 16
 )
 
-// nodes asks the daemons of all nodes, or of one.
+// nodes reads the daemons of all nodes, or of one.
 func (c *Collector) nodes(ctx context.Context, only string) ([]verify.Node, error) {
 	names, err := c.nodeNames(ctx, only)
 	if err != nil {

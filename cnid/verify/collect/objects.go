@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// objects fills the store with everything that a plan for a node is made of.
+// objects fills the store with the input of a node's plan.
 func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, error) {
 	read := map[*descriptor.Kind]kube.List{}
 	for _, kind := range podsLast(kinds.All()) {
@@ -47,15 +47,15 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	return in, err
 }
 
-// podsLast has a pod that is made meanwhile lack its addresses, rather than the other
-// way round, which would look like a leak.
+// podsLast reads pods last, so that a pod that is created meanwhile has no addresses yet.
+// In the other order its addresses would look like a leak.
 func podsLast(list []*descriptor.Kind) []*descriptor.Kind {
 	list = slices.DeleteFunc(list, func(kind *descriptor.Kind) bool { return kind == kinds.Pod.Kind })
 	return append(list, kinds.Pod.Kind)
 }
 
-// put writes the rows of the objects, and returns those that can't be a row beside
-// the others, which is itself a difference.
+// put writes the rows of the objects, and returns the objects whose rows conflict with
+// others, which is a difference too.
 func put(tx store.Tx, kind *descriptor.Kind, list kube.List) ([]verify.Refused, error) {
 	var refused []verify.Refused
 	err := meta.EachListItem(list, func(item runtime.Object) error {

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard keeps an HTTP server for those whom the API server knows and
-// lets ask: it has each bearer token looked at (TokenReview), and whether its
-// owner may do to the path what the request does (SubjectAccessReview).
+// Package guard limits an HTTP server to users that the API server authenticates and
+// authorizes: it checks each bearer token (TokenReview), and the user's right to the
+// request's verb and path (SubjectAccessReview).
 package guard
 
 import (
@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// allowedFor is how long it counts that somebody may. A refusal counts once,
+	// allowedFor is how long a permission is cached. A refusal counts once,
 	// so that strangers fill nothing.
 	allowedFor = time.Minute
 	// Requests per second to the API server: what strangers can make of them.
@@ -144,8 +144,8 @@ func (g *guard) remember(digest [sha256.Size]byte) {
 	g.allowed[digest] = now.Add(allowedFor)
 }
 
-// SelfSigned makes a certificate for a server of this name that nobody has to
-// trust: TLS keeps the tokens from those who listen.
+// SelfSigned makes a certificate for a server of this name that clients need not trust:
+// TLS only protects the tokens from eavesdropping.
 func SelfSigned(name string) (*tls.Config, error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
 	if err != nil {
