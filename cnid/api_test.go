@@ -226,6 +226,25 @@ func (n *apiNode) pod(t *testing.T, name, vpc, ip string, probe *corev1.Probe) *
 // decide does for a pod what the operator does.
 func (n *apiNode) decide(t *testing.T, p *labPod) {
 	t.Helper()
+	text := n.claimAddress(t, p)
+	n.status(t, n.get(t, p), func(obj client.Object) {
+		annotate(obj, map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"})
+	})
+}
+
+// annotate gives a pod annotations, and the condition that it is attached.
+func annotate(obj client.Object, annotations map[string]string) {
+	obj.SetAnnotations(annotations)
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,
+		}}
+	}
+}
+
+// claimAddress makes a pod's Address object, and returns what the pod's annotation is to say.
+func (n *apiNode) claimAddress(t *testing.T, p *labPod) string {
+	t.Helper()
 	pod := n.get(t, p)
 	ip := p.ip(true)
 	row := addressRow(p.vpc, "", ip.String(), "", store.Holder{}, ip.String())
@@ -243,14 +262,7 @@ func (n *apiNode) decide(t *testing.T, p *labPod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.status(t, pod, func(obj client.Object) {
-		obj.SetAnnotations(map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"})
-		if pod, ok := obj.(*corev1.Pod); ok {
-			pod.Status.Conditions = []corev1.PodCondition{{
-				Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,
-			}}
-		}
-	})
+	return text
 }
 
 func (n *apiNode) get(t *testing.T, p *labPod) *corev1.Pod {

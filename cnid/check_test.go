@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -45,25 +43,11 @@ func newChecked(t *testing.T) *checked {
 	l := &lab{nodes: [2]*machine{c.machine}, pods: map[string]*labPod{}}
 	l.addPod(t, &s, 0, "p1", "blue", "blue1", false, "10.10.1.10/24")
 	c.pod = l.pods["p1"]
-	testnet.In(t, c, func() error {
-		log := slog.New(slog.DiscardHandler)
-		n, err := newNode(t.Context(), c.cfg, drivers.All(), log)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(n.close)
-		if err := n.store.Update(s.fill); err != nil {
-			return err
-		}
-		c.daemon, err = newDaemon(n, control{
-			synced: alwaysSynced, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
-		})
-		if err != nil {
-			return err
-		}
-		return c.attach(t)
-	})
+	c.daemon = newIdleDaemon(t, c.machine)
+	if err := c.store.Update(s.fill); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, c, func() error { return c.attach(t) })
 	return c
 }
 
@@ -86,8 +70,6 @@ func (c *checked) attach(t *testing.T) error {
 	c.result = string(resp.Result)
 	return nil
 }
-
-func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
 
 func (c *checked) request(command, previous string) cniapi.Request {
 	return cniapi.Request{

@@ -25,20 +25,26 @@ func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
 	victim, thief := n.pod(t, "forged-victim", "forged", "10.10.1.10", nil), n.pod(t, "forged-thief", "forged-own", "10.10.1.11", nil)
 	n.decide(t, victim)
 	says := func(annotations map[string]string) {
-		n.status(t, n.get(t, thief), func(obj client.Object) { obj.SetAnnotations(annotations) })
+		n.status(t, n.get(t, thief), func(obj client.Object) { annotate(obj, annotations) })
 	}
-	forge := func() { says(n.get(t, victim).Annotations) }
+	// The daemon reads what was written a moment later, and refuses until then for the
+	// reason before.
 	refused := func(what, want string) {
 		t.Helper()
-		err := n.lab.cni(t, "ADD", thief)
-		if err == nil || !strings.Contains(err.Error(), `"code": 11`) || !strings.Contains(err.Error(), want) {
-			t.Fatalf("ADD %s: %v; want code 11 and %q", what, err, want)
-		}
+		eventually(t, "ADD "+what+" is refused: "+want, func() error {
+			err := n.lab.cni(t, "ADD", thief)
+			if err == nil || !strings.Contains(err.Error(), `"code": 11`) {
+				t.Fatalf("ADD %s: %v; want code 11", what, err)
+			}
+			if !strings.Contains(err.Error(), want) {
+				return err
+			}
+			return nil
+		})
 	}
-	forge()
+	says(n.get(t, victim).Annotations)
 	refused("with nothing of its own", "the pod's Address objects have not arrived yet")
-	n.decide(t, thief)
-	forge()
+	n.claimAddress(t, thief)
 	refused("with another's annotation over its own", v1alpha1.AttachmentsAnnotation+" and the pod's Address objects disagree")
 	said := n.get(t, thief).Annotations
 	said[v1alpha1.AttachmentsAnnotation] = `[{"name":"eth0","kind":"veth","outside":"physical","addresses":["192.0.2.77/24"]}]`

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -48,6 +49,12 @@ func (d *daemon) passesModule() module {
 		loops: []func(context.Context){d.loop.Run, d.loop.Survey, d.checker.Run, d.kernel.Sweep, watcher.Run, d.apiHost.Run},
 		dump:  func(_ context.Context, dump *nodestatus.Dump) { observe.ReadNode(d.cfg.BPFDir, dump) },
 	}
+}
+
+// managed is what only Alioth changes on the node.
+func (d *daemon) managed() monitor.Managed {
+	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
+	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
 }
 
 // attachmentsModule serves the container runtime, and maintains what it has attached.

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -46,7 +47,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, Kinds: kinds.All()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// Of a journal that lacks something too much would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }

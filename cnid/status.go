@@ -8,8 +8,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 )
@@ -39,10 +37,4 @@ func (d *daemon) dumpAttachments(ctx context.Context, dump *nodestatus.Dump) {
 	slices.SortFunc(dump.Broken, func(a, b nodestatus.Broken) int {
 		return cmp.Or(cmp.Compare(a.ContainerID, b.ContainerID), cmp.Compare(a.IfName, b.IfName))
 	})
-}
-
-// managed is what only Alioth changes on the node.
-func (d *daemon) managed() monitor.Managed {
-	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
-	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
 }

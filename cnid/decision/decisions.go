@@ -9,7 +9,6 @@ package decision
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -21,9 +20,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 )
-
-// ErrLost reports that an attachment uses an address that is not its pod's.
-var ErrLost = errors.New("the pod has lost its address; delete the pod")
 
 // Config is what decisions are taken from. All fields are required.
 type Config struct {
@@ -138,7 +134,7 @@ func (d *Decisions) Check(rec journal.Record) error {
 // compareAddresses compares a record with the Address objects of its IPs.
 func compareAddresses(tx store.ReadTx, rec journal.Record) error {
 	if reason := plan.WhyLost(tx, rec); reason != "" {
-		return fmt.Errorf("%w: %s", ErrLost, reason)
+		return fmt.Errorf("%w: %s", plan.ErrLost, reason)
 	}
 	for _, prefix := range rec.Addrs {
 		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())

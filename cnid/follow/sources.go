@@ -22,7 +22,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -34,21 +33,15 @@ const reviewParts = 30 * time.Second
 // part of the API that is added and removed: a VPC.
 type part struct{ vpc string }
 
-func (p part) scopes() []descriptor.Scope {
-	var scopes []descriptor.Scope
-	for _, kind := range kinds.All() {
-		if kind.OfVPC != nil {
-			scopes = append(scopes, kind.OfVPC(p.vpc))
-		}
-	}
-	return scopes
-}
-
 // String describes what it is, for the log.
 func (p part) String() string { return "VPC " + p.vpc }
 
 // Config is the part of the daemon's configuration that selects the followed parts.
-type Config struct{ Node, DefaultVPC string }
+type Config struct {
+	Node, DefaultVPC string
+	// Kinds have the scopes that are followed.
+	Kinds []*descriptor.Kind
+}
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
 // and Addresses, the Addresses of every VPC that has an Address or an attachment here,
@@ -100,7 +93,7 @@ func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, recor
 // Start begins to follow the base, until ctx ends.
 func (s *Sources) Start(ctx context.Context) {
 	var awaited, others []descriptor.Scope
-	for _, kind := range kinds.All() {
+	for _, kind := range s.cfg.Kinds {
 		if kind.OnNode == nil {
 			continue
 		}
@@ -115,6 +108,17 @@ func (s *Sources) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.base = base
+}
+
+// scopesOf returns the scopes of a part, of all kinds.
+func (s *Sources) scopesOf(p part) []descriptor.Scope {
+	var scopes []descriptor.Scope
+	for _, kind := range s.cfg.Kinds {
+		if kind.OfVPC != nil {
+			scopes = append(scopes, kind.OfVPC(p.vpc))
+		}
+	}
+	return scopes
 }
 
 func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
@@ -234,7 +238,7 @@ func (s *Sources) stop(p part) {
 // that is added later may have been deleted, and its VNI assigned to another VPC, while
 // its row is still in the store: so its row has to be confirmed.
 func (s *Sources) add(ctx context.Context, p part) {
-	f := &followed{sources: s.follow(ctx, p.scopes())}
+	f := &followed{sources: s.follow(ctx, s.scopesOf(p))}
 	ctx, f.cancel = context.WithCancel(ctx)
 	s.mu.Lock()
 	f.confirmed = !s.complete

@@ -62,7 +62,7 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	}
 	put("before", 20)
 	log := slog.New(slog.DiscardHandler)
-	s := New(Config{}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
+	s := New(Config{Kinds: kinds.All()}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
 	s.complete = true // the node may have answered a roll call
 	s.add(t.Context(), part{vpc: vpc.Name})
 	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {

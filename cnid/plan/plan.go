@@ -14,6 +14,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -134,6 +135,9 @@ type Lost struct {
 	// Reason is the text for users.
 	Reason string
 }
+
+// ErrLost reports that an attachment uses an address that is not its pod's.
+var ErrLost = errors.New("the pod has lost its address; delete the pod")
 
 // Build computes what the node has to hold, from nothing.
 func Build(tx store.ReadTx, in Input) Wanted {

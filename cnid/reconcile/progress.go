@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/broadcast"
-	"github.com/alioth-net/alioth/cnid/decision"
+	"github.com/alioth-net/alioth/cnid/plan"
 )
 
 // lasting is how long passes must have failed for Ready to report it.
@@ -203,7 +203,7 @@ func (p *Progress) finish(o outcome) {
 		p.failed = map[int]error{}
 		maps.Copy(p.failed, o.failed)
 		for _, l := range o.lost {
-			p.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", decision.ErrLost, l.Reason)
+			p.failed[l.Record.Device.HostIfindex] = fmt.Errorf("%w: %s", plan.ErrLost, l.Reason)
 		}
 	} else if p.lastError == nil {
 		p.failing = time.Now()

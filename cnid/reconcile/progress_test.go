@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 )
@@ -73,8 +72,8 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	cancel()
 	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Interface: journal.Interface{Device: journal.Device{HostIfindex: 7}}}, Reason: "10.10.1.10 is another's"}}}
 	p.finish(last)
-	if err := p.Settle(ended, 5, 7); !errors.Is(err, decision.ErrLost) || !strings.Contains(err.Error(), "another's") {
-		t.Errorf("its own: %v, want %v and why", err, decision.ErrLost)
+	if err := p.Settle(ended, 5, 7); !errors.Is(err, plan.ErrLost) || !strings.Contains(err.Error(), "another's") {
+		t.Errorf("its own: %v, want %v and why", err, plan.ErrLost)
 	}
 	if err := p.Settle(ended, 5, 8); err != nil {
 		t.Errorf("another's: %v", err)
