@@ -6,9 +6,8 @@ package netfilter
 import (
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -17,29 +16,92 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Forget makes connection tracking forget the UDP flows that lead where the state
-// leads no more, and returns how many they were. A TCP connection ends with its
-// backend; UDP would go where it went for as long as somebody sends.
-func Forget(s ruleset.State) (forgotten uint, err error) {
+// Forget makes connection tracking forget the UDP flows that lead where the state leads no
+// more, and returns how many they were. A TCP connection ends with its backend; UDP would
+// go where it went for as long as somebody sends. last is a state after which nothing else
+// was left to forget: only flows to ports that have changed since are looked at. With nil,
+// or where ranges or addresses differ, all are.
+func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
+	ports := []uint16{anyPort}
+	if last != nil && slices.Equal(last.Shadows, s.Shadows) && slices.Equal(last.Addresses, s.Addresses) {
+		ports = changedPorts(*last, s)
+	}
+	if len(ports) == 0 {
+		return 0, nil
+	}
+	if !slices.Contains(ports, anyPort) {
+		s = onPorts(s, ports)
+	}
 	own, err := ownAddresses()
 	if err != nil {
 		return 0, err
 	}
-	u := flowsOf(s, own)
-	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		count, failure := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, u)
-		forgotten += count
-		if failure != nil {
-			err = errors.Join(err, fmt.Errorf("forget UDP flows to backends that are gone: %w", failure))
+	conn, err := openConntrack()
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	return conn.forget(placesOf(s, own), ports)
+}
+
+// anyPort stands for all ports.
+const anyPort = 0
+
+// mostPorts is the number of ports up to which each has a list of its own: for each list the
+// kernel walks all entries.
+const mostPorts = 4
+
+// forget deletes the stale flows to these ports.
+func (c conntrack) forget(u *udpPlaces, ports []uint16) (forgotten uint, err error) {
+	selected := ports
+	if len(ports) > mostPorts {
+		selected = []uint16{anyPort}
+	}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		for _, port := range selected {
+			flows, failure := c.udp(family, port)
+			err = errors.Join(err, failure)
+			for _, flow := range flows {
+				looked := slices.Contains(ports, anyPort) || slices.Contains(ports, flow.asked.Port())
+				if !looked || !u.stale(flow.client, flow.asked, flow.answers) {
+					continue
+				}
+				if failure := c.remove(flow); failure != nil {
+					err = errors.Join(err, failure)
+					continue
+				}
+				forgotten++
+			}
 		}
 	}
 	return forgotten, err
 }
 
-// SameUDP reports whether UDP is led to the same places by both states.
-func SameUDP(a, b ruleset.State) bool {
-	a.Frontends, b.Frontends = ruleset.ChangedFrontends(a.Frontends, b.Frontends)
-	return reflect.DeepEqual(flowsOf(a, nil), flowsOf(b, nil))
+// changedPorts are those at which two states lead UDP to different places.
+func changedPorts(last, s ruleset.State) []uint16 {
+	last.Frontends, s.Frontends = ruleset.ChangedFrontends(last.Frontends, s.Frontends)
+	before, after := placesOf(last, nil), placesOf(s, nil)
+	changed := map[uint16]bool{}
+	for _, pair := range [][2]*udpPlaces{{before, after}, {after, before}} {
+		for port, own := range pair[0].ports {
+			if other, open := pair[1].ports[port]; !open || other != own {
+				changed[port.port] = true
+			}
+		}
+		for frontend, places := range pair[0].frontends {
+			if other, led := pair[1].frontends[frontend]; !led || !maps.Equal(places, other) {
+				changed[frontend.Port()] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(changed))
+}
+
+// onPorts returns a state with nothing at other ports, which matters to no flow to these.
+func onPorts(s ruleset.State, ports []uint16) ruleset.State {
+	s.HostPorts = slices.DeleteFunc(slices.Clone(s.HostPorts), func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) })
+	s.Frontends = slices.DeleteFunc(slices.Clone(s.Frontends), func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) })
+	return s
 }
 
 // ownAddresses are those of the node, loopback left out as frontends do.
@@ -57,13 +119,13 @@ func ownAddresses() (map[netip.Addr]bool, error) {
 	return own, nil
 }
 
-func addrOf(ip net.IP) netip.Addr {
+func addrOf(ip []byte) netip.Addr {
 	addr, _ := netip.AddrFromSlice(ip) // the zero value is nobody's
 	return addr.Unmap()
 }
 
-// udpFlows returns the possible UDP flows.
-type udpFlows struct {
+// udpPlaces are the places to which UDP is led.
+type udpPlaces struct {
 	shadows []netip.Prefix
 	// own are the addresses for which a frontend of the unspecified address stands.
 	own map[netip.Addr]bool
@@ -79,8 +141,8 @@ type portFlow struct {
 	to   netip.AddrPort
 }
 
-func flowsOf(s ruleset.State, own map[netip.Addr]bool) *udpFlows {
-	u := &udpFlows{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{}}
+func placesOf(s ruleset.State, own map[netip.Addr]bool) *udpPlaces {
+	u := &udpPlaces{shadows: s.Shadows, own: own, ports: map[portFlow]bool{}, frontends: map[netip.AddrPort]map[netip.AddrPort]bool{}}
 	for _, p := range s.HostPorts {
 		if p.Protocol == unix.IPPROTO_UDP {
 			u.ports[portFlow{p.HostPort, netip.AddrPortFrom(p.Shadow, p.Port)}] = p.Own
@@ -99,18 +161,10 @@ func flowsOf(s ruleset.State, own map[netip.Addr]bool) *udpFlows {
 	return u
 }
 
-// MatchConntrackFlow implements netlink.CustomConntrackFilter: it reports whether a
-// flow is to be forgotten.
-func (u *udpFlows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	asked, answers := flow.Forward, flow.Reverse
-	return asked.Protocol == unix.IPPROTO_UDP &&
-		u.stale(addrOf(asked.SrcIP), netip.AddrPortFrom(addrOf(asked.DstIP), asked.DstPort), netip.AddrPortFrom(addrOf(answers.SrcIP), answers.SrcPort))
-}
-
 // stale reports whether what a client asked at one address must not be answered from
 // another any more. What a frontend leads somewhere else than to the address that was asked may
 // be from before there was the frontend.
-func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool {
+func (u *udpPlaces) stale(client netip.Addr, asked, answers netip.AddrPort) bool {
 	if own, open := u.ports[portFlow{asked.Port(), answers}]; open && (own || !client.IsLoopback() && !u.own[client]) {
 		return false
 	}
@@ -120,7 +174,7 @@ func (u *udpFlows) stale(client netip.Addr, asked, answers netip.AddrPort) bool 
 	return asked != answers && slices.ContainsFunc(u.shadows, func(p netip.Prefix) bool { return p.Contains(answers.Addr()) })
 }
 
-func (u *udpFlows) places(asked netip.AddrPort) (map[netip.AddrPort]bool, bool) {
+func (u *udpPlaces) places(asked netip.AddrPort) (map[netip.AddrPort]bool, bool) {
 	if places, ok := u.frontends[asked]; ok {
 		return places, true
 	}

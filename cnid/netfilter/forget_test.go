@@ -26,7 +26,7 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 		ruleset.Frontend{Protocol: unix.IPPROTO_UDP, IP: netip.MustParseAddr(externalAddress), Port: 53, All: places("169.254.64.5:9001")},
 		ruleset.Frontend{Protocol: unix.IPPROTO_TCP, IP: netip.MustParseAddr(externalAddress), Port: 80},
 	)
-	u := flowsOf(s, map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true})
+	u := placesOf(s, map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true})
 	for _, c := range []struct {
 		name, asked, answers string
 		stale                bool
@@ -88,7 +88,7 @@ func TestUDPMovesToAnotherBackend(t *testing.T) {
 		s.Frontends = inOrder(nodePort("0.0.0.0", places(place), nil))
 		testnet.In(t, r.node, func() error {
 			apply(t, s)
-			count, err := Forget(s)
+			count, err := Forget(nil, s)
 			if count != forgotten {
 				t.Errorf("%d flows were forgotten, want %d", count, forgotten)
 			}
@@ -102,4 +102,131 @@ func TestUDPMovesToAnotherBackend(t *testing.T) {
 	lead("169.254.64.5:9002", 1)
 	says(flow, "9002")
 	says(other, "9001")
+}
+
+// udpFlowsTo returns how many flows of a family are open to a port, 0: to any.
+func (r rig) udpFlowsTo(t *testing.T, family uint8, port uint16) (count int) {
+	t.Helper()
+	testnet.In(t, r.node, func() error {
+		conn, err := openConntrack()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		flows, err := conn.udp(family, port)
+		count = len(flows)
+		return err
+	})
+	return count
+}
+
+// sends has a client outside send a datagram, and waits until it is tracked.
+func (r rig) sends(t *testing.T, family uint8, to string) {
+	t.Helper()
+	port := netip.MustParseAddrPort(to).Port()
+	before := r.udpFlowsTo(t, family, port)
+	testnet.In(t, r.outside, func() error {
+		conn, err := net.Dial("udp", to)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write([]byte("who?"))
+		return err
+	})
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); r.udpFlowsTo(t, family, port) == before; <-again.C {
+		if time.Now().After(end) {
+			t.Fatalf("a datagram to %s is not tracked", to)
+		}
+	}
+}
+
+// leading are ports of the node from 30000 on, which lead to a port of a pod.
+func leading(ports int, to uint16) ruleset.State {
+	s := testState()
+	var list []ruleset.Frontend
+	for port := range ports {
+		for any, place := range map[string]string{"0.0.0.0": pod4, "::": pod6} {
+			f := nodePort(any, []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr(place), to)}, nil)
+			f.Port += uint16(port)
+			list = append(list, f)
+		}
+	}
+	s.FlowsPerShadow, s.Frontends = 0, inOrder(list...)
+	return s
+}
+
+// TestOnlyFlowsToChangedPortsAreForgotten leads all ports elsewhere, and has fewer of them
+// differ from the last state.
+func TestOnlyFlowsToChangedPortsAreForgotten(t *testing.T) {
+	const ports = 2 * mostPorts
+	for _, c := range []struct {
+		name    string
+		changed int // -1: the last state is not known
+		want    uint
+	}{
+		{"one port", 1, 2},
+		{"as many as are asked for one by one", mostPorts, 2 * mostPorts},
+		{"more", mostPorts + 1, 2 * (mostPorts + 1)},
+		{"nothing", 0, 0},
+		{"not known", -1, 2 * ports},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 0)
+			testnet.In(t, r.node, func() error {
+				apply(t, leading(ports, 9001))
+				return nil
+			})
+			for port := range ports {
+				r.sends(t, unix.AF_INET, netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), uint16(30000+port)).String())
+				r.sends(t, unix.AF_INET6, netip.AddrPortFrom(netip.MustParseAddr("2001:db8::1"), uint16(30000+port)).String())
+			}
+			now, last := leading(ports, 9002), leading(ports, 9002)
+			for _, f := range last.Frontends {
+				if int(f.Port) < 30000+c.changed {
+					f.All = []netip.AddrPort{netip.AddrPortFrom(f.All[0].Addr(), 9001)}
+				}
+			}
+			known := &last
+			if c.changed < 0 {
+				known = nil
+			}
+			testnet.In(t, r.node, func() error {
+				count, err := Forget(known, now)
+				if count != c.want {
+					t.Errorf("%d flows were forgotten, want %d", count, c.want)
+				}
+				return err
+			})
+			if left := r.udpFlowsTo(t, unix.AF_INET, 0) + r.udpFlowsTo(t, unix.AF_INET6, 0); left != 2*ports-int(c.want) {
+				t.Errorf("%d flows are left, want %d", left, 2*ports-int(c.want))
+			}
+		})
+	}
+}
+
+func TestEveryFlowIsLookedAtWhenAddressesChange(t *testing.T) {
+	last, now := leading(1, 9001), leading(1, 9001)
+	now.Addresses = now.Addresses[:1]
+	r := newRig(t, 0)
+	testnet.In(t, r.node, func() error {
+		apply(t, leading(1, 9002))
+		return nil
+	})
+	r.sends(t, unix.AF_INET, "192.0.2.1:30000")
+	for _, c := range []struct {
+		last ruleset.State
+		want uint
+	}{{now, 0}, {last, 1}} {
+		testnet.In(t, r.node, func() error {
+			count, err := Forget(&c.last, now)
+			if count != c.want {
+				t.Errorf("%d flows were forgotten, want %d", count, c.want)
+			}
+			return err
+		})
+	}
 }

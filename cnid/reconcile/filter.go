@@ -48,10 +48,11 @@ func (k *Kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err
 // forget ends UDP flows to what a filter leads to no more, which is in force. What an
 // earlier process led somewhere is not known: so the first filter is always looked at.
 func (k *Kernel) forget(filter ruleset.State) {
-	if k.forgot && netfilter.SameUDP(k.filter, filter) {
-		return
+	var last *ruleset.State
+	if k.forgot {
+		last = &k.filter
 	}
-	count, err := netfilter.Forget(filter)
+	count, err := netfilter.Forget(last, filter)
 	k.forgot = err == nil
 	if err != nil {
 		k.cfg.Log.Warn("can't forget UDP flows to backends that are gone; they go on until nobody sends for a while", "error", err)
