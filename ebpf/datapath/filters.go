@@ -54,6 +54,9 @@ type filters struct {
 	vanished *vanished
 	programs map[hook.Program]attachable
 	log      *slog.Logger
+	// prepared is the index of the device that the last attachment gave its qdisc, 0 for
+	// none: its next program needs no other request for that.
+	prepared uint32
 }
 
 // attachable is a loaded program with the id that the kernel lists it under.
@@ -133,15 +136,10 @@ func (f *filters) attach(a hook.Attachment) error {
 	if a.Program == hook.FromNetkit {
 		return f.ensureNetkit(a)
 	}
-	// Of a qdisc that is there this changes nothing, unless it is not clsact:
-	// then it fails, where an addition would only say that there is one.
-	if err := f.netlink.QdiscReplace(clsact(int(a.Ifindex))); err != nil {
-		return fmt.Errorf("add clsact qdisc: %w", err)
-	}
-	err := f.netlink.FilterAdd(f.filter(a))
+	err := f.add(a)
 	if !errors.Is(err, unix.EEXIST) {
 		if err != nil {
-			return fmt.Errorf("add filter: %w", err)
+			return err
 		}
 		f.log.Debug("attached program", "program", a.Program, "ifindex", a.Ifindex)
 		return nil
@@ -157,6 +155,33 @@ func (f *filters) attach(a hook.Attachment) error {
 		}
 	}
 	return f.replace(a)
+}
+
+// add adds the filter of a program, and the qdisc before it. A filter in its place is
+// unix.EEXIST.
+func (f *filters) add(a hook.Attachment) error {
+	prepared := f.prepared == a.Ifindex
+	f.prepared = 0
+	if prepared {
+		// EINVAL: the qdisc is gone since.
+		if err := f.addFilter(a); !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+	}
+	// Of a qdisc that is there this changes nothing, unless it is not clsact:
+	// then it fails, where an addition would only say that there is one.
+	if err := f.netlink.QdiscReplace(clsact(int(a.Ifindex))); err != nil {
+		return fmt.Errorf("add clsact qdisc: %w", err)
+	}
+	f.prepared = a.Ifindex
+	return f.addFilter(a)
+}
+
+func (f *filters) addFilter(a hook.Attachment) error {
+	if err := f.netlink.FilterAdd(f.filter(a)); err != nil {
+		return fmt.Errorf("add filter: %w", err)
+	}
+	return nil
 }
 
 // settle makes a the only place of a program of the node, none if its device is

@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -156,6 +157,59 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 			wantPrograms(t, w.Datapath, w.podB)
 		})
 	}
+}
+
+// qdiscRequests tells how many requests about the qdisc of a device the kernel has granted
+// since it was called. A request for one that is there counts as well.
+func qdiscRequests(t *testing.T, ifindex int) (count func() int) {
+	t.Helper()
+	events, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_TC)
+	Must(t, err)
+	t.Cleanup(events.Close)
+	last := addPair(t, "last", "last-peer")
+	return func() (granted int) {
+		t.Helper()
+		Must(t, netlink.QdiscAdd(clsact(last)))
+		for {
+			messages, _, err := events.Receive()
+			Must(t, err)
+			for _, m := range messages {
+				if m.Header.Type != unix.RTM_NEWQDISC {
+					continue
+				}
+				switch int(nl.DeserializeTcMsg(m.Data).Ifindex) {
+				case last:
+					return granted
+				case ifindex:
+					granted++
+				}
+			}
+		}
+	}
+}
+
+func TestOneRequestMakesTheQdiscOfBothPrograms(t *testing.T) {
+	w := newWorld(t)
+	device := addPair(t, "fresh", "fresh-peer")
+	requests := qdiscRequests(t, device)
+	s := w.state()
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
+	Must(t, w.Apply(s))
+	wantPrograms(t, w.Datapath, device)
+	if got := requests(); got != 1 {
+		t.Errorf("%d requests about the qdisc, want 1", got)
+	}
+}
+
+func TestAQdiscThatGoesBetweenTwoProgramsIsMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	device := addPair(t, "fresh", "fresh-peer")
+	ingress := hook.Attachment{Ifindex: uint32(device), Program: hook.FromPod}
+	Must(t, w.filters.Ensure(ingress))
+	Must(t, netlink.QdiscDel(clsact(device)))
+	Must(t, w.filters.Ensure(hook.Attachment{Ifindex: uint32(device), Program: hook.ToPod}))
+	Must(t, w.filters.Ensure(ingress))
+	wantPrograms(t, w.Datapath, device)
 }
 
 func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
