@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -96,6 +97,22 @@ func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...str
 
 // TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
 // addresses; green has a pod on either node, grey one on the second.
+// verifiedNodePorts returns the node ports in the maps of the first node. They have to
+// agree with the API.
+func (l *outsideLab) verifiedNodePorts(t *testing.T) []nodestatus.NodePort {
+	t.Helper()
+	for _, difference := range l.differences(t) {
+		if strings.Contains(difference.Subject, "node port") {
+			t.Error(difference)
+		}
+	}
+	dump, err := nodestatus.FetchDump(t.Context(), l.nodes[0].cfg.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dump.Datapath.NodePorts
+}
+
 func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 	backends := map[string]string{"node2": "10.20.1.20"}
 	l := newOutsideLab(t, func(s *script) {
@@ -131,6 +148,9 @@ func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 		}
 	}
 	check("at first")
+	if ports := l.verifiedNodePorts(t); len(ports) == 0 {
+		t.Error("no map has a node port")
+	}
 	for _, node := range l.nodes {
 		node.stop(unix.SIGKILL)
 	}

@@ -109,6 +109,9 @@ func rowsOf(s nodestatus.Maps) map[string]string {
 	for _, ip := range s.Nodes {
 		put(nil, "node %s", ip)
 	}
+	for _, p := range s.NodePorts {
+		put(nil, "node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Is4)
+	}
 	for _, ip := range s.Announced {
 		put(nil, "announced address %s", ip)
 	}

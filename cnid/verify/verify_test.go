@@ -6,6 +6,7 @@ package verify
 import (
 	"encoding/json"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,17 @@ func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
 	}
 	for _, d := range w.compare(t) {
 		t.Error(d)
+	}
+}
+
+func TestTheRowsOfEveryMapAreCompared(t *testing.T) {
+	for i := range reflect.TypeFor[nodestatus.Maps]().NumField() {
+		var maps nodestatus.Maps
+		table := reflect.ValueOf(&maps).Elem().Field(i)
+		table.Set(reflect.MakeSlice(table.Type(), 1, 1))
+		if rows := rowsOf(maps); len(rows) != 1 {
+			t.Errorf("a row of %s is compared as %v", reflect.TypeOf(maps).Field(i).Name, rows)
+		}
 	}
 }
 
@@ -275,6 +287,9 @@ func inKernel() []difference {
 			d := w.dumps["node1"]
 			d.Datapath.Addresses = append(d.Datapath.Addresses, nodestatus.Address{VNI: 20, IP: netip.MustParseAddr("10.10.1.77"), Kind: uint8(state.Gateway)})
 		}, []Kind{MapRowLeft}, "10.10.1.77 in VNI 20"},
+		{"a map has a stray node port", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Datapath.NodePorts = []nodestatus.NodePort{{VNI: 20, Proto: 6, Port: 30080, Is4: true}}
+		}, []Kind{MapRowLeft}, "node port 30080 protocol 6 in VNI 20, IPv4 true"},
 		{"a network namespace is not known", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Namespaces = nil }, []Kind{MapRowMissing}, "network namespace 4711"},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Datapath.Interfaces[0].VNI = 21 }, []Kind{MapRowMissing}, "has to be"},
 		{"a program is not on its device", func(_ *testing.T, w *world) {
