@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -97,6 +98,37 @@ func TestARowThatNobodyDeclaredMakesAllStale(t *testing.T) {
 			t.Errorf("%T makes stale: %+v", c.row, s)
 		}
 	}
+}
+
+// TestRandomChangesFindADeclarationThatIsMissing takes away each declaration by itself.
+func TestRandomChangesFindADeclarationThatIsMissing(t *testing.T) {
+	for kind, declared := range dependencies {
+		t.Cleanup(func() { dependencies[kind] = declared })
+		for at := range declared {
+			dependencies[kind] = slices.Delete(slices.Clone(declared), at, at+1)
+			if !differs(t, 16) {
+				t.Errorf("declaration %d on %v can be left out, and no random change finds it", at, kind)
+			}
+		}
+		dependencies[kind] = declared
+	}
+}
+
+// differs reports whether a planner plans other than Build, after one of the random steps
+// of so many seeds.
+func differs(t *testing.T, seeds uint64) bool {
+	t.Helper()
+	for seed := range seeds {
+		r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
+		planner := &Planner{}
+		for range 600 {
+			r.step(t)
+			if !reflect.DeepEqual(together(r.plan(planner, r.adapt)), r.build(r.adapt)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func testInput() Input { return Input{Config: testConfig()} }

@@ -26,6 +26,28 @@ type randomWorld struct {
 	*rand.Rand
 	metadata []netip.Addr
 	seq      uint64
+	// alone reports that a step changes one row, so that no other change hides what
+	// depends on it.
+	alone bool
+	// then is the change of the next step, if there is one.
+	then func(store.Tx) error
+}
+
+// step makes the changes of one step: a single one, or some together.
+func (r *randomWorld) step(t *testing.T) {
+	t.Helper()
+	if then := r.then; then != nil {
+		r.then = nil
+		r.update(t, then)
+		return
+	}
+	changes := 1
+	if r.alone = r.IntN(2) == 0; !r.alone {
+		changes += r.IntN([]int{3, 3, 3, 20}[r.IntN(4)])
+	}
+	for range changes {
+		r.change(t)
+	}
 }
 
 func (r *randomWorld) adapt(cfg *Config) { cfg.Metadata, cfg.NodePorts = r.metadata, true }
@@ -58,10 +80,14 @@ func (r *randomWorld) change(t *testing.T) {
 			r.metadata = ips(r.ip())
 		}
 	default:
-		err := r.store.Update(r.changeRows)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
-			t.Fatal(err)
-		}
+		r.update(t, r.changeRows)
+	}
+}
+
+func (r *randomWorld) update(t *testing.T, change func(store.Tx) error) {
+	t.Helper()
+	if err := r.store.Update(change); err != nil && !errors.Is(err, store.ErrConflict) {
+		t.Fatal(err)
 	}
 }
 
@@ -116,7 +142,11 @@ var vnis = map[string][2]uint32{"default": {1, 1}, "blue": {20, 30}, "red": {30,
 
 // changeRows changes one row or several at once.
 func (r *randomWorld) changeRows(tx store.Tx) error {
-	for range 1 + r.IntN(3) {
+	rows := 1
+	if !r.alone {
+		rows += r.IntN(3)
+	}
+	for range rows {
 		if err := r.changeRow(tx); err != nil {
 			return err
 		}
@@ -126,7 +156,9 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(22) {
+	switch r.IntN(23) {
+	case 22:
+		return r.prepare(tx)
 	case 20, 21:
 		return r.changeBackendHere(tx)
 	case 16:
@@ -152,15 +184,7 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 	case 2, 3, 4:
 		return r.changeAddress(tx, remove)
 	case 5:
-		name := r.of("node1", "node2", "node3")
-		if remove {
-			store.DeleteNode(tx, name, name)
-			return nil
-		}
-		addrs := ips(r.of("192.0.2.1", "192.0.2.2", "2001:db8::3", "10.10.1.3"))
-		return store.PutNode(tx, &store.Node{
-			Meta: store.Meta{UID: name}, Name: name, Zone: r.of("", "a", "b"), Addresses: addrs, AllAddresses: addrs, Pods: uint32(r.IntN(2)),
-		})
+		return r.changeNode(tx, remove)
 	case 6:
 		uid := r.of("p0", "p1", "p2", "b1", "r1")
 		if remove {
@@ -311,7 +335,7 @@ func (r *randomWorld) changeGrant(tx store.Tx, remove bool) error {
 	}
 	return external.PutHostAccess(tx, &external.HostAccess{
 		Meta: r.meta(name), Name: name, AllowedTenants: []string{r.of("t1", "t2", "*")},
-		Ports: []external.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443}[r.IntN(2)]}},
+		Ports: []external.HostPortRange{{Protocol: r.of("", "TCP"), First: uint16(80 + r.IntN(2)), Last: []uint16{81, 30443, 30444}[r.IntN(3)]}},
 	})
 }
 
@@ -349,11 +373,7 @@ func (r *randomWorld) changeExposed(tx store.Tx, remove bool) error {
 			Meta: store.Meta{UID: uid}, Namespace: r.of("default", "kube-system", "shop"), Name: uid, Node: r.of("node1", "node2"), Terminal: r.IntN(4) == 0,
 		})
 	case 3:
-		if remove {
-			store.DeleteServiceCIDR(tx, "more", "more")
-			return nil
-		}
-		return store.PutServiceCIDR(tx, &store.ServiceCIDR{Meta: store.Meta{UID: "more"}, Name: "more", Prefixes: prefixes(r.of("10.97.0.0/16", "203.0.113.0/29"))})
+		return r.changeServiceRange(tx, remove)
 	}
 	all := store.ListServices(tx)
 	if len(all) == 0 {
