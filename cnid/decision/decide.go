@@ -224,7 +224,7 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 		}
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
-	d.MTU = plan.PodMTU(q.mtu, d.Addrs)
+	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
 	return d, ""
 }
 

@@ -7,8 +7,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
 )
 
 // ResizerConfig is what a Resizer works with. All fields are required.
@@ -55,7 +55,7 @@ func (r *Resizer) Run(ctx context.Context) {
 func (r *Resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
 	for _, rec := range r.cfg.Records() {
-		mtu := plan.PodMTU(carried, rec.Addrs)
+		mtu := attach.PodMTU(carried, rec.Addrs)
 		if rec.Phase != journal.PhaseDone || !rec.InVPC() || rec.MTU == mtu {
 			continue // outside of every VPC the node's network carries nothing of it
 		}

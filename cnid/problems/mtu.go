@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 )
 
@@ -22,7 +22,7 @@ func mtuProblems(records []journal.Record, carried int) []report.Problem {
 		if rec.Phase != journal.PhaseDone || !rec.InVPC() {
 			continue // outside of every VPC the node's network carries nothing of it
 		}
-		mtu := plan.PodMTU(carried, rec.Addrs)
+		mtu := attach.PodMTU(carried, rec.Addrs)
 		if rec.MTU > mtu {
 			larger = append(larger, rec.Pod.String())
 		}
@@ -40,7 +40,7 @@ func mtuProblems(records []journal.Record, carried int) []report.Problem {
 		list = append(list, report.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
 				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
-			carried, plan.MinMTU6, plan.MinMTU6-carried, named(below))})
+			carried, attach.MinMTU6, attach.MinMTU6-carried, named(below))})
 	}
 	return list
 }

@@ -9,9 +9,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 )
@@ -58,7 +58,7 @@ func (k *Kernel) makeDevices(tunnel, source6 netip.Addr) error {
 		return fmt.Errorf("find the node's network: %w", err)
 	}
 	// As with a pod that has IPv6, which the node may have.
-	k.indexes, err = k.cfg.Host.Links(netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, plan.MinMTU6)})
+	k.indexes, err = k.cfg.Host.Links(netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, attach.MinMTU6)})
 	if err != nil {
 		return err
 	}

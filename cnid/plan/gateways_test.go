@@ -11,25 +11,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-func TestPodsWithIPv6KeepWhatItNeeds(t *testing.T) {
-	v4, v6 := netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("fd00::1/64")
-	for _, c := range []struct {
-		carried int
-		addrs   []netip.Prefix
-		want    int
-	}{
-		{1450, []netip.Prefix{v4, v6}, 1450},
-		{1280, []netip.Prefix{v6}, 1280},
-		{1230, []netip.Prefix{v4}, 1230},
-		{1230, []netip.Prefix{v6}, 1280},
-		{1230, []netip.Prefix{v4, v6}, 1280},
-	} {
-		if got := PodMTU(c.carried, c.addrs); got != c.want {
-			t.Errorf("%v where %d bytes are carried: %d, want %d", c.addrs, c.carried, got, c.want)
-		}
-	}
-}
-
 func TestAnInterfaceKnowsTheGatewaysOfItsSubnet(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	for _, gateways := range [][]netip.Addr{{v4, v6}, {v6, v4}} {
