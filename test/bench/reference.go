@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/test/bench/nodes"
 	"github.com/alioth-net/alioth/test/cluster"
 )
 
@@ -39,7 +40,6 @@ const (
 	vethFrom, vethTo  = "alioth-bench-v1", "alioth-bench-v2"
 	referenceVNI      = "4242"
 	referenceUDPPort  = "8472"
-	referencePodMTU   = "1450"
 	firstHostNumber   = 211
 	vethServerAddress = "10.98.0.2"
 	farPodAddress     = "10.97.0.2"
@@ -69,7 +69,7 @@ func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*r
 		vethPair(),
 	)
 	for _, step := range steps {
-		if err := runStep(ctx, step); err != nil {
+		if err := nodes.RunStep(ctx, step); err != nil {
 			return nil, errors.Join(err, r.remove(ctx))
 		}
 	}
@@ -91,11 +91,11 @@ func (r *references) bridgedPod(name string, i int, own, other netip.Addr) []str
 		on + "link add bench-br type bridge",
 		on + "link add bench-vx type vxlan id " + referenceVNI + " dstport " + referenceUDPPort + " local " + own.String() + " remote " + other.String() + " dev eth0",
 		on + "link add bench-pod type veth peer name eth0 netns " + name,
-		on + "link set bench-vx mtu " + referencePodMTU + " master bench-br up",
-		on + "link set bench-pod mtu " + referencePodMTU + " master bench-br up",
+		on + "link set bench-vx mtu " + nodes.PodMTU + " master bench-br up",
+		on + "link set bench-pod mtu " + nodes.PodMTU + " master bench-br up",
 		on + "link set bench-br up",
 		in + "addr add 10.97.0." + fmt.Sprint(i+1) + "/24 dev eth0",
-		in + "link set eth0 mtu " + referencePodMTU + " up",
+		in + "link set eth0 mtu " + nodes.PodMTU + " up",
 		in + "link set lo up",
 	}
 }
@@ -104,17 +104,9 @@ func vethPair() []string {
 	return []string{
 		"ip netns add " + vethFrom, "ip netns add " + vethTo,
 		"ip -n " + vethFrom + " link add eth0 type veth peer name eth0 netns " + vethTo,
-		"ip -n " + vethFrom + " addr add 10.98.0.1/24 dev eth0", "ip -n " + vethFrom + " link set eth0 mtu " + referencePodMTU + " up",
-		"ip -n " + vethTo + " addr add " + vethServerAddress + "/24 dev eth0", "ip -n " + vethTo + " link set eth0 mtu " + referencePodMTU + " up",
+		"ip -n " + vethFrom + " addr add 10.98.0.1/24 dev eth0", "ip -n " + vethFrom + " link set eth0 mtu " + nodes.PodMTU + " up",
+		"ip -n " + vethTo + " addr add " + vethServerAddress + "/24 dev eth0", "ip -n " + vethTo + " link set eth0 mtu " + nodes.PodMTU + " up",
 	}
-}
-
-func runStep(ctx context.Context, step string) error {
-	words := strings.Fields(step)
-	if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("run %q: %w: %s", step, err, strings.TrimSpace(string(out)))
-	}
-	return nil
 }
 
 // serve starts the test tool's server in a network namespace.
@@ -145,7 +137,7 @@ func (r *references) remove(ctx context.Context) error {
 // error.
 func (r *references) removeNamespaces(ctx context.Context) {
 	for _, name := range []string{nearPod, farPod, vethFrom, vethTo} {
-		_ = runStep(ctx, "ip netns delete "+name)
+		_ = nodes.RunStep(ctx, "ip netns delete "+name)
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/nodes"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
@@ -76,7 +77,7 @@ type scaleRig struct {
 	server      *apiserver.Server
 	api         client.Client
 	folder      string
-	full, empty *bareNode
+	full, empty *nodes.Node
 	refs        *references
 	// next numbers the addresses that are added.
 	next int
@@ -107,10 +108,10 @@ func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 		return s, fmt.Errorf("make a client: %w", err)
 	}
 	program := filepath.Join(s.folder, "alioth-cnid")
-	if s.full, err = newBareNode(ctx, "alioth-bench-full", "192.0.2.1", program, s.server.Config()); err != nil {
+	if s.full, err = nodes.New(ctx, "alioth-bench-full", "192.0.2.1", program, s.server.Config()); err != nil {
 		return s, err
 	}
-	s.empty, err = newBareNode(ctx, "alioth-bench-empty", "192.0.2.2", program, s.server.Config())
+	s.empty, err = nodes.New(ctx, "alioth-bench-empty", "192.0.2.2", program, s.server.Config())
 	return s, err
 }
 
@@ -120,9 +121,9 @@ func (s *scaleRig) remove(ctx context.Context) error {
 	if s.refs != nil {
 		errs = append(errs, s.refs.remove(ctx))
 	}
-	for _, node := range []*bareNode{s.full, s.empty} {
+	for _, node := range []*nodes.Node{s.full, s.empty} {
 		if node != nil {
-			errs = append(errs, node.remove(ctx))
+			errs = append(errs, node.Remove(ctx))
 		}
 	}
 	if s.server != nil {
@@ -136,17 +137,17 @@ func (s *scaleRig) remove(ctx context.Context) error {
 func (s *scaleRig) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scaleSetUp)
 	defer cancel()
-	nodes := map[string]string{s.full.name: s.full.address, s.empty.name: s.empty.address}
+	addresses := map[string]string{s.full.Name: s.full.Address, s.empty.Name: s.empty.Address}
 	for i := range scaleFar {
-		nodes[farNode(i)] = fmt.Sprintf("192.0.2.%d", 100+i)
+		addresses[farNode(i)] = fmt.Sprintf("192.0.2.%d", 100+i)
 	}
-	for name, address := range nodes {
+	for name, address := range addresses {
 		if err := s.create(ctx, scaleNode(name, address)); err != nil {
 			return err
 		}
 	}
-	for _, node := range []*bareNode{s.empty, s.full} {
-		if _, err := node.start(ctx); err != nil {
+	for _, node := range []*nodes.Node{s.empty, s.full} {
+		if _, err := node.Start(ctx); err != nil {
 			return err
 		}
 	}
@@ -192,7 +193,7 @@ func scaleIP(n int) netip.Addr {
 
 // vpc makes a VPC with so many addresses, the first of which belong to pods of a
 // node and the others to pods elsewhere, and attaches those pods.
-func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *bareNode, pods ...string) error {
+func (s *scaleRig) vpc(ctx context.Context, i, addresses int, node *nodes.Node, pods ...string) error {
 	name := scaleVPC(i)
 	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
 	for _, obj := range []client.Object{
@@ -245,7 +246,7 @@ func (s *scaleRig) address(ctx context.Context, i, n int, node, pod, uid string)
 }
 
 // pod makes a pod with address n of a VPC, and attaches it to its node.
-func (s *scaleRig) pod(ctx context.Context, i, n int, node *bareNode, role string) error {
+func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role string) error {
 	name := fmt.Sprintf("%s-%d", role, i)
 	text, err := annotations.FormatAttachments([]annotations.Attachment{{
 		Name: v1alpha1.PodAttachment, Kind: "veth", VPC: scaleVPC(i), Subnet: scaleVPC(i),
@@ -259,15 +260,15 @@ func (s *scaleRig) pod(ctx context.Context, i, n int, node *bareNode, role strin
 			Namespace: metav1.NamespaceDefault, Name: name,
 			Annotations: map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"},
 		},
-		Spec: corev1.PodSpec{NodeName: node.name, Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}}},
+		Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}}},
 	}
 	if err := s.api.Create(ctx, pod); err != nil {
 		return fmt.Errorf("create pod %s: %w", name, err)
 	}
-	if err := s.address(ctx, i, n, node.name, name, string(pod.UID)); err != nil {
+	if err := s.address(ctx, i, n, node.Name, name, string(pod.UID)); err != nil {
 		return err
 	}
-	return node.attach(ctx, pod.Namespace, name, string(pod.UID))
+	return node.Attach(ctx, pod.Namespace, name, string(pod.UID))
 }
 
 // daemonCosts measures the daemon of the full node: how it fills empty maps, how
@@ -281,17 +282,17 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 	resident := plain("memory", "MiB", "%.0f", figures.Bar{AtMost: 150})
 	peak := plain("  the most so far", "MiB", "%.0f", figures.Bar{AtMost: 150})
 	for round := range s.rounds {
-		s.full.kill()
-		took, err := s.full.start(ctx)
+		s.full.Kill()
+		took, err := s.full.Start(ctx)
 		if err != nil {
 			return nil, err
 		}
 		adopting.Add(alioth, took.Seconds())
-		s.full.kill()
-		if err := s.full.forget(); err != nil {
+		s.full.Kill()
+		if err := s.full.Forget(); err != nil {
 			return nil, err
 		}
-		if took, err = s.full.start(ctx); err != nil {
+		if took, err = s.full.Start(ctx); err != nil {
 			return nil, err
 		}
 		whole.Add(alioth, took.Seconds())
@@ -306,7 +307,7 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 		}
 		change.Add(alioth, milliseconds(pass))
 		seen.Add(alioth, milliseconds(until))
-		now, most, err := memory(s.full.daemon.Process.Pid)
+		now, most, err := s.full.Memory()
 		if err != nil {
 			return nil, err
 		}
@@ -320,7 +321,7 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 // passes returns how many passes the full node's daemon has made, and how many
 // seconds they took together.
 func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err error) {
-	text, err := s.refs.in(s.full.netns())(ctx, "get", "http://"+bareNodeMetrics+"/metrics")
+	text, err := s.refs.in(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
@@ -359,7 +360,7 @@ func (s *scaleRig) rest(ctx context.Context) error {
 // change adds addresses one by one, and returns the mean time of a pass and the
 // median time from the API's answer to a row in the map.
 func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err error) {
-	reader, err := datapath.OpenReader(s.full.pinDir())
+	reader, err := datapath.OpenReader(s.full.PinDir())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -401,11 +402,11 @@ func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err e
 func (s *scaleRig) packetCosts(ctx context.Context) error {
 	var paths []path
 	for name, at := range map[string]struct {
-		node *bareNode
+		node *nodes.Node
 		vpc  int
 	}{emptyNode: {s.empty, scaleVPCs}, fullNode: {s.full, scaleVPCs - 1}} {
 		pod := func(role string) string {
-			return underlay.NetNSPath(at.node.podNetNS(fmt.Sprintf("%s-%d", role, at.vpc)))
+			return underlay.NetNSPath(at.node.PodNetNS(fmt.Sprintf("%s-%d", role, at.vpc)))
 		}
 		if err := s.refs.serve(pod("second")); err != nil {
 			return err

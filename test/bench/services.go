@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -25,6 +26,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
@@ -88,7 +91,7 @@ func (b *bench) services(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.proxy, err = newProxyNode(ctx, "alioth-bench-proxy", "192.0.2.3", program, rig.server); err != nil {
+	if s.proxy, err = nodes.NewProxy(ctx, "alioth-bench-proxy", "192.0.2.3", program, rig.server); err != nil {
 		return err
 	}
 	if err := s.setUp(ctx); err != nil {
@@ -102,11 +105,22 @@ func (b *bench) services(ctx context.Context) (err error) {
 	return nil
 }
 
+// buildKubeProxy returns the file of the program.
+func (b *bench) buildKubeProxy(ctx context.Context) (string, error) {
+	cache, err := build.DefaultCache()
+	if err != nil {
+		return "", err
+	}
+	builder := build.Builder{Root: b.root, Cache: cache, Progress: b.step}
+	dir, err := builder.Ensure(ctx, build.KubeProxy())
+	return filepath.Join(dir, "kube-proxy"), err
+}
+
 // servicesRig is an API server and three nodes: one whose VPC has few Services, one
 // whose VPC has many, and one with kube-proxy.
 type servicesRig struct {
 	*scaleRig
-	proxy *proxyNode
+	proxy *nodes.Proxy
 	// vips are the addresses of the Services that are measured, by namespace.
 	vips map[string]netip.Addr
 	// machine is the namespace of a pod that no socket hook knows.
@@ -117,7 +131,7 @@ type servicesRig struct {
 func (s *servicesRig) remove(ctx context.Context) error {
 	var err error
 	if s.proxy != nil {
-		err = s.proxy.remove(ctx)
+		err = s.proxy.Remove(ctx)
 	}
 	return errors.Join(s.scaleRig.remove(ctx), err)
 }
@@ -131,7 +145,7 @@ const (
 func (s *servicesRig) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scaleSetUp)
 	defer cancel()
-	for name, address := range map[string]string{s.full.name: s.full.address, s.empty.name: s.empty.address, s.proxy.name: s.proxy.address} {
+	for name, address := range map[string]string{s.full.Name: s.full.Address, s.empty.Name: s.empty.Address, s.proxy.Name: s.proxy.Address} {
 		if err := s.create(ctx, scaleNode(name, address)); err != nil {
 			return err
 		}
@@ -141,12 +155,12 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, node := range []*bareNode{s.empty, s.full} {
-		if _, err := node.start(ctx); err != nil {
+	for _, node := range []*nodes.Node{s.empty, s.full} {
+		if _, err := node.Start(ctx); err != nil {
 			return err
 		}
 	}
-	if err := s.proxy.start(ctx); err != nil {
+	if err := s.proxy.Start(ctx); err != nil {
 		return err
 	}
 	if err := s.api.Update(ctx, tenantNamespace(metav1.NamespaceDefault)); err != nil {
@@ -166,21 +180,21 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 		vpc       int
 		count     int
 		backend   netip.Addr
-	}{{fewNamespace, fewVPC, fewServices, scaleIP(1)}, {manyNamespace, manyVPC, manyServices, scaleIP(1)}, {proxiedName, -1, 1, proxyPods()["second"]}} {
+	}{{fewNamespace, fewVPC, fewServices, scaleIP(1)}, {manyNamespace, manyVPC, manyServices, scaleIP(1)}, {proxiedName, -1, 1, nodes.ProxyPods()["second"]}} {
 		if err := s.fill(ctx, of.namespace, of.vpc, of.count, of.backend); err != nil {
 			return err
 		}
 	}
-	if s.machine, err = s.full.unhook(ctx, fmt.Sprintf("third-%d", manyVPC)); err != nil {
+	if s.machine, err = s.full.Unhook(ctx, fmt.Sprintf("third-%d", manyVPC)); err != nil {
 		return err
 	}
 	return errors.Join(
-		s.refs.serve(s.podOf(s.full, "second", manyVPC)), s.refs.serve(s.podOf(s.empty, "second", fewVPC)), s.refs.serve(s.proxy.pod("second")),
+		s.refs.serve(s.podOf(s.full, "second", manyVPC)), s.refs.serve(s.podOf(s.empty, "second", fewVPC)), s.refs.serve(s.proxy.Pod("second")),
 	)
 }
 
-func (s *servicesRig) podOf(node *bareNode, role string, vpc int) string {
-	return underlay.NetNSPath(node.podNetNS(fmt.Sprintf("%s-%d", role, vpc)))
+func (s *servicesRig) podOf(node *nodes.Node, role string, vpc int) string {
+	return underlay.NetNSPath(node.PodNetNS(fmt.Sprintf("%s-%d", role, vpc)))
 }
 
 // fill makes a namespace with a Network, which names a VPC unless that is negative,
@@ -282,19 +296,19 @@ func connects(ports int) measure {
 
 // socketDoor measures sockets of pods.
 func (s *servicesRig) socketDoor(ctx context.Context) error {
-	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.pod("first"))
+	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.Pod("first"))
 	return s.door(ctx, "At the socket door", 0, 0.97, []path{
 		{ownAddress, many, scaleIP(1)},
 		{manyPath, many, s.vips[manyNamespace]},
 		{fewPath, few, s.vips[fewNamespace]},
-		{bridgedPod, bridged, proxyPods()["second"]},
+		{bridgedPod, bridged, nodes.ProxyPods()["second"]},
 		{proxiedPath, bridged, s.vips[proxiedName]},
 	}, figures.Bar{Reference: fewPath, AtLeast: 0.95})
 }
 
 // packetDoor measures sockets that no hook knows.
 func (s *servicesRig) packetDoor(ctx context.Context) error {
-	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.pod("first"))
+	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.Pod("first"))
 	return s.door(ctx, "At the packet door", doorPorts, 0.90, []path{
 		{ownAddress, machine, scaleIP(1)},
 		{manyPath, machine, s.vips[manyNamespace]},
@@ -333,7 +347,7 @@ func (s *servicesRig) door(ctx context.Context, title string, ports int, share f
 // daemonCosts measures how the daemon takes 5,000 Services, and a change of one. The
 // other node's kube-proxy, which takes all changes too, is not to be measured with it.
 func (s *servicesRig) daemonCosts(ctx context.Context) error {
-	s.proxy.kill()
+	s.proxy.Kill()
 	first := plain("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
 	thorough := plain("a pass that looks at everything", "s", "%.2f")
 	p50 := plain("an EndpointSlice changes, pass p50", "ms", "%.2f")
@@ -341,11 +355,11 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 	seen50 := plain("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
 	seen99 := plain("  p99", "ms", "%.2f")
 	for round := range s.rounds {
-		s.full.kill()
-		if err := s.full.forget(); err != nil {
+		s.full.Kill()
+		if err := s.full.Forget(); err != nil {
 			return err
 		}
-		if _, err := s.full.start(ctx); err != nil {
+		if _, err := s.full.Start(ctx); err != nil {
 			return err
 		}
 		_, seconds, err := s.passes(ctx)
@@ -361,8 +375,8 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 		p99.Add(alioth, milliseconds(passes.P99))
 		seen50.Add(alioth, milliseconds(seen.P50))
 		seen99.Add(alioth, milliseconds(seen.P99))
-		s.full.kill()
-		if _, err := s.full.start(ctx); err != nil {
+		s.full.Kill()
+		if _, err := s.full.Start(ctx); err != nil {
 			return err
 		}
 		if _, seconds, err = s.passes(ctx); err != nil {
@@ -378,7 +392,7 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 // changes changes slices one by one, and returns the times of the passes that they
 // took and the times from the API's answer to the row in the map.
 func (s *servicesRig) changes(ctx context.Context) (passes, seen report.Quantiles, err error) {
-	reader, err := datapath.OpenReader(s.full.pinDir())
+	reader, err := datapath.OpenReader(s.full.PinDir())
 	if err != nil {
 		return passes, seen, err
 	}
@@ -448,9 +462,9 @@ func (s *servicesRig) change(ctx context.Context, reader *datapath.Reader, i, tu
 
 // mapCosts tells what the Services take of the kernel's memory.
 func (s *servicesRig) mapCosts(context.Context) error {
-	taken := map[*bareNode]uint64{}
-	for _, node := range []*bareNode{s.empty, s.full} {
-		reader, err := datapath.OpenReader(node.pinDir())
+	taken := map[*nodes.Node]uint64{}
+	for _, node := range []*nodes.Node{s.empty, s.full} {
+		reader, err := datapath.OpenReader(node.PinDir())
 		if err != nil {
 			return err
 		}

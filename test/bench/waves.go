@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/runtimelog"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -38,7 +39,7 @@ type crowd struct {
 	lab   *cluster.Cluster
 	stage *scene.Scene
 	pod   func(name string, options ...scene.PodOption) *corev1.Pod
-	logs  *runtimeLogs
+	logs  *runtimelog.Logs
 }
 
 // waves measures how long a wave of pods takes to be Ready and what the runtime
@@ -170,7 +171,7 @@ func (b *bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() err
 
 // logCalls has the runtime of the lab in folder log plugin calls; restore ends that.
 func (c *crowd) logCalls(ctx context.Context, folder string) (restore func() error, err error) {
-	c.logs, restore, err = newRuntimeLogs(ctx, c.lab, folder)
+	c.logs, restore, err = runtimelog.New(ctx, c.lab, folder)
 	return restore, err
 }
 
@@ -186,7 +187,7 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 		pod := c.pod(fmt.Sprintf("wave-%02d", i), scene.OnNode(nodes[i%len(nodes)].Name))
 		pods, objects = append(pods, pod), append(objects, pod)
 	}
-	if _, err := c.logs.calls(); err != nil { // of other pods
+	if _, err := c.logs.Calls(); err != nil { // of other pods
 		return 0, nil, err
 	}
 	start := time.Now()
@@ -194,7 +195,7 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 		return 0, nil, err
 	}
 	took = time.Since(start)
-	each, err := c.logs.calls()
+	each, err := c.logs.Calls()
 	if err != nil {
 		return 0, nil, err
 	}

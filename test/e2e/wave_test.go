@@ -196,6 +196,11 @@ func TestAWaveOfPodsLeavesNothingBehind(t *testing.T) {
 	if there := e.left(t, before, during); len(there) != 2*waveSize {
 		t.Errorf("%d pods have %d devices and namespaces on the nodes, want %d: %v", waveSize, len(there), 2*waveSize, there)
 	}
+	for node, rows := range during.Rows {
+		if more := len(rows) - len(before.Rows[node]); more < waveSize/2 {
+			t.Errorf("the maps of %s have %d rows more, want one for each of %d pods at least", node, more, waveSize/2)
+		}
+	}
 	e.expectAnswers(t, staying[0], wantPod(wave[2]))
 	for _, pod := range wave {
 		if err := e.Client.Delete(within(t, patience), pod); err != nil {

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package runtimelog reads from the logs of containerd how long calls of network plugins
+// took.
+package runtimelog
 
 import (
 	"bufio"
@@ -33,19 +35,19 @@ const debugLevel = "\n[debug]\n  level = 'debug'\n"
 // containers are among them.
 const longestLine = 16 << 20
 
-// runtimeLogs are the logs of a lab's containerds. What they say of the plugins is
+// Logs are the logs of a lab's containerds. What they say of the plugins is
 // the same measure for any CNI.
-type runtimeLogs struct {
+type Logs struct {
 	lab    *cluster.Cluster
 	folder string
 	// read is up to where each file has been read, in bytes.
 	read map[string]int64
 }
 
-// newRuntimeLogs has the containerds of the lab in folder log plugin calls; restore
+// New has the containerds of the lab in folder log plugin calls; restore
 // ends that.
-func newRuntimeLogs(ctx context.Context, lab *cluster.Cluster, folder string) (logs *runtimeLogs, restore func() error, err error) {
-	logs = &runtimeLogs{lab: lab, folder: folder, read: map[string]int64{}}
+func New(ctx context.Context, lab *cluster.Cluster, folder string) (logs *Logs, restore func() error, err error) {
+	logs = &Logs{lab: lab, folder: folder, read: map[string]int64{}}
 	originals := map[string][]byte{}
 	restore = func() error {
 		var errs []error
@@ -64,31 +66,31 @@ func newRuntimeLogs(ctx context.Context, lab *cluster.Cluster, folder string) (l
 			return nil, nil, errors.Join(err, restore())
 		}
 	}
-	_, err = logs.calls()
+	_, err = logs.Calls()
 	if err != nil {
 		return nil, nil, errors.Join(err, restore())
 	}
 	return logs, restore, nil
 }
 
-func (l *runtimeLogs) configuration(nodeName string) string {
+func (l *Logs) configuration(nodeName string) string {
 	return l.machine(nodeName).Path("containerd.toml")
 }
 
-func (l *runtimeLogs) machine(nodeName string) node.Machine {
+func (l *Logs) machine(nodeName string) node.Machine {
 	return node.Machine{Name: nodeName, Dir: filepath.Join(l.folder, "nodes", nodeName), Logs: filepath.Join(l.folder, "logs")}
 }
 
 // configure restarts a node's containerd with a configuration. Containers go on.
-func (l *runtimeLogs) configure(ctx context.Context, nodeName string, text []byte) error {
+func (l *Logs) configure(ctx context.Context, nodeName string, text []byte) error {
 	if err := os.WriteFile(l.configuration(nodeName), text, 0o644); err != nil {
 		return fmt.Errorf("write containerd's configuration: %w", err)
 	}
 	return l.lab.RestartProcess(ctx, nodeName+"/containerd")
 }
 
-// calls returns how long each plugin call took that has ended since the last time.
-func (l *runtimeLogs) calls() ([]time.Duration, error) {
+// Calls returns how long each plugin call took that has ended since the last time.
+func (l *Logs) Calls() ([]time.Duration, error) {
 	var all []time.Duration
 	for _, n := range l.lab.Nodes() {
 		took, err := l.callsOf(l.machine(n.Name).LogFile("containerd"))
@@ -100,7 +102,7 @@ func (l *runtimeLogs) calls() ([]time.Duration, error) {
 	return all, nil
 }
 
-func (l *runtimeLogs) callsOf(path string) ([]time.Duration, error) {
+func (l *Logs) callsOf(path string) ([]time.Duration, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package nodes has the nodes of benches that need no lab: network namespaces with one
+// program each, Alioth's daemon or kube-proxy.
+package nodes
 
 import (
 	"context"
@@ -28,10 +30,11 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// bareNode is a node without a kubelet: a network namespace with the daemon in
+// Node is a node without a kubelet: a network namespace with the daemon in
 // it, which attaches as many pods as one asks it to. A pod is a namespace.
-type bareNode struct {
-	name, address string
+type Node struct {
+	// Name is the node's, and that of its network namespace; Address is its IPv4 address.
+	Name, Address string
 	// program is the daemon's, folder everything that it writes.
 	program, folder string
 	// relay is the daemon's way to the API server, which listens on loopback of
@@ -41,19 +44,21 @@ type bareNode struct {
 	log    *os.File
 }
 
-// bareNodeMetrics is where the daemon serves its metrics, in its own namespace.
-const bareNodeMetrics = "127.0.0.1:9472"
+// Metrics is where the daemon serves its metrics, in its own namespace.
+const Metrics = "127.0.0.1:9472"
 
-func (n *bareNode) netns() string { return underlay.NetNSPath(n.name) }
+// NetNS is the file of the node's network namespace.
+func (n *Node) NetNS() string { return underlay.NetNSPath(n.Name) }
 
-func (n *bareNode) pinDir() string { return filepath.Join(n.folder, "bpf", "alioth") }
+// PinDir is where the daemon pins its maps.
+func (n *Node) PinDir() string { return filepath.Join(n.folder, "bpf", "alioth") }
 
-func (n *bareNode) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
+func (n *Node) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
 
-// newBareNode makes a node with an IPv4 address; whoever does so removes it,
+// New makes a node with an IPv4 address; whoever does so removes it,
 // also after an error. Its underlay leads nowhere.
-func newBareNode(ctx context.Context, name, address, program string, api *rest.Config) (*bareNode, error) {
-	n := &bareNode{name: name, address: address, program: program}
+func New(ctx context.Context, name, address, program string, api *rest.Config) (*Node, error) {
+	n := &Node{Name: name, Address: address, program: program}
 	var err error
 	if n.folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
 		return n, fmt.Errorf("make a folder: %w", err)
@@ -71,11 +76,11 @@ func newBareNode(ctx context.Context, name, address, program string, api *rest.C
 		"ip netns add " + name, in + "link set lo up", in + "link add eth0 type veth peer name wire",
 		in + "addr add " + address + "/24 dev eth0", in + "link set wire up", in + "link set eth0 up",
 	} {
-		if err := runStep(ctx, step); err != nil {
+		if err := RunStep(ctx, step); err != nil {
 			return n, err
 		}
 	}
-	if n.relay, err = newRelay(n.netns(), api); err != nil {
+	if n.relay, err = newRelay(n.NetNS(), api); err != nil {
 		return n, err
 	}
 	own := rest.CopyConfig(api)
@@ -83,16 +88,16 @@ func newBareNode(ctx context.Context, name, address, program string, api *rest.C
 	return n, chart.WriteKubeconfig(filepath.Join(n.folder, "kubeconfig"), own)
 }
 
-// start starts the daemon and returns how long it took until it had programmed
+// Start starts the daemon and returns how long it took until it had programmed
 // all that the API says of the node.
-func (n *bareNode) start(ctx context.Context) (time.Duration, error) {
+func (n *Node) Start(ctx context.Context) (time.Duration, error) {
 	if err := os.Remove(n.conflist()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, fmt.Errorf("remove the CNI configuration: %w", err)
 	}
 	in := func(dir string) string { return filepath.Join(n.folder, dir) }
 	began := time.Now()
-	if err := n.launch(ctx, "--node-name="+n.name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
-		"--bpf-dir="+n.pinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+bareNodeMetrics); err != nil {
+	if err := n.launch(ctx, "--node-name="+n.Name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
+		"--bpf-dir="+n.PinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+Metrics); err != nil {
 		return 0, err
 	}
 	again := time.NewTicker(2 * time.Millisecond)
@@ -103,17 +108,17 @@ func (n *bareNode) start(ctx context.Context) (time.Duration, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("wait for the daemon of %s, see %s: %w", n.name, n.log.Name(), context.Cause(ctx))
+			return 0, fmt.Errorf("wait for the daemon of %s, see %s: %w", n.Name, n.log.Name(), context.Cause(ctx))
 		case <-again.C:
 		}
 	}
 }
 
 // launch starts the node's program in its namespace.
-func (n *bareNode) launch(ctx context.Context, arguments ...string) (err error) {
-	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", append([]string{"--net=" + n.netns(), n.program}, arguments...)...)
+func (n *Node) launch(ctx context.Context, arguments ...string) (err error) {
+	n.daemon = exec.CommandContext(context.WithoutCancel(ctx), "nsenter", append([]string{"--net=" + n.NetNS(), n.program}, arguments...)...)
 	if n.log, err = os.OpenFile(filepath.Join(n.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return fmt.Errorf("open the log of %s: %w", n.name, err)
+		return fmt.Errorf("open the log of %s: %w", n.Name, err)
 	}
 	n.daemon.Stdout, n.daemon.Stderr = n.log, n.log
 	if err := n.daemon.Start(); err != nil {
@@ -122,8 +127,8 @@ func (n *bareNode) launch(ctx context.Context, arguments ...string) (err error) 
 	return nil
 }
 
-// kill ends the daemon, which leaves everything as it is.
-func (n *bareNode) kill() {
+// Kill ends the daemon, which leaves everything as it is.
+func (n *Node) Kill() {
 	if n.daemon == nil {
 		return
 	}
@@ -133,23 +138,23 @@ func (n *bareNode) kill() {
 	n.daemon = nil
 }
 
-// forget takes programs and maps from the node while no daemon runs.
-func (n *bareNode) forget() error {
+// Forget takes programs and maps from the node while no daemon runs.
+func (n *Node) Forget() error {
 	mounts, err := host.Mounts()
 	if err != nil {
 		return err
 	}
 	root := host.FindCgroups(mounts).Unified
-	return inNetNS(n.netns(), func() error { return datapath.Uninstall(n.pinDir(), root) })
+	return inNetNS(n.NetNS(), func() error { return datapath.Uninstall(n.PinDir(), root) })
 }
 
-// attach makes a pod's namespace and has the daemon attach it.
-func (n *bareNode) attach(ctx context.Context, namespace, pod, uid string) error {
-	space := n.podNetNS(pod)
-	if err := runStep(ctx, "ip netns add "+space); err != nil {
+// Attach makes a pod's namespace and has the daemon attach it.
+func (n *Node) Attach(ctx context.Context, namespace, pod, uid string) error {
+	space := n.PodNetNS(pod)
+	if err := RunStep(ctx, "ip netns add "+space); err != nil {
 		return err
 	}
-	if err := runStep(ctx, "ip -n "+space+" link set lo up"); err != nil {
+	if err := RunStep(ctx, "ip -n "+space+" link set lo up"); err != nil {
 		return err
 	}
 	socket := filepath.Join(n.folder, "run", filepath.Base(cniapi.DefaultSocket))
@@ -164,10 +169,10 @@ func (n *bareNode) attach(ctx context.Context, namespace, pod, uid string) error
 	return nil
 }
 
-// unhook moves a pod's interface into another network namespace, which it returns:
+// Unhook moves a pod's interface into another network namespace, which it returns:
 // of the sockets there no hook knows whose they are, as of a virtual machine's.
-func (n *bareNode) unhook(ctx context.Context, pod string) (space string, err error) {
-	from, space := n.podNetNS(pod), n.podNetNS(pod)+"-machine"
+func (n *Node) Unhook(ctx context.Context, pod string) (space string, err error) {
+	from, space := n.PodNetNS(pod), n.PodNetNS(pod)+"-machine"
 	addresses, err := exec.CommandContext(ctx, "ip", "-n", from, "-4", "-o", "addr", "show", "dev", "eth0").Output()
 	if err != nil {
 		return "", fmt.Errorf("read the addresses of %s: %w", pod, err)
@@ -185,26 +190,27 @@ func (n *bareNode) unhook(ctx context.Context, pod string) (space string, err er
 		"ip -n " + space + " addr add " + address + " dev eth0", "ip -n " + space + " link set eth0 up",
 		"ip -n " + space + " route replace " + strings.TrimSpace(string(route)),
 	} {
-		if err := runStep(ctx, step); err != nil {
+		if err := RunStep(ctx, step); err != nil {
 			return "", err
 		}
 	}
 	return space, nil
 }
 
-func (n *bareNode) podNetNS(pod string) string { return n.name + "-" + pod }
+// PodNetNS is the name of a pod's network namespace.
+func (n *Node) PodNetNS(pod string) string { return n.Name + "-" + pod }
 
-// remove takes the node away, pods included, however little of it was made.
-func (n *bareNode) remove(ctx context.Context) error {
+// Remove takes the node away, pods included, however little of it was made.
+func (n *Node) Remove(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	n.kill()
+	n.Kill()
 	if n.relay != nil {
 		n.relay.close()
 	}
-	errs := []error{n.forget()}
-	spaces, err := filepath.Glob(underlay.NetNSPath(n.name) + "*")
+	errs := []error{n.Forget()}
+	spaces, err := filepath.Glob(underlay.NetNSPath(n.Name) + "*")
 	for _, space := range spaces {
-		errs = append(errs, runStep(ctx, "ip netns delete "+filepath.Base(space)))
+		errs = append(errs, RunStep(ctx, "ip netns delete "+filepath.Base(space)))
 	}
 	errs = append(errs, err, unix.Unmount(filepath.Join(n.folder, "bpf"), 0), os.RemoveAll(n.folder))
 	return errors.Join(errs...)
@@ -262,9 +268,10 @@ func (r *relay) serve(target string) {
 	}
 }
 
-// memory returns how much of a process lies in memory now and at most did so
-// far, in MiB.
-func memory(pid int) (now, most float64, err error) {
+// Memory returns how much of the daemon lies in memory now and at most did so far, in
+// MiB.
+func (n *Node) Memory() (now, most float64, err error) {
+	pid := n.daemon.Process.Pid
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
