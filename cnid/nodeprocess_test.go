@@ -434,7 +434,7 @@ func (m *machine) probe(t *testing.T, target string) (string, error) {
 // the limit only keeps a failing test from hanging.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	inTime(t, 20*time.Second, what, check)
+	inTime(t, time.Minute, what, check)
 }
 
 // inTime is eventually with a limit of its own.

@@ -23,7 +23,7 @@ import (
 
 // patience bounds waits for what should come; shyness for what should not.
 const (
-	patience = 10 * time.Second
+	patience = time.Minute
 	shyness  = 300 * time.Millisecond
 )
 
