@@ -27,7 +27,7 @@ const (
 	apiBurst = 100
 )
 
-// newClient does not talk to the API server yet.
+// newClient returns a client that has sent no request yet.
 func newClient(config *rest.Config) (*kube.Client, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -44,7 +44,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// apiConfig says how to reach the API server, and how often.
+// apiConfig returns address and credentials of the API server, and the limits of requests.
 func apiConfig(cfg Config) (*rest.Config, error) {
 	config, err := restConfig(cfg)
 	if err != nil {
@@ -55,9 +55,9 @@ func apiConfig(cfg Config) (*rest.Config, error) {
 	return config, nil
 }
 
-// restConfig is the kubeconfig's or the pod's, with another host and port if
-// the daemon was told so: the cluster's own address of the API server is a
-// Service that nobody on this node serves yet.
+// restConfig returns the kubeconfig's or the pod's, with host and port of the command
+// line if it has them: the cluster's own address of the API server is a Service, which
+// this node does not serve yet.
 func restConfig(cfg Config) (*rest.Config, error) {
 	if cfg.Kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", cfg.Kubeconfig)
@@ -79,10 +79,9 @@ func restConfig(cfg Config) (*rest.Config, error) {
 	return config, nil
 }
 
-// FromEnvironment takes host and port of the API server from the variables
-// that a pod has, where the command line doesn't say. They are also the
-// addresses that the node must be able to reach whatever a tenant's pod is
-// called.
+// FromEnvironment takes host and port of the API server from the variables that a pod
+// has, if the command line lacks them. The node must always be able to reach this
+// address, so no pod may get it.
 func (c *Config) FromEnvironment() {
 	if c.APIServerHost != "" || c.Kubeconfig != "" {
 		return

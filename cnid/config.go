@@ -23,13 +23,13 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// Config is what a daemon is told by its command line.
+// Config is the daemon's command line.
 type Config struct {
 	// NodeName is the name of this node's Node object.
 	NodeName string
-	// Kubeconfig is a file that says how to reach the API server; "" inside a
+	// Kubeconfig is a file with address and credentials of the API server; "" inside a
 	// pod. APIServerHost and APIServerPort take the place of what the
-	// environment or the file says; "" and 0 leave it.
+	// environment or the file has; "" and 0 leave it.
 	Kubeconfig    string
 	APIServerHost string
 	APIServerPort int
@@ -55,7 +55,7 @@ type Config struct {
 	Metadata   []netip.Addr
 	TunnelPort uint16
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
-	// to them. False where somebody else does, such as kube-proxy.
+	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool
 	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
 	// of the host's connection tracking and of the datapath's.
@@ -69,23 +69,23 @@ type Config struct {
 	// went away without a DEL.
 	ReconcileEvery time.Duration
 	// RecheckEvery is how often everything in the kernel is compared with what
-	// has to be there, whether or not something told of a change; at most
+	// has to be there, with or without a notification of a change; at most
 	// DefaultRecheck.
 	RecheckEvery time.Duration
 	// Wait is how long an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
 	HealthAddr, MetricsAddr string
-	// ProxyHealthAddr is where load balancers outside ask whether the node serves
-	// Services, as they ask kube-proxy; "" serves nothing.
+	// ProxyHealthAddr is where load balancers outside the cluster check whether the node
+	// serves Services, as they check kube-proxy; "" serves nothing.
 	ProxyHealthAddr string
 }
 
-// DefaultRecheck is how long a change by hand that nothing tells of goes
-// unnoticed at most.
+// DefaultRecheck bounds the time until a change by hand is noticed of which the kernel
+// sends no notification.
 const DefaultRecheck = 30 * time.Second
 
-// DefaultConfig returns what a node needs that says nothing else.
+// DefaultConfig returns the configuration of a node whose command line is empty.
 func DefaultConfig() Config {
 	return Config{
 		StateDir: "/var/lib/alioth", RunDir: filepath.Dir(cniapi.DefaultSocket),
@@ -119,7 +119,7 @@ func apiServerService() plan.ServiceRef {
 	return plan.ServiceRef{Namespace: "default", Name: "kubernetes"}
 }
 
-// check says what a person must correct.
+// check returns what a person must correct.
 func (c Config) check() error {
 	if c.NodeName == "" {
 		return errors.New("no node name: give --node-name or set NODE_NAME")

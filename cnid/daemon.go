@@ -36,11 +36,12 @@ type control struct {
 	vpcs     func() []string
 	releaser attachment.Releaser
 	reporter reporter
-	// api decides who may read metrics from elsewhere; nil without an API server.
+	// api decides about requests for metrics from other machines; nil without an API server.
 	api *rest.Config
 }
 
-// reporter tells people what happens on the node. Its methods must not block.
+// reporter reports what happens on the node, by events and conditions. Its methods must
+// not block.
 type reporter interface {
 	// Refused is called for a pod that is refused something, or is not probed.
 	Refused(pod journal.Pod, reason, message string)
@@ -54,12 +55,12 @@ type reporter interface {
 	Restored(pod journal.Pod, cause error)
 }
 
-// daemon serves the container runtime and programs the kernel, from a store that
-// somebody fills. Its modules are what runs of it.
+// daemon serves the container runtime and programs the kernel, from a store that the
+// API's side fills. Its modules run.
 type daemon struct {
 	*node
 	control
-	// apiHost knows what the API server's name stands for.
+	// apiHost resolves the API server's name.
 	apiHost     *apihost.Follower
 	attachments *attachment.Manager
 	server      *cniserver.Server
@@ -119,7 +120,7 @@ func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions 
 	})
 }
 
-// proxyState is what load balancers outside are told of the node.
+// proxyState is the state of the node that load balancers outside the cluster read.
 func (n *node) proxyState() (told proxyhealth.State) {
 	n.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, n.cfg.NodeName)

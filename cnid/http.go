@@ -62,7 +62,7 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// serveGuarded serves a handler with TLS to those whom the API server lets, until
+// serveGuarded serves a handler with TLS to clients that the API server authorizes, until
 // ctx ends.
 func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler http.Handler, log *slog.Logger) error {
 	if api == nil {

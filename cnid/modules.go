@@ -73,7 +73,7 @@ func (d *daemon) attachmentsModule() module {
 	}
 }
 
-// servicesModule is what the node does for others beside its datapath.
+// servicesModule announces external addresses, ends stale sockets, and answers health checks.
 func (d *daemon) servicesModule() module {
 	stale := nodeservices.NewStaleSockets(d.kernel.StaleSockets, d.kernel.ServicesChanged(), d.plan.NetnsCookie, d.journal.Records, d.registry, d.log)
 	m := module{name: "services", loops: []func(context.Context){d.announcer.Run, stale.Run}}
@@ -83,7 +83,7 @@ func (d *daemon) servicesModule() module {
 	return m
 }
 
-// statusModule tells people and programs how the node is.
+// statusModule serves status, health and metrics of the node.
 func (d *daemon) statusModule() module {
 	return module{
 		name:     "status",

@@ -66,31 +66,36 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	if err != nil {
 		return nil, err
 	}
-	own, err := ownNetns()
+	planned := cfg.planConfig(registry.Catalog())
+	if planned.NetnsCookie, err = ownNetns(); err != nil {
+		return nil, err
+	}
+	s, err := store.NewForNode()
+	if err != nil {
+		return nil, err
+	}
+	j, host, err := openState(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	n := &node{
-		cfg: cfg, plan: cfg.planConfig(registry.Catalog()), log: log, drivers: registry, kind: kind,
-		registry: prometheus.NewRegistry(), progress: &reconcile.Progress{},
+		cfg: cfg, plan: planned, log: log, store: s, journal: j, host: host, drivers: registry, kind: kind,
+		registry: prometheus.NewRegistry(), held: release.NewHeld(j), progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
 	}
-	n.plan.NetnsCookie = own.Cookie
-	if n.store, err = store.NewForNode(); err != nil {
-		return nil, err
-	}
-	if n.journal, n.host, err = openState(ctx, cfg, log); err != nil {
-		return nil, err
-	}
-	n.held = release.NewHeld(n.journal)
 	n.passes = reconcile.NewMetrics(n.registry)
-	n.kernel = reconcile.NewKernel(reconcile.KernelConfig{
-		PinDir: cfg.BPFDir, CgroupRoot: cfg.CgroupRoot, Shadow4: cfg.shadow(true), Shadow6: cfg.shadow(false), TunnelPort: cfg.TunnelPort,
-		FlowsPerShadow: cfg.FlowsPerShadow, ConnectionsPerInterface: cfg.ConnectionsPerInterface, EndsSockets: ends,
-		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: log,
-	})
+	n.kernel = n.newKernel(ends)
 	return n, nil
+}
+
+// newKernel returns what programs the node, whose stale sockets can be ended or not.
+func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
+	return reconcile.NewKernel(reconcile.KernelConfig{
+		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort,
+		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
+		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: n.log,
+	})
 }
 
 // openState opens the journal, and the node's devices with the settings that they had.
@@ -114,11 +119,13 @@ func openState(ctx context.Context, cfg Config, log *slog.Logger) (*journal.Jour
 	return j, host, nil
 }
 
-// ownNetns identifies the network namespace that the daemon runs in: the node's.
-func ownNetns() (netns.ID, error) {
+// ownNetns returns the cookie of the network namespace that the daemon runs in: the
+// node's.
+func ownNetns() (uint64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return netns.Current()
+	own, err := netns.Current()
+	return own.Cookie, err
 }
 
 func (n *node) close() {

@@ -85,7 +85,7 @@ func (d *daemon) apiModule(api *kube.Client, sources *follow.Sources, releaser *
 // most of the time, so it rather collects often.
 const garbagePercent = 25
 
-// saveMemory sets it, unless the environment says something else.
+// saveMemory sets garbagePercent, unless the environment has another value.
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
@@ -139,8 +139,8 @@ func dump(ctx context.Context, modules []module) (d nodestatus.Dump) {
 	return d
 }
 
-// announce tells the container runtime to come here once ADDs can succeed, by the CNI
-// configuration.
+// announce writes the CNI configuration once ADDs can succeed, so that the container
+// runtime calls this daemon.
 func (d *daemon) announce(ctx context.Context) error {
 	if !d.progress.AwaitFirst(ctx) {
 		return nil

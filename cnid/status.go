@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 )
 
-// status is what people are told of this node.
+// status returns what `aliothctl status` shows of this node.
 func (d *daemon) status() nodestatus.Status {
 	synced, _ := d.synced()
 	mtu, _ := d.progress.PodMTU()

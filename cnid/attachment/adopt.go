@@ -11,11 +11,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// Recall returns what the control plane decided for the pod of an interface
+// Rebuild returns what the control plane decided for the pod of an interface
 // that the driver of a kind found on the node: a record with pod, attachment, binding, addresses,
 // gateways, MAC, and shadow addresses if they are known. The error says for a
 // person why that can't be told.
-type Recall func(attach.Kind, attach.Found) (journal.Record, error)
+type Rebuild func(attach.Kind, attach.Found) (journal.Record, error)
 
 // Unknown is an interface on the node of which the journal knows nothing, and
 // why it can't be told from what is left what its pod was given.
@@ -29,14 +29,14 @@ type Unknown struct {
 // network back with the next pass over the node. Those that it returns stay as
 // they are; they go with their sandboxes. The error says that it could not be
 // found out what is on the node.
-func (m *Manager) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
+func (m *Manager) Adopt(ctx context.Context, rebuild Rebuild) ([]Unknown, error) {
 	var unknown []Unknown
 	var errs []error
 	for kind, driver := range m.cfg.Drivers {
 		list, err := driver.List(ctx)
 		errs = append(errs, err)
 		for _, found := range list {
-			if err := m.adopt(kind, found, recall); err != nil {
+			if err := m.adopt(kind, found, rebuild); err != nil {
 				unknown = append(unknown, Unknown{found, err})
 			}
 		}
@@ -46,7 +46,7 @@ func (m *Manager) Adopt(ctx context.Context, recall Recall) ([]Unknown, error) {
 
 // adopt leaves what a call is at work on to it: Establish recreates the interface,
 // and Remove removes it.
-func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) error {
+func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) error {
 	unlock, free := m.locks.try(found.ContainerID)
 	if !free {
 		return nil
@@ -56,7 +56,7 @@ func (m *Manager) adopt(kind attach.Kind, found attach.Found, recall Recall) err
 	if _, err := m.cfg.Journal.Get(key); err == nil {
 		return nil
 	}
-	rec, err := recall(kind, found)
+	rec, err := rebuild(kind, found)
 	if err == nil {
 		rec.Key, rec.Request, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, found.Request, kind, found.Network, found.NetnsPath
 		rec.HostIfName, rec.MTU = found.Link.HostIfName, found.MTU

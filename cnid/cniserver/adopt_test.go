@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// recall knows the pods given, by UID.
-func recall(pods ...pod) attachment.Recall {
+// rebuild knows the pods given, by UID.
+func rebuild(pods ...pod) attachment.Rebuild {
 	return func(_ attach.Kind, found attach.Found) (journal.Record, error) {
 		for _, p := range pods {
 			if p.uid == found.PodUID {
@@ -58,7 +58,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	}
 	r.loseJournal(t)
 	for range 2 { // the second time there is nothing to do
-		left, err := r.manager.Adopt(t.Context(), recall(p))
+		left, err := r.manager.Adopt(t.Context(), rebuild(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestAdoptLeavesACommandAtWorkAlone(t *testing.T) {
 		close(added)
 	}()
 	<-begun
-	if left, err := r.manager.Adopt(t.Context(), recall(p)); err != nil || len(left) > 0 {
+	if left, err := r.manager.Adopt(t.Context(), rebuild(p)); err != nil || len(left) > 0 {
 		t.Errorf("unknown are %+v, error %v", left, err)
 	}
 	close(goOn)

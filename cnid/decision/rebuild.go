@@ -29,7 +29,7 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 }
 
 // Rebuild returns the record of an interface that is on a node and not in its journal,
-// as attachment.Recall wants it. The capabilities are those of the driver that found it.
+// as attachment.Rebuild wants it. The capabilities are those of the driver that found it.
 // In a VPC everything but the interface itself comes from the Address objects of the
 // pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
 // has is trusted. An interface without a datapath leads outside of every VPC, and the

@@ -83,7 +83,7 @@ func TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		spoil      func(smallDisk, *testing.T)
-		mend       func(smallDisk, *testing.T)
+		restore    func(smallDisk, *testing.T)
 		want       error
 		whenClosed bool
 	}{
@@ -114,7 +114,7 @@ func TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
 			if diff := cmp.Diff(kept, j.Records(), compareAddrs); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
-			tc.mend(disk, t)
+			tc.restore(disk, t)
 			if err := j.Repair(); err != nil {
 				t.Errorf("repair: %v", err)
 			}

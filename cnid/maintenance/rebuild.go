@@ -29,7 +29,7 @@ type RebuilderConfig struct {
 	PinDir string
 	Store  *store.Store
 	// Adopt is that of attachment.Manager.
-	Adopt func(context.Context, attachment.Recall) ([]attachment.Unknown, error)
+	Adopt func(context.Context, attachment.Rebuild) ([]attachment.Unknown, error)
 	// Lost is called once for an attachment that can't be rebuilt while its pod lives.
 	Lost func(plan.Lost)
 	Log  *slog.Logger

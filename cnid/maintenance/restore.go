@@ -23,7 +23,7 @@ type RestorerConfig struct {
 	Log      *slog.Logger
 }
 
-// Restorer restores pods' interfaces that somebody deleted. It waits for passes, and so
+// Restorer restores pods' interfaces that another program deleted. It waits for passes, and so
 // it works beside them.
 type Restorer struct {
 	cfg RestorerConfig

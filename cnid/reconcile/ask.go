@@ -56,7 +56,7 @@ func (k *Kernel) StaleSockets() ([]connections.StaleSocket, error) {
 	return k.path.StaleSockets()
 }
 
-// errNotOpen says that nothing is programmed yet.
+// errNotOpen reports that nothing is programmed yet.
 var errNotOpen = errors.New("the node's datapath is not open yet")
 
 // Snapshot reads what the maps hold.
@@ -69,7 +69,7 @@ func (k *Kernel) Snapshot() (state.State, error) {
 	return k.path.Snapshot()
 }
 
-// Try asks the programs what they would do.
+// Try runs a trial of the programs.
 func (k *Kernel) Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +79,7 @@ func (k *Kernel) Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial
 	return ask(k.path)
 }
 
-// TellFlows lets the programs tell which flows pass, for a time.
+// TellFlows has the programs report the flows that pass, for a time.
 func (k *Kernel) TellFlows(duration time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

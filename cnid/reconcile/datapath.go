@@ -25,7 +25,7 @@ func NewDatapath(progress *Progress, kernel *Kernel, kinds attach.Catalog) *Data
 
 // Program implements attachment.Datapath.
 func (d *Datapath) Program(ctx context.Context, rec journal.Record) error {
-	return d.progress.Settle(ctx, d.progress.Ask(), rec.Device.HostIfindex)
+	return d.progress.settle(ctx, d.progress.Ask(), rec.Device.HostIfindex)
 }
 
 // Unprogram implements attachment.Datapath. Before the first pass of this
@@ -36,7 +36,7 @@ func (d *Datapath) Unprogram(ctx context.Context, _ journal.Record) error {
 	if mtu, _ := d.progress.PodMTU(); mtu == 0 {
 		return nil
 	}
-	return d.progress.Settle(ctx, number, 0)
+	return d.progress.settle(ctx, number, 0)
 }
 
 // Check implements attachment.Datapath.

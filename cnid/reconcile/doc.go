@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes the kernel of a node hold what store and journal say, in
-// passes: each plans what the node has to hold, and programs the difference.
+// Package reconcile programs the kernel of a node according to store and journal, in
+// passes: each plans the desired state, and programs the difference.
 //
 // It has three parts, which are constructed in this order:
 //
@@ -10,5 +10,5 @@
 //     nothing, so everything that requests a pass or waits for one is given it.
 //   - Kernel programs devices, packet filter and datapath.
 //   - Loop makes the passes. It is constructed last, with everything that a pass
-//     reads and everybody whom it notifies.
+//     reads, and with the Observer that it notifies.
 package reconcile

@@ -9,7 +9,7 @@ import (
 )
 
 // existing are the devices of records, by name. One that is deleted by hand is
-// noticed by the watcher, which asks for a thorough pass: so only that and other
+// noticed by the watcher, which requests a thorough pass: so only that and other
 // records are a reason to look again, for as long as passes succeed.
 type existing struct {
 	devices map[string]int

@@ -72,7 +72,7 @@ type Kernel struct {
 	indexes netdev.Indexes
 	filter  ruleset.State
 	table   netfilter.Table
-	// inForce is filter while nobody changes it, for the survey.
+	// inForce is filter, nil while a pass changes it; for the survey.
 	inForce atomic.Pointer[ruleset.State]
 	// forgot reports that connection tracking has no UDP flows but where filter leads.
 	forgot bool
@@ -83,11 +83,11 @@ type Kernel struct {
 	kubeletPort uint16
 	// services has an element when a service has changed since it was last taken.
 	services chan struct{}
-	// repaired is what was found changed by others since it was last asked for.
+	// repaired are the repairs since takeRepairs was last called.
 	repaired []report.Repair
 
-	// mu guards path, which is replaced when what its programs are told at
-	// load time changes.
+	// mu guards path, which is replaced when the load-time configuration of its programs
+	// changes.
 	mu     sync.Mutex
 	path   *datapath.Datapath
 	opened datapath.Config

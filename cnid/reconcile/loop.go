@@ -48,7 +48,7 @@ type Config struct {
 	Reserved func() []netip.Addr
 }
 
-// Loop makes the kernel hold what store and journal say.
+// Loop makes the passes.
 type Loop struct {
 	cfg      Config
 	notify   notifier
@@ -94,7 +94,7 @@ func (l *Loop) Run(ctx context.Context) {
 			pause, retry = min(pause, retry), min(2*retry, lastRetry)
 		}
 		if last.err != nil {
-			// Whatever is asked meanwhile would fail as well.
+			// A pass for a request in the meantime would fail as well.
 			lastThorough = time.Time{}
 			rest(ctx, pause)
 			continue

@@ -100,10 +100,10 @@ func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
 	return addrs[at]
 }
 
-// open replaces the open datapath when the programs have to be told something
-// else. The new ones take the place of the old ones on every hook.
+// open replaces the open datapath when the load-time configuration of the programs has
+// changed. The new programs take the place of the old ones on every hook.
 func (k *Kernel) open(cfg datapath.Config) error {
-	// Nobody else writes them. Whoever reads the datapath may hold the lock for long.
+	// Only the loop writes them. A reader of the datapath may hold the lock for long.
 	if k.path != nil && k.opened == cfg {
 		return nil
 	}

@@ -85,10 +85,10 @@ func (p *Progress) pending(upTo uint64) (bool, <-chan struct{}) {
 	return p.asked != upTo, p.asking.Next()
 }
 
-// Settle returns once a pass that was asked for with that number, or a later
-// one, has succeeded, and the last one with this device; 0 stands for none.
-// Until then, those that fail are followed by others.
-func (p *Progress) Settle(ctx context.Context, number uint64, device int) error {
+// settle returns once a pass with that request, or a later one, has succeeded, and the
+// last pass has set up this device; 0 stands for none. Failing passes are followed by
+// others.
+func (p *Progress) settle(ctx context.Context, number uint64, device int) error {
 	for {
 		p.mu.Lock()
 		done, passed, failure := p.programmed >= number, p.passed.Next(), errors.Join(p.failed[device], p.lastError)
@@ -106,7 +106,7 @@ func (p *Progress) Settle(ctx context.Context, number uint64, device int) error 
 }
 
 // Programmed returns once a pass that begins from now on has succeeded.
-func (p *Progress) Programmed(ctx context.Context) error { return p.Settle(ctx, p.Ask(), 0) }
+func (p *Progress) Programmed(ctx context.Context) error { return p.settle(ctx, p.Ask(), 0) }
 
 // PodMTU returns the MTU for pods, 0 before the first successful pass, and a
 // channel that is closed when it may have changed.
@@ -142,7 +142,7 @@ func (p *Progress) Ready() error {
 	return fmt.Errorf("programming the node has failed for %s: %w", time.Since(p.failing).Round(time.Second), p.lastError)
 }
 
-// Serving reports whether the node serves what the API says: a pass has succeeded, and
+// Serving reports whether the node serves what the API has: a pass has succeeded, and
 // for the time that Ready allows none has failed or hung. It returns when the last one
 // succeeded, the zero value if none has.
 func (p *Progress) Serving() (since time.Time, ok bool) {
@@ -192,7 +192,7 @@ func (p *Progress) begin() uint64 {
 	return p.asked
 }
 
-// finish wakes those who wait for a pass.
+// finish notes how a pass went, and wakes everything that waits for a pass.
 func (p *Progress) finish(o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,20 +48,20 @@ func TestAFailingDeviceFailsItsOwnADDOnly(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.finish(outcome{upTo: 5, failed: map[int]error{7: unix.EBUSY}})
-	if err := p.Settle(ended, 5, 7); !errors.Is(err, unix.EBUSY) {
+	if err := p.settle(ended, 5, 7); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("the device's own: %v, want %v", err, unix.EBUSY)
 	}
-	if err := p.Settle(ended, 5, 8); err != nil {
+	if err := p.settle(ended, 5, 8); err != nil {
 		t.Errorf("another's: %v", err)
 	}
-	if err := p.Settle(ended, 5, 0); err != nil {
+	if err := p.settle(ended, 5, 0); err != nil {
 		t.Errorf("a DEL: %v", err)
 	}
 	if problem := p.Problem(); !strings.Contains(problem, unix.EBUSY.Error()) {
 		t.Errorf("people are told %q", problem)
 	}
 	p.finish(outcome{upTo: 5})
-	if err := p.Settle(ended, 5, 7); err != nil || p.Problem() != "" {
+	if err := p.settle(ended, 5, 7); err != nil || p.Problem() != "" {
 		t.Errorf("once it is set up: %v, %q", err, p.Problem())
 	}
 }
@@ -72,10 +72,10 @@ func TestALostDeviceFailsItsADDAndIsNoReasonToTryAgain(t *testing.T) {
 	cancel()
 	last := outcome{upTo: 5, lost: []plan.Lost{{Record: journal.Record{Interface: journal.Interface{Device: journal.Device{HostIfindex: 7}}}, Reason: "10.10.1.10 is another's"}}}
 	p.finish(last)
-	if err := p.Settle(ended, 5, 7); !errors.Is(err, plan.ErrLost) || !strings.Contains(err.Error(), "another's") {
+	if err := p.settle(ended, 5, 7); !errors.Is(err, plan.ErrLost) || !strings.Contains(err.Error(), "another's") {
 		t.Errorf("its own: %v, want %v and why", err, plan.ErrLost)
 	}
-	if err := p.Settle(ended, 5, 8); err != nil {
+	if err := p.settle(ended, 5, 8); err != nil {
 		t.Errorf("another's: %v", err)
 	}
 	if last.failure() != nil {

@@ -20,7 +20,7 @@ const (
 	atChanges scope = iota
 	// atDevices is all but what a survey looks at.
 	atDevices
-	// atEverything is what a first pass looks at, and one that has been told of harm.
+	// atEverything is what a first pass looks at, and one after Recheck.
 	atEverything
 )
 
