@@ -45,7 +45,8 @@ network namespaces, with a real API server:
     Services;
   - what one changed EndpointSlice costs the daemon with 5,000 Services of 4
     backends, from the API's answer until it is in the maps; and what a first pass
-    takes, with empty maps;
+    takes, with empty maps; and what a changed slice costs when all Services have a
+    node port;
   - what the maps of services take of the kernel's memory.
 Rates at the packet door, and those held against them, take 1,000 source ports in
 turn: a pod has 2,048 flows there at a time.`
@@ -97,7 +98,7 @@ func (b *bench) services(ctx context.Context) (err error) {
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{s.socketDoor, s.packetDoor, s.daemonCosts, s.mapCosts} {
+	for _, measure := range []func(context.Context) error{s.socketDoor, s.packetDoor, s.daemonCosts, s.mapCosts, s.nodePortCosts} {
 		if err := measure(ctx); err != nil {
 			return err
 		}

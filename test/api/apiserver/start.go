@@ -112,6 +112,8 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 		"--advertise-address=192.0.2.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + ServiceCIDR4 + "," + ServiceCIDR6,
+		// Larger than by default: a bench has thousands of NodePort Services.
+		"--service-node-port-range=20000-32767",
 		"--service-account-key-file=" + key,
 		"--service-account-signing-key-file=" + key,
 		"--service-account-issuer=https://kubernetes.default.svc",
