@@ -11,15 +11,15 @@ import (
 // maxAlias is the longest alias that the kernel takes (IFALIASZ less the zero).
 const maxAlias = 255
 
-// aliasFields are the words of an alias that have to be whole: alioth, container ID,
-// interface, pod UID, network, and path of the network namespace, each escaped as in
-// a URL. An interface that came along with another has that one's name behind its
-// own and a slash. What comes behind the words is for people.
+// aliasFields are the required words of an alias: alioth, container ID, interface, pod
+// UID, network, and path of the network namespace, each escaped as in a URL. A further
+// interface of a request has a slash and the name of the requested one behind its own.
+// The text behind these words is for people.
 const aliasFields = 6
 
-// Mark returns the alias of an interface: what it takes to find out whose it is
-// when the journal is lost. A real runtime's needs some 200 bytes; of one that
-// doesn't fit nothing can be found out.
+// Mark returns the alias of an interface, which identifies its attachment after the loss
+// of the journal. That of a real runtime needs some 200 bytes; an alias that does not fit
+// identifies nothing.
 func Mark(spec Spec) string {
 	name := url.PathEscape(spec.IfName)
 	if spec.Request != "" {
@@ -33,7 +33,7 @@ func Mark(spec Spec) string {
 	return alias[:min(len(alias), maxAlias)]
 }
 
-// Marked reads an alias back. It is false for what is not one, or not whole.
+// Marked reads an alias. It returns false for other texts and incomplete aliases.
 func Marked(alias string) (Found, bool) {
 	words := strings.SplitN(alias, " ", aliasFields+1)
 	if len(words) <= aliasFields || words[0] != "alioth" {

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeservices is what a node does for others beside its datapath: it
-// announces external addresses, answers load balancers at healthCheckNodePorts, and
-// ends sockets that services have left behind.
+// Package nodeservices has the services of a node beside its datapath: it announces
+// external addresses, answers load balancers at healthCheckNodePorts, and ends stale
+// sockets.
 package nodeservices
 
 import (
@@ -18,17 +18,16 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 )
 
-// announcements is how often an address is announced that has become this node's, and
-// announceEvery how long lies between: neighbours may miss one.
+// announcements is how often a new address of this node is announced, and announceEvery
+// the time between: neighbours may miss one.
 const (
 	announcements = 3
 	announceEvery = time.Second
 )
 
-// Announcer announces to the node's network external addresses that have become this
-// node's. Who asks for them is answered by a program, with or without a daemon; over
-// IPv6 the question has to come here first, through switches that send groups only to
-// their members.
+// Announcer announces new external addresses of this node on the node's network. A
+// program replies to requests for them, with or without a daemon. Over IPv6 the Announcer
+// joins their multicast groups, because switches may deliver requests only to members.
 type Announcer struct {
 	log *slog.Logger
 	// send is netdev.Announce, join that of netdev.Groups.
@@ -37,24 +36,24 @@ type Announcer struct {
 
 	mu sync.Mutex
 	at netdev.Underlay
-	// due are the addresses of this node, with how often they are to be announced.
+	// due are the addresses of this node, with the number of outstanding announcements.
 	due map[netip.Addr]int
-	// more is signalled when there is something to be announced.
+	// more is signalled when an announcement is due.
 	more chan struct{}
 }
 
-// NewAnnouncer returns one that has nothing to announce.
+// NewAnnouncer returns an Announcer without addresses.
 func NewAnnouncer(log *slog.Logger) *Announcer {
 	return &Announcer{log: log, send: netdev.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
-// Update takes what the program answers for, and on which device.
+// Update sets the addresses for which the program replies, and the device.
 func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	moved := at.Ifindex != a.at.Ifindex || at.MAC != a.at.MAC
 	a.at = at
-	// What fails is tried again with the next pass.
+	// The next pass tries again.
 	if err := a.join(at.Ifindex, ips); err != nil {
 		a.log.Warn("can't join the multicast groups of external addresses; neighbours behind a switch that filters multicast may not find them", "device", at.Device, "error", err)
 	}
@@ -66,7 +65,7 @@ func (a *Announcer) Update(at netdev.Underlay, ips []netip.Addr) {
 		a.due[ip] = announcements
 		select {
 		case a.more <- struct{}{}:
-		default: // it has been
+		default: // it is signalled already
 		}
 	}
 }
@@ -88,7 +87,7 @@ func (a *Announcer) Run(ctx context.Context) {
 	}
 }
 
-// round announces what is due, and reports whether something will be once more.
+// round announces the due addresses, and reports whether some are due again later.
 func (a *Announcer) round() (more bool) {
 	a.mu.Lock()
 	at := a.at

@@ -17,16 +17,16 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
-// HealthChecks tell load balancers outside which nodes have backends of a Service
-// whose externalTrafficPolicy is Local: status 200 or 503 at its healthCheckNodePort,
-// with what kube-proxy says in the body.
+// HealthChecks report to external load balancers whether this node has backends of a
+// Service whose externalTrafficPolicy is Local: status 200 or 503 at its
+// healthCheckNodePort, with the body of kube-proxy.
 type HealthChecks struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	// served are the open ports, each with what is said there.
+	// served are the open ports, each with its reply.
 	served map[uint16]*healthCheck
-	// failed are the ports that could not be opened, which has been logged.
+	// failed are the ports that could not be opened, whose error has been logged.
 	failed map[uint16]bool
 }
 
@@ -36,12 +36,12 @@ type healthCheck struct {
 	said plan.HealthCheck
 }
 
-// NewHealthChecks returns some that serve no port.
+// NewHealthChecks returns HealthChecks without ports.
 func NewHealthChecks(log *slog.Logger) *HealthChecks {
 	return &HealthChecks{log: log, served: map[uint16]*healthCheck{}, failed: map[uint16]bool{}}
 }
 
-// Update opens and closes ports as the list has them.
+// Update opens and closes ports according to the list.
 func (h *HealthChecks) Update(list []plan.HealthCheck) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *HealthChecks) Update(list []plan.HealthCheck) {
 	for port, open := range h.served {
 		if !wanted[port] {
 			delete(h.served, port)
-			_ = open.server.Close() // nobody is answered for long
+			_ = open.server.Close() // connections are short
 		}
 	}
 	for port := range h.failed {
@@ -67,8 +67,8 @@ func (h *HealthChecks) Update(list []plan.HealthCheck) {
 	}
 }
 
-// open begins to serve one, called with mu held. What fails is tried again with the
-// next update.
+// open begins to serve one, called with mu held. After an error the next update tries
+// again.
 func (h *HealthChecks) open(check plan.HealthCheck) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(int(check.Port))))
 	if err != nil {

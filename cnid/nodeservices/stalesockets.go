@@ -19,22 +19,23 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 )
 
-// StaleSockets ends the sockets that services have left connected to what is no backend
-// of theirs any more: nothing else would ever tell them.
+// StaleSockets ends sockets that are connected to a removed backend of their service:
+// they would not notice the removal otherwise.
 type StaleSockets struct {
-	// find lists those that there are now; changed has an element when a service has
+	// find lists the present stale sockets; changed has an element when a service has
 	// changed.
 	find    func() ([]connections.StaleSocket, error)
 	changed <-chan struct{}
-	// own is the cookie of the node's own network namespace, records say where
-	// those of pods are.
+	// own is the cookie of the node's own network namespace; records have the places
+	// of pods' namespaces.
 	own     uint64
 	records func() []journal.Record
 	ended   prometheus.Counter
 	log     *slog.Logger
 }
 
-// NewStaleSockets returns one for the node's own network namespace and those of records.
+// NewStaleSockets returns a StaleSockets for the node's own network namespace and those of
+// records.
 func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-chan struct{}, own uint64,
 	records func() []journal.Record, registry prometheus.Registerer, log *slog.Logger,
 ) *StaleSockets {
@@ -46,9 +47,8 @@ func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-c
 	return &StaleSockets{find: find, changed: changed, own: own, records: records, ended: ended, log: log}
 }
 
-// lookEvery is how often they are looked for when no service has changed. A
-// socket that was about to connect at a change may have been given a backend that
-// was one until then.
+// lookEvery is how often stale sockets are searched without a change of a service. A
+// socket that was connecting during a change may have got the removed backend.
 const lookEvery = 5 * time.Second
 
 // Run ends them until ctx ends, those of a changed service at once.
@@ -70,9 +70,9 @@ func (s *StaleSockets) Run(ctx context.Context) {
 	}
 }
 
-// end ends all that there are now, and returns how many. Of two sockets with the
-// same ends the kernel shows one, the other when that is ended: so it looks again
-// for as long as there are some that it can end.
+// end ends all present stale sockets and returns their number. Of two sockets with the
+// same addresses the kernel shows the second only after the first has ended. So end
+// repeats the search while it finds sockets that it can end.
 func (s *StaleSockets) end() (ended int, err error) {
 	for {
 		sockets, err := s.find()
@@ -107,8 +107,8 @@ func (s *StaleSockets) endAll(sockets map[uint64][]connections.StaleSocket) (end
 	return ended, errors.Join(failed...)
 }
 
-// inside calls f in a network namespace, if it is known where that is. Sockets of
-// one that nothing leads to any more end with the pod.
+// inside calls f in a network namespace, if its place is known. Sockets of a namespace
+// without a known place end with the pod.
 func (s *StaleSockets) inside(cookie uint64, f func() error) error {
 	if cookie == s.own {
 		return f()
@@ -127,7 +127,7 @@ func (s *StaleSockets) inside(cookie uint64, f func() error) error {
 		// Nothing was written, so nothing is lost when closing fails.
 		defer func() { _ = namespace.Close() }()
 		return namespace.Do(func(ns.NetNS) error {
-			// The path may be another pod's by now, in which no cookie fits.
+			// The path may belong to another pod by now, whose cookies do not match.
 			return f()
 		})
 	}

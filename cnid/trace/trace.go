@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace follows a packet that nobody sends from node to node: each node's
-// daemon says what its programs would do with it.
+// Package trace computes the path of a packet from node to node, without sending it: each
+// node's daemon runs its programs with the packet.
 package trace
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
-// maxSteps is more than any packet makes: the sender's node, its way into the
+// maxSteps is above the steps of any packet: the sender's node, its path into the
 // default VPC, and the receiver's node.
 const maxSteps = 5
 
-// Ask asks the daemon of a node.
+// Ask queries the daemon of a node.
 type Ask func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.PacketTrace, error)
 
-// Walk asks node and then every node to which the packet goes on. On an error, it
-// returns the steps before it as well.
+// Walk queries node and then the following nodes of the path. On an error, it returns the
+// earlier steps as well.
 func Walk(ctx context.Context, ask Ask, node string, q nodestatus.Question) ([]nodestatus.PacketTrace, error) {
 	var steps []nodestatus.PacketTrace
 	for range maxSteps {

@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is a list of requests that reach the kernel by one system call, which
-// executes them in order, also behind one that fails. The kernel takes its lock of
-// all devices for each of them, but the thread does not sleep and wake up in between,
-// which under load takes far longer than the requests.
+// batch is a list of requests for one system call. The kernel executes them in order and
+// continues after a failure. It takes its lock of all devices for each of them, but the
+// thread does not sleep in between, which under load takes far longer than the requests.
 type batch struct {
 	requests []*nl.NetlinkRequest
-	// doing says what each request does, for errors, and tolerated what error of it
-	// is none.
+	// doing describes each request, for errors; tolerated is the error of it that is
+	// ignored.
 	doing     []string
 	tolerated []error
 }
@@ -35,7 +34,7 @@ func (b *batch) add(doing string, kind, flags int, data ...nl.NetlinkRequestData
 	b.requests, b.doing, b.tolerated = append(b.requests, request), append(b.doing, doing), append(b.tolerated, nil)
 }
 
-// tolerate makes an error of the request that was added last none.
+// tolerate ignores an error of the last added request.
 func (b *batch) tolerate(err error) { b.tolerated[len(b.tolerated)-1] = err }
 
 // setLink changes a device: those of its flags that change has, and attributes.
@@ -47,8 +46,8 @@ func (b *batch) setLink(doing string, ifindex int, flags, change uint32, data ..
 
 func (b *batch) setUp(doing string, ifindex int) { b.setLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP) }
 
-// setNoLinkLocal stops the kernel from giving the device an IPv6 link-local
-// address. A kernel without IPv6 knows no such setting, and needs none.
+// setNoLinkLocal prevents the kernel from adding an IPv6 link-local address to the
+// device. A kernel without IPv6 has no such setting, and needs none.
 func (b *batch) setNoLinkLocal(ifindex int) {
 	mode := nl.NewRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE})
 	family := nl.NewRtAttr(unix.AF_INET6, mode.Serialize())
@@ -70,8 +69,7 @@ func (b *batch) addClsact(ifindex int) {
 	b.add("add a clsact qdisc", unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, msg, nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
 }
 
-// addAddress adds an address that is never tentative, a time in which nothing could
-// use it.
+// addAddress adds an address that is never tentative: a tentative address can't be used.
 func (b *batch) addAddress(ifindex int, address netip.Prefix) {
 	msg := nl.NewIfAddrmsg(familyOf(address.Addr()))
 	msg.Index, msg.Prefixlen = uint32(ifindex), uint8(address.Bits())
@@ -95,8 +93,8 @@ func broadcastOf(prefix netip.Prefix) []byte {
 	return last
 }
 
-// addDefaultRoute adds a route by a gateway that is on the link whether or not an
-// address's prefix has it.
+// addDefaultRoute adds a route by a gateway that is on the link even if no address's
+// prefix contains it.
 func (b *batch) addDefaultRoute(ifindex int, gateway netip.Addr, onLink bool) {
 	msg := nl.NewRtMsg()
 	msg.Family = uint8(familyOf(gateway))
@@ -114,7 +112,7 @@ func familyOf(ip netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// execute returns what failed, nil if nothing did.
+// execute sends the batch and returns the errors, nil without any.
 func (b *batch) execute(socket *nl.NetlinkSocket) error {
 	var text bytes.Buffer
 	index := map[uint32]int{}
@@ -145,7 +143,7 @@ func (b *batch) execute(socket *nl.NetlinkSocket) error {
 	return errors.Join(errs...)
 }
 
-// answered returns the error of an answer, nil of one that is none.
+// answered returns the error of a reply, nil for success.
 func answered(m syscall.NetlinkMessage) error {
 	if len(m.Data) < 4 {
 		return errors.New("short answer of the kernel")

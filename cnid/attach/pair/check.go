@@ -142,7 +142,7 @@ func mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", attach.ErrMismatch, fmt.Sprintf(format, args...))
 }
 
-// maxDumps bounds the attempts at a consistent dump.
+// maxDumps limits the attempts at a consistent dump.
 const maxDumps = 10
 
 // dump repeats a netlink dump that a change in the kernel interrupted, which

@@ -16,13 +16,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 )
 
-// Devices are what a driver's pairs consist of.
+// Devices describes the pairs of a driver.
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
 	Kind attach.Kind
-	// Hook is where the datapath's programs meet what the pod sends.
+	// Hook is where the datapath's programs process the pod's packets.
 	Hook attach.Hook
-	// Ends returns a pair that is to be made.
+	// Ends returns the description of a new pair.
 	Ends func(host, pod netlink.LinkAttrs) netlink.Link
 }
 

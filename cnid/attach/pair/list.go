@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// List implements attach.Driver. The name of a host end follows from the
-// container and the interface, so that no alias of another one is believed.
+// List implements attach.Driver. The name of a host end depends on container and
+// interface, so a copied alias on another device is ignored.
 func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 	err = d.with(func(s *session) error {
 		list, err = s.list(ctx)

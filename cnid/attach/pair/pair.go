@@ -1,17 +1,15 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pair attaches a pod by a pair of virtual devices: one end in the pod
-// under the name that the runtime wants, one on the node for the datapath's
-// programs. The drivers differ in what these consist of, which is their Devices;
-// all else is the same.
+// Package pair attaches a pod by a pair of virtual devices: one end in the pod with the
+// name that the runtime requests, one on the node for the datapath's programs. The
+// drivers differ only in their Devices.
 //
-// The host end has one fixed MAC address, the same for every pod, and no ARP:
-// it is the pod's only neighbour, and what the node sends to the pod gets its
-// destination MAC from the datapath. The pod's end has every address decided
-// before it is up, and nothing the kernel would add by itself: no link-local
-// address, no router advertisements, no duplicate address detection to wait
-// for. Pods are L3, and addresses are unique by decision.
+// The host end has one fixed MAC address, the same for every pod, and no ARP: it is the
+// pod's only neighbour, and the datapath sets the destination MAC of packets to the pod.
+// The pod's end has all addresses before it is up, and nothing that the kernel would add
+// by itself: no link-local address, no router advertisements, no duplicate address
+// detection. Pods are L3, and the operator assigns each address once.
 package pair
 
 import (
@@ -33,8 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// HostPrefix starts the name of every host end, and of nothing else that
-// Alioth makes.
+// HostPrefix starts the name of every host end, and of no other device of Alioth.
 const HostPrefix = "alv"
 
 // Driver makes pairs of one kind between the network namespace it was created

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package veth is the driver for pairs of virtual Ethernet devices, which every
-// kernel has. What the pod sends, the host end receives, and programs meet it
+// kernel has. The host end receives the pod's packets, and programs process them
 // there.
 package veth
 
