@@ -12,7 +12,7 @@ import (
 )
 
 // Check compares the attachments of a request with the journal, the kernel and the
-// API, and returns their records. A request that nothing was made for is a
+// API, and returns their records. A request without attachments is a
 // journal.ErrNotFound.
 func (m *Manager) Check(ctx context.Context, key journal.Key, pod journal.Pod) ([]journal.Record, error) {
 	unlock, err := m.lock(ctx, key.ContainerID)
@@ -65,8 +65,8 @@ func (m *Manager) intact(ctx context.Context, rec journal.Record) (attach.Link, 
 }
 
 // Inspect compares the interface of every finished attachment with the journal,
-// as Check does, and returns what is wrong by attachment. It changes nothing,
-// and waits for no call that is at work.
+// as Check does, and returns the errors by attachment. It changes nothing, and does not
+// wait for running calls.
 func (m *Manager) Inspect(ctx context.Context) map[journal.Key]error {
 	broken := map[journal.Key]error{}
 	for _, rec := range m.cfg.Journal.Records() {

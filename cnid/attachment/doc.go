@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package attachment establishes, keeps and removes the attachments of one node's
-// pods. It journals what it is about to do, attaches by the driver of each
-// attachment's kind, has the datapath programmed, and undoes all of it in reverse
-// when a step fails. It knows no CNI: package cniserver has the verbs on top of it.
-// The package declares interfaces for what it needs of the rest of the daemon.
+// pods. It writes each step to the journal first, attaches by the driver of the
+// attachment's kind, requests the programming of the datapath, and undoes all steps in
+// reverse order if one fails. It does not know CNI: package cniserver has the verbs on
+// top of it. The package declares interfaces for its use of the rest of the daemon.
 //
-// A request of a pod is answered with a list of attachments. They are decided
-// together, attached in parallel with one deadline, and rolled back together.
-// Establish passes these steps; the right column is what a crash right behind the
-// step leaves, and Manager.Reconcile or Remove undoes:
+// The result of a pod's request is a list of attachments. They are decided together,
+// attached in parallel with one deadline, and rolled back together. Establish passes
+// these steps. The right column is the state that a crash after the step leaves, which
+// Manager.Reconcile or Remove undoes:
 //
 //	Decisions.Await    -
 //	journal.Begin      records, phase intended
@@ -19,6 +19,6 @@
 //	journal.Complete   records, phase done: the datapath may carry packets
 //	Datapath.Program   map entries
 //
-// Remove goes the other way: journal.Leave, Datapath.Unprogram, Driver.Detach,
+// Remove has the opposite steps: journal.Leave, Datapath.Unprogram, Driver.Detach,
 // journal.Retire, Releaser.Release.
 package attachment

@@ -16,9 +16,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// Establish makes the attachments of a pod, or leaves nothing. The first one of
-// the result is the one that was asked for. A repeated request for attachments
-// that are intact gets the same answer again.
+// Establish makes the attachments of a pod, or leaves nothing. The first one of the
+// result is the requested one. A repeated request for intact attachments has the same
+// result.
 func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) {
 	unlock, err := m.lock(ctx, r.ContainerID)
 	if err != nil {
@@ -38,8 +38,8 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 	return list, nil
 }
 
-// known returns the attachments as they were made before, nil if none were. What is
-// left of some that are not as they were made, it removes.
+// known returns the attachments that were made before, nil without any. It removes the
+// remains of attachments that are not intact.
 func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 	records := m.ofRequest(r.Key)
 	if len(records) == 0 {
@@ -63,16 +63,16 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 	return nil, nil
 }
 
-// refuseSecondNamespace keeps a request from moving an attachment whose network
-// namespace is alive: a container has one, so the runtime means two containers
-// by one ID. A namespace that ended is no obstacle.
+// refuseSecondNamespace prevents a request from moving an attachment whose network
+// namespace is alive: a container has one, so the runtime uses one ID for two
+// containers. A namespace that has ended is no obstacle.
 func refuseSecondNamespace(rec journal.Record, r Request) error {
 	if rec.Phase != journal.PhaseDone || rec.NetnsPath == r.NetnsPath {
 		return nil
 	}
 	first, err := netns.Identify(rec.NetnsPath)
 	if err != nil || first.Cookie != rec.Device.NetnsCookie {
-		return nil //nolint:nilerr // what isn't there, or is another's now, is no obstacle
+		return nil //nolint:nilerr // a missing namespace, or a different one, is no obstacle
 	}
 	return fmt.Errorf("%w: %s is in %s; remove it before it is asked for in %s", ErrNamespaceAlive, rec.Key, rec.NetnsPath, r.NetnsPath)
 }
@@ -98,8 +98,8 @@ func (m *Manager) create(ctx context.Context, r Request) ([]Attached, error) {
 	defer m.cfg.Metrics.since(phaseTotal, time.Now())
 	records, err := m.begin(r, decisions)
 	if err == nil {
-		// Before the records were there, nothing kept the pod's addresses from being
-		// released and given to another one, had it begun to leave meanwhile.
+		// If the pod began to end before its records were written, its addresses may
+		// have been released and assigned to another pod.
 		err = m.cfg.Decisions.Confirm(records)
 	}
 	var list []Attached
@@ -123,7 +123,8 @@ func (m *Manager) await(ctx context.Context, pod journal.Pod) ([]Decision, error
 	return decisions, err
 }
 
-// begin journals what is about to be made. With an error it returns what it came to.
+// begin writes the records of the attachments. With an error it returns those that it has
+// written.
 func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, error) {
 	var records []journal.Record
 	for _, d := range decisions {
@@ -140,8 +141,8 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 	return records, nil
 }
 
-// rollback removes what a request has done so far. When it can't, the records
-// stay, for Remove or Reconcile to try again.
+// rollback undoes the finished steps of a request. If that fails, the records stay, and
+// Remove or Reconcile tries again.
 func (m *Manager) rollback(ctx context.Context, records []journal.Record, cause error) error {
 	if err := m.removeAll(ctx, records); err != nil {
 		return fmt.Errorf("%w (and undoing it failed, a DEL will try again: %v)", cause, err) //nolint:errorlint // callers match the cause only
@@ -223,8 +224,8 @@ func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 	return &NotReady{Reason: "programming the datapath: " + err.Error()}
 }
 
-// recordOf describes what is about to be made. An attachment that comes along with
-// the one asked for keeps that one's name, so that both go together.
+// recordOf returns the record of a new attachment. A further attachment of a request has
+// the name of the requested one, so that both are removed together.
 func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	rec := journal.Record{
 		Identity: journal.Identity{Key: r.Key, Pod: r.Pod, CNINetwork: r.Network, NetnsPath: r.NetnsPath, Attachment: d.Attachment},

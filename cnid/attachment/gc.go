@@ -13,10 +13,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// Reconcile removes what nobody will ask to remove: attachments that an earlier
-// daemon left halfway, and those whose network namespace has ended. Attachments
-// that a call is at work on are left to it. It also writes the journal anew if
-// that could not be written. The error joins what failed; the rest is done.
+// Reconcile removes attachments for which no DEL will come: unfinished ones of an earlier
+// daemon, and those whose network namespace has ended. It skips attachments that a call
+// is processing. It also writes the journal again if that had failed. The error joins all
+// failures; the other attachments are processed.
 func (m *Manager) Reconcile(ctx context.Context) error {
 	errs := []error{m.cfg.Journal.Repair()}
 	for _, rec := range m.cfg.Journal.Records() {
@@ -29,9 +29,9 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 }
 
 // GC removes the requests of one network that are not among valid, if their network
-// namespace is gone too. The list alone is not trusted: a caller that lost its
-// state, or a second one on the node, would take the network from running pods.
-// An attachment that is alive and not listed is logged.
+// namespace is gone too. The list alone is not enough: a caller that lost its state, or a
+// second one on the node, would disconnect running pods. An attachment that is alive and
+// not listed is logged.
 func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]bool) error {
 	var errs []error
 	for _, rec := range m.cfg.Journal.Records() {
@@ -52,7 +52,7 @@ func (m *Manager) reconcile(ctx context.Context, request journal.Key) error {
 		return nil
 	}
 	defer unlock()
-	records := m.ofRequest(request) // as they are now that nobody changes them
+	records := m.ofRequest(request) // again, because they can't change under the lock
 	dead := slices.IndexFunc(records, func(rec journal.Record) bool { return m.dead(ctx, rec) })
 	if dead < 0 {
 		return nil
@@ -60,10 +60,10 @@ func (m *Manager) reconcile(ctx context.Context, request journal.Key) error {
 	return m.removeAll(ctx, records)
 }
 
-// dead reports whether an attachment has to go, and its request with it. When in
-// doubt it stays: a path without a namespace may also mean that this daemon
-// doesn't see the runtime's mounts, which must not cost running pods their
-// network. A namespace that has really ended has taken the device with it.
+// dead reports whether an attachment has to be removed with its request. If this is not
+// certain it stays: a path without a namespace may also mean that this daemon does not
+// see the runtime's mounts, and running pods must keep their network. A namespace that
+// has ended has deleted the device too.
 func (m *Manager) dead(ctx context.Context, rec journal.Record) bool {
 	log := m.logOf(rec)
 	if rec.Phase != journal.PhaseDone {

@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// locks is a set of locks by container ID, none of which is kept when nobody
-// holds or wants it.
+// locks is a set of locks by container ID. A lock without holder and waiters is removed.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
 }
 
-// lock is taken by sending to the channel, which has room for one.
+// lock is taken by sending to the channel, which has a buffer of one.
 type lock struct {
 	taken chan struct{}
 	// users hold it or wait for it.
@@ -34,7 +33,7 @@ func (l *locks) acquire(ctx context.Context, id string) (release func(), err err
 	}
 }
 
-// try takes the lock if nobody has it.
+// try takes the lock if it is free.
 func (l *locks) try(id string) (release func(), ok bool) {
 	one := l.join(id)
 	select {

@@ -33,24 +33,23 @@ type Config struct {
 	Metrics   *Metrics
 	Log       *slog.Logger
 
-	// Wait bounds how long Establish waits for a decision; DefaultWait when 0.
+	// Wait limits how long Establish waits for a decision; DefaultWait when 0.
 	Wait time.Duration
-	// LockWait bounds how long a call waits for another one about the same
-	// container; DefaultLockWait when 0.
+	// LockWait limits how long a call waits for another one for the same container;
+	// DefaultLockWait when 0.
 	LockWait time.Duration
-	// EstablishWait bounds how long Establish takes to attach and program what was
-	// decided, all attachments of a request together; DefaultEstablishWait when 0.
+	// EstablishWait limits how long Establish takes to attach and program all
+	// attachments of a request together; DefaultEstablishWait when 0.
 	EstablishWait time.Duration
 	// Lasting is for how long the journal must not have been written for Ready to
 	// fail; DefaultLasting when 0.
 	Lasting time.Duration
-	// UndoWait bounds undoing; DefaultUndoWait when 0. Undoing goes on when the
+	// UndoWait limits undoing; DefaultUndoWait when 0. Undoing continues when the
 	// caller's context ends.
 	UndoWait time.Duration
 }
 
-// Manager has the attachments of one node. Its methods may be called at the same
-// time.
+// Manager has the attachments of one node. Its methods may be called concurrently.
 type Manager struct {
 	cfg   Config
 	locks locks
@@ -72,7 +71,7 @@ func orDefault(d *time.Duration, def time.Duration) {
 	}
 }
 
-// Request names what is asked for: an interface in a pod's sandbox.
+// Request is a request for an interface in a pod's sandbox.
 type Request struct {
 	journal.Key
 	Pod journal.Pod
@@ -82,13 +81,13 @@ type Request struct {
 	NetnsPath string
 }
 
-// Attached is an attachment that is there.
+// Attached is an existing attachment.
 type Attached struct {
 	journal.Record
 	Link attach.Link
 }
 
-// Ready returns nil, or what is local, lasting and stops every attachment.
+// Ready returns nil, or a local and lasting problem that prevents every attachment.
 func (m *Manager) Ready() error {
 	if since, err := m.cfg.Journal.Failing(); err != nil && time.Since(since) >= m.cfg.Lasting {
 		return err
@@ -118,8 +117,8 @@ func (m *Manager) ofRequest(key journal.Key) []journal.Record {
 	return list
 }
 
-// finished returns the record of a finished attachment with its driver. It is false
-// for an attachment that has left, and for one that is on its way in or out.
+// finished returns the record of a finished attachment with its driver. It returns false
+// for an attachment that is gone, unfinished or being removed.
 func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool, error) {
 	rec, err := m.cfg.Journal.Get(key)
 	if errors.Is(err, journal.ErrNotFound) {

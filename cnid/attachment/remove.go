@@ -12,7 +12,7 @@ import (
 )
 
 // Remove removes the attachments of a request. It needs neither the pod nor its
-// namespace nor the API server, and what isn't there is removed already.
+// namespace nor the API server. Missing attachments are no error.
 func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	unlock, err := m.lock(ctx, key.ContainerID)
 	if err != nil {
@@ -26,8 +26,8 @@ func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	return m.removeAll(ctx, records)
 }
 
-// removeUnknown removes the devices of an attachment that the journal doesn't
-// know, which may be from before the journal was lost.
+// removeUnknown removes the devices of an attachment without a record, which may be from
+// before the loss of the journal.
 func (m *Manager) removeUnknown(ctx context.Context, key journal.Key) error {
 	var errs []error
 	for _, driver := range m.cfg.Drivers {
@@ -44,11 +44,11 @@ func (m *Manager) removeAll(ctx context.Context, records []journal.Record) error
 }
 
 // remove undoes an attachment from whatever phase it is in. The caller holds
-// its lock. It goes on when ctx ends: half a removal helps nobody.
+// its lock. It continues when ctx ends, to leave no half removed attachment.
 //
-// Only a device that can't be removed fails it. The datapath repairs itself
-// from the journal's records, and a journal that can't be written knows more
-// than there is, which the next start finds out.
+// It fails only if a device can't be removed. The datapath repairs itself from the
+// journal's records. A journal that can't be written has records of removed attachments,
+// which the next start removes.
 func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.UndoWait)
 	defer cancel()
@@ -57,7 +57,7 @@ func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
 	if err != nil {
 		return err
 	}
-	rec, err = m.cfg.Journal.Get(rec.Key) // as far as it came since
+	rec, err = m.cfg.Journal.Get(rec.Key) // with its present phase
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
 	return nil
 }
 
-// unprogram leaves half of what time there is to the detaching.
+// unprogram leaves half of the remaining time to detaching.
 func (m *Manager) unprogram(ctx context.Context, rec journal.Record) error {
 	if !m.datapath(rec.Kind) {
 		return nil

@@ -11,9 +11,9 @@ import (
 )
 
 // Resize gives a finished attachment another MTU, in bytes: the pod's end first,
-// then the record, after which the datapath's pass gives it to the host end. It
-// reports whether it did: an attachment that a call is at work on, one that has
-// left, and one of a driver that follows no MTU, it leaves alone.
+// then the record, after which the datapath's pass changes the host end. It reports
+// whether it did. It skips an attachment that a call is processing, one that is gone, and
+// one of a driver that does not follow the MTU.
 func (m *Manager) Resize(ctx context.Context, key journal.Key, mtu int) (bool, error) {
 	unlock, free := m.locks.try(key.ContainerID)
 	if !free {

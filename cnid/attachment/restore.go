@@ -13,11 +13,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// Restore makes the interface of an attachment anew when the node has nothing
-// of it any more although its sandbox lives: somebody deleted it. It reports
-// whether that was so. Everything else, what a call is at work on included,
-// it leaves alone. The pod keeps its addresses and its MAC; what was in flight
-// is lost. An interface that is somewhere else now is an attach.ErrExists.
+// Restore creates the interface of an attachment again if it was deleted although the
+// sandbox lives, and reports whether it did. It skips all other attachments, and those
+// that a call is processing. The pod keeps its addresses and its MAC; packets in flight
+// are lost. An interface that was moved is an attach.ErrExists.
 func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	unlock, free := m.locks.try(key.ContainerID)
 	if !free {
@@ -35,7 +34,7 @@ func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
 	return true, nil
 }
 
-// robbed reports whether the sandbox that was attached lives, without interface.
+// robbed reports whether the attached sandbox lives, without its interface.
 func robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool {
 	id, err := netns.Identify(rec.NetnsPath)
 	if err != nil || id.Cookie != rec.Device.NetnsCookie || id.Inode != rec.Device.NetnsInode {
@@ -50,8 +49,8 @@ func (m *Manager) reattach(ctx context.Context, driver attach.Driver, rec journa
 	if err != nil {
 		return err
 	}
-	// The record says where the device is. One that says something else would
-	// leave the new device unprogrammed, and for nobody to remove.
+	// The record has the index of the device. With an outdated one the new device
+	// would not be programmed, and never be removed.
 	done, err := m.cfg.Journal.Complete(rec.Key, device(link))
 	if err != nil {
 		return errors.Join(err, driver.Detach(ctx, rec.ContainerID, rec.IfName))

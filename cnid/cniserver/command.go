@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// command is a Request understood.
+// command is a parsed Request.
 type command struct {
 	key   journal.Key
 	netns string
@@ -24,14 +24,14 @@ type command struct {
 	conf  netConf
 }
 
-// netConf is what we read of a network configuration (CNI 1.1, section
+// netConf has the used fields of a network configuration (CNI 1.1, section
 // "Plugin configuration objects").
 type netConf struct {
 	CNIVersion string          `json:"cniVersion"`
 	Name       string          `json:"name"`
 	PrevResult json.RawMessage `json:"prevResult"`
-	// Valid lists, in a GC, the attachments to keep. Runtimes of the time when
-	// the specification was young call it ValidEarlier.
+	// Valid lists, in a GC, the attachments to keep. Earlier runtimes use
+	// ValidEarlier.
 	Valid        []validAttachment `json:"cni.dev/valid-attachments"`
 	ValidEarlier []validAttachment `json:"cni.dev/attachments"`
 }
@@ -41,8 +41,8 @@ type validAttachment struct {
 	IfName      string `json:"ifname"`
 }
 
-// parse checks what the command needs. The plugin binary has checked some of
-// it, but other programs may open the socket too.
+// parse checks the input of the command. The plugin binary has checked a part of it, but
+// other programs may open the socket too.
 func parse(req cniapi.Request) (command, error) {
 	c := command{key: journal.Key{ContainerID: req.ContainerID, IfName: req.IfName}, netns: req.Netns}
 	if err := json.Unmarshal(req.Config, &c.conf); err != nil {
@@ -62,8 +62,7 @@ func parse(req cniapi.Request) (command, error) {
 		return c, err
 	}
 	if req.Command == "DEL" {
-		// A DEL has to work with less than an ADD: its container and
-		// interface say it all.
+		// A DEL needs less than an ADD: only container and interface.
 		return c, nil
 	}
 	if req.Netns == "" {

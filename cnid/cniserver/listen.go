@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// maxRequest bounds what the server reads, in bytes.
+	// maxRequest limits the size of a request, in bytes.
 	maxRequest = 1 << 20
-	// stopWait bounds how long a stopping server waits for commands to undo
-	// what they have begun.
+	// stopWait limits how long a stopping server waits for commands to undo their
+	// steps.
 	stopWait = 10 * time.Second
 )
 
@@ -36,8 +36,8 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, "want POST", http.StatusMethodNotAllowed)
 			return
 		}
-		// The body has to be read to its very end: only from then on does
-		// net/http notice that the connection was closed.
+		// The body has to be read to its end: only from then on net/http detects that
+		// the connection was closed.
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 		var req cniapi.Request
 		if err = errors.Join(err, json.Unmarshal(body, &req)); err != nil {
@@ -52,8 +52,8 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// Listen makes the socket at path, for root alone. It takes the place of an
-// earlier daemon's in one step, and stays when the listener is closed.
+// Listen makes the socket at path, for root only. It replaces an earlier daemon's socket
+// in one step, and stays when the listener is closed.
 func Listen(path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -74,9 +74,9 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves h on l, which is the socket at path, until ctx ends, and leaves
-// on disk all along what ready says. When ctx ends, commands that wait are
-// ended, and waited for while they undo.
+// Serve serves h on l, which is the socket at path, until ctx ends, and writes the result
+// of ready to disk meanwhile. When ctx ends, it ends waiting commands, and waits while
+// they undo their steps.
 func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, ready func() error, log *slog.Logger) error {
 	var heart sync.WaitGroup
 	defer heart.Wait()
@@ -104,7 +104,7 @@ func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, rea
 }
 
 // heartbeat writes the daemon's state (cniapi.State) until ctx ends, and then
-// once more: from there on the plugin binary counts.
+// once more: from there on the plugin binary counts the time.
 func heartbeat(ctx context.Context, path string, ready func() error, log *slog.Logger) {
 	tick := time.NewTicker(cniapi.HeartbeatInterval)
 	defer tick.Stop()

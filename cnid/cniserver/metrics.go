@@ -27,8 +27,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// command counts an answer. A verb that is none counts as one, lest a caller
-// make up series.
+// command counts a reply. All unknown verbs share one series, so that a caller can't
+// create any number of series.
 func (m *Metrics) command(verb string, err *types.Error) {
 	switch verb {
 	case "ADD", "DEL", "CHECK", "GC", "STATUS":

@@ -24,16 +24,16 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Server carries out CNI commands. Its methods may be called at the same time.
+// Server carries out CNI commands. Its methods may be called concurrently.
 type Server struct {
 	cfg Config
 }
 
-// New returns a Server on a Manager that was reconciled.
+// New returns a Server for a reconciled Manager.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
-// Do carries out one command. It ends early when ctx does, undoing what an
-// unfinished ADD has done.
+// Do carries out one command. When ctx ends, it ends too, and undoes the steps of an
+// unfinished ADD.
 func (s *Server) Do(ctx context.Context, req cniapi.Request) cniapi.Response {
 	result, err := s.do(ctx, req)
 	resp := cniapi.Response{Result: result}
@@ -66,7 +66,7 @@ func (s *Server) do(ctx context.Context, req cniapi.Request) (json.RawMessage, e
 	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %q", req.Command), "")
 }
 
-// cniError gives an error the code that tells the runtime what to make of it.
+// cniError returns an error with the CNI code for it.
 func cniError(err error) *types.Error {
 	var coded *types.Error
 	var notReady *attachment.NotReady

@@ -28,8 +28,8 @@ func (s *Server) add(ctx context.Context, c command) (json.RawMessage, error) {
 	return result(c, list)
 }
 
-// check compares the attachments of a pod with the journal, the kernel, the API and
-// what the runtime believes (CNI 1.1, section "CHECK").
+// check compares the attachments of a pod with the journal, the kernel, the API and the
+// runtime's previous result (CNI 1.1, section "CHECK").
 func (s *Server) check(ctx context.Context, c command) error {
 	records, err := s.cfg.Manager.Check(ctx, c.key, c.pod)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -41,8 +41,8 @@ func (s *Server) check(ctx context.Context, c command) error {
 	return checkPrevious(c, records)
 }
 
-// checkPrevious looks for our addresses in the runtime's result. Plugins
-// behind us may have added to it.
+// checkPrevious looks for the attachments' addresses in the runtime's result, which may
+// contain those of later plugins too.
 func checkPrevious(c command, records []journal.Record) error {
 	if len(c.conf.PrevResult) == 0 {
 		return types.NewError(types.ErrInvalidNetworkConfig, "CHECK needs prevResult", "")
@@ -69,7 +69,7 @@ func checkPrevious(c command, records []journal.Record) error {
 	return nil
 }
 
-// Ready returns nil, or what is local, lasting and stops every ADD (CNI 1.1,
+// Ready returns nil, or a local and lasting problem that prevents every ADD (CNI 1.1,
 // section "STATUS").
 func (s *Server) Ready() error { return s.cfg.Manager.Ready() }
 
