@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// Requests per second to the API server, of which a node needs few but for
-// releasing a wave of pods.
+// Requests per second to the API server. A node needs few, except to release the
+// addresses of many pods at once.
 const (
 	apiQPS   = 50
 	apiBurst = 100

@@ -169,7 +169,7 @@ func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
-// planConfig resolves nothing: what an API server's name stands for, apihost finds.
+// planConfig does not resolve names: package apihost resolves that of the API server.
 func (c Config) planConfig(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
@@ -183,7 +183,7 @@ func (c Config) planConfig(kinds attach.Catalog) plan.Config {
 	return cfg
 }
 
-// proxyHealthPort returns the port of ProxyHealthAddr, 0 where nothing is served.
+// proxyHealthPort returns the port of ProxyHealthAddr, 0 if it is "".
 func (c Config) proxyHealthPort() (uint16, error) {
 	if c.ProxyHealthAddr == "" {
 		return 0, nil
@@ -212,7 +212,7 @@ func (c Config) hostPort() string {
 	return net.JoinHostPort(c.APIServerHost, strconv.Itoa(port))
 }
 
-// onNode is what `uninstall` takes away.
+// onNode has the objects that `uninstall` removes.
 func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
@@ -221,7 +221,7 @@ func (c Config) onNode() install.Node {
 	}
 }
 
-// Uninstall takes Alioth off this node, see install.Uninstall.
+// Uninstall removes Alioth from this node, see install.Uninstall.
 func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return install.Uninstall(ctx, cfg.onNode(), log)
 }

@@ -26,13 +26,13 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// control is what a daemon gets from the API's side.
+// control has the functions of the API's side for a daemon.
 type control struct {
-	// synced reports whether what is on this node has been read, vpcSynced whether
-	// everything of a VPC; each channel is closed when that may have changed.
+	// synced reports whether this node's objects have been read, vpcSynced whether
+	// those of a VPC have; each channel is closed when that may have changed.
 	synced    func() (bool, <-chan struct{})
 	vpcSynced func(vpc string) (bool, <-chan struct{})
-	// vpcs are the names of those of which something is read.
+	// vpcs are the names of the followed VPCs.
 	vpcs     func() []string
 	releaser attachment.Releaser
 	reporter reporter
@@ -70,7 +70,7 @@ type daemon struct {
 	loop        *reconcile.Loop
 }
 
-// observer passes on what passes find.
+// observer forwards the findings of passes.
 type observer struct {
 	reporter
 	*maintenance.Restorer
@@ -111,7 +111,7 @@ func newDaemon(n *node, c control) (*daemon, error) {
 	return &d, nil
 }
 
-// decisions are those about pods of the node.
+// decisions returns the decisions about pods of the node.
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
 		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,

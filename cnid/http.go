@@ -93,7 +93,7 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// shutdownWait bounds how long requests may take while the server ends.
+// shutdownWait limits how long requests may take while the server ends.
 const shutdownWait = 2 * time.Second
 
 // listenAndServe serves until ctx ends, with TLS if there is a configuration of it.

@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-// Run is the daemon. It ends with ctx, or with an error that keeps it from its
-// work for good; a missing API server is none.
+// Run is the daemon. It ends with ctx, or with a permanent error; an unreachable API
+// server is none.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, Kinds: kinds.All()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
-	// Of a journal that lacks something too much would be released.
+	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
 	d, err := newDaemon(n, control{
@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter)))
 }
 
-// apiModule keeps the store like the API, and the API like the node.
+// apiModule keeps the store equal to the API, and reports the node's state to the API.
 func (d *daemon) apiModule(api *kube.Client, sources *follow.Sources, releaser *release.Releaser, reporter *report.Reporter) module {
 	passes := struct {
 		*reconcile.Progress
@@ -129,7 +129,7 @@ func (d *daemon) start(ctx context.Context, group *errgroup.Group, modules []mod
 	return nil
 }
 
-// dump is what modules have of the node.
+// dump collects the modules' state of the node.
 func dump(ctx context.Context, modules []module) (d nodestatus.Dump) {
 	for _, m := range modules {
 		if m.dump != nil {

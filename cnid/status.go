@@ -22,13 +22,13 @@ func (d *daemon) status() nodestatus.Status {
 	}
 }
 
-// dumpStatus adds the node's status to a dump, and what its plan goes by.
+// dumpStatus adds the node's status and the configuration of its plan to a dump.
 func (d *daemon) dumpStatus(_ context.Context, dump *nodestatus.Dump) {
 	dump.Status, dump.Config = d.status(), convert.Settings(d.plan)
 	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
 }
 
-// dumpAttachments adds to a dump what is wrong with attachments, and those that are held.
+// dumpAttachments adds errors of attachments, and reserved attachments, to a dump.
 func (d *daemon) dumpAttachments(ctx context.Context, dump *nodestatus.Dump) {
 	dump.Departed = convert.Attachments(d.held.Departed())
 	for key, err := range d.attachments.Inspect(ctx) {

@@ -13,22 +13,21 @@ import (
 
 // Rebuild returns what the control plane decided for the pod of an interface
 // that the driver of a kind found on the node: a record with pod, attachment, binding, addresses,
-// gateways, MAC, and shadow addresses if they are known. The error says for a
-// person why that can't be told.
+// gateways, MAC, and shadow addresses if they are known. The error has the cause if
+// there is no such decision.
 type Rebuild func(attach.Kind, attach.Found) (journal.Record, error)
 
-// Unknown is an interface on the node of which the journal knows nothing, and
-// why it can't be told from what is left what its pod was given.
+// Unknown is an interface on the node without a record in the journal, and the reason
+// why the record can't be rebuilt.
 type Unknown struct {
 	attach.Found
 	Cause error
 }
 
-// Adopt takes interfaces into the journal that are on the node and not in it:
-// the journal was damaged, or somebody deleted it. Their pods have their
-// network back with the next pass over the node. Those that it returns stay as
-// they are; they go with their sandboxes. The error says that it could not be
-// found out what is on the node.
+// Adopt adds interfaces to the journal that are on the node without a record, because
+// the journal was damaged or deleted. The next pass over the node connects their pods
+// again. The returned interfaces do not change, and end with their sandboxes. It returns
+// an error if the node's interfaces can't be read.
 func (m *Manager) Adopt(ctx context.Context, rebuild Rebuild) ([]Unknown, error) {
 	var unknown []Unknown
 	var errs []error
@@ -44,7 +43,7 @@ func (m *Manager) Adopt(ctx context.Context, rebuild Rebuild) ([]Unknown, error)
 	return unknown, errors.Join(errs...)
 }
 
-// adopt leaves what a call is at work on to it: Establish recreates the interface,
+// adopt skips interfaces that a call is processing: Establish recreates the interface,
 // and Remove removes it.
 func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) error {
 	unlock, free := m.locks.try(found.ContainerID)

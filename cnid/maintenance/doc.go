@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maintenance is what the daemon does with attachments without a call of the
-// container runtime, beside the passes: it rebuilds records that the journal has lost,
-// restores interfaces that were deleted, has running pods follow the MTU of the node's
-// network, and removes attachments whose sandbox is gone.
+// Package maintenance maintains attachments without a call of the container runtime, in
+// parallel to the passes: it rebuilds lost records of the journal, restores deleted
+// interfaces, changes the MTU of running pods with that of the node's network, and
+// removes attachments whose sandbox is gone.
 package maintenance

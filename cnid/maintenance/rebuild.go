@@ -48,14 +48,14 @@ func NewRebuilder(cfg RebuilderConfig) *Rebuilder {
 	return &Rebuilder{cfg: cfg, unknown: map[journal.Key]bool{}}
 }
 
-// Rebuild takes into the journal what is on the node and not in it, going by
-// what was read from the API and by what the kernel still has programmed. It
-// returns for how many pods that can't be done: their Addresses are lost, too.
-// Once the operator has made those again, it can.
+// Rebuild adds attachments of the node without a record to the journal, from the API's
+// objects and the kernel's programmed state. It returns the number of pods for which that
+// fails, because their Addresses are lost too. It succeeds for these once the operator
+// has created the Addresses again.
 func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 	programmed, err := programmedInterfaces(r.cfg.PinDir)
 	if err != nil {
-		// Their flows through the shadow door end, that is all.
+		// The only effect is that their flows with shadow addresses end.
 		r.cfg.Log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
 	unknown, err := r.cfg.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
@@ -77,7 +77,7 @@ func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 	return lost, err
 }
 
-// notify reports once of an interface that its pod is cut off, and why.
+// notify reports once, with the cause, that the pod of an interface is disconnected.
 func (r *Rebuilder) notify(left attachment.Unknown, pod journal.Pod) {
 	key := journal.Key{ContainerID: left.ContainerID, IfName: left.IfName}
 	if r.unknown[key] {
@@ -90,7 +90,7 @@ func (r *Rebuilder) notify(left attachment.Unknown, pod journal.Pod) {
 	})
 }
 
-// programmedInterfaces returns what the pinned maps have, by index.
+// programmedInterfaces returns the interfaces in the pinned maps, by index.
 func programmedInterfaces(pinDir string) (map[int]state.Interface, error) {
 	reader, err := datapath.OpenReader(pinDir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// RemoveDead removes attachments whose sandbox is gone, every so often until ctx ends.
-// The function for it is Reconcile of attachment.Manager.
+// RemoveDead removes attachments whose sandbox is gone, at this interval until ctx ends.
+// reconcile is that of attachment.Manager.
 func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context.Context) error, log *slog.Logger) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -16,18 +16,18 @@ type ResizerConfig struct {
 	// Resize is that of attachment.Manager.
 	Resize  func(ctx context.Context, key journal.Key, mtu int) (bool, error)
 	Records func() []journal.Record
-	// MTU returns what the network carries of pods in bytes, 0 while that is not known,
-	// and a channel that is closed when it may have changed.
+	// MTU returns the network's MTU for pods in bytes, 0 while it is not known, and a
+	// channel that is closed when it may have changed.
 	MTU func() (int, <-chan struct{})
-	// Recheck requests a pass that looks at everything: problems may be over.
+	// Recheck requests a thorough pass: problems may be over.
 	Recheck func()
 	Log     *slog.Logger
 }
 
-// Resizer has running pods follow the MTU of the node's network, beside the passes.
+// Resizer changes the MTU of running pods with that of the node's network.
 type Resizer struct {
 	cfg ResizerConfig
-	// logged is what was last logged about an attachment, by Seq.
+	// logged has the last logged text of each attachment, by Seq.
 	logged map[uint64]string
 }
 
@@ -36,7 +36,7 @@ func NewResizer(cfg ResizerConfig) *Resizer {
 	return &Resizer{cfg: cfg, logged: map[uint64]string{}}
 }
 
-// Run resizes until ctx ends. What fails is tried again after the next pass.
+// Run resizes until ctx ends. A failure is retried after the next pass.
 func (r *Resizer) Run(ctx context.Context) {
 	for {
 		mtu, changed := r.cfg.MTU()
@@ -51,7 +51,7 @@ func (r *Resizer) Run(ctx context.Context) {
 	}
 }
 
-// resize returns whether a pod got another MTU.
+// resize reports whether it changed a pod's MTU.
 func (r *Resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
 	for _, rec := range r.cfg.Records() {

@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe tells people what the node's programs do: which packets they drop
-// and pass, what they would do with a packet, what the node holds, and counters of it.
-// It changes nothing.
+// Package observe shows the work of the node's programs: dropped and forwarded packets,
+// packet traces, the node's state, and counters. It changes nothing.
 package observe
 
 import (
@@ -14,8 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Names tell what the numbers of the datapath stand for, as far as the node
-// knows.
+// Names converts numbers of the datapath to names, as far as the node has them.
 type Names struct {
 	store   *store.Store
 	records func() []journal.Record
@@ -49,7 +47,7 @@ func (n Names) device(ifindex int) (journal.Record, bool) {
 	return records[at], true
 }
 
-// holder names who has an address of a VPC: a pod in the form namespace/name, a
+// holder names the holder of an address of a VPC: a pod in the form namespace/name, a
 // node, or a Service.
 func (n Names) holder(vpc string, ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// ReadNode reads into a dump what the kernel holds, with the maps that are pinned in a
-// directory. What can't be read does not keep the rest from being told.
+// ReadNode reads the kernel's state into a dump, with the maps that are pinned in a
+// directory. Errors of one part do not affect the others.
 func ReadNode(pinDir string, d *nodestatus.Dump) {
 	note := func(err error) {
 		if err != nil {
@@ -41,8 +41,8 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	note(err)
 }
 
-// pinnedState opens the pins anew: a map whose pin was deleted goes on working
-// for this process, and for no later one.
+// pinnedState opens the pins again: a map whose pin was deleted is valid for this process
+// only.
 func pinnedState(pinDir string) (s state.State, err error) {
 	reader, err := datapath.OpenReader(pinDir)
 	if err != nil {

@@ -17,15 +17,16 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// keptPackets is how many of the latest are kept for who asks later.
+// keptPackets is the number of the latest packets that are kept for later clients.
 const keptPackets = 1024
 
 // PacketLog keeps the latest packets of one sample. It is the only reader of the
-// programs' events on the node, and serves any number of people.
+// programs' events on the node, and serves any number of clients.
 type PacketLog struct {
 	words Words
 	log   *slog.Logger
-	// ask asks the programs for events, for a time; nil: they tell unasked.
+	// ask requests events of the programs, for a time; nil: they report without a
+	// request.
 	ask func(time.Duration) error
 
 	mu sync.Mutex
@@ -37,8 +38,8 @@ type PacketLog struct {
 	changed broadcast.Signal
 }
 
-// NewPacketLog returns one without packets. ask asks the programs for events, for a
-// time; nil: they tell unasked.
+// NewPacketLog returns one without packets. ask requests events of the programs, for a
+// time; nil: they report without a request.
 func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) *PacketLog {
 	return &PacketLog{words: words, ask: ask, log: log}
 }
@@ -96,7 +97,7 @@ func (l *PacketLog) since(first uint64) (packets []nodestatus.Packet, next uint6
 	return packets, l.count, l.changed.Next()
 }
 
-// ServeHTTP writes the latest packets and, as far as asked to, those to come.
+// ServeHTTP writes the latest packets and, if requested, the following ones.
 func (l *PacketLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	watch := nodestatus.ReadWatch(r.URL.Query())
 	ctx := r.Context()
@@ -130,14 +131,14 @@ func (l *PacketLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-ctx.Done():
 		case <-changed:
-		case <-again: // not while somebody does not read
+		case <-again: // not while the client does not read
 			l.renew()
 		}
 	}
 }
 
-// The programs are asked anew each second, and for a bit longer: a datapath that
-// is replaced has to be told, and one whose daemon is gone has to stop.
+// The request is repeated each second, and lasts a little longer: a new datapath needs
+// it too, and it has to end if the daemon is gone.
 const (
 	askEvery = time.Second
 	askFor   = 3 * askEvery

@@ -18,23 +18,22 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// Datapath is asked by a Tracer.
+// Datapath has the functions of the datapath for a Tracer.
 type Datapath interface {
-	// Snapshot reads what the maps hold.
+	// Snapshot reads the content of the maps.
 	Snapshot() (state.State, error)
-	// Try asks the programs what they would do.
+	// Try runs the programs without side effects.
 	Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial.Outcome, error)
 	// TunnelSource is the address under which this node sends tunnel packets.
 	TunnelSource(is4 bool) netip.Addr
 }
 
-// Tracer answers what this node would do with a packet. The verdict is always that
-// of the programs themselves (datapath.TryFromPod); what is looked up in the maps
-// beside it only explains it.
+// Tracer traces a packet on this node. The verdict is always that of the programs
+// themselves (datapath.TryFromPod); lookups in the maps only explain it.
 type Tracer struct {
 	words Words
 	path  Datapath
-	// warnings are what waits for a person on the node.
+	// warnings are the problems of the node that need an administrator.
 	warnings func() []string
 }
 
@@ -43,7 +42,7 @@ func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
 	return Tracer{words: words, path: path, warnings: warnings}
 }
 
-// arrival is a packet at the door of a program, and what the program made of it.
+// arrival is a packet at a program, and the result of the program.
 type arrival struct {
 	at      string
 	vni     uint32
@@ -54,7 +53,7 @@ type arrival struct {
 	state         state.State
 }
 
-// Answer runs the program at which a packet arrives, and tells what comes of it.
+// Answer runs the program at which a packet arrives, and returns the result.
 func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 	a, err := t.arrive(q)
 	if err != nil {
@@ -148,8 +147,8 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 	return s.Interfaces[found], at, nil
 }
 
-// untraceable explains why the programs meet no packet of an attachment, or returns ""
-// if they do. named reports that the question names the interface.
+// untraceable explains why the programs do not process packets of an attachment, or
+// returns "" if they do. named reports that the question names the interface.
 func untraceable(rec journal.Record, named bool) string {
 	why := ""
 	switch {
@@ -189,7 +188,7 @@ func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("has no address of the family of %s", to)
 }
 
-// forwarded says where a packet goes that was not dropped.
+// forwarded adds the destination of a packet that was not dropped.
 func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) (nodestatus.PacketTrace, error) {
 	row := rowOf(a.state, a.vni, a.after.Dst)
 	switch a.outcome.Reason {
@@ -215,8 +214,8 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 	return step, nil
 }
 
-// throughDoor says what the host's rules do with a packet that left the VPC;
-// the mark that the program has set decides.
+// throughDoor adds the decision of the host's rules about a packet that left the VPC, by
+// the mark that the program has set.
 func (t Tracer) throughDoor(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) nodestatus.PacketTrace {
 	step.Facts = append(step.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
 	for _, warning := range t.warnings() {
@@ -290,8 +289,8 @@ func (t Tracer) deviceName(ifindex int) string {
 	return "the node's own interface in the default VPC"
 }
 
-// facts are what the maps say about the destination, in the order in which the
-// programs look.
+// facts describe the rows of the maps for the destination, in the order of the programs'
+// lookups.
 func (t Tracer) facts(a arrival) []string {
 	dst := a.before.Dst
 	switch row := rowOf(a.state, a.vni, dst); row.Kind {
@@ -316,8 +315,8 @@ func (t Tracer) facts(a arrival) []string {
 	return append(facts, t.outsideFacts(a)...)
 }
 
-// beyondFacts name the pods of this node that have an address on networks outside of
-// every VPC, to which the programs lead nobody.
+// beyondFacts name the pods of this node that have the address on networks outside of
+// every VPC, to which the programs send no packets.
 func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
 	for _, rec := range t.words.records() {
 		if !rec.InVPC() && slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
@@ -358,8 +357,8 @@ func (t Tracer) outsideFacts(a arrival) (facts []string) {
 	return facts
 }
 
-// longestEntry finds what the egress list of a VPC, or with VNI 0 that of every
-// VPC, says of a destination.
+// longestEntry finds the entry of a destination in the egress list of a VPC, or with VNI
+// 0 in that of every VPC.
 func longestEntry(list []state.ClosedPrefix, vni uint32, dst netip.Addr) (found state.ClosedPrefix, ok bool) {
 	for _, entry := range list {
 		if entry.VNI == vni && entry.Prefix.Contains(dst) && (!ok || entry.Prefix.Bits() > found.Prefix.Bits()) {

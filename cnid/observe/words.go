@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Words tell of packets with names in place of numbers.
+// Words describes packets with names instead of numbers.
 type Words struct {
 	Names
 	nodeName, defaultVPC string
@@ -52,8 +52,9 @@ func (w Words) tell(e telemetry.Event) nodestatus.Packet {
 	return packet
 }
 
-// sides returns who names a packet's ends as it came and as it went on. Beyond the
-// door it goes under the interface's shadow; to a service of its VPC it does not.
+// sides returns the functions that name a packet's ends before and after translation. A
+// packet that leaves the VPC has the interface's shadow as source; one to a service of
+// its VPC has not.
 func (w Words) sides(e telemetry.Event, vpc string, rec journal.Record) (came, went func(netip.Addr) string) {
 	inside, outside := w.inside(vpc), w.outside(rec)
 	switch {
@@ -65,7 +66,7 @@ func (w Words) sides(e telemetry.Event, vpc string, rec journal.Record) (came, w
 	return inside, inside
 }
 
-// inside names who has an address as a VPC sees it.
+// inside names the holder of an address inside a VPC.
 func (w Words) inside(vpc string) func(netip.Addr) string {
 	return func(ip netip.Addr) string {
 		if name := w.holder(vpc, ip); name != "" {
@@ -78,8 +79,8 @@ func (w Words) inside(vpc string) func(netip.Addr) string {
 	}
 }
 
-// outside names who has an address as the node sees it, on the other side of an
-// interface's shadow door.
+// outside names the holder of an address on the node, after the translation to shadow
+// addresses.
 func (w Words) outside(rec journal.Record) func(netip.Addr) string {
 	return func(ip netip.Addr) string {
 		switch {

@@ -14,8 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/report"
 )
 
-// mtuProblems returns what does not fit a network that carries packets of pods up
-// to so many bytes.
+// mtuProblems returns the problems of attachments with a network of this MTU for pods.
 func mtuProblems(records []journal.Record, carried int) []report.Problem {
 	var larger, below []string
 	for _, rec := range records {

@@ -25,8 +25,8 @@ type Config struct {
 	CNIConfDir string
 	// Records are those of the node's attachments.
 	Records func() []journal.Record
-	// ProxyHealth returns what keeps load balancers outside from asking the node
-	// about its health, or "".
+	// ProxyHealth returns the problem of the health pages for external load balancers,
+	// or "".
 	ProxyHealth func() string
 	// Notify is called with all problems that there are now, the gravest first.
 	Notify func([]report.Problem)
@@ -88,7 +88,7 @@ func (c *Checker) Warnings() []string {
 	return c.warnings
 }
 
-// check looks for everything that waits for a person.
+// check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []report.Problem {
 	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), mtuProblems(c.cfg.Records(), r.mtu))
 	var warnings []string
