@@ -47,7 +47,7 @@ func (c Capabilities) Datapath() bool { return c.Hook != HookNone }
 // Catalog has the capabilities of every driver. It is pure, for planning.
 type Catalog map[Kind]Capabilities
 
-// Type is a driver that nobody has opened yet.
+// Type is a driver that has not been opened yet.
 type Type struct {
 	Kind         Kind
 	Capabilities Capabilities
@@ -125,14 +125,14 @@ type Driver interface {
 	Detach(ctx context.Context, containerID, ifName string) error
 	// Check compares the interface with spec and returns what it is, or the
 	// first difference as an ErrMismatch. When the node has nothing of the
-	// interface any more, which a network namespace that ends brings about,
-	// the ErrMismatch is an ErrGone too.
+	// interface any more, for example because its network namespace has ended, the
+	// ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
-	// Resize gives the pod's end the MTU of spec. The host end is for whoever
-	// keeps the node's devices. Callers see to Capabilities.FollowsMTU.
+	// Resize gives the pod's end the MTU of spec. Package netdev changes the host end.
+	// Callers check Capabilities.FollowsMTU.
 	Resize(ctx context.Context, spec Spec) error
-	// List returns what is on the node, the oldest first. Whatever else is there
-	// it leaves out, and what is not marked as Attach does.
+	// List returns the interfaces on the node that Attach has marked, the oldest
+	// first.
 	List(ctx context.Context) ([]Found, error)
 }
 

@@ -22,17 +22,17 @@ type parties struct {
 	listens plan.Listens
 }
 
-// refusal is a conflict. Reason names the kind of event that reports it, message
-// tells people of it. A lasting one does not end by a change of the store.
+// refusal is a conflict. reason is that of the event that reports it, message its text. A
+// lasting one does not end by a change of the store.
 type refusal struct {
 	reason, message string
 	lasting         bool
 }
 
-// conflict returns what keeps a pod from being attached as a record has it, nil
-// for nothing. A record that the journal does not have yet, with Seq 0, is compared
-// with all others and with the node. Of two in the journal the later is refused: for
-// it only earlier ones count, and the rest was found before.
+// conflict returns the conflict of an attachment with this record, nil for none. A record
+// that the journal does not have yet, with Seq 0, is compared with all others and with
+// the node. Of two in the journal the later is refused: it is compared with earlier ones
+// only, because the rest was checked before.
 func conflict(tx store.ReadTx, p parties, pod *store.Pod, asking journal.Record) *refusal {
 	ips := ipsOf(asking.Addrs)
 	journaled := asking.Seq != 0

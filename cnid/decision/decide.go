@@ -18,31 +18,30 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// question is everything from which a decision for a pod is taken.
+// question is the input of a decision for a pod.
 type question struct {
 	parties
 	pod journal.Pod
 	// kinds of new attachments, by the names that annotations give them.
 	kinds map[string]attach.Kind
-	// mtu that the network carries for pods in bytes, 0 before the node has been
-	// programmed, which problem keeps from happening; "" when nothing has failed.
+	// mtu of the network for pods in bytes, 0 before the node has been programmed.
+	// problem is the error of programming, "" without one.
 	mtu     int
 	problem string
 	// synced reports whether everything of a VPC has been read.
 	synced func(vpc string) bool
 }
 
-// answer is what was decided for a pod, or else why there is none yet.
+// answer is the decision for a pod, or the reason why there is none yet.
 type answer struct {
 	decisions []attachment.Decision
-	// missing says for a person what is waited for; "" with decisions.
+	// missing describes for users what the decision waits for; "" with decisions.
 	missing string
-	// seen: the store has the pod. gone: it is to have no network any more.
-	// elsewhere: what is missing does not come from the store, so waiting for
-	// that is no use.
+	// seen: the store has the pod. gone: the pod is ending. elsewhere: the missing
+	// fact does not come from the store, so waiting for the store has no use.
 	seen, gone, elsewhere bool
-	// warning is what the pod's people should know, refused or not, and reason
-	// what kind of event tells them.
+	// warning is the text of an event for the pod, refused or not, and reason the
+	// event's reason.
 	warning, reason string
 }
 
@@ -51,7 +50,7 @@ func wait(format string, args ...any) answer {
 }
 
 // decide takes VPC, IPs and MAC from the Address objects of the pod's UID. The
-// annotation has to agree with them and adds nothing but names.
+// annotation has to agree with them and adds only names.
 func decide(tx store.ReadTx, q question) answer {
 	pod := findPod(tx, q.pod)
 	switch {
@@ -72,8 +71,8 @@ func decide(tx store.ReadTx, q question) answer {
 }
 
 // decideAll decides the attachments of a pod together: all of them, or none. The
-// first is the one that the runtime asks for. What concerns the pod as a whole is
-// decided with it: its default routes, probes and ports of the node.
+// first is the one that the runtime requests. The pod's default routes, probes and ports
+// of the node are decided with it.
 func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.Attachment) answer {
 	var decisions []attachment.Decision
 	for i, said := range list {
@@ -115,7 +114,7 @@ func nameOf(i int, said annotations.Attachment) string {
 	return said.Name
 }
 
-// decideOne decides one attachment but for its kind, or tells what is missing.
+// decideOne decides one attachment without its kind, or returns what is missing.
 func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Attachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		binding, iface, err := outside(said, pod.UID, name)
@@ -147,8 +146,9 @@ func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	return row
 }
 
-// completeSet returns the Addresses of one attachment of a pod of this node, IPv4 first, once every one that they name exists. What does not count for the pod is
-// in nobody's way.
+// completeSet returns the Addresses of one attachment of a pod of this node, IPv4 first,
+// once every address of their set exists. Addresses that do not count for the pod are
+// ignored.
 func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]*store.Address, string) {
 	var rows []*store.Address
 	for _, row := range store.AddressesOf(tx, pod, node) {
@@ -197,7 +197,8 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 	return ""
 }
 
-// assemble adds what the VPC, its subnets and this node say, or tells what is missing.
+// assemble adds the properties from the VPC, its subnets and this node, or returns what is
+// missing.
 func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
 	vpc := store.GetVPC(tx, rows[0].VPC)
 	switch {

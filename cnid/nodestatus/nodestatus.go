@@ -61,7 +61,7 @@ func fetch[T any](ctx context.Context, socket, path string) (answer T, err error
 	return answer, nil
 }
 
-// ask sends one request. What the daemon refuses, it says why.
+// ask sends one request. The error of a refusal has the daemon's cause.
 func ask(ctx context.Context, socket, method, path string, body io.Reader) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

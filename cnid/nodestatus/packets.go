@@ -25,7 +25,7 @@ const (
 	FlowsPath = "/flows/v1"
 )
 
-// Packet is one packet of a sample, with what is known of it. Fields may be added.
+// Packet is one packet of a sample, with its known properties. Fields may be added.
 type Packet struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"`
@@ -33,8 +33,8 @@ type Packet struct {
 	VPC string `json:"vpc,omitempty"`
 	// VNI of a packet from the tunnel is what the packet says.
 	VNI uint32 `json:"vni,omitempty"`
-	// Pod, in the form namespace/name, is at whose interface it was; Device is the
-	// device on the node.
+	// Pod, in the form namespace/name, is the owner of the packet's interface; Device
+	// is the device on the node.
 	Pod    string `json:"pod,omitempty"`
 	Device string `json:"device,omitempty"`
 	// Direction and Reason are named as in metrics.
@@ -42,7 +42,7 @@ type Packet struct {
 	Reason    string `json:"reason"`
 	Means     string `json:"means"`
 	Remedy    string `json:"remedy,omitempty"`
-	// Routine: every host sends such packets by itself, and nobody has to look at it.
+	// Routine: every host sends such packets by itself, and they need no attention.
 	Routine bool `json:"routine,omitempty"`
 	// Passed: it went on, and was not dropped.
 	Passed bool `json:"passed,omitempty"`
@@ -86,7 +86,7 @@ func (e End) String() string {
 
 func (e Ends) String() string { return fmt.Sprintf("%s > %s", e.Src, e.Dst) }
 
-// String tells of the packet in one line.
+// String describes the packet in one line.
 func (p Packet) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", p.Time.Format("15:04:05.000"), p.Node)

@@ -51,10 +51,10 @@ type PacketTrace struct {
 	Packet string `json:"packet,omitempty"`
 	// Facts are what the maps say that bears on it.
 	Facts []string `json:"facts,omitempty"`
-	// Reason is the program's, as in metrics; Does says it in words.
+	// Reason is the program's, as in metrics; Does describes it.
 	Reason string `json:"reason"`
 	Does   string `json:"does"`
-	// Dropped: here it ends, and Remedy says what to do, if there is something.
+	// Dropped: the path ends here, and Remedy is the remedy, if there is one.
 	Dropped bool   `json:"dropped,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 	// Next is the question for the next step, which NextNode has to answer; none:
@@ -80,7 +80,7 @@ func FetchTrace(ctx context.Context, socket string, q Question) (step PacketTrac
 	return step, nil
 }
 
-// TraceHandler serves what answer returns; its error is told to who asked.
+// TraceHandler serves the result of answer; the client gets its error.
 func TraceHandler(answer func(context.Context, Question) (PacketTrace, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q Question

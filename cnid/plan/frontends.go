@@ -225,9 +225,9 @@ func atMost(list []netip.AddrPort) []netip.AddrPort {
 	return list[:min(len(list), state.MaxBackends)]
 }
 
-// reached are where backends of this node are reached: pods by their shadows, those on
-// its network by its own address. One that is not attached has none, nor has the port of
-// the tunnel, to which nobody leads who is not a node.
+// reached are the places of backends on this node: pods by their shadows, those on its
+// network by its own address. A pod that is not attached has none, and the port of the
+// tunnel has none, because only nodes may send to it.
 func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, backend := range backends {

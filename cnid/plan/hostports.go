@@ -83,10 +83,10 @@ func HostPortConflict(tx store.ReadTx, cfg Config, records []journal.Record, ask
 	return nil
 }
 
-// whyClosed explains why a port of the node does not lead to a pod that asks for it,
-// whoever else does: nobody grants it to the pod's tenant, a Service has it on every
-// node, or it is at an address at which the node speaks to itself. A grant that ends
-// and a Service that comes later close it for a running pod, too.
+// whyClosed explains why a port of the node does not lead to the pod that requests it,
+// independent of other pods: the pod's tenant has no grant, a Service has the port on
+// every node, or the address is one that the node uses for itself. The end of a grant, or
+// a later Service, closes the port of a running pod too.
 func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.HostPort) *PortRefusal {
 	namespace := store.GetNamespace(tx, rec.Pod.Namespace)
 	if namespace == nil { // one without pods
@@ -122,8 +122,8 @@ func asksItself(tx store.ReadTx, cfg Config, rec journal.Record) bool {
 	return rec.VPC == cfg.DefaultVPC && namespace != nil && !tenancy.Labelled(namespace.Tenant)
 }
 
-// holderOf finds the pod that has a port. What is being undone has it until its
-// record is gone.
+// holderOf finds the pod that has a port. An attachment that is being removed has it
+// until its record is gone.
 func holderOf(tx store.ReadTx, cfg Config, port journal.HostPort, records []journal.Record, uid string) (journal.Pod, bool) {
 	for _, rec := range records {
 		if rec.Pod.UID != uid && slices.ContainsFunc(rec.HostPorts, func(held journal.HostPort) bool {

@@ -68,7 +68,7 @@ func (b *nodeBuilder) result() *nodePlan {
 }
 
 // nodes adds the addresses from which tunnel packets are accepted. This node's
-// own are not among them: nobody else may send under them.
+// own are not among them: no other host may use them as source.
 func (b *nodeBuilder) nodes() {
 	var own, others []netip.Addr
 	for _, row := range store.ListNodes(b.tx) {

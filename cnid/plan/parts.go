@@ -169,7 +169,7 @@ type comparison struct {
 	attached map[string][]journal.Record
 }
 
-// row marks what a row is a part of. Of a kind that nobody declared all is stale.
+// row marks the parts that depend on a row. A row of an undeclared kind makes all stale.
 func (c *comparison) row(row any) {
 	if row == nil {
 		return

@@ -1,16 +1,16 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan says what a node has to hold: from a snapshot of the store and
-// the attachments in the journal it computes the states of the datapath, the
-// devices and the packet filter. It is pure: it reads no clock, no kernel and
-// no API, and the same input gives the same output, sorted.
+// Package plan computes the desired state of a node: from a snapshot of the store and
+// the attachments in the journal it computes the states of the datapath, the devices and
+// the packet filter. It is pure: it reads no clock, no kernel and no API, and the same
+// input gives the same output, sorted.
 //
-// A node holds state for the VPCs that have an attachment on it, and for the
-// default VPC once the node has an address of its own there. Each VPC is planned
-// by itself, from its own rows and the nodes' (vpc.go); what belongs to no VPC
-// alone comes after, from what they all have here (node.go). A Planner keeps both
-// until something that they are made of changes.
+// A node has state for the VPCs with an attachment on it, and for the default VPC once
+// the node has an address of its own there. Each VPC is planned by itself, from its own
+// rows and the nodes' (vpc.go). The parts that belong to no single VPC are planned after
+// that, from the plans of the VPCs (node.go). A Planner keeps all parts until their input
+// changes.
 package plan
 
 import (
@@ -121,7 +121,7 @@ func (w Wanted) Announced() []netip.Addr {
 	return nil
 }
 
-// HealthCheck is what load balancers outside are told at a port of this node.
+// HealthCheck is the reply to external load balancers at a port of this node.
 type HealthCheck struct {
 	Service ServiceRef
 	Port    uint16

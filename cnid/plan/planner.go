@@ -44,8 +44,8 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	return p.want
 }
 
-// planVPCs plans the VPCs that are stale, and reports whether one changed. What they
-// have here makes all of the node's own parts stale.
+// planVPCs plans the VPCs that are stale, and reports whether one changed. A change makes
+// all of the node's own parts stale.
 func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 	if p.vpcs == nil {
 		p.vpcs = map[string]*vpcPlan{}

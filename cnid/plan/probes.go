@@ -16,9 +16,9 @@ import (
 
 // probes adds the addresses whose connects by the kubelet go to a shadow. One
 // address stands for one pod only: the oldest that has probes or hooks. The
-// others were refused, see ProbeConflict. Where a pod has no interface, or none any
-// more, the kubelet's probes of it are refused: its address may be somebody else's on
-// the node's network.
+// others were refused, see ProbeConflict. While a pod has no interface, or has lost it,
+// the kubelet's probes of it are refused: another host on the node's network may have its
+// address.
 func (b *nodeBuilder) probes() {
 	b.part.Probes, b.part.Hooks = nil, nil
 	own := ownAddresses(b.tx, b.in.Config)
@@ -143,8 +143,8 @@ func (n nodesOwn) has(ip netip.Addr) bool {
 }
 
 // probedPod returns another pod of this node with network probes and the IP, and
-// whether it is on its way out, or gone from the API and probed all the same.
-// What a record says of probes holds when the API knows the pod no more.
+// whether it is ending, or gone from the API and still probed. For a pod that is gone
+// from the API, its record has whether it is probed.
 func probedPod(tx store.ReadTx, records []journal.Record, uid string, ip netip.Addr, before uint64) (other fmt.Stringer, leaving bool) {
 	for _, rec := range records {
 		if rec.Pod.UID == uid || before != 0 && rec.Seq >= before {

@@ -38,8 +38,8 @@ func newServiceBuilder(tx store.ReadTx, in Input, present map[string]uint32, pla
 	return b
 }
 
-// service plans one; nil: there is nothing of it here. What is shared with every VPC is
-// reached in its own way from its own one too; a Service of a named Network is not shared.
+// service plans one; nil: this node has no part of it. A shared Service is translated as
+// such in its own VPC too; a Service of a named Network is not shared.
 func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	row := store.GetService(b.tx, ref.Namespace, ref.Name)
 	if row == nil {

@@ -15,7 +15,7 @@ import (
 
 // virtualAddresses are those of the Services of one VPC, or of those that are shared.
 type virtualAddresses struct {
-	// limited reports that they take no more than services.QuotaOfVPC.
+	// limited reports that services.QuotaOfVPC applies to them.
 	limited bool
 	// byAge are the Services, the oldest first, and usage what they take together.
 	byAge []*servicePlan
@@ -119,8 +119,8 @@ func (v *virtualAddresses) fit() {
 	}
 }
 
-// assemble puts a virtual address together; nil: nobody has it. Where two Services
-// have one and the same port of it, it is the older one's.
+// assemble puts a virtual address together; nil: no Service has it. If two Services have
+// the same port of it, the older one gets it.
 func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAddress {
 	a := &state.VirtualAddress{VNI: vni, IP: vip}
 	for _, s := range slices.SortedFunc(slices.Values(v.having[vip]), byAge) {

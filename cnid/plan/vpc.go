@@ -94,12 +94,11 @@ func (b *vpcBuilder) chooseLive(attached []journal.Record) {
 	}
 }
 
-// WhyLost explains why an attachment's addresses are its own no longer, or "". A
-// journal can disagree with the API after the API was restored from an older backup,
-// or after claims were taken away by hand; then the API wins, because it is what
-// everybody else goes by (docs/design/010). An Address that is merely missing is no
-// loss while the pod lives and was told this one: the operator keeps it for the pod
-// and makes it again.
+// WhyLost explains why an attachment has lost its addresses, or returns "". A journal can
+// disagree with the API after a restore of the API from an older backup, or after claims
+// were deleted by hand. Then the API has precedence, because all other components use it
+// (docs/design/010). A missing Address is no loss while the allocation status of a living
+// pod has it: the operator keeps it for the pod and creates it again.
 func WhyLost(tx store.ReadTx, rec journal.Record) string {
 	vpc := store.GetVPC(tx, rec.VPC)
 	switch {
@@ -133,7 +132,7 @@ func keptFor(tx store.ReadTx, rec journal.Record) bool {
 }
 
 // attachments adds the interfaces and local addresses of the journal's
-// records. The journal, not the store, says what is here.
+// records. The journal, not the store, has the attachments of this node.
 func (b *vpcBuilder) attachments() {
 	for _, rec := range b.here.live {
 		for _, prefix := range rec.Addrs {
@@ -207,10 +206,10 @@ func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
 	return list
 }
 
-// harmless leaves out the prefixes that contain an address which the node must
-// reach, or be reached under, by its real meaning. To route or guard one of
-// those would cut the node off from the API server, and so from its repair. The
-// operator says so on the VPC, in which it then hands out nothing.
+// harmless omits the prefixes with an address of the node itself, or of a host that the
+// node must reach. Routing or filtering such a prefix would disconnect the node from the
+// API server, and so prevent a repair. The operator reports it in the VPC's condition, and
+// assigns no addresses of that VPC.
 func harmless(prefixes []netip.Prefix, reserved []netip.Addr) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return slices.ContainsFunc(reserved, p.Contains) })
 }
