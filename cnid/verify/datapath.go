@@ -77,65 +77,79 @@ func (c *comparison) rows(node string, want, have map[string]string) {
 	}
 }
 
-// rowsOf returns the maps as the text of its rows by the text of their keys, in
-// a form that does not depend on the order of anything.
-func rowsOf(s nodestatus.Maps) map[string]string {
-	rows := map[string]string{}
-	put := func(row any, key string, values ...any) {
-		text, err := json.Marshal(row)
-		if err != nil { // no value of these types fails
-			text = []byte(err.Error())
-		}
-		rows[fmt.Sprintf(key, values...)] = string(text)
+// mapRows are rows as text, by the text of their keys.
+type mapRows map[string]string
+
+// rowsOf returns the rows of all maps, in a form that does not depend on the order of
+// anything.
+func rowsOf(m nodestatus.Maps) mapRows {
+	rows := mapRows{}
+	rows.addVPCs(m)
+	rows.addNode(m)
+	return rows
+}
+
+func (r mapRows) put(row any, key string, values ...any) {
+	text, err := json.Marshal(row)
+	if err != nil { // no value of these types fails
+		text = []byte(err.Error())
 	}
-	for _, i := range s.Interfaces {
+	r[fmt.Sprintf(key, values...)] = string(text)
+}
+
+// addVPCs adds the rows that belong to VPCs.
+func (r mapRows) addVPCs(m nodestatus.Maps) {
+	for _, i := range m.Interfaces {
 		i.Addrs = sorted(i.Addrs)
-		put(i, "interface %d", i.Ifindex)
+		r.put(i, "interface %d", i.Ifindex)
 	}
-	for _, a := range s.Addresses {
-		put(a, "address %s in VNI %d", a.IP, a.VNI)
+	for _, a := range m.Addresses {
+		r.put(a, "address %s in VNI %d", a.IP, a.VNI)
 	}
-	for _, n := range s.Subnets {
-		put(nil, "subnet %s in VNI %d", n.Prefix.Masked(), n.VNI)
+	for _, n := range m.Subnets {
+		r.put(nil, "subnet %s in VNI %d", n.Prefix.Masked(), n.VNI)
 	}
-	for _, v := range s.VPCs {
+	for _, v := range m.VPCs {
 		v.Prefixes = slices.Clone(v.Prefixes)
 		for i, prefix := range v.Prefixes {
 			v.Prefixes[i] = prefix.Masked()
 		}
 		slices.SortFunc(v.Prefixes, netip.Prefix.Compare)
-		put(v, "VPC with VNI %d", v.VNI)
+		r.put(v, "VPC with VNI %d", v.VNI)
 	}
-	for _, ip := range s.Nodes {
-		put(nil, "node %s", ip)
+	for _, p := range m.NodePorts {
+		r.put(nil, "node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Is4)
 	}
-	for _, p := range s.NodePorts {
-		put(nil, "node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Is4)
-	}
-	for _, ip := range s.Announced {
-		put(nil, "announced address %s", ip)
-	}
-	for _, p := range s.Closed {
-		put(p.Class, "closed prefix %s in VNI %d", p.Prefix.Masked(), p.VNI)
-	}
-	for _, service := range s.Services {
+	for _, service := range m.Services {
 		// A copy that is not nil, so that none at all has one text.
 		backends := append([]nodestatus.Backend{}, service.Backends...)
 		slices.SortFunc(backends, func(a, b nodestatus.Backend) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-		put([]any{backends, service.Affinity}, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
+		r.put([]any{backends, service.Affinity}, "service %s port %d protocol %d in VNI %d", service.VIP, service.Port, service.Proto, service.VNI)
 	}
-	for _, n := range s.Namespaces {
+}
+
+// addNode adds the rows of the node as a whole.
+func (r mapRows) addNode(m nodestatus.Maps) {
+	for _, ip := range m.Nodes {
+		r.put(nil, "node %s", ip)
+	}
+	for _, ip := range m.Announced {
+		r.put(nil, "announced address %s", ip)
+	}
+	for _, p := range m.Closed {
+		r.put(p.Class, "closed prefix %s in VNI %d", p.Prefix.Masked(), p.VNI)
+	}
+	for _, n := range m.Namespaces {
 		n.Memberships = slices.Clone(n.Memberships)
 		for i := range n.Memberships {
 			n.Memberships[i].Addrs = sorted(n.Memberships[i].Addrs)
 		}
-		put(n, "network namespace %d", n.Cookie)
+		r.put(n, "network namespace %d", n.Cookie)
 	}
-	for _, p := range s.Probes {
-		put(p.Shadow, "probe target %s", p.IP)
+	for _, p := range m.Probes {
+		r.put(p.Shadow, "probe target %s", p.IP)
 	}
-	for _, h := range s.Hooks {
-		put(h.Shadow, "hook target %s", h.IP)
+	for _, h := range m.Hooks {
+		r.put(h.Shadow, "hook target %s", h.IP)
 	}
-	return rows
 }
