@@ -12,11 +12,10 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/tenancy"
@@ -41,12 +40,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !tenancy.Served(net.Spec.Type) {
-		return ctrl.Result{}, r.letGo(ctx, net) // it may have been served before
+		_, err := finalizer.Remove(ctx, r.Client, net) // it may have been served before
+		return ctrl.Result{}, err
 	}
-	if net.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(net, v1alpha1.Finalizer) {
-		if err := r.Client.Update(ctx, net); err != nil {
-			return ctrl.Result{}, fmt.Errorf("add finalizer to Network %s: %w", request, err)
-		}
+	if err := finalizer.Ensure(ctx, r.Client, net); err != nil {
+		return ctrl.Result{}, err
 	}
 	row, err := kinds.Network.Convert(net)
 	if err != nil {
@@ -60,17 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		d = decide(tx, row)
 	})
 	if d.unused {
-		return ctrl.Result{}, r.letGo(ctx, net)
+		_, err := finalizer.Remove(ctx, r.Client, net)
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.writeStatus(ctx, net, d)
-}
-
-func (r *Reconciler) letGo(ctx context.Context, net *arktosv1.Network) error {
-	if !controllerutil.RemoveFinalizer(net, v1alpha1.Finalizer) {
-		return nil
-	}
-	if err := r.Client.Update(ctx, net); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove finalizer of Network %s/%s: %w", net.Namespace, net.Name, err)
-	}
-	return nil
 }

@@ -13,10 +13,10 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 )
@@ -42,11 +42,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, subnet); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if subnet.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(subnet, v1alpha1.Finalizer) {
-		// Before it can be Ready, so that no address outlives its subnet.
-		if err := r.Client.Update(ctx, subnet); err != nil {
-			return ctrl.Result{}, fmt.Errorf("add finalizer to Subnet %s: %w", subnet.Name, err)
-		}
+	// Before it can be Ready, so that no address outlives its subnet.
+	if err := finalizer.Ensure(ctx, r.Client, subnet); err != nil {
+		return ctrl.Result{}, err
 	}
 	row, err := kinds.Subnet.Convert(subnet)
 	if err != nil {
@@ -56,11 +54,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
-	if d.empty && controllerutil.RemoveFinalizer(subnet, v1alpha1.Finalizer) {
-		if err := r.Client.Update(ctx, subnet); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("remove finalizer of Subnet %s: %w", subnet.Name, err)
+	if d.empty {
+		if had, err := finalizer.Remove(ctx, r.Client, subnet); had || err != nil {
+			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, r.writeStatus(ctx, subnet, d)
 }

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 )
@@ -53,11 +53,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, vpc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if vpc.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(vpc, v1alpha1.Finalizer) {
-		// Before the first claim, so that no claim outlives its VPC.
-		if err := r.Client.Update(ctx, vpc); err != nil {
-			return ctrl.Result{}, fmt.Errorf("add finalizer to VPC %s: %w", vpc.Name, err)
-		}
+	// Before the first claim, so that no claim outlives its VPC.
+	if err := finalizer.Ensure(ctx, r.Client, vpc); err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.carryOut(ctx, vpc)
 }
@@ -77,7 +75,8 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 		}
 	}
 	if d.empty {
-		return r.letGo(ctx, vpc)
+		_, err := finalizer.Remove(ctx, r.Client, vpc)
+		return err
 	}
 	return r.writeStatus(ctx, vpc, d)
 }
@@ -157,14 +156,4 @@ func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
 		r.Publish(feed.Change{Old: claim})
 	}
 	return err
-}
-
-func (r *Reconciler) letGo(ctx context.Context, vpc *v1alpha1.VPC) error {
-	if !controllerutil.RemoveFinalizer(vpc, v1alpha1.Finalizer) {
-		return nil
-	}
-	if err := r.Client.Update(ctx, vpc); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove finalizer of VPC %s: %w", vpc.Name, err)
-	}
-	return nil
 }
