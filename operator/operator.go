@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // errEnded is the logged error of a manager that ended without one.
@@ -164,7 +166,7 @@ func (p *process) newManager(lock *lease) (manager.Manager, error) {
 	options := manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(p.log.Handler()),
-		Cache:                         cache.Options{DefaultTransform: trim},
+		Cache:                         cache.Options{DefaultTransform: kinds.Trim},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                lock != nil,

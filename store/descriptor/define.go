@@ -26,6 +26,8 @@ type Description[O kube.Object, R any] struct {
 	// Verdict reads the conditions of a row, Rows yields all rows.
 	Verdict func(*R) Verdict
 	Rows    func(store.ReadTx) iter.Seq[*R]
+	// Trim is Kind.Trim.
+	Trim func(O)
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
 	// OnNode and OfVPC narrow down what a node follows.
@@ -87,6 +89,11 @@ func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 			d.Table.Remove(tx, id)
 			return nil
 		},
+	}
+	kind.Trim = func(object kube.Object) {
+		if typed, ok := object.(O); ok && d.Trim != nil {
+			d.Trim(typed)
+		}
 	}
 	d.addVerdicts(kind)
 	kind.OnNode, kind.OfVPC = scoped(kind, d.OnNode), scoped(kind, d.OfVPC)

@@ -33,6 +33,9 @@ type Kind struct {
 	List   kube.List
 	// Row converts an object; the row is an untyped nil for an object that has none.
 	Row func(object kube.Object) (row any, err error)
+	// Trim removes from an object of this kind what Row and the controllers do not read,
+	// before a cache keeps it. It ignores objects of other kinds.
+	Trim func(object kube.Object)
 	// Has reports whether a row is of this kind.
 	Has func(row any) bool
 	// Get returns the row of an object, or an untyped nil.

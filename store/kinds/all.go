@@ -26,6 +26,20 @@ func OfRow(row any) *descriptor.Kind {
 	return nil
 }
 
+// Trim removes from a cached object what nobody reads. Of pods and nodes, of which
+// there may be many thousands, that is most of it.
+func Trim(object any) (any, error) {
+	typed, ok := object.(kube.Object)
+	if !ok {
+		return object, nil
+	}
+	typed.SetManagedFields(nil)
+	for _, kind := range all {
+		kind.Trim(typed)
+	}
+	return object, nil
+}
+
 // define makes a kind and registers it.
 func define[O kube.Object, R any](d descriptor.Description[O, R]) descriptor.Of[O, R] {
 	kind := descriptor.New(d)

@@ -38,6 +38,7 @@ const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 var Node = define(descriptor.Description[*corev1.Node, store.Node]{
 	Name: "Node", Object: &corev1.Node{}, List: &corev1.NodeList{}, Convert: convertNode,
 	Table:  descriptor.ByName(store.GetNode, store.PutNode, store.DeleteNode),
+	Trim:   trimNode,
 	OnNode: descriptor.Everything,
 })
 
@@ -69,6 +70,34 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 	}
 	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
 	return row, nil
+}
+
+// trimNode keeps what convertNode reads of a node's spec and status, but for the
+// kubelet's port, which daemons alone read.
+func trimNode(node *corev1.Node) {
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
+	node.Status = corev1.NodeStatus{
+		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions), Allocatable: podsOf(node.Status.Allocatable),
+	}
+}
+
+// podsOf keeps how many pods a node takes.
+func podsOf(resources corev1.ResourceList) corev1.ResourceList {
+	pods, ok := resources[corev1.ResourcePods]
+	if !ok {
+		return nil
+	}
+	return corev1.ResourceList{corev1.ResourcePods: pods}
+}
+
+// readyOf keeps whether a node is ready, and not since when.
+func readyOf(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+	return nil
 }
 
 // protocolOr returns the protocol, TCP where it is left out.

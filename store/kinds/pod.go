@@ -28,6 +28,7 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	return descriptor.Description[*corev1.Pod, store.Pod]{
 		Name: "Pod", Object: &corev1.Pod{}, List: &corev1.PodList{}, Convert: convertPod,
 		Table: descriptor.ByUID(store.GetPod, store.PutPod, store.DeletePod),
+		Trim:  trimPod,
 		Verdict: func(row *store.Pod) descriptor.Verdict {
 			return descriptor.Verdict{
 				ID:    descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
@@ -281,4 +282,40 @@ func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
 		}
 	}
 	return row, port.HostPort != 0
+}
+
+// trimPod keeps what convertPod reads of a pod's spec and status.
+func trimPod(pod *corev1.Pod) {
+	pod.Spec = trimSpec(&pod.Spec)
+	pod.Status = trimStatus(pod)
+}
+
+// trimStatus keeps how far a pod is, and the IPs of one that was not told any.
+func trimStatus(pod *corev1.Pod) corev1.PodStatus {
+	status := corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
+	if pod.Annotations[v1alpha1.AttachmentsAnnotation] == "" {
+		status.PodIPs = pod.Status.PodIPs
+	}
+	return status
+}
+
+// trimSpec keeps where the pod is, and how the kubelet probes it.
+func trimSpec(spec *corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeName:       spec.NodeName,
+		HostNetwork:    spec.HostNetwork,
+		InitContainers: trimContainers(spec.InitContainers),
+		Containers:     trimContainers(spec.Containers),
+	}
+}
+
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	trimmed := make([]corev1.Container, 0, len(containers))
+	for _, c := range containers {
+		trimmed = append(trimmed, corev1.Container{
+			Name: c.Name, Ports: c.Ports, Lifecycle: c.Lifecycle, RestartPolicy: c.RestartPolicy,
+			LivenessProbe: c.LivenessProbe, ReadinessProbe: c.ReadinessProbe, StartupProbe: c.StartupProbe,
+		})
+	}
+	return trimmed
 }

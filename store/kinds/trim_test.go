@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package operator
+package kinds
 
 import (
 	"net/netip"
@@ -15,7 +15,6 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // The pod has everything that a row is made of, and more.
@@ -50,15 +49,15 @@ func fullPod() *corev1.Pod {
 }
 
 func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
-	want, err := kinds.Pod.Convert(fullPod())
+	want, err := Pod.Convert(fullPod())
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := fullPod()
-	if _, err := trim(pod); err != nil {
+	if _, err := Trim(pod); err != nil {
 		t.Fatal(err)
 	}
-	got, err := kinds.Pod.Convert(pod)
+	got, err := Pod.Convert(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	}
 	host := fullPod()
 	host.Spec.HostNetwork = true
-	if _, err := trim(host); err != nil || !host.Spec.HostNetwork {
+	if _, err := Trim(host); err != nil || !host.Spec.HostNetwork {
 		t.Errorf("a pod of the host network is no longer one, error %v", err)
 	}
 }
@@ -92,15 +91,15 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 			},
 		}
 	}
-	want, err := kinds.Node.Convert(whole())
+	want, err := Node.Convert(whole())
 	if err != nil {
 		t.Fatal(err)
 	}
 	node := whole()
-	if _, err := trim(node); err != nil {
+	if _, err := Trim(node); err != nil {
 		t.Fatal(err)
 	}
-	got, err := kinds.Node.Convert(node)
+	got, err := Node.Convert(node)
 	if err != nil {
 		t.Fatal(err)
 	}
