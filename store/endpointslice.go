@@ -5,7 +5,6 @@ package store
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -55,11 +54,6 @@ func GetEndpointSlice(tx ReadTx, namespace, name string) *EndpointSlice {
 // EndpointSlicesByService returns the slices of a Service by name.
 func EndpointSlicesByService(tx ReadTx, namespace, service string) []*EndpointSlice {
 	return endpointSlices.List(tx, byService, memory.TextKey(namespace, service))
-}
-
-// ListEndpointSlices returns all slices by namespace and name.
-func ListEndpointSlices(tx ReadTx) []*EndpointSlice {
-	return slices.Collect(endpointSlices.All(tx))
 }
 
 // PutEndpointSlice inserts or replaces a slice.

@@ -6,7 +6,6 @@ package store
 import (
 	"iter"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/alioth-net/alioth/store/memory"
@@ -105,12 +104,6 @@ func PodsByNamespace(tx ReadTx, namespace string) []*Pod {
 	return pods.List(tx, byName, memory.TextKey(namespace))
 }
 
-// PodsByTenant returns the pods in the tenant's namespaces, by network label,
-// then UID.
-func PodsByTenant(tx ReadTx, tenant string) []*Pod {
-	return pods.List(tx, byNetwork, memory.TextKey(tenant))
-}
-
 // PodsByNetwork returns the tenant's pods with that network label, by UID. The
 // empty label means pods without one.
 func PodsByNetwork(tx ReadTx, tenant, label string) []*Pod {
@@ -121,11 +114,6 @@ func PodsByNetwork(tx ReadTx, tenant, label string) []*Pod {
 // means pods that are not bound.
 func PodsByNode(tx ReadTx, node string) []*Pod {
 	return pods.List(tx, byNode, memory.TextKey(node))
-}
-
-// ListPods returns all pods by UID.
-func ListPods(tx ReadTx) []*Pod {
-	return slices.Collect(pods.All(tx))
 }
 
 // AllPods yields all pods by UID.
@@ -170,11 +158,6 @@ var hostPods = memory.Define(memory.Table[HostPod]{
 // GetHostPod returns the pod on its node's network of that UID, or nil.
 func GetHostPod(tx ReadTx, uid string) *HostPod {
 	return hostPods.Get(tx, memory.TextKey(uid))
-}
-
-// ListHostPods returns all pods on their nodes' networks by UID.
-func ListHostPods(tx ReadTx) []*HostPod {
-	return slices.Collect(hostPods.All(tx))
 }
 
 // PutHostPod inserts or replaces a pod on its node's network.

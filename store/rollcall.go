@@ -3,11 +3,7 @@
 
 package store
 
-import (
-	"slices"
-
-	"github.com/alioth-net/alioth/store/memory"
-)
+import "github.com/alioth-net/alioth/store/memory"
 
 // RollCall is the row of a RollCall object. Key: Name.
 type RollCall struct {
@@ -29,11 +25,6 @@ var rollCalls = memory.Define(memory.Table[RollCall]{
 // GetRollCall returns the RollCall object of that name, or nil.
 func GetRollCall(tx ReadTx, name string) *RollCall {
 	return rollCalls.Get(tx, memory.TextKey(name))
-}
-
-// ListRollCalls returns all RollCall objects by name.
-func ListRollCalls(tx ReadTx) []*RollCall {
-	return slices.Collect(rollCalls.All(tx))
 }
 
 // PutRollCall inserts or replaces a RollCall.

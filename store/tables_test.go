@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -257,7 +258,7 @@ func TestTenantsFollowTheirNamespaceInBothOrders(t *testing.T) {
 	tenants := func() (list []string) {
 		s.View(func(tx store.ReadTx) {
 			list = append(mapRows(store.ListNetworks(tx), func(r *store.Network) string { return r.Tenant }),
-				mapRows(store.ListPods(tx), func(r *store.Pod) string { return r.Tenant })...)
+				mapRows(slices.Collect(store.AllPods(tx)), func(r *store.Pod) string { return r.Tenant })...)
 		})
 		return list
 	}
@@ -283,7 +284,7 @@ func TestTenantsFollowTheirNamespaceInBothOrders(t *testing.T) {
 		}
 	}
 	s.View(func(tx store.ReadTx) {
-		if len(store.PodsByTenant(tx, "a")) != 0 || len(store.NetworksByTenant(tx, "b")) != 1 {
+		if len(store.PodsByNetwork(tx, "a", "")) != 0 || len(store.NetworksByTenant(tx, "b")) != 1 {
 			t.Error("the indexes by tenant didn't follow")
 		}
 		if len(store.NamespacesByTenant(tx, "b")) != 1 {

@@ -19,8 +19,8 @@ import (
 // Kind is a kind of difference, the same in every release.
 type Kind string
 
-// Kinds lists all kinds.
-func Kinds() []Kind {
+// allKinds lists all kinds, for the test that makes each of them.
+func allKinds() []Kind {
 	return []Kind{
 		ObjectRefused, VNIUnclaimed, VNILeft, AddressLeft, AddressWaits, AddressMisplaced, AddressSetBroken, AddressOutside,
 		AddressMissing, AnnotationDiffers, PodIPDiffers, NodeAddressMissing, NodeSilent, NodeUnprogrammed,

@@ -331,7 +331,7 @@ func TestEveryKindOfDifferenceIsFoundAndNothingElse(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range Kinds() {
+	for _, kind := range allKinds() {
 		if !made[kind] {
 			t.Errorf("no case makes %s", kind)
 		}

@@ -4,6 +4,7 @@
 package feed
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -81,7 +82,7 @@ func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	source := NewSource(f,
-		func(tx store.ReadTx) []Request { return []Request{Now("a", store.ListPods(tx)[0].Name)} },
+		func(tx store.ReadTx) []Request { return []Request{Now("a", slices.Collect(store.AllPods(tx))[0].Name)} },
 		On(func(_ store.ReadTx, old, now *store.Pod) []Request {
 			return []Request{Now(Either(old, now).Namespace, Either(old, now).Name)}
 		}),

@@ -13,12 +13,6 @@ import (
 // maxCount bounds the figures of a status: what JSON carries without loss.
 const maxCount = 1 << 53
 
-// Used returns how many addresses of a subnet are held, both families together.
-func Used(tx store.ReadTx, subnet *store.Subnet) int64 {
-	v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
-	return v4 + v6
-}
-
 // Free returns how many addresses of a subnet can still be held, in the family
 // that has the fewest, from 0 to 2^53. Resting addresses count as free.
 func Free(tx store.ReadTx, subnet *store.Subnet) int64 {

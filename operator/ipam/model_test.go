@@ -216,7 +216,7 @@ func (sim *simulation) check() {
 		if got := ipam.Free(tx, row); got != least {
 			sim.t.Fatalf("Free is %d, want %d", got, least)
 		}
-		if got := ipam.Used(tx, row); got != int64(len(sim.held)) {
+		if got := used(tx, row); got != int64(len(sim.held)) {
 			sim.t.Fatalf("Used is %d, want %d", got, len(sim.held))
 		}
 	})

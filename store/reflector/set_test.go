@@ -247,17 +247,18 @@ func TestPodsOnTheirNodesNetworkHaveRowsOfTheirOwn(t *testing.T) {
 	source := fed(t, set, &corev1.Pod{})
 	pod := &corev1.Pod{ObjectMeta: objectMeta("agent", "a", 1), Spec: corev1.PodSpec{HostNetwork: true, NodeName: "node-1"}}
 	must(t, source.Replace([]kube.Object{pod}, "1"))
-	rows := func(want int) {
+	rows := func(want bool) {
 		t.Helper()
 		set.store.View(func(tx store.ReadTx) {
-			if pods, onHost := store.ListPods(tx), store.ListHostPods(tx); len(pods) != 0 || len(onHost) != want || want > 0 && onHost[0].Node != "node-1" {
-				t.Errorf("rows %+v and %+v, want %d on the node's network", pods, onHost, want)
+			pods, onHost := slices.Collect(store.AllPods(tx)), store.GetHostPod(tx, string(pod.UID))
+			if len(pods) != 0 || (onHost != nil) != want || want && onHost.Node != "node-1" {
+				t.Errorf("rows %+v and %+v, want one on the node's network: %v", pods, onHost, want)
 			}
 		})
 	}
-	rows(1)
+	rows(true)
 	must(t, source.Delete(pod))
-	rows(0)
+	rows(false)
 }
 
 func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
@@ -273,7 +274,7 @@ func TestTenantFollowsTheNamespaceInBothOrders(t *testing.T) {
 				must(t, fed(t, set, obj).Add(obj))
 			}
 			set.store.View(func(tx store.ReadTx) {
-				if rows := store.PodsByTenant(tx, "customer-a"); len(rows) != 1 {
+				if rows := store.PodsByNetwork(tx, "customer-a", ""); len(rows) != 1 {
 					t.Errorf("the tenant has %d pods, want 1", len(rows))
 				}
 			})
