@@ -142,8 +142,8 @@ var servicesPart = part{"services", []dependency{
 	}),
 }}
 
-// irrelevant are kinds of rows by which no node goes.
-var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*store.VNIClaim]()}
+// irrelevant are rows that a node follows, and on which no part of its plan depends.
+var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall]()}
 
 // dependencies are those of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {
