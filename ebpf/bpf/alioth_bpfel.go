@@ -459,7 +459,7 @@ type AliothSocket struct {
 	Next uint32
 }
 
-type AliothStranded struct {
+type AliothStaleSocket struct {
 	_           structs.HostLayout
 	NetnsCookie uint64
 	Cookie      uint64
@@ -580,7 +580,7 @@ const (
 	AliothProgAliothRecvmsg6     = "alioth_recvmsg6"
 	AliothProgAliothSendmsg4     = "alioth_sendmsg4"
 	AliothProgAliothSendmsg6     = "alioth_sendmsg6"
-	AliothProgAliothStranded     = "alioth_stranded"
+	AliothProgAliothStale        = "alioth_stale"
 	AliothProgAliothToPod        = "alioth_to_pod"
 	AliothProgAliothToUnderlay   = "alioth_to_underlay"
 	AliothVarAliothConfig        = "alioth_config"
@@ -641,7 +641,7 @@ type AliothProgramSpecs struct {
 	AliothRecvmsg6     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg4"`
 	AliothSendmsg6     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg6"`
-	AliothStranded     *ebpf.ProgramSpec `ebpf:"alioth_stranded"`
+	AliothStale        *ebpf.ProgramSpec `ebpf:"alioth_stale"`
 	AliothToPod        *ebpf.ProgramSpec `ebpf:"alioth_to_pod"`
 	AliothToUnderlay   *ebpf.ProgramSpec `ebpf:"alioth_to_underlay"`
 }
@@ -816,7 +816,7 @@ type AliothPrograms struct {
 	AliothRecvmsg6     *ebpf.Program `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.Program `ebpf:"alioth_sendmsg4"`
 	AliothSendmsg6     *ebpf.Program `ebpf:"alioth_sendmsg6"`
-	AliothStranded     *ebpf.Program `ebpf:"alioth_stranded"`
+	AliothStale        *ebpf.Program `ebpf:"alioth_stale"`
 	AliothToPod        *ebpf.Program `ebpf:"alioth_to_pod"`
 	AliothToUnderlay   *ebpf.Program `ebpf:"alioth_to_underlay"`
 }
@@ -835,7 +835,7 @@ func (p *AliothPrograms) Close() error {
 		p.AliothRecvmsg6,
 		p.AliothSendmsg4,
 		p.AliothSendmsg6,
-		p.AliothStranded,
+		p.AliothStale,
 		p.AliothToPod,
 		p.AliothToUnderlay,
 	)

@@ -14,7 +14,7 @@
 #include "scaled.h"
 #include "service.h"
 #include "socket.h"
-#include "stranded.h"
+#include "stale.h"
 
 char alioth_license[] SEC("license") = "Dual BSD/GPL";
 
@@ -370,12 +370,12 @@ int alioth_getpeername6(struct bpf_sock_addr *ctx)
 
 /* It is attached to alioth_sockets, and runs once for each row while somebody reads. */
 SEC("iter/bpf_sk_storage_map")
-int alioth_stranded(struct bpf_iter__bpf_sk_storage_map *ctx)
+int alioth_stale(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct sock *sk = ctx->sk;
 	struct socket *notes = ctx->value;
 
 	if (sk && notes) /* neither behind the last row */
-		tell_stranded(ctx, sk, notes);
+		report_stale(ctx, sk, notes);
 	return 0;
 }

@@ -162,7 +162,7 @@ struct config {
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
 	/* Not 0: sockets for datagrams are translated when they connect, whatever their
-	 * interface is. Somebody ends those that are stranded then.
+	 * interface is. Somebody ends those that are stale then.
 	 */
 	__u16 connected_datagrams;
 	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's
@@ -402,10 +402,10 @@ struct socket {
 	__u32 next; /* of asked, to be used for another service */
 };
 
-/* A socket for datagrams that is connected to what is no backend any more of the
- * service that it asked for.
+/* A UDP socket that is connected to a removed backend of the service that it asked
+ * for.
  */
-struct stranded {
+struct stale_socket {
 	__u64 netns_cookie;
 	__u64 cookie;
 	struct addr local;

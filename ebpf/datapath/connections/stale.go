@@ -33,7 +33,7 @@ type StaleSocket struct {
 // ReadStale lists the stale sockets of all network namespaces. What is stale
 // is judged by what the maps hold now, so an earlier process's are found as well.
 func ReadStale(objects *bpf.AliothObjects) ([]StaleSocket, error) {
-	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStranded, Map: objects.AliothSockets})
+	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStale, Map: objects.AliothSockets})
 	if err != nil {
 		return nil, fmt.Errorf("look for stale sockets: %w", err)
 	}
@@ -49,7 +49,7 @@ func ReadStale(objects *bpf.AliothObjects) ([]StaleSocket, error) {
 func decodeStale(rows io.Reader) ([]StaleSocket, error) {
 	var found []StaleSocket
 	for {
-		var row bpf.AliothStranded
+		var row bpf.AliothStaleSocket
 		err := binary.Read(rows, binary.NativeEndian, &row)
 		if errors.Is(err, io.EOF) {
 			return found, nil

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Sockets for datagrams that were connected to a backend which is one no more.
- * Nothing that such a socket hears says so. It is looked for among all sockets of
- * the node that have notes of the socket door, by comparing these with the maps:
- * so it doesn't matter who took the backend away, and when.
+/* Stale sockets: UDP sockets that are connected to a removed backend. Such a socket
+ * receives nothing that reports the removal. They are found among all sockets of the
+ * node that have notes of the socket door, by comparing these with the maps: so the
+ * cause and the time of the removal do not matter.
  */
-#ifndef ALIOTH_STRANDED_H
-#define ALIOTH_STRANDED_H
+#ifndef ALIOTH_STALE_H
+#define ALIOTH_STALE_H
 
 #include "socket_service.h"
 
 #define AF_INET 2
 
 /* read_ends takes from a socket with whom it is connected now, and as whom. */
-static __noinline void read_ends(const struct sock *sk, struct stranded *row)
+static __noinline void read_ends(const struct sock *sk, struct stale_socket *row)
 {
 	const struct sock_common *common = &sk->__sk_common;
 	__u32 *local = (__u32 *)row->local.b, *remote = (__u32 *)row->remote.b;
@@ -41,14 +41,14 @@ static __always_inline bool is_served_by(const struct peer *p)
 	return service && is_backend(service, &p->backend);
 }
 
-/* tell_stranded writes a row about the socket if it is stranded. A note outlives
- * the connection that it was made for, so the socket itself has the last word.
+/* report_stale writes a row about the socket if it is stale. A note outlives the
+ * connection that it was made for, so the ends of the socket itself count.
  */
-static __always_inline void tell_stranded(struct bpf_iter__bpf_sk_storage_map *ctx, struct sock *sk,
-					  const struct socket *notes)
+static __always_inline void report_stale(struct bpf_iter__bpf_sk_storage_map *ctx, struct sock *sk,
+					 const struct socket *notes)
 {
 	struct peer p = notes->connected;
-	struct stranded row = {};
+	struct stale_socket row = {};
 
 	if (!p.backend.port || p.service.proto != IPPROTO_UDP)
 		return;
