@@ -121,13 +121,13 @@ func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions 
 }
 
 // proxyState is the state of the node that load balancers outside the cluster read.
-func (n *node) proxyState() (told proxyhealth.State) {
+func (n *node) proxyState() (s proxyhealth.State) {
 	n.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, n.cfg.NodeName)
-		told.Eligible = self != nil && !self.Deleting && !self.Leaving
+		s.Eligible = self != nil && !self.Deleting && !self.Leaving
 	})
-	told.Since, told.Programmed = n.progress.Serving()
-	return told
+	s.Since, s.Programmed = n.progress.Serving()
+	return s
 }
 
 // lookup resolves a name as the node does.

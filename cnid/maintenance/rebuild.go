@@ -86,7 +86,7 @@ func (r *Rebuilder) notify(left attachment.Unknown, pod journal.Pod) {
 	r.unknown[key] = true
 	r.cfg.Lost(plan.Lost{
 		Record: journal.Record{Identity: journal.Identity{Key: key, Pod: pod}},
-		Reason: fmt.Sprintf("its node's journal has lost it, and it can't be told what it was given: %v", left.Cause),
+		Reason: fmt.Sprintf("its node's journal has lost the record, and it can't be rebuilt: %v", left.Cause),
 	})
 }
 

@@ -207,8 +207,8 @@ func (h *Host) deleteDevices() error {
 	var failures []error
 	for _, link := range links {
 		name := link.Attrs().Name
-		ours := slices.Contains(hostdev.Names, name) || isPodDevice(name)
-		if !ours {
+		managed := slices.Contains(hostdev.Names, name) || isPodDevice(name)
+		if !managed {
 			continue
 		}
 		err := h.netlink.LinkDel(link)

@@ -66,11 +66,11 @@ func conntrackLimit() (uint32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read size of conntrack: %w", err)
 	}
-	room, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	size, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil {
 		return 0, fmt.Errorf("read size of conntrack in %s: %w", conntrackMax, err)
 	}
-	return uint32(room), nil
+	return uint32(size), nil
 }
 
 // Share returns how many flows one shadow address may hold, if asked is the configured

@@ -178,7 +178,7 @@ func leavingPod(tx store.ReadTx, uid string, ip netip.Addr) *store.Pod {
 		}
 		list, err := annotations.ParseAttachments(pod.Attachments)
 		if err != nil {
-			continue // it was never told an address
+			continue // it has no allocation status
 		}
 		for _, attachment := range list {
 			if slices.ContainsFunc(attachment.Addresses, func(p netip.Prefix) bool { return p.Addr() == ip }) {

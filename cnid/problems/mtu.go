@@ -32,8 +32,8 @@ func mtuProblems(records []journal.Record, carried int) []report.Problem {
 	var list []report.Problem
 	if len(larger) > 0 {
 		list = append(list, report.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
-			"the node's network carries packets of pods up to %d bytes now, and %s could not be given that MTU, so each has to be told by ICMP;"+
-				" delete and recreate them, or give the network its MTU back", carried, named(larger))})
+			"the node's network carries packets of pods up to %d bytes now, and the MTU of %s could not be changed, so ICMP errors have to report it;"+
+				" delete and recreate them, or restore the network's MTU", carried, named(larger))})
 	}
 	if len(below) > 0 {
 		list = append(list, report.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(

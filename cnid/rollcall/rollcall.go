@@ -185,17 +185,17 @@ func (r *RollCall) agree(ctx context.Context) error {
 // agrees reports whether the store equals the API server's state in the fields that
 // decide whether the attachments of a node are lost.
 func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []v1alpha1.Address, pods []corev1.Pod) bool {
-	held, told := map[string]string{}, map[string]string{}
+	held, status := map[string]string{}, map[string]string{}
 	for i := range addresses {
 		held[addresses[i].Name] = string(addresses[i].UID)
 	}
 	for i := range pods {
 		if row, err := kinds.Pod.Convert(&pods[i]); err == nil && row != nil {
-			told[row.UID] = wordOf(row)
+			status[row.UID] = wordOf(row)
 		}
 	}
 	return !slices.ContainsFunc(records, func(rec journal.Record) bool {
-		return told[rec.Pod.UID] != wordOf(store.GetPod(tx, rec.Pod.UID)) ||
+		return status[rec.Pod.UID] != wordOf(store.GetPod(tx, rec.Pod.UID)) ||
 			slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
 				row, uid := store.AddressByIP(tx, rec.VPC, prefix.Addr()), ""
 				if row != nil && row.Node == node {

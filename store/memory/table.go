@@ -173,11 +173,11 @@ func (t *Table[R]) anyChange(b *txn) <-chan struct{} {
 type Difference int
 
 const (
-	// Same: the row is older than, or equal to, the one held.
+	// Same means that the row is older than, or equal to, the one in the store.
 	Same Difference = iota
-	// NewVersion: the row differs in its resource version only.
+	// NewVersion means that the row differs in its resource version only.
 	NewVersion
-	// NewContent: the row is new or has new content.
+	// NewContent means that the row is new or has new content.
 	NewContent
 )
 
