@@ -160,12 +160,6 @@ func (e *env) left(t *testing.T, before, during traces) (left []string) {
 	return left
 }
 
-func sortedLines(text string) []string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	slices.Sort(lines)
-	return lines
-}
-
 func TestAWaveOfPodsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	e := start(t)
