@@ -95,11 +95,9 @@ func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...str
 	return fmt.Errorf("only %v answered, want %v", seen, want)
 }
 
-// TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
-// addresses; green has a pod on either node, grey one on the second.
-// verifiedNodePorts returns the node ports in the maps of the first node. They have to
-// agree with the API.
-func (l *outsideLab) verifiedNodePorts(t *testing.T) []nodestatus.NodePort {
+// verifiedNodePorts returns how many node ports the maps of the first node have. They
+// have to agree with the API.
+func (l *outsideLab) verifiedNodePorts(t *testing.T) int {
 	t.Helper()
 	for _, difference := range l.differences(t) {
 		if strings.Contains(difference.Subject, "node port") {
@@ -110,9 +108,17 @@ func (l *outsideLab) verifiedNodePorts(t *testing.T) []nodestatus.NodePort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dump.Datapath.NodePorts
+	count := 0
+	for key := range dump.Rows {
+		if strings.HasPrefix(key, "node port ") {
+			count++
+		}
+	}
+	return count
 }
 
+// TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
+// addresses; green has a pod on either node, grey one on the second.
 func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 	backends := map[string]string{"node2": "10.20.1.20"}
 	l := newOutsideLab(t, func(s *script) {
@@ -148,7 +154,7 @@ func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 		}
 	}
 	check("at first")
-	if ports := l.verifiedNodePorts(t); len(ports) == 0 {
+	if ports := l.verifiedNodePorts(t); ports == 0 {
 		t.Error("no map has a node port")
 	}
 	for _, node := range l.nodes {

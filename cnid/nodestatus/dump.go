@@ -21,8 +21,9 @@ type Dump struct {
 	// Broken has the errors of the interfaces of finished attachments; intact ones
 	// are not in it.
 	Broken []Broken `json:"broken,omitempty"`
-	// Datapath is the content of the pinned maps.
-	Datapath Maps `json:"datapath"`
+	// Rows are the rows of the pinned maps as text: their content, by what they are
+	// about. The text of one release is comparable with itself only.
+	Rows map[string]string `json:"rows"`
 	// Hooks are where the datapath's programs are attached.
 	Hooks Programs `json:"hooks"`
 	// Unreadable lists the parts that could not be read. Values that depend on them
@@ -42,4 +43,17 @@ type Broken struct {
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifName"`
 	What        string `json:"what"`
+}
+
+// Programs are the places where the node's programs are attached.
+type Programs struct {
+	Filters []Filter `json:"filters"`
+	// Links are names of pinned links.
+	Links []string `json:"links"`
+}
+
+// Filter is one program on one device. Program is its name in the kernel.
+type Filter struct {
+	Ifindex int    `json:"ifindex"`
+	Program string `json:"program"`
 }

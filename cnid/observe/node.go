@@ -33,7 +33,7 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	note(err)
 	maps, err := pinnedState(pinDir)
 	note(err)
-	d.Datapath = convert.Maps(maps)
+	d.Rows = maps.Rows()
 	programs, err := datapath.ReadHooks(pinDir)
 	note(err)
 	d.Hooks = convert.Programs(programs)

@@ -79,7 +79,11 @@ func (c *comparison) node(node Node) {
 	}
 	c.leftDevices(node.Name, d)
 	c.ownDevices(node.Name, devices)
-	if len(d.Unreadable) == 0 {
+	switch {
+	case len(d.Unreadable) > 0:
+	case d.Rows == nil:
+		c.onNode(node.Name, NodeUnreadable, "daemon", "use the aliothctl of the daemon's image", "sends no rows of its maps as text: it is of another build")
+	default:
 		c.datapath(node.Name, d, devices)
 	}
 }

@@ -171,7 +171,7 @@ func (w *world) program(t *testing.T, name string) {
 	}
 	var held state.State
 	w.store(t).View(func(tx store.ReadTx) { held = wanted(tx, d, devices) })
-	d.Datapath, d.Hooks = convert.Maps(held), nodestatus.Programs{Links: hook.LinkNames()}
+	d.Rows, d.Hooks = held.Rows(), nodestatus.Programs{Links: hook.LinkNames()}
 	for _, i := range held.Interfaces {
 		d.Hooks.Filters = append(d.Hooks.Filters, convert.FiltersOf(i)...)
 	}

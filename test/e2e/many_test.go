@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,16 +133,17 @@ func (c *crowd) awaitMaps(t *testing.T, want int, special netip.Addr, backends i
 		err := scene.Until(within(t, patience), fmt.Sprintf("%d Services on %s", want, node.Name), func(ctx context.Context) (bool, string, error) {
 			dump, err := c.env.Dump(ctx, node.Name)
 			found, wrong := 0, 0
-			for _, service := range dump.Datapath.Services {
-				if service.VNI != uint32(c.VPC.Status.VNI) {
+			for key, content := range dump.Rows {
+				var vip string
+				if rest, ok := strings.CutSuffix(key, fmt.Sprintf(" in VNI %d", c.VPC.Status.VNI)); !ok || !isService(rest, &vip) {
 					continue
 				}
 				found++
 				expected := len(c.backends)
-				if service.VIP == special {
+				if vip == special.String() {
 					expected = backends
 				}
-				if len(service.Backends) != expected || !slices.Contains(c.vips, service.VIP) {
+				if strings.Count(content, "{IP:") != expected || !slices.ContainsFunc(c.vips, func(ip netip.Addr) bool { return ip.String() == vip }) {
 					wrong++
 				}
 			}
@@ -153,6 +155,12 @@ func (c *crowd) awaitMaps(t *testing.T, want int, special netip.Addr, backends i
 		}
 	}
 	t.Logf("after a further %s the maps of every node hold %d Services", time.Since(began).Round(100*time.Millisecond), want)
+}
+
+// isService reports whether the key of a row names a Service, and of which address.
+func isService(key string, vip *string) bool {
+	n, _ := fmt.Sscanf(key, "service %s", vip)
+	return n == 1
 }
 
 // expectSample asks the first, the last and some others from either node, by sockets

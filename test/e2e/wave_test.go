@@ -5,11 +5,11 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/netip"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +21,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -85,27 +84,22 @@ func (v vnis) places(records []nodestatus.Attachment) (links, namespaces []strin
 	return links, namespaces
 }
 
+// vniOfRow finds the VNIs in the text of a row, see state.State.Rows.
+var vniOfRow = regexp.MustCompile(`\bVNI[: ](\d+)`)
+
 // rows returns the rows of a node's maps that belong to the VPCs.
 func (v vnis) rows(t *testing.T, dump nodestatus.Dump) (rows []string) {
 	t.Helper()
-	text, err := json.Marshal(dump.Datapath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tables map[string][]json.RawMessage
-	if err := json.Unmarshal(text, &tables); err != nil {
-		t.Fatalf("read the maps of %s: %v", dump.Node, err)
-	}
-	for table, list := range tables {
-		for _, raw := range list {
-			var r row
-			if raw[0] == '{' {
-				if err := json.Unmarshal(raw, &r); err != nil {
-					t.Fatalf("read a row of %s: %v", table, err)
-				}
+	for key, content := range dump.Rows {
+		text := key + ": " + content
+		for _, found := range vniOfRow.FindAllStringSubmatch(text, -1) {
+			vni, err := strconv.ParseUint(found[1], 10, 32)
+			if err != nil {
+				t.Fatalf("read a row of %s: %v", dump.Node, err)
 			}
-			if v.have(r) {
-				rows = append(rows, table+" "+string(raw))
+			if v[uint32(vni)] {
+				rows = append(rows, text)
+				break
 			}
 		}
 	}
@@ -113,30 +107,16 @@ func (v vnis) rows(t *testing.T, dump nodestatus.Dump) (rows []string) {
 	return rows
 }
 
-// row is what rows of different tables have of a VPC.
-type row struct {
-	VNI         uint32
-	Memberships []state.Membership
-}
-
-func (v vnis) have(r row) bool {
-	return v[r.VNI] || slices.ContainsFunc(r.Memberships, func(m state.Membership) bool { return v[m.VNI] })
-}
-
 // orphans returns the rows for probes and hooks that belong to no pod of the node.
 func orphans(dump nodestatus.Dump) (list []string) {
-	shadows := map[netip.Addr]bool{}
+	shadows := map[string]bool{}
 	for _, record := range slices.Concat(dump.Attachments, dump.Releasing, dump.Departed) {
-		shadows[record.Shadow4], shadows[record.Shadow6] = true, true
+		shadows[record.Shadow4.String()], shadows[record.Shadow6.String()] = true, true
 	}
-	for _, probe := range dump.Datapath.Probes {
-		if !shadows[probe.Shadow] {
-			list = append(list, fmt.Sprintf("%s: probe %+v", dump.Node, probe))
-		}
-	}
-	for _, hook := range dump.Datapath.Hooks {
-		if !shadows[hook.Shadow] {
-			list = append(list, fmt.Sprintf("%s: hook %+v", dump.Node, hook))
+	for key, content := range dump.Rows {
+		leads := strings.HasPrefix(key, "probe target ") || strings.HasPrefix(key, "hook target ")
+		if leads && !shadows[content] {
+			list = append(list, fmt.Sprintf("%s: %s leads to %s", dump.Node, key, content))
 		}
 	}
 	return list

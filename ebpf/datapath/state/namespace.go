@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 )
 
 // MaxMemberships is how many interfaces in VPCs a Namespace may have.
@@ -77,4 +78,13 @@ func (m Membership) check(c *checker) error {
 		have[family] = true
 	}
 	return nil
+}
+
+func (n Namespace) text() (key, content string) {
+	n.Memberships = slices.Clone(n.Memberships)
+	for i := range n.Memberships {
+		m := &n.Memberships[i]
+		m.Addrs = slices.SortedFunc(slices.Values(m.Addrs), netip.Addr.Compare)
+	}
+	return fmt.Sprintf("network namespace %d", n.Cookie), fmt.Sprintf("%+v", n)
 }

@@ -48,3 +48,7 @@ func (s *State) checkNodePorts(c *checker) error {
 	}
 	return nil
 }
+
+func (p NodePort) text() (key, content string) {
+	return fmt.Sprintf("node port %d protocol %d in VNI %d, IPv4 %t", p.Port, p.Proto, p.VNI, p.Is4), present
+}

@@ -5,6 +5,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -65,4 +66,10 @@ func HasAffinity(list []*VirtualAddress) bool {
 	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {
 		return slices.ContainsFunc(a.Services, func(s Service) bool { return s.Affinity > 0 })
 	})
+}
+
+func (s Service) text() (key, content string) {
+	backends := slices.SortedFunc(slices.Values(s.Backends), Backend.Compare)
+	return fmt.Sprintf("service %s port %d protocol %d in VNI %d", s.VIP, s.Port, s.Proto, s.VNI),
+		fmt.Sprintf("backends %+v, affinity %s", backends, s.Affinity)
 }
