@@ -201,18 +201,22 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	return id, ctx.Err()
 }
 
-// carrierTries and carrierPause bound the wait for the host end's carrier.
+// carrierPatience bounds the wait for the host end's carrier, and carrierPause is the
+// time between two questions.
 const (
-	carrierTries = 250
-	carrierPause = 2 * time.Millisecond
+	carrierPatience = 500 * time.Millisecond
+	carrierPause    = 2 * time.Millisecond
 )
 
 // awaitCarrier waits until the kernel lets the host end send. The pod's end gives it
 // its carrier, but a worker of the kernel activates its queue later, and until then
-// every packet to the pod is lost. Where that takes longer than half a second, the
-// attachment goes on without.
+// every packet to the pod is lost. Where that takes longer than carrierPatience, the
+// attachment goes on without. The time is bounded, and not the number of questions: each
+// one waits for the kernel's lock of all devices.
 func (d *session) awaitCarrier(ctx context.Context, host netlink.Link) {
-	for range carrierTries {
+	ctx, cancel := context.WithTimeout(ctx, carrierPatience)
+	defer cancel()
+	for {
 		link, err := d.host.LinkByIndex(host.Attrs().Index)
 		if err != nil || link.Attrs().OperState == netlink.OperUp {
 			return
