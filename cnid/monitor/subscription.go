@@ -4,6 +4,7 @@
 package monitor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,12 +66,11 @@ func readBatch(file *os.File, before func()) (messages []syscall.NetlinkMessage,
 		return nil, false, fmt.Errorf("read netlink messages: %w", err)
 	}
 	whole = true
+	buffer := make([]byte, 1<<16)
 	failed := conn.Read(func(fd uintptr) bool {
 		before()
 		read := 0
 		for read < batchSize {
-			// The messages keep the buffer.
-			buffer := make([]byte, 1<<16)
 			n, failure := unix.Read(int(fd), buffer)
 			switch {
 			case errors.Is(failure, unix.EINTR):
@@ -85,7 +85,8 @@ func readBatch(file *os.File, before func()) (messages []syscall.NetlinkMessage,
 				return true
 			}
 			read += n
-			parsed, failure := syscall.ParseNetlinkMessage(buffer[:n])
+			// The messages refer to what they were parsed from, and there may be thousands.
+			parsed, failure := syscall.ParseNetlinkMessage(bytes.Clone(buffer[:n]))
 			messages, whole = append(messages, parsed...), whole && failure == nil
 		}
 		whole = false

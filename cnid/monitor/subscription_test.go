@@ -35,6 +35,11 @@ func TestABatchIsAllThatIsQueued(t *testing.T) {
 	if len(messages) < 2*pairs {
 		t.Errorf("%d messages for %d pairs of devices", len(messages), pairs)
 	}
+	for _, message := range messages {
+		if kept := cap(message.Data); kept > 8<<10 {
+			t.Fatalf("a message of %d bytes keeps %d bytes of memory", len(message.Data), kept)
+		}
+	}
 }
 
 func TestABatchOfWhichTheKernelDroppedAPartIsNotWhole(t *testing.T) {
