@@ -96,7 +96,7 @@ func saveMemory() {
 // of them fails for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
 	if err := d.attachments.Reconcile(ctx); err != nil {
-		// What could not be removed now is tried again.
+		// The loop that removes dead attachments tries the rest again.
 		d.log.Warn("can't remove every attachment that is left over", "error", err)
 	}
 	if err := d.start(ctx, group, modules); err != nil {

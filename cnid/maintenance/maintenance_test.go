@@ -25,7 +25,7 @@ func recordOf(pod string, seq uint64, mtu int) journal.Record {
 
 func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
 	busy := errors.New("busy")
-	// What each pass finds of the interface: whether it is deleted, and an error.
+	// The result of each pass for the interface: whether it is deleted, and an error.
 	type found struct {
 		deleted bool
 		err     error

@@ -45,8 +45,8 @@ func (k *Kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err
 	return k.table.Apply(want)
 }
 
-// forget ends UDP flows to what a filter leads to no more, which is in force. What an
-// earlier process led somewhere is not known: so the first filter is always looked at.
+// forget ends UDP flows to backends that the filter in force no longer has. The flows
+// of an earlier process are not known, so the first filter examines all UDP flows.
 func (k *Kernel) forget(filter ruleset.State) {
 	var last *ruleset.State
 	if k.forgot {

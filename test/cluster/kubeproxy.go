@@ -30,7 +30,7 @@ func (c *Cluster) StartKubeProxy(ctx context.Context, nodeName, mode, podRanges 
 			program, "--kubeconfig=" + c.Kubeconfig(), "--hostname-override=" + nodeName, "--proxy-mode=" + mode,
 			"--detect-local-mode=ClusterCIDR", "--cluster-cidr=" + podRanges,
 			"--healthz-bind-address=" + KubeProxyHealth, "--metrics-bind-address=127.0.0.1:10249",
-			// What belongs to all namespaces of the kernel stays as it is.
+			// Settings of all namespaces of the kernel stay as they are.
 			"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 		},
 		Env: node.Environment(),

@@ -55,7 +55,7 @@ func (n *Node) PinDir() string { return filepath.Join(n.folder, "bpf", "alioth")
 
 func (n *Node) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
 
-// New makes a node with an IPv4 address; whoever does so removes it,
+// New makes a node with an IPv4 address; the caller removes it,
 // also after an error. Its underlay leads nowhere.
 func New(ctx context.Context, name, address, program string, api *rest.Config) (*Node, error) {
 	n := &Node{Name: name, Address: address, program: program}

@@ -34,7 +34,7 @@ func ProxyPods() map[string]netip.Addr {
 	return map[string]netip.Addr{"first": netip.MustParseAddr("10.244.0.2"), "second": netip.MustParseAddr("10.244.0.3")}
 }
 
-// NewProxy makes the node and its pods; whoever does so removes it, also after
+// NewProxy makes the node and its pods; the caller removes them, also after
 // an error.
 func NewProxy(ctx context.Context, name, address, program string, server *apiserver.Server) (*Proxy, error) {
 	n, err := New(ctx, name, address, program, server.Config())
@@ -72,7 +72,7 @@ func (p *Proxy) Start(ctx context.Context) error {
 	return p.launch(ctx,
 		"--kubeconfig="+filepath.Join(p.folder, "kubeconfig"), "--hostname-override="+p.Name, "--proxy-mode=nftables",
 		"--detect-local-mode=ClusterCIDR", "--cluster-cidr="+proxyRange, "--metrics-bind-address="+proxyMetrics, "--healthz-bind-address="+proxyHealth,
-		// What belongs to all namespaces of the kernel stays as it is.
+		// Settings of all namespaces of the kernel stay as they are.
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s")
 }
 
