@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Copyright The Alioth Authors. */
 
-/* The programs. Each is a decision that returns a reason, and an accounting
+/* The programs. Each consists of a decision that returns a reason, and an accounting
  * step that turns the reason into the hook's verdict.
  */
 #include "count.h"
@@ -18,7 +18,7 @@
 
 char alioth_license[] SEC("license") = "Dual BSD/GPL";
 
-/* flooded names why a packet to a group is dropped: nothing is flooded. */
+/* flooded returns the reason to drop a packet to a group: Alioth floods nothing. */
 static __always_inline enum reason flooded(const struct packet *pkt)
 {
 	if (addr_is_multicast(&pkt->dst, pkt->family))
@@ -30,8 +30,8 @@ static __always_inline enum reason flooded(const struct packet *pkt)
 	return UNDECIDED;
 }
 
-/* control handles what is not for forwarding: neighbour discovery, and all
- * group traffic. Headers of ordinary TCP and UDP are not looked at.
+/* control handles packets that are not forwarded: neighbour discovery, and all group
+ * traffic. It does not examine the headers of ordinary TCP and UDP.
  */
 static __always_inline enum reason control(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -48,8 +48,8 @@ static __always_inline enum reason control(struct __sk_buff *skb, struct packet 
 	return reason ? reason : flooded(pkt);
 }
 
-/* missed decides about a destination that the address table does not know. It is
- * a function of its own for its stack frame.
+/* missed decides about a destination that is not in the address table. A function of
+ * its own, for its stack frame.
  */
 __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -66,7 +66,7 @@ __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const s
 	reason = walk_extensions(skb, pkt);
 	if (reason)
 		return reason;
-	/* The host's stack might follow a route that the packet brings along. */
+	/* The host's stack might follow a route in the packet's options. */
 	if (pkt->options)
 		return DROP_EGRESS_OPTIONS;
 	if (pkt->later)
@@ -165,7 +165,7 @@ static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *
 	return FROM_STACK;
 }
 
-/* outer_source reads the tunnel key: whose packet it is and of which VPC. */
+/* outer_source reads the tunnel key: the sending node and the VNI. */
 static __always_inline enum reason outer_source(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
 {
 	struct bpf_tunnel_key key = {};
@@ -180,7 +180,7 @@ static __always_inline enum reason outer_source(struct __sk_buff *skb, struct pa
 	return UNDECIDED;
 }
 
-/* group_or_neighbour drops in the tunnel what no node ever sends into it. */
+/* group_or_neighbour drops packets from the tunnel that no node ever sends into it. */
 static __always_inline enum reason group_or_neighbour(struct __sk_buff *skb, struct packet *pkt)
 {
 	enum reason reason;
@@ -209,7 +209,7 @@ static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct p
 	return deliver_local(skb, pkt, address->ifindex);
 }
 
-/* sent_by_node decides about the inner packet that a known node has sent. */
+/* sent_by_node decides about the inner packet of a known node. */
 static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct packet *pkt)
 {
 	enum reason reason = parse_eth(skb, pkt);
@@ -275,8 +275,8 @@ int alioth_from_tunnel(struct __sk_buff *skb)
 	return finish(skb, &pkt, from_tunnel(skb, &pkt, &node), &node);
 }
 
-/* What it does not take goes on to the host's stack and the tunnel's device,
- * and so to alioth_from_tunnel.
+/* Packets that alioth_from_underlay does not handle go on to the host's stack and the
+ * tunnel's device, and so to alioth_from_tunnel.
  */
 SEC("tcx/ingress")
 int alioth_from_underlay(struct __sk_buff *skb)
@@ -293,9 +293,9 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
 }
 
-/* It looks no further at what no socket of the node has sent. What sockets of IP
- * protocols send to the tunnel's port the host's rules drop, but for the mark that they
- * go by.
+/* alioth_to_underlay examines packets of the node's sockets only. Packets of IP sockets
+ * to the tunnel's port are dropped by the host's rules, unless they have the mark that
+ * those rules accept.
  */
 SEC("tcx/egress")
 int alioth_to_underlay(struct __sk_buff *skb)
@@ -368,14 +368,14 @@ int alioth_getpeername6(struct bpf_sock_addr *ctx)
 	return getpeername6(ctx);
 }
 
-/* It is attached to alioth_sockets, and runs once for each row while somebody reads. */
+/* Attached to alioth_sockets; runs once for each row while the daemon reads. */
 SEC("iter/bpf_sk_storage_map")
 int alioth_stale(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct sock *sk = ctx->sk;
 	struct socket *notes = ctx->value;
 
-	if (sk && notes) /* neither behind the last row */
+	if (sk && notes) /* both are NULL behind the last row */
 		report_stale(ctx, sk, notes);
 	return 0;
 }

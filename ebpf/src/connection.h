@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The table of flows to services: two entries for each, a share of them for each
- * interface.
+/* The table of flows to services. Each flow has two entries; each interface has a limit
+ * of flows.
  */
 #ifndef ALIOTH_CONNECTION_H
 #define ALIOTH_CONNECTION_H
@@ -12,8 +12,9 @@
 #define CONN_RENEW_NS 1000000000ULL
 #define EEXIST 17
 
-/* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is inside
- * of that VPC, or beyond the shadow door, where the same address is another's.
+/* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is in that
+ * VPC, or is reached from the pod's shadow address: there the same address belongs to
+ * another host.
  */
 static __always_inline void conn_key(struct conn_key *key, const struct packet *pkt, enum conn_direction direction,
 				     const struct addr *pod, __be16 pod_port, const struct addr *peer, __be16 peer_port,
@@ -30,7 +31,7 @@ static __always_inline void conn_key(struct conn_key *key, const struct packet *
 	key->inside = inside;
 }
 
-/* conn_closing tells what a TCP packet does to its flow. */
+/* conn_closing returns the flags by which a TCP packet changes the state of its flow. */
 static __always_inline __u32 conn_closing(const struct packet *pkt)
 {
 	__u32 flags = 0;
@@ -58,7 +59,7 @@ static __always_inline void conn_touch(struct conn *conn, const struct packet *p
 		conn->last_seen = now;
 }
 
-/* conn_reserve takes one of the interface's share of flows. */
+/* conn_reserve counts a new flow of the interface, if the interface's limit allows one. */
 static __always_inline enum reason conn_reserve(__u32 ifindex)
 {
 	__u32 *opened = bpf_map_lookup_elem(&alioth_conn_opened, &ifindex);
@@ -89,9 +90,9 @@ enum insertion {
 	CONFLICT,
 };
 
-/* conn_insert writes both entries of a flow. A reverse entry that leads to
- * another service is a flow in use (one port of the pod towards one backend by
- * way of two services), and two flows can't share it.
+/* conn_insert writes both entries of a flow. It fails if the reverse entry exists and
+ * leads to another service: then a flow from the same port of the pod to the same
+ * backend is in use, by way of that service.
  */
 static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
 {
@@ -117,7 +118,7 @@ static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
 	return TABLE_FULL;
 }
 
-/* conn_backend takes the backend of a flow from its forward entry. */
+/* conn_backend reads the backend of a flow from its forward entry. */
 static __always_inline void conn_backend(struct work *w, const struct conn *conn)
 {
 	w->backend.ip = conn->addr;
@@ -125,8 +126,8 @@ static __always_inline void conn_backend(struct work *w, const struct conn *conn
 	w->backend.outside = conn->outside;
 }
 
-/* conn_reverse makes the key under which the answers of the backend are found. What
- * it answers comes through the shadow door if it is outside of the VPC.
+/* conn_reverse makes the key of the reverse entry, by which the backend's replies are
+ * found. Replies from outside of the VPC arrive at the pod's shadow address.
  */
 static __always_inline void conn_reverse(struct work *w)
 {
@@ -138,8 +139,8 @@ static __always_inline void conn_reverse(struct work *w)
 	w->reverse.peer_port = w->backend.port;
 }
 
-/* conn_remember reserves and inserts a flow to the backend. When another CPU
- * has just opened the same flow, its backend counts.
+/* conn_remember reserves and inserts a flow to the backend. If another CPU has inserted
+ * the same flow meanwhile, the backend of that one is used.
  */
 static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
 {
@@ -163,9 +164,9 @@ static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
 	return UNDECIDED;
 }
 
-/* conn_forget ends a flow, the forward entry first: as long as it is there,
- * packets go out whose answers need the other. Who deletes it gives back the
- * interface's share.
+/* conn_forget removes a flow, the forward entry first: while that exists, packets are
+ * sent whose replies need the reverse entry. The caller that deletes the forward entry
+ * returns the flow to the interface's limit.
  */
 static __always_inline void conn_forget(const struct work *w, __u32 ifindex)
 {

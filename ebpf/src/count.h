@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Accounting, kept apart from the decisions. */
+/* Counters and events, apart from the decisions. */
 #ifndef ALIOTH_COUNT_H
 #define ALIOTH_COUNT_H
 
 #include "describe.h"
 #include "flow.h"
 
-/* One event per interface and reason in this time. */
+/* At most one event per interface and reason in this time. */
 #define DROP_EVENT_INTERVAL_NS 1000000000ULL
 
 static __always_inline void count(enum reason reason, enum direction direction, __u32 bytes)
@@ -23,8 +23,8 @@ static __always_inline void count(enum reason reason, enum direction direction, 
 	counter->bytes += bytes;
 }
 
-/* count_drop counts whose packet is dropped. What a packet from the tunnel says
- * of its VPC makes a key only if that VPC is here.
+/* count_drop counts a dropped packet by interface and VPC. The VNI of a packet from the
+ * tunnel becomes part of the key only if its VPC is on this node.
  */
 static __noinline int count_drop(struct __sk_buff *skb, const struct packet *pkt, enum reason reason)
 {
@@ -75,10 +75,9 @@ static __always_inline void report_drop(struct __sk_buff *skb, const struct pack
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* finish turns the reason into what the hook returns, and counts it. Whatever
- * is said of a drop beyond its reason is said on the way of drops only, and of
- * what passes only while somebody asks. node has
- * sent a packet that came from the tunnel, and is NULL for others.
+/* finish counts the packet by its reason, and returns the verdict of the hook. Events
+ * of drops are made for drops only, those of flows only while a client listens. node is
+ * the sender of a packet from the tunnel, NULL for other packets.
  */
 static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enum reason reason,
 				  const struct addr *node)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Inside a VPC: where an address is, and getting a packet there. */
+/* Lookup and delivery of addresses inside a VPC. */
 #ifndef ALIOTH_DELIVER_H
 #define ALIOTH_DELIVER_H
 
@@ -12,9 +12,9 @@
 
 #define VNI_BITS 32
 
-/* unmark takes off what a packet of the node's own stack may still carry: the
- * marks mean something to the host's rules only where the door has set them,
- * and the outer packet would inherit them.
+/* unmark removes the marks that a packet of the node's own stack may carry. For the
+ * host's rules a mark is valid only if a program has set it at the translation to a
+ * shadow address, and the outer packet would inherit it.
  */
 static __always_inline void unmark(struct __sk_buff *skb)
 {
@@ -36,14 +36,14 @@ static __always_inline bool in_ranges(void *ranges, __u32 vni, const struct addr
 	return bpf_map_lookup_elem(ranges, &key);
 }
 
-/* Of service.h: what answers for a service gets the service's address back. */
+/* Defined in service.h: gives a backend's reply the service's address as its source. */
 __noinline enum reason reveal(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod);
 
 /* reveal_inside does so for an interface whose VPC has services. */
 static __always_inline enum reason reveal_inside(struct __sk_buff *skb, struct packet *pkt, __u32 ifindex)
 {
 	pkt->ifindex = ifindex;
-	if (walk_extensions(skb, pkt)) /* inside a VPC anything is delivered */
+	if (walk_extensions(skb, pkt)) /* packets that can't be walked are delivered too inside a VPC */
 		return UNDECIDED;
 	return reveal(skb, pkt, &pkt->dst) == DROP_REWRITE_FAILED ? DROP_REWRITE_FAILED : UNDECIDED;
 }
@@ -68,9 +68,9 @@ static __always_inline enum reason deliver_local(struct __sk_buff *skb, struct p
 	return FORWARDED_LOCAL;
 }
 
-/* tunnel_key fills the key of the outer header and returns the helper's flags.
- * Over IPv4 the outer checksum is left out, as is usual for VXLAN; IPv6 wants
- * one (RFC 8200 section 8.1).
+/* tunnel_key fills the key of the outer header and returns the helper's flags. Over
+ * IPv4 the outer checksum is left out, as is usual for VXLAN; IPv6 requires it (RFC
+ * 8200 section 8.1).
  */
 static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, const struct addr *node)
 {
@@ -91,7 +91,7 @@ static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, c
 	return BPF_F_TUNINFO_IPV6;
 }
 
-/* to_device leaves the outer headers to the tunnel's device. */
+/* to_device sends the packet to the tunnel's device, which adds the outer headers. */
 static __always_inline enum reason to_device(struct __sk_buff *skb, struct packet *pkt, const struct address *to)
 {
 	struct bpf_tunnel_key key = {};
@@ -106,17 +106,17 @@ static __always_inline enum reason to_device(struct __sk_buff *skb, struct packe
 static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					     const struct address *to)
 {
-	/* The outer packet keeps socket and mark, and the node's own sockets may not send
-	 * such packets by themselves.
+	/* The outer packet keeps socket and mark. Without MARK_TUNNELED it would be
+	 * dropped as a packet of one of the node's own sockets.
 	 */
 	if (from->flags & INTERFACE_NODE)
 		skb->mark |= MARK_TUNNELED;
 	return set_macs(skb, to->mac, from->mac) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
 }
 
-/* must_arrive tells whether a packet that does not fit a way over IPv6 is one
- * that no sender can make smaller, or that may be fragmented, and is not too long
- * for that.
+/* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent
+ * in two fragments. This applies to packets that no sender can make smaller, and to
+ * those that may be fragmented, up to the length that two fragments can carry.
  */
 static __always_inline bool must_arrive(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {
@@ -127,7 +127,9 @@ static __always_inline bool must_arrive(struct __sk_buff *skb, const struct pack
 	return !pkt->whole && first_length(inner_len(skb, pkt), way->limit);
 }
 
-/* to_fragmenter sends it to where it is fragmented, see outer_fragment.h. */
+/* to_fragmenter sends the packet to the device where it is fragmented, see
+ * outer_fragment.h.
+ */
 static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt,
 						 const struct interface *from, const struct address *to)
 {
@@ -163,8 +165,8 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 	return DROP_REWRITE_FAILED;
 }
 
-/* echo_here answers an echo request to a gateway or a service in place. Swapping the two
- * addresses changes no checksum; the type does.
+/* echo_here replies to an echo request to a gateway or a service in place. The exchange
+ * of the two addresses changes no checksum, the type does.
  */
 static __always_inline enum reason echo_here(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {

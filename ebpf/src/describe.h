@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What people are told of single packets. */
+/* Descriptions of single packets, for events. */
 #ifndef ALIOTH_DESCRIBE_H
 #define ALIOTH_DESCRIBE_H
 
 #include "maps.h"
 #include "parse.h"
 
-/* describe_ends reads the ports too, which forwarding inside a VPC does not need.
- * They stay 0 where they can't be read.
+/* describe_ends reads the ports too, which forwarding inside a VPC does not need. They
+ * are 0 if they can't be read.
  */
 static __always_inline void describe_ends(struct __sk_buff *skb, struct tuple *ends, const struct packet *pkt)
 {
@@ -24,8 +24,9 @@ static __always_inline void describe_ends(struct __sk_buff *skb, struct tuple *e
 	bpf_skb_load_bytes(skb, pkt->l4 + pkt->outer, &ends->sport, 2 * sizeof(ends->sport));
 }
 
-/* describe_tunnel adds which node sent the packet to which address. Without a
- * tunnel key, it was popped on the device of the tunnel's IPv4 address.
+/* describe_tunnel adds the node that sent the packet, and the address at which it
+ * arrived. Without a tunnel key, the outer headers were removed at the device of the
+ * tunnel's IPv4 address.
  */
 static __always_inline void describe_tunnel(struct __sk_buff *skb, struct packet_event *event, const struct addr *node)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The shadow door: between an address in a VPC and the node's own stack every
- * pod interface has one stand-in address per family, unique on the node.
+/* Translation between an address in a VPC and the node's own stack. For that, every
+ * interface of a pod has a shadow address per family, which is unique on the node.
  */
 #ifndef ALIOTH_DOOR_H
 #define ALIOTH_DOOR_H
@@ -33,19 +33,19 @@ static __always_inline bool is_node_shadow(const struct packet *pkt)
 	return addr_equal(&pkt->dst, &shadow);
 }
 
-/* is_own_quote tells whether an error is about a packet that was sent to the one with
- * this address, by the one who is now told, and shows of which flow that is.
+/* is_own_quote reports whether an error quotes a packet that the error's receiver sent
+ * to ip, and whether the quote identifies a flow.
  */
 static __always_inline bool is_own_quote(const struct packet *pkt, const struct quote *q, const struct addr *ip)
 {
 	return q->l4 && addr_equal(&q->dst, ip) && addr_equal(&q->src, &pkt->dst);
 }
 
-/* check_error refuses the errors of a pod about flows that are not its own: who gets
- * them, and connection tracking on the way, believe what they quote. It takes no
- * error in fragments, since nobody sends one. It is for ICMP only, which has been
- * walked. What it has read of an error it leaves to those who translate that. The
- * node's own interface brings what the node's stack says.
+/* check_error drops ICMP errors of a pod about flows that are not its own: the
+ * receivers, and connection tracking on the path, believe the quote. Errors in
+ * fragments are dropped, since no stack sends them. The packet must be ICMP and walked.
+ * The quote stays in the work area for the functions that translate it. Errors from the
+ * node's own interface come from the node's stack, and are allowed.
  */
 __noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -68,8 +68,9 @@ __noinline enum reason check_error(struct __sk_buff *skb, struct packet *pkt, co
 	return DROP_ICMP_UNRELATED;
 }
 
-/* quote_shadow translates the pod's address in an error that the pod sends. What is
- * quoted must be of its flow still, after what services have translated in it.
+/* quote_shadow translates the pod's address in an error that the pod sends. The quote
+ * is compared with the packet's addresses once more, since the translation of services
+ * may have changed them.
  */
 static __always_inline enum reason quote_shadow(struct __sk_buff *skb, struct packet *pkt, const struct addr *ip,
 						const struct addr *shadow)
@@ -81,7 +82,9 @@ static __always_inline enum reason quote_shadow(struct __sk_buff *skb, struct pa
 	return quote_addr(skb, pkt, &w->quote, SIDE_DST, shadow) ? DROP_REWRITE_FAILED : UNDECIDED;
 }
 
-/* leave hands the packet to the node's stack under the interface's shadow. */
+/* leave hands the packet to the node's stack, with the interface's shadow address as
+ * source.
+ */
 static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					 __u32 mark)
 {
@@ -104,9 +107,9 @@ static __always_inline enum reason leave(struct __sk_buff *skb, struct packet *p
 	return TO_STACK;
 }
 
-/* leave_after_first lets a later fragment out as it did the first of its datagram. One
- * that has gone through a service of the VPC has found that already, and has its mark;
- * none, if the first has not left.
+/* leave_after_first handles a later fragment like the first one of its datagram. A
+ * fragment that was translated for a service of the VPC has the mark of the first one
+ * already; its mark is 0 if the first fragment was not handed to the stack.
  */
 static __always_inline enum reason leave_after_first(struct __sk_buff *skb, struct packet *pkt,
 						     const struct interface *from)
@@ -128,8 +131,8 @@ static __always_inline enum reason leave_after_first(struct __sk_buff *skb, stru
 	return leave(skb, pkt, from, mark);
 }
 
-/* reply_to_node lets out what answers the node. Whether the node did ask is
- * known to its connection tracking; here a pod's own TCP opening stops.
+/* reply_to_node hands replies to the node to its stack. The node's connection tracking
+ * decides whether they belong to a flow; TCP openings of the pod are dropped here.
  */
 static __always_inline enum reason reply_to_node(struct __sk_buff *skb, struct packet *pkt,
 						 const struct interface *from)
@@ -138,7 +141,7 @@ static __always_inline enum reason reply_to_node(struct __sk_buff *skb, struct p
 
 	if (reason)
 		return reason;
-	/* A fragment to come could write over the flags. */
+	/* A later fragment could overwrite the flags. */
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP)
 		return DROP_EGRESS_FRAGMENT;
 	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)

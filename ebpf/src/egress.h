@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Leaving the VPC for the outside. Closed unless the VPC opens it, and even
- * then never to anything that belongs to the cluster.
+/* Packets from the VPC to the outside. They are dropped unless the VPC allows egress,
+ * and always if they are for the cluster itself.
  */
 #ifndef ALIOTH_EGRESS_H
 #define ALIOTH_EGRESS_H
@@ -36,9 +36,8 @@ static __always_inline enum reason closed_reason(const struct closed *closed)
 	}
 }
 
-/* closed_to_all judges by what is closed to every VPC but those that have an
- * exception: the default VPC for nodes, and a VPC of which own says so for cloud
- * metadata.
+/* closed_to_all checks the ranges that are closed to every VPC without an exception.
+ * The default VPC has one for nodes; a VPC has one for cloud metadata if own says so.
  */
 static __always_inline enum reason closed_to_all(const struct closed *all, const struct closed *own,
 						 enum vpc_flag flags)
@@ -63,15 +62,13 @@ static __always_inline enum reason closed_destination(const struct packet *pkt, 
 		return reason;
 	if (own && own->class != OPEN_LISTED && own->class != OPEN_METADATA)
 		return closed_reason(own);
-	/* Known nodes are closed even if nobody listed them. */
+	/* Known nodes are closed even if no list has them. */
 	if (!(flags & VPC_DEFAULT) && bpf_map_lookup_elem(&alioth_nodes, &key.ip))
 		return DROP_EGRESS_NODE;
 	return UNDECIDED;
 }
 
-/* closed_transport refuses what could be read as a tunnel packet, at whatever
- * address.
- */
+/* closed_transport drops what a receiver could read as a tunnel packet, at any address. */
 static __always_inline enum reason closed_transport(struct __sk_buff *skb, struct packet *pkt)
 {
 	enum reason reason = parse_l4(skb, pkt);
@@ -83,9 +80,10 @@ static __always_inline enum reason closed_transport(struct __sk_buff *skb, struc
 	return UNDECIDED;
 }
 
-/* answers_outside tells whether a packet can be what answers somebody outside who has
- * reached the pod under his own address, which egress may be closed to. Whether it is,
- * the host's connection tracking knows; what opens a flow ends here.
+/* answers_outside reports whether a packet may be a reply to a client outside that has
+ * reached the pod from its own address, to which egress may be closed. The host's
+ * connection tracking decides whether it is one; packets that open a flow are dropped
+ * here.
  */
 static __always_inline bool answers_outside(struct __sk_buff *skb, struct packet *pkt, enum reason closed)
 {
@@ -98,10 +96,10 @@ static __always_inline bool answers_outside(struct __sk_buff *skb, struct packet
 	return pkt->proto == IPPROTO_UDP || is_icmp_error(pkt);
 }
 
-/* is_own_node_port tells whether a packet to a node is for a port that leads to a
- * service of the pod's own VPC, as far as the VPC's lists lead to the node. All else
- * of the node stays closed, and the host lets a packet to an address of its own go
- * nowhere but to that port's backends. It is a function of its own for its stack frame.
+/* is_own_node_port reports whether a packet to a node is for a port that leads to a
+ * service of the pod's own VPC, and the VPC's lists allow the node. All other ports of
+ * the node stay closed. The host forwards a packet to its own address to that port's
+ * backends only. A function of its own, for its stack frame.
  */
 __noinline bool is_own_node_port(struct __sk_buff *skb, struct packet *pkt)
 {
@@ -121,7 +119,7 @@ __noinline bool is_own_node_port(struct __sk_buff *skb, struct packet *pkt)
 		return false;
 	if (closed_transport(skb, pkt))
 		return false;
-	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as in reply_to_node */
 		return false;
 	port.vni = pkt->vni;
 	port.family = pkt->family;
@@ -133,7 +131,7 @@ __noinline bool is_own_node_port(struct __sk_buff *skb, struct packet *pkt)
 static __always_inline enum reason to_outside(struct __sk_buff *skb, struct packet *pkt,
 					      const struct interface *from)
 {
-	__u32 vni = pkt->vni; /* before Linux 6.2 a key is on the stack or in a map */
+	__u32 vni = pkt->vni; /* before Linux 6.2 a key has to be on the stack or in a map */
 	struct vpc *vpc = bpf_map_lookup_elem(&alioth_vpcs, &vni);
 	enum reason reason;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* ICMP errors quote the packet they are about. At the shadow door the quoted
- * addresses are translated too, else the receiver finds no flow to which the
- * error belongs. The checksum of the quoted transport header is left alone:
- * a quote is cut short, so nobody can verify it.
+/* ICMP errors quote the packet that they are about. Where a packet is translated
+ * between VPC address and shadow address, the quoted addresses are translated too,
+ * otherwise the receiver finds no flow for the error. The checksum of the quoted
+ * transport header is not changed: a quote is cut short, so no receiver can verify it.
  */
 #ifndef ALIOTH_EMBEDDED_H
 #define ALIOTH_EMBEDDED_H
@@ -19,19 +19,19 @@
 #define ICMPV6_FIRST_INFORMATIONAL 128
 #define ICMP_HLEN 8
 
-/* The quoted packet, as far as it is needed to translate it. */
+/* The quoted packet, as far as the translation needs it. */
 struct quote {
 	struct addr src;
 	struct addr dst;
 	__u32 l3;
-	__u32 l4; /* 0 when what tells its flow is not all quoted */
+	__u32 l4; /* 0 if the quote is too short to identify the flow */
 	__be16 sport;
 	__be16 dport;
 	__u8 proto;
 };
 
-/* is_icmp_error tells whether a message quotes a packet: connection tracking finds
- * the flow by that (RFC 792, RFC 4443 section 2.1).
+/* is_icmp_error reports whether a message quotes a packet, by which connection tracking
+ * finds the flow (RFC 792, RFC 4443 section 2.1).
  */
 static __always_inline bool is_icmp_error(const struct packet *pkt)
 {
@@ -42,7 +42,7 @@ static __always_inline bool is_icmp_error(const struct packet *pkt)
 		pkt->icmp_type == ICMP_TIME_EXCEEDED || pkt->icmp_type == ICMP_PARAMETER_PROBLEM);
 }
 
-/* read_quote_v4 reads the quoted header; -1: there is none that is whole. */
+/* read_quote_v4 reads the quoted header; -1 if the quote has no whole header. */
 static __always_inline int read_quote_v4(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
 {
 	struct iphdr ip;
@@ -58,8 +58,8 @@ static __always_inline int read_quote_v4(struct __sk_buff *skb, const struct pac
 	return 0;
 }
 
-/* walk_quote moves past the quoted extension headers, as far as they are quoted; 0:
- * the transport header is not, or not in this packet.
+/* walk_quote moves past the quoted extension headers; 0 if the transport header is not
+ * quoted, or not in this packet.
  */
 static __always_inline __u32 walk_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q, __u32 at)
 {
@@ -89,8 +89,8 @@ static __always_inline int read_quote_v6(struct __sk_buff *skb, const struct pac
 	return 0;
 }
 
-/* read_quote returns 0, or -1 when the error quotes no whole IP header. It is a
- * function of its own so that the verifier goes through it once.
+/* read_quote returns 0, or -1 if the error quotes no whole IP header. A function of its
+ * own, so that the verifier checks it once.
  */
 __noinline int read_quote(struct __sk_buff *skb, const struct packet *pkt, struct quote *q)
 {
@@ -114,12 +114,12 @@ __noinline int read_quote(struct __sk_buff *skb, const struct packet *pkt, struc
 			break;
 		q->l4 = 0;
 		return 0;
-	case IPPROTO_ICMP: /* whose flow is told by type, code and id */
+	case IPPROTO_ICMP: /* type, code and id identify the flow */
 	case IPPROTO_ICMPV6:
 		if (!within(pkt, q->l4, ICMP_HLEN))
 			q->l4 = 0;
 		return 0;
-	default: /* nothing that goes through the shadow door */
+	default: /* not translated to shadow addresses */
 		q->l4 = 0;
 		return 0;
 	}

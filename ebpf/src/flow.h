@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Which flows pass, told while somebody asks. What has been dropped is no flow:
- * so nobody is told here under an address that is not theirs.
+/* Events of flows, for clients that listen. Dropped packets make none: so no flow is
+ * reported under a forged address.
  */
 #ifndef ALIOTH_FLOW_H
 #define ALIOTH_FLOW_H
@@ -11,14 +11,14 @@
 #include "describe.h"
 #include "share.h"
 
-/* One event per flow in this time. */
+/* At most one event per flow in this time. */
 #define FLOW_EVENT_INTERVAL_NS 10000000000ULL
 
-/* An interface is told of with 20 events a second, and up to 100 at once. */
+/* Limit per interface: 20 events a second, and up to 100 at once. */
 #define FLOW_SHARE_INTERVAL_NS 50000000ULL
 #define FLOW_SHARE_BURST_NS (100 * FLOW_SHARE_INTERVAL_NS)
 
-/* describe_way adds between which nodes a packet goes into the tunnel. */
+/* describe_way adds the two nodes of a packet that goes into the tunnel. */
 static __always_inline void describe_way(struct flow_notes *notes, const struct packet *pkt)
 {
 	struct address *to;
@@ -35,7 +35,7 @@ static __always_inline void describe_way(struct flow_notes *notes, const struct 
 		addr_from_config(&notes->event.outer_src, &alioth_config.tunnel_source[FAMILY_V6]);
 }
 
-/* note_flow fills what tells one flow from others. */
+/* note_flow fills the key of the packet's flow. */
 static __always_inline void note_flow(struct __sk_buff *skb, struct flow *flow, const struct packet *pkt,
 				      enum reason reason)
 {
@@ -50,8 +50,8 @@ static __always_inline void note_flow(struct __sk_buff *skb, struct flow *flow, 
 	flow->proto = pkt->proto;
 }
 
-/* report_flow tells of a packet, if its flow has not been told of lately. It must
- * not be called by a program within itself: there is one set of notes per CPU.
+/* report_flow makes an event for a packet, unless its flow had one recently. Programs
+ * must not call it while it runs on the same CPU: each CPU has one set of notes.
  */
 static __noinline int report_flow(struct __sk_buff *skb, const struct packet *pkt, enum reason reason,
 				  const struct addr *node)
@@ -60,7 +60,7 @@ static __noinline int report_flow(struct __sk_buff *skb, const struct packet *pk
 	struct flow_notes *notes;
 	__u32 zero = 0;
 
-	/* Who has asked is gone. */
+	/* The client has stopped listening. */
 	if (now > alioth_flows_until) {
 		alioth_flows_until = 0;
 		return 0;
@@ -84,8 +84,8 @@ static __noinline int report_flow(struct __sk_buff *skb, const struct packet *pk
 	return 0;
 }
 
-/* tell_flow is all that a packet pays for while nobody asks. The second part of a
- * tunnel packet, and the first, had been told of before it was fragmented.
+/* tell_flow costs one comparison while no client listens. Packets that are fragmented
+ * for the tunnel had their event before that.
  */
 static __always_inline void tell_flow(struct __sk_buff *skb, const struct packet *pkt, enum reason reason,
 				      const struct addr *node)

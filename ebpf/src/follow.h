@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* A fragment without a transport header follows the first of its datagram through
- * the shadow door, or to and from a service. What became of that is remembered per
- * interface, direction and a few bits of the datagram's id: so an interface has
- * FOLLOWED datagrams on their way at once, a share of the room for 128 interfaces.
- * A later fragment whose first is not remembered is refused.
+/* A fragment without a transport header is translated like the first fragment of its
+ * datagram, between VPC and shadow address and for services. The result of the first
+ * one is kept per interface, direction and a few bits of the datagram's id: so an
+ * interface has FOLLOWED datagrams in progress at once, and the map has room for 128
+ * interfaces. A later fragment without such an entry is dropped.
  */
 #ifndef ALIOTH_FOLLOW_H
 #define ALIOTH_FOLLOW_H
@@ -14,11 +14,11 @@
 #include "parse.h"
 
 #define FOLLOWED 64
-/* As long as Linux waits for the rest of a datagram. */
+/* Linux waits as long for the remaining fragments of a datagram. */
 #define FOLLOW_NS 30000000000ULL
 
-/* fragment_id reads what the fragments of a datagram have in common; 0 if it is
- * not there.
+/* fragment_id reads the id that the fragments of a datagram have in common; 0 if the
+ * packet has none.
  */
 static __always_inline __u32 fragment_id(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -52,8 +52,8 @@ static __always_inline __u32 fragment_len(const struct packet *pkt)
 	return pkt->end - (pkt->family == FAMILY_V6 ? pkt->fragment_header + 8 : pkt->l4);
 }
 
-/* describe_datagram tells one datagram of an interface from another, by the
- * address of its other end. In IPv6 the id alone does (RFC 8200 section 4.5).
+/* describe_datagram makes the identity of a datagram of an interface, which includes
+ * the address of its peer. In IPv6 the id alone is enough (RFC 8200 section 4.5).
  */
 static __always_inline void describe_datagram(struct datagram *d, const struct packet *pkt, const struct addr *peer,
 					      __u32 id)
@@ -69,9 +69,9 @@ static __always_inline bool same_datagram(const struct datagram *a, const struct
 	return a->vni == b->vni && a->id == b->id && a->proto == b->proto && addr_equal(&a->peer, &b->peer);
 }
 
-/* follow_slot names where the first fragment of a datagram is remembered. What comes
- * to an interface from its VPC, of this node or by the tunnel, is another datagram
- * than one from beyond the shadow door, where the same address is another's.
+/* follow_slot makes the key for the first fragment of a datagram. Datagrams from the
+ * interface's VPC and from the node's stack have different keys, since the same address
+ * belongs to different hosts there.
  */
 static __always_inline void follow_slot(struct follow_key *key, struct __sk_buff *skb, const struct packet *pkt,
 					__u32 id)
@@ -81,8 +81,8 @@ static __always_inline void follow_slot(struct follow_key *key, struct __sk_buff
 	key->slot = id % FOLLOWED;
 }
 
-/* remember_first keeps for the fragments to come what has become of the first of
- * them: peer is the address of its other end as it came, shown as it leaves.
+/* remember_first keeps the result of a first fragment for the later ones: peer is the
+ * address of the other end as received, shown the one as sent.
  */
 static __noinline int remember_first(struct __sk_buff *skb, const struct packet *pkt, const struct addr *peer,
 				     const struct addr *shown, __u32 mark)
@@ -104,9 +104,9 @@ static __noinline int remember_first(struct __sk_buff *skb, const struct packet 
 	return 0;
 }
 
-/* find_first finds the first fragment of the datagram that a later one is of, and
- * behind which it is: to write over the ports is no later fragment's (RFC 3128,
- * RFC 5722).
+/* find_first finds the first fragment of a later one's datagram. It finds none for a
+ * later fragment that overlaps the first, since that could overwrite the ports (RFC
+ * 3128, RFC 5722).
  */
 static __always_inline struct first_fragment *find_first(struct __sk_buff *skb, const struct packet *pkt,
 							 const struct addr *peer)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Who the kubelet is: a process that listens at the port which its Node names, in
- * the node's own network namespace, and has CAP_SYS_ADMIN in the first user
- * namespace. A pod on the node's network can listen there while the kubelet is away,
- * but has that capability only where it is as good as the node. The kernel is asked at
- * the connect itself, so that nobody has to find a process that has just started, or
- * to notice that one has ended.
+/* Identification of the kubelet: a process that listens at the port which its Node
+ * object names, in the node's own network namespace, and has CAP_SYS_ADMIN in the first
+ * user namespace. A pod on the node's network can listen there while the kubelet is
+ * away, but has that capability only if it has the rights of the node anyway. The
+ * programs ask the kernel at the connect itself, so that the daemon need not watch the
+ * start and end of processes.
  */
 #ifndef ALIOTH_KUBELET_H
 #define ALIOTH_KUBELET_H
@@ -20,8 +20,8 @@
 #define FILE_TYPE 0170000
 #define FILE_SOCKET 0140000
 
-/* How many files of a process are looked at. The kubelet listens soon after its start,
- * and the kernel gives it the lowest number that is free.
+/* Number of files of a process that are examined. The kubelet listens soon after its
+ * start, and the kernel gives it the lowest free number.
  */
 #define MAX_FILES 16384
 
@@ -30,8 +30,8 @@ struct search {
 	bool found;
 };
 
-/* listens_here tells whether the socket takes the kubelet's connections. Programs in Go
- * listen for both protocols at once.
+/* listens_here reports whether the socket accepts the kubelet's connections. Programs
+ * in Go listen for both protocols at once.
  */
 static __always_inline bool listens_here(const struct sock *sk)
 {
@@ -70,7 +70,7 @@ static __always_inline bool is_administrator(struct task_struct *task)
 	return effective >> CAP_SYS_ADMIN & 1 && !BPF_CORE_READ(cred, user_ns, level);
 }
 
-/* is_kubelet tells whether the calling process is it. */
+/* is_kubelet reports whether the calling process is the kubelet. */
 static __noinline bool is_kubelet(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

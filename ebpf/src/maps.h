@@ -7,7 +7,7 @@
 #include "types.h"
 #include <bpf/bpf_helpers.h>
 
-/* What the loader knows when it loads the programs. */
+/* Constants that the loader sets when it loads the programs. */
 const volatile struct config alioth_config;
 
 /* LAYOUT_VERSION of the pinned maps, written by the loader. */
@@ -27,7 +27,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_interfaces SEC(".maps");
 
-/* Network namespaces by their cookies. Sockets of any other are left alone. */
+/* Network namespaces by their cookies. Sockets of other namespaces are not translated. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);
@@ -36,7 +36,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_netns SEC(".maps");
 
-/* Where an address of a VPC is. */
+/* Kind and place of an address of a VPC. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct address_key);
@@ -45,8 +45,8 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_addresses SEC(".maps");
 
-/* Ranges whose addresses are all in alioth_addresses. The value is a slot for
- * a reference to the subnet's role members.
+/* Ranges whose addresses are all in alioth_addresses. The value is reserved for a
+ * reference to the subnet's role members.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -83,7 +83,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_nodes SEC(".maps");
 
-/* Ports of nodes that lead back into the VPC of the pod that asks. */
+/* Node ports that lead back into the VPC of the sending pod. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct node_port);
@@ -101,7 +101,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_announced SEC(".maps");
 
-/* Destinations that egress must not reach; VNI 0 stands for every VPC. */
+/* Destinations that egress must not reach; VNI 0 applies to every VPC. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__type(key, struct prefix_key);
@@ -146,7 +146,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_maglev SEC(".maps");
 
-/* Which backends the clients of a VPC stay with. */
+/* The backends of clients with affinity, by VPC. */
 struct affinities {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, struct affinity_key);
@@ -154,8 +154,8 @@ struct affinities {
 	__uint(max_entries, MAX_AFFINITIES);
 };
 
-/* VNI -> the affinities of the VPC's clients, for VPCs with services that give
- * any. Who fills a table takes room from its own VPC alone.
+/* VNI -> the table of affinities of the VPC's clients, for VPCs with services that have
+ * affinity. A client that fills a table takes room from its own VPC only.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
@@ -165,7 +165,7 @@ struct {
 	__array(values, struct affinities);
 } alioth_affinities SEC(".maps");
 
-/* The backends of a socket, which go with it. */
+/* The backends of a socket, deleted with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__type(key, int);
@@ -183,9 +183,9 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_connections SEC(".maps");
 
-/* How many flows an interface has opened, written by the programs only, and
- * how many of those have ended, written by user space only: their difference
- * is what the interface holds, and neither side overwrites the other.
+/* The number of flows that an interface has opened, written by the programs only, and
+ * the number of those that have ended, written by user space only. The difference is
+ * the number of flows in the table, and neither side overwrites the other.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -203,7 +203,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_conn_ended SEC(".maps");
 
-/* The first fragments that later ones follow, FOLLOWED per interface and
+/* First fragments, for the later ones of their datagrams: FOLLOWED per interface and
  * direction.
  */
 struct {
@@ -213,7 +213,7 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_fragments SEC(".maps");
 
-/* Pod addresses that the kubelet reaches by a shadow; zero: not at all. */
+/* Shadow addresses of pods, for the kubelet's connections; zero: refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct target_key);
@@ -222,7 +222,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_targets SEC(".maps");
 
-/* Processes that have been found to be the kubelet, which they stay. */
+/* Processes identified as the kubelet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, struct process);
@@ -230,8 +230,8 @@ struct {
 	__uint(max_entries, 64);
 } alioth_kubelets SEC(".maps");
 
-/* Sockets that alioth_connect4 or alioth_connect6 has led to a shadow. Nothing else
- * can write this, as it can a packet's mark.
+/* Sockets that alioth_connect4 or alioth_connect6 has directed to a shadow address.
+ * Other software can't write this map, unlike a packet's mark.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -249,10 +249,9 @@ struct {
 	__uint(max_entries, REASON_LEN * DIRECTION_LEN);
 } alioth_counters SEC(".maps");
 
-/* The drops among them once more, by whose they are. When there is no room for
- * another key, alioth_counters alone has them. A key's meaning depends on the
- * list of reasons, so that its length is part of the size: another list, another
- * map.
+/* Drops by interface and VPC. If the map is full, alioth_counters alone has a drop. The
+ * meaning of a key depends on the list of reasons; so the length of the list is part of
+ * the size, and a changed list makes a new map.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -262,13 +261,13 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_drop_counters SEC(".maps");
 
-/* A sample of the drops, for people. */
+/* A sample of the drops, for aliothctl. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } alioth_drops SEC(".maps");
 
-/* When an interface last got an event of a reason, so that none can fill the
+/* Time of the last event of an interface and reason, so that no interface can fill the
  * ring alone.
  */
 struct drop_gate_key {
@@ -283,18 +282,18 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_drop_gate SEC(".maps");
 
-/* Until when somebody wants to know which flows pass, in ns of the monotonic
- * clock; 0: nobody does. Written by user space, and set to 0 by the programs.
+/* End of the time in which a client wants events of flows, in ns of the monotonic
+ * clock; 0: no client. Written by user space, and set to 0 by the programs.
  */
 volatile __u64 alioth_flows_until;
 
-/* A sample of what passes, for people. */
+/* A sample of the flows, for aliothctl. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } alioth_flows SEC(".maps");
 
-/* When a flow was last told. */
+/* Time of a flow's last event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, struct flow);
@@ -302,7 +301,7 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_flow_gate SEC(".maps");
 
-/* Until when an interface has used up what may be told of its flows, in ns of the
+/* Time until which an interface has used up its limit of flow events, in ns of the
  * monotonic clock.
  */
 struct {
@@ -312,7 +311,7 @@ struct {
 	__uint(max_entries, MAX_INTERFACES);
 } alioth_flow_share SEC(".maps");
 
-/* Room for what describes a flow, which the stack does not have. */
+/* Work area for the description of a flow, which is too large for the stack. */
 struct flow_notes {
 	struct flow flow;
 	struct flow_share share;
@@ -327,8 +326,8 @@ struct {
 	__uint(max_entries, 1);
 } alioth_flow_notes SEC(".maps");
 
-/* What the host's routes told of the way to a node's IPv4 address, for outer
- * packets of up to mtu bytes.
+/* Result of a lookup in the host's routes for a node's IPv4 address, for outer packets
+ * of up to mtu bytes.
  */
 struct known_way {
 	__u64 until; /* jiffies */
@@ -345,7 +344,7 @@ struct {
 	__uint(max_entries, 4096);
 } alioth_ways SEC(".maps");
 
-/* Until when an interface has used up its share of ICMP errors, in ns of the
+/* Time until which an interface has used up its limit of ICMP errors, in ns of the
  * monotonic clock.
  */
 struct {

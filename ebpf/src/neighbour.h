@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* ARP (RFC 826) and neighbour discovery (RFC 4861): every address but its own
- * is, for a pod, at the one virtual MAC. Nothing of either protocol is ever
- * forwarded.
+/* ARP (RFC 826) and neighbour discovery (RFC 4861): for a pod, every address but its
+ * own has the one virtual MAC. Packets of both protocols are never forwarded.
  */
 #ifndef ALIOTH_NEIGHBOUR_H
 #define ALIOTH_NEIGHBOUR_H
@@ -69,13 +68,13 @@ static __always_inline enum reason check_arp(const struct arp_frame *arp, const 
 		return DROP_SPOOFED_IP;
 	if (arp->operation != bpf_htons(ARP_REQUEST))
 		return DROP_ARP_OTHER;
-	/* A probe (RFC 5227) asks whether somebody else has the address; the
-	 * claim behind it is exclusive, so the answer is silence.
+	/* A probe (RFC 5227) asks whether another host has the address. The claim is
+	 * exclusive, so no host has it, and the probe gets no reply.
 	 */
 	return target == own || !sender ? DROP_ARP_OWN : UNDECIDED;
 }
 
-/* reply_arp turns a request into its answer: the target is at a MAC. */
+/* reply_arp turns a request into its reply: the target has the MAC mac. */
 static __always_inline int reply_arp(struct __sk_buff *skb, struct arp_frame *arp, const __u8 *mac)
 {
 	__u8 target[4];
@@ -132,7 +131,7 @@ static __always_inline enum reason check_solicitation(const struct packet *pkt, 
 	own_link_local(&link_local, from);
 	if (hop_limit != 255 || ns->code || addr_is_multicast(&ns->target, FAMILY_V6))
 		return DROP_BAD_HEADER;
-	/* Duplicate address detection: as with ARP, the answer is silence. */
+	/* Duplicate address detection: no reply, as with ARP. */
 	if (addr_is_zero(&pkt->src))
 		return DROP_ND_OWN;
 	if (addr_is_zero(own) || (!addr_equal(&pkt->src, own) && !addr_equal(&pkt->src, &link_local)))
@@ -142,15 +141,13 @@ static __always_inline enum reason check_solicitation(const struct packet *pkt, 
 	return UNDECIDED;
 }
 
-/* What is in front of the answer's message. */
+/* The headers before the reply's message. */
 struct nd_answer {
 	struct ethhdr eth;
 	struct ipv6hdr ip;
 } __attribute__((packed));
 
-/* advertise replaces the packet by the answer to its solicitation: the target is at
- * a MAC.
- */
+/* advertise replaces a solicitation by its reply: the target has the MAC mac. */
 static __always_inline int advertise(struct __sk_buff *skb, const struct addr *asker, const __u8 *asker_mac,
 				     const struct addr *target, const __u8 *mac, __u8 flags)
 {
@@ -223,15 +220,15 @@ static __always_inline bool is_announced(const struct addr *ip)
 	return bpf_map_lookup_elem(&alioth_announced, &key);
 }
 
-/* own_mac is the underlay device's. */
+/* own_mac copies the MAC of the underlay device. */
 static __always_inline void own_mac(__u8 *mac)
 {
 	for (int i = 0; i < 6; i++)
 		mac[i] = alioth_config.underlay_mac[i];
 }
 
-/* announce_v4 answers a request or a probe (RFC 5227) for an announced address, and
- * tells whether it did.
+/* announce_v4 replies to a request or a probe (RFC 5227) for an announced address, and
+ * reports whether it did.
  */
 static __always_inline bool announce_v4(struct __sk_buff *skb)
 {
@@ -247,15 +244,15 @@ static __always_inline bool announce_v4(struct __sk_buff *skb)
 	__builtin_memcpy(&ip, arp.target_ip, 4);
 	__builtin_memcpy(&asker, arp.sender_ip, 4);
 	addr_from_v4(&target, ip);
-	/* Who announces it himself asks for nothing. */
+	/* A host that announces the address itself needs no reply. */
 	if (ip == asker || !is_announced(&target))
 		return false;
 	own_mac(mac);
 	return !reply_arp(skb, &arp, mac);
 }
 
-/* announce_v6 does the same for a solicitation. Duplicate address detection is left
- * without an answer: no two have the claim.
+/* announce_v6 does the same for a solicitation. Duplicate address detection gets no
+ * reply: a claim has one holder only.
  */
 static __always_inline bool announce_v6(struct __sk_buff *skb)
 {
@@ -277,8 +274,8 @@ static __always_inline bool announce_v6(struct __sk_buff *skb)
 	return !advertise(skb, &asker, asked.eth.h_source, &target, mac, NA_SOLICITED | NA_OVERRIDE);
 }
 
-/* announce answers on the node's network who asks for an address that the node
- * announces. It has a stack frame of its own, which is large.
+/* announce replies on the node's network to requests for an address that the node
+ * announces. It has a large stack frame, so it is a function of its own.
  */
 __noinline int announce(struct __sk_buff *skb)
 {
@@ -287,9 +284,9 @@ __noinline int announce(struct __sk_buff *skb)
 	return answered ? bpf_redirect(skb->ifindex, 0) : TCX_NEXT;
 }
 
-/* link_protocol tells what kind of link-local control message an ICMPv6 packet
- * is: the reason to drop it, REPLIED for a solicitation that wants an answer,
- * UNDECIDED for everything that may be forwarded. The packet must be walked.
+/* link_protocol checks an ICMPv6 packet, which must be walked, for link-local control
+ * messages. It returns the reason to drop it, REPLIED for a solicitation that needs a
+ * reply, or UNDECIDED for a packet that may be forwarded.
  */
 static __always_inline enum reason link_protocol(struct __sk_buff *skb, const struct packet *pkt)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The tunnel's outer headers (RFC 7348 section 5), pushed and popped here for
- * the usual packet: over IPv4, along a route that it fits. That spares it the
- * tunnel's device and the host's stack on both nodes. Everything else goes
- * through the device, which fragments, speaks IPv6, and translates congestion
- * marks on arrival.
+/* The tunnel's outer headers (RFC 7348 section 5). For usual packets, those over IPv4
+ * along a route whose MTU they fit, they are pushed and popped here, which saves the
+ * path through the tunnel's device and the host's stack on both nodes. All other
+ * packets go through the device, which fragments, handles IPv6, and translates
+ * congestion marks on arrival.
  */
 #ifndef ALIOTH_OUTER_H
 #define ALIOTH_OUTER_H
@@ -14,7 +14,7 @@
 #include "maps.h"
 #include "parse.h"
 
-/* Bounds the way of a packet over nodes that play a role for its VPC. */
+/* Limit of the hops of a packet between nodes that play a role for its VPC. */
 #define OUTER_TTL 8
 
 #define VXLAN_HAS_VNI 0x08000000
@@ -29,7 +29,7 @@
 /* Multiplicative hashing: 2^32 divided by the golden ratio. */
 #define GOLDEN_RATIO 0x9e3779b1u
 
-/* What lies between the outer Ethernet header and the inner IP header. */
+/* The headers between the outer Ethernet header and the inner IP header. */
 struct outer {
 	struct iphdr ip;
 	struct udphdr udp;
@@ -42,9 +42,9 @@ struct outer {
 
 enum pushing { PUSHED, NOT_PUSHED, HALF_PUSHED };
 
-/* inner_len tells how many bytes of the packet go onto the wire at once, inner
- * Ethernet header included: of one segment, if it will be cut. 0 when it can't
- * be told.
+/* inner_len returns the length of the packet on the wire, inner Ethernet header
+ * included; the length of one segment, if the packet will be cut. 0 if the length can't
+ * be determined.
  */
 static __always_inline __u32 inner_len(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -59,23 +59,23 @@ static __always_inline __u32 inner_len(struct __sk_buff *skb, const struct packe
 	return pkt->l4 + (offset >> 4) * 4 + skb->gso_size;
 }
 
-/* Bytes between the outer IP header and the inner one, both not counted. */
+/* Bytes between the outer IP header and the inner one, without both. */
 #define INNER_OFFSET (8 + 8 + 14)
 
 /* An outer packet in two fragments, see outer_fragment.h. */
 #define FRAGMENT_HEADER 8
 #define FIRST_MAX 0xffff
 
-/* The way to a node, as far as the host's routes tell. */
+/* The path to a node, as far as the host's routes determine it. */
 struct way {
-	__u32 device; /* 0: the tunnel's device finds it */
-	__u32 limit; /* bytes of an inner packet that fit; 0: this one does, or nobody knows */
+	__u32 device; /* 0: the tunnel's device selects it */
+	__u32 limit; /* bytes of an inner packet that fit; 0: this packet fits, or the limit is unknown */
 	bool over_v6;
 	struct bpf_redir_neigh next;
 };
 
-/* A way is believed for this part of a second. Asking the routes costs as much as
- * all else that is decided about a packet.
+/* The result of a route lookup is valid for this part of a second. A lookup takes as
+ * long as all other decisions about a packet together.
  */
 #define WAY_SHARE 16
 
@@ -92,8 +92,8 @@ static __always_inline bool is_mapped(const struct addr *a)
 	return !w[0] && !w[1] && w[2] == bpf_htonl(0xffff);
 }
 
-/* recall_way finds the way to a node for an outer packet of len bytes among those
- * that the host's routes told a moment ago.
+/* recall_way finds the path to a node for an outer packet of len bytes among the
+ * results of recent route lookups.
  */
 static __always_inline bool recall_way(__be32 node, __u32 len, struct way *way)
 {
@@ -107,7 +107,7 @@ static __always_inline bool recall_way(__be32 node, __u32 len, struct way *way)
 	return true;
 }
 
-/* note_way keeps what the routes have told for as long as WAY_SHARE says. */
+/* note_way keeps the result of a route lookup for the time of WAY_SHARE. */
 static __always_inline void note_way(__be32 node, const struct bpf_fib_lookup *route)
 {
 	struct known_way known = {
@@ -120,7 +120,7 @@ static __always_inline void note_way(__be32 node, const struct bpf_fib_lookup *r
 	bpf_map_update_elem(&alioth_ways, &node, &known, BPF_ANY);
 }
 
-/* forget_way ends what note_way has kept, if the way has become narrower since. */
+/* forget_way removes the entry of note_way if the path's MTU has decreased since. */
 static __always_inline void forget_way(__be32 node, __u32 mtu)
 {
 	struct known_way *known = bpf_map_lookup_elem(&alioth_ways, &node);
@@ -129,7 +129,7 @@ static __always_inline void forget_way(__be32 node, __u32 mtu)
 		known->until = 0;
 }
 
-/* ask_routes asks the host's routes for the way of an outer packet of len bytes. */
+/* ask_routes looks up the path of an outer packet of len bytes in the host's routes. */
 static __noinline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
 				  struct way *way)
 {
@@ -164,9 +164,9 @@ static __noinline void ask_routes(struct __sk_buff *skb, const struct addr *node
 	note_way(addr_v4(node), &route);
 }
 
-/* first_length tells how many bytes the first of two fragments of an outer IPv6
- * packet carries, for len bytes of an inner one where limit bytes fit; 0 when two
- * do not do. All but the last are a multiple of 8 bytes long.
+/* first_length returns the number of bytes of an outer IPv6 packet in the first of two
+ * fragments, for an inner packet of len bytes where limit bytes fit; 0 if two fragments
+ * can't carry it. All fragments but the last have a multiple of 8 bytes.
  */
 static __always_inline __u32 first_length(__u32 len, __u32 limit)
 {
@@ -201,9 +201,9 @@ static __always_inline __u8 ecn(struct __sk_buff *skb, enum family family)
 	return (family == FAMILY_V4 ? head[1] : head[1] >> 4) & ECN_MASK;
 }
 
-/* source_port spreads flows over the ports that RFC 7348 recommends. A sender's
- * socket has told the hash of its flow; to work it out from the packet takes as
- * long as the routes, and ICMP has no ports to find.
+/* source_port spreads flows over the ports that RFC 7348 recommends. For packets of a
+ * socket, the socket has the hash of the flow. To compute it from the packet takes as
+ * long as a route lookup, and ICMP has no ports.
  */
 static __always_inline __be16 source_port(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -216,9 +216,9 @@ static __always_inline __be16 source_port(struct __sk_buff *skb, const struct pa
 	return bpf_htons(SOURCE_PORT_FIRST + (hash & SOURCE_PORT_MASK));
 }
 
-/* describe_outer fills the headers for a packet of len bytes, inner Ethernet
- * header included. A packet that will be cut may be longer than a length field
- * can tell; whoever cuts it fills that in.
+/* describe_outer fills the headers for a packet of len bytes, inner Ethernet header
+ * included. A packet that will be cut may exceed the length fields, which are filled
+ * when it is cut.
  */
 static __always_inline void describe_outer(struct __sk_buff *skb, const struct packet *pkt, const struct address *to,
 					   struct outer *outer)
@@ -230,8 +230,8 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V4]);
 	outer->ip.version = 4;
 	outer->ip.ihl = sizeof(outer->ip) / 4;
-	/* RFC 6040 section 4.1, normal mode for what must not be lost on the
-	 * way back: a mark that the pod set itself stays inside.
+	/* RFC 6040 section 4.1, normal mode, except for CE: that mark stays in the
+	 * inner header, and the outer one starts as ECT(0) (RFC 3168 section 9.1.1).
 	 */
 	outer->ip.tos = inner_ecn == ECN_CE ? ECN_ECT_0 : inner_ecn;
 	outer->ip.tot_len = len > 0xffff ? 0 : bpf_htons(len);
@@ -249,8 +249,8 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	outer->vni = bpf_htonl(pkt->vni << 8);
 }
 
-/* push_outer puts the outer headers in front of the packet. HALF_PUSHED leaves
- * one that can only be dropped, NOT_PUSHED the packet as it was.
+/* push_outer adds the outer headers to the packet. After HALF_PUSHED the packet must be
+ * dropped, after NOT_PUSHED it is unchanged.
  */
 static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					       const struct address *to)
@@ -269,9 +269,7 @@ static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct pac
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_LEN, 0) ? HALF_PUSHED : PUSHED;
 }
 
-/* tunnelled tells whether outer is the header of a usual packet of the tunnel
- * to this node.
- */
+/* tunnelled reports whether outer is the header of a usual tunnel packet to this node. */
 static __always_inline bool tunnelled(const struct outer *outer)
 {
 	struct addr own;
@@ -285,9 +283,9 @@ static __always_inline bool tunnelled(const struct outer *outer)
 	       (outer->inner.h_proto == bpf_htons(ETH_P_IP) || outer->inner.h_proto == bpf_htons(ETH_P_IPV6));
 }
 
-/* read_outer reads the outer headers of a packet from a known node for a VPC
- * that is here. False leaves the packet to the tunnel's device, which also
- * counts why it is refused.
+/* read_outer reads the outer headers of a packet from a known node for a VPC of this
+ * node. If it returns false, the packet goes to the tunnel's device, where refused
+ * packets are counted.
  */
 static __always_inline bool read_outer(struct __sk_buff *skb, struct packet *pkt, struct ethhdr *inner,
 				       struct addr *node)
@@ -305,8 +303,8 @@ static __always_inline bool read_outer(struct __sk_buff *skb, struct packet *pkt
 	return bpf_map_lookup_elem(&alioth_nodes, node) && bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni);
 }
 
-/* pop_outer takes the outer headers of such a packet away, and tells the node
- * that sent it. False leaves it as it was.
+/* pop_outer removes the outer headers of such a packet, and returns the node that sent
+ * it. If it returns false, the packet is unchanged.
  */
 static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
 {
@@ -315,14 +313,14 @@ static __always_inline bool pop_outer(struct __sk_buff *skb, struct packet *pkt,
 
 	if (!read_outer(skb, pkt, &inner, node))
 		return false;
-	/* Where the family changes the kernel has to be told, and before Linux
-	 * 6.3 can't: then the device takes the packet.
+	/* If the family changes, the kernel has to be informed, which is not possible
+	 * before Linux 6.3: there the device takes the packet.
 	 */
 	if (inner.h_proto == bpf_htons(ETH_P_IPV6))
 		flags |= BPF_F_ADJ_ROOM_DECAP_L3_IPV6;
 	if (bpf_skb_adjust_room(skb, -OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
 		return false;
-	/* What the NIC vouched for first was the outer checksum. */
+	/* The NIC has verified the outer checksum, not the inner one. */
 	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
 	/* A packet whose header can't be written fails every check to come. */
 	bpf_skb_store_bytes(skb, 0, &inner, sizeof(inner), 0);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Fragments of the tunnel's packets over IPv6. No device of the kernel fragments
- * there what comes from somebody else, and yet an IPv6 packet of up to
- * IPV6_MIN_MTU bytes has to arrive over a network that carries no more than that
- * itself, and an IPv4 packet that may be fragmented over one that is narrower than
- * the pod's. So from_pod sends such packets through a pair of devices without
- * offloads, behind which each is one segment with its checksum. There they get
- * their outer headers and leave in two fragments (RFC 2473 section 7.1, RFC 8200
- * section 4.5). A clone takes the same way once more to become the second, so
- * that each finds its neighbour by itself.
+/* Fragments of tunnel packets over IPv6. No device of the kernel fragments there what
+ * it forwards. Two kinds of packets have to arrive all the same: an IPv6 packet of up
+ * to IPV6_MIN_MTU bytes over an underlay whose own MTU is no larger, and an IPv4 packet
+ * that may be fragmented over a path with a smaller MTU than the pod's. So from_pod
+ * sends such packets through a pair of devices without offloads, behind which each is
+ * one segment with its checksum. There they get their outer headers and leave in two
+ * fragments (RFC 2473 section 7.1, RFC 8200 section 4.5). A clone passes the pair of
+ * devices again to become the second fragment, so that the neighbour is resolved for
+ * each of the two.
  */
 #ifndef ALIOTH_OUTER_FRAGMENT_H
 #define ALIOTH_OUTER_FRAGMENT_H
 
 #include "deliver.h"
 
-/* A packet between the two devices has its VNI as its mark, or, when it is the
- * clone, the length of the first fragment's payload.
+/* Between the two devices the mark of a packet is its VNI; the mark of a clone is the
+ * length of the first fragment's payload.
  */
 #define MARK_SECOND 0x80000000
 #define MARK_LENGTH FIRST_MAX
@@ -35,7 +35,7 @@ struct fragment {
 };
 #define FRAGMENT_HLEN 48
 
-/* What lies between the outer Ethernet header and the inner IP header. */
+/* The headers between the outer Ethernet header and the inner IP header. */
 struct outer_v6 {
 	struct fragment fragment;
 	struct udphdr udp;
@@ -46,7 +46,7 @@ struct outer_v6 {
 };
 #define OUTER_V6_LEN (FRAGMENT_HLEN + 8 + 8 + ETH_HLEN)
 
-/* send_fragment sends a fragment along the host's route to its node. */
+/* send_fragment sends a fragment to its node, along the host's route. */
 static __always_inline enum reason send_fragment(struct __sk_buff *skb, struct packet *pkt,
 						 const struct fragment *fragment)
 {
@@ -69,7 +69,7 @@ static __always_inline enum reason send_fragment(struct __sk_buff *skb, struct p
 	return FORWARDED_REMOTE;
 }
 
-/* second_fragment makes it of the clone of a whole packet. */
+/* second_fragment turns the clone of a whole packet into the second fragment. */
 static __always_inline enum reason second_fragment(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u32 first = skb->mark & MARK_LENGTH, before = ETH_HLEN + FRAGMENT_HLEN + first;
@@ -85,9 +85,9 @@ static __always_inline enum reason second_fragment(struct __sk_buff *skb, struct
 	return send_fragment(skb, pkt, &fragment);
 }
 
-/* describe_outer_v6 fills the headers of a datagram that is whole still. Its UDP
- * checksum is left out (RFC 6935 section 5): the inner packet has its own, and
- * the tunnel's device of every node takes such packets.
+/* describe_outer_v6 fills the headers of a datagram before it is fragmented. The UDP
+ * checksum is left out (RFC 6935 section 5): the inner packet has its own, and the
+ * tunnel's device of every node accepts such packets.
  */
 static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struct packet *pkt,
 					      const struct address *to, struct outer_v6 *outer)
@@ -116,9 +116,9 @@ static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struc
 	outer->inner.h_proto = pkt->ethertype;
 }
 
-/* make_room_v6 makes room for the outer headers. That a packet is of IPv6 now, the
- * kernel is told, and the clone's receiver by the Ethernet header. Unlike a flag of
- * bpf_skb_adjust_room, this leaves a packet that can be cut.
+/* make_room_v6 makes room for the outer headers. The family changes to IPv6: the helper
+ * informs the kernel, and the Ethernet header informs the receiver of the clone. With a
+ * flag of bpf_skb_adjust_room instead, the packet could not be cut afterwards.
  */
 static __always_inline int make_room_v6(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -134,8 +134,9 @@ static __always_inline int make_room_v6(struct __sk_buff *skb, const struct pack
 	return bpf_skb_adjust_room(skb, room, BPF_ADJ_ROOM_MAC, 0) ? -1 : 0;
 }
 
-/* first_fragment makes it of a whole packet, after a clone has gone to become the
- * second. limit is how many bytes of an inner packet would fit.
+/* first_fragment turns a whole packet into the first fragment, after it has sent the
+ * clone that becomes the second one. limit is the length of an inner packet that would
+ * fit.
  */
 static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct packet *pkt, const struct address *to,
 						  __u32 limit)
@@ -159,7 +160,7 @@ static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct 
 	return send_fragment(skb, pkt, &outer.fragment);
 }
 
-/* fragmented decides about a packet behind the pair of devices. */
+/* fragmented handles a packet behind the pair of devices. */
 static __always_inline enum reason fragmented(struct __sk_buff *skb, struct packet *pkt)
 {
 	struct address *to;
@@ -177,10 +178,10 @@ static __always_inline enum reason fragmented(struct __sk_buff *skb, struct pack
 		return reason;
 	to = lookup_address(pkt->vni, &pkt->dst);
 	if (!to || to->kind != ADDRESS_REMOTE)
-		return DROP_NO_ENDPOINT; /* it was there a moment ago */
+		return DROP_NO_ENDPOINT; /* removed since from_pod looked it up */
 	find_way(skb, pkt, &to->node, &way);
 	skb->mark = 0;
-	if (!way.limit) /* the last and shorter one of the segments of a packet */
+	if (!way.limit) /* the last segment of a packet, which is shorter */
 		return to_device(skb, pkt, to);
 	return way.over_v6 ? first_fragment(skb, pkt, to, way.limit) : DROP_TOO_BIG;
 }

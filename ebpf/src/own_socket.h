@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What sockets of the node's own namespace send past the doors: to a pod's shadow,
- * and to the port of the tunnel. The host's rules see what sockets of IP protocols
- * send, and say by a mark which packets open a flow to a shadow; here is told whose
- * socket that is, and what a packet socket sends, which no rule sees.
+/* Packets of the node's own sockets to a pod's shadow address or to the tunnel's port.
+ * The host's rules see packets of IP sockets, and mark those that open a flow to a
+ * shadow address. The functions here check the socket of such packets, and the packets
+ * of packet sockets, which no rule sees.
  */
 #ifndef ALIOTH_OWN_SOCKET_H
 #define ALIOTH_OWN_SOCKET_H
@@ -17,8 +17,8 @@
 #define VLAN_HLEN 4
 #define MAX_TAGS 2
 
-/* is_own tells whether the socket that has sent a packet is in the node's own network
- * namespace. A packet keeps the socket of a pod on its way through the node.
+/* is_own reports whether the socket that sent a packet is in the node's own network
+ * namespace. A packet of a pod keeps its socket on its path through the node.
  */
 static __always_inline bool is_own(struct __sk_buff *skb)
 {
@@ -34,8 +34,8 @@ static __always_inline bool by_packet_socket(struct __sk_buff *skb)
 	return sk && sk->family == AF_PACKET && is_own(skb);
 }
 
-/* opens_unled tells whether a packet to a shadow opens a flow of a socket that nobody
- * has led there.
+/* opens_unled reports whether a packet to a shadow address opens a flow of a socket
+ * that alioth_connect4 or alioth_connect6 has not directed there.
  */
 static __always_inline bool opens_unled(struct __sk_buff *skb)
 {
@@ -44,13 +44,13 @@ static __always_inline bool opens_unled(struct __sk_buff *skb)
 	if ((skb->mark & MARK_MASK) != MARK_OPENING)
 		return false;
 	sk = skb->sk;
-	if (!sk) /* it comes from elsewhere, with somebody's mark */
+	if (!sk) /* received from another host; the mark is not of the host's rules */
 		return false;
 	sk = bpf_sk_fullsock(sk);
 	return !sk || !bpf_sk_storage_get(&alioth_led, sk, 0, 0);
 }
 
-/* read_u8 and read_be16 return 0 for what a frame does not have. */
+/* read_u8 and read_be16 return 0 for bytes behind the end of the frame. */
 static __always_inline __u8 read_u8(struct __sk_buff *skb, __u32 offset)
 {
 	__u8 value = 0;
@@ -67,8 +67,8 @@ static __always_inline __be16 read_be16(struct __sk_buff *skb, __u32 offset)
 	return value;
 }
 
-/* after_extensions skips the extension headers of IPv6 as a receiver does that finds
- * UDP behind them; what it returns is behind the last header that is one.
+/* after_extensions skips the IPv6 extension headers as a receiver does that finds UDP
+ * behind them, and returns the offset behind the last of them.
  */
 static __always_inline __u32 after_extensions(struct __sk_buff *skb, __u32 offset, __u8 *next)
 {
@@ -83,9 +83,9 @@ static __always_inline __u32 after_extensions(struct __sk_buff *skb, __u32 offse
 	return offset;
 }
 
-/* is_for_tunnel tells whether a frame is UDP to the port of the tunnel, by its bytes
- * alone: what the kernel takes it for is for the sender of a packet socket to say. A
- * later fragment is none, and nothing without its first.
+/* is_for_tunnel reports whether a frame is UDP to the tunnel's port. It reads the bytes
+ * alone, since the sender at a packet socket chooses the protocol that the kernel
+ * assumes. Later fragments do not count: a receiver drops them without the first one.
  */
 static __noinline bool is_for_tunnel(struct __sk_buff *skb)
 {
@@ -112,8 +112,8 @@ static __noinline bool is_for_tunnel(struct __sk_buff *skb)
 	return next == IPPROTO_UDP && read_be16(skb, offset + 2) == alioth_config.tunnel_port;
 }
 
-/* Of the kernel's own: what a tunnel's device or a program has put headers around.
- * No socket can say so.
+/* is_encapsulated reports whether a tunnel device or a program has added outer headers.
+ * The flag is the kernel's own: no socket can set it.
  */
 static __always_inline bool is_encapsulated(struct __sk_buff *skb)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Reading packets. Ethernet and IP headers are read directly from the linear
- * part of the packet, which is extended only when it is too short; transport
- * headers are needed at the shadow door only and are copied out.
+/* Parsing of packets. Ethernet and IP headers are read directly from the linear part of
+ * the packet, which is extended only if it is too short. Transport headers are needed
+ * at the translation to shadow addresses and Services only, and are copied.
  */
 #ifndef ALIOTH_PARSE_H
 #define ALIOTH_PARSE_H
@@ -25,8 +25,8 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_SCTP 132
 
-/* IPv6 extension headers, RFC 7045 section 4: those that all of Linux walks past. It
- * takes Mobility for a transport, and connection tracking walks past an Authentication
+/* IPv6 extension headers, RFC 7045 section 4: those that all parts of Linux skip. Linux
+ * handles Mobility as a transport, and connection tracking skips an Authentication
  * Header where packet filters do not.
  */
 #define NEXTHDR_HOP 0
@@ -47,19 +47,19 @@
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
 
-/* What is known about the packet being handled. */
+/* The parsed packet, and the state of the decision about it. */
 struct packet {
 	struct addr src;
 	struct addr dst;
 	__u8 eth_dst[6];
 	__u8 eth_src[6];
 	__u32 vni;
-	__u32 ifindex; /* of the interface whose flow it is of: of the program's device, or the receiver's */
+	__u32 ifindex; /* of the interface that owns the flow: the program's device, or the receiver's */
 	int action; /* of a forwarded packet, from the redirect helper */
 	/* Offsets into the packet and lengths; words would not fit the stack on Linux 6.1. */
 	__u16 l4; /* of the transport header, once walked */
-	__u16 fragment_header; /* of that of IPv6, of a fragment, once walked */
-	__u16 end; /* where the packet ends, as its IP header says: what is behind belongs to nobody */
+	__u16 fragment_header; /* IPv6: of the fragment header, if there is one, once walked */
+	__u16 end; /* by the IP header's length; the bytes behind it are not of the packet */
 	__u16 outer; /* bytes of outer headers that were pushed */
 	__be16 ethertype;
 	__be16 sport;
@@ -72,13 +72,13 @@ struct packet {
 	bool fragment; /* any part of a fragmented datagram */
 	bool later; /* a fragment without a transport header */
 	bool options; /* IPv4 options or an IPv6 routing header */
-	bool whole; /* nobody on the way may fragment it */
-	bool translated; /* src, dst or a port is another than it came with */
-	/* What it came with, if it was translated; otherwise not even zero. */
+	bool whole; /* it must not be fragmented on the path */
+	bool translated; /* src, dst or a port was changed */
+	/* The original ends of a translated packet; otherwise uninitialized. */
 	struct tuple came;
 };
 
-/* see starts a packet's record. */
+/* see initializes a packet's record. */
 static __always_inline void see(struct __sk_buff *skb, struct packet *pkt, enum direction direction)
 {
 	__builtin_memset(pkt, 0, offsetof(struct packet, came));
@@ -148,20 +148,20 @@ static __always_inline bool need(struct __sk_buff *skb, __u32 len)
 	return bpf_skb_pull_data(skb, len) == 0;
 }
 
-/* is_being_sent tells whether the packet is on its way out of the other end of a
- * netkit pair. Every other one was received, and the kernel knows on which
- * device; netkit forgets that first.
+/* is_being_sent reports whether the other end of a netkit pair sends the packet. All
+ * other packets were received, and have the index of their ingress device in the
+ * kernel; netkit clears it first.
  */
 static __always_inline bool is_being_sent(struct __sk_buff *skb)
 {
 	return !skb->ingress_ifindex;
 }
 
-/* as_framed tells whether the kernel takes the packet for what its frame says.
- * To receive it makes it so. Whoever sends may tell the kernel another protocol
- * (packet(7)), or another place of the IP header, relative to which outer headers
- * are pushed. That place shows in where the linear part, which holds the IP header
- * already, ends when counted from there.
+/* as_framed reports whether the kernel's view of the packet agrees with the frame. For
+ * received packets it always does. A sender may give the kernel another protocol
+ * (packet(7)), or another place of the IP header, relative to which outer headers are
+ * pushed. The place is checked by the end of the linear part, which contains the IP
+ * header, counted from that place.
  */
 static __always_inline bool as_framed(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -197,9 +197,10 @@ static __always_inline enum reason parse_eth(struct __sk_buff *skb, struct packe
 
 #define END_MAX 0xffff
 
-/* bound learns where the packet ends, by the length that its IP header says: so does
- * the kernel's stack, and forgets what is behind. False: the packet has fewer bytes.
- * One that is yet to be cut into segments may be longer than a header can say.
+/* bound sets the end of the packet from the length in its IP header, as the kernel's
+ * stack does, which ignores the bytes behind. It returns false if the packet has fewer
+ * bytes. A packet that is yet to be cut into segments may be longer than the header's
+ * field allows.
  */
 static __always_inline bool bound(struct __sk_buff *skb, struct packet *pkt, __u32 len, bool unsaid)
 {
@@ -211,15 +212,15 @@ static __always_inline bool bound(struct __sk_buff *skb, struct packet *pkt, __u
 	return end <= skb->len;
 }
 
-/* within tells whether the packet has len bytes at an offset. */
+/* within reports whether the packet has len bytes at an offset. */
 static __always_inline bool within(const struct packet *pkt, __u32 at, __u32 len)
 {
 	return at + len <= pkt->end;
 }
 
-/* is_odd tells whether a fragment before the last is of a length that none can have
- * (RFC 791 section 3.1, RFC 8200 section 4.5). Linux cuts off what is too much of it,
- * or takes it for no fragment.
+/* is_odd reports whether a fragment before the last has a length that is not valid for
+ * it (RFC 791 section 3.1, RFC 8200 section 4.5). Linux cuts off the excess, or does
+ * not handle it as a fragment.
  */
 static __always_inline bool is_odd(const struct packet *pkt, __u32 from)
 {
@@ -293,7 +294,7 @@ static __always_inline enum reason parse_ip(struct __sk_buff *skb, struct packet
 	return DROP_ETHERTYPE;
 }
 
-/* is_icmp knows it over IPv6 once the packet is walked. */
+/* is_icmp reports whether the packet is ICMP; over IPv6 it must have been walked. */
 static __always_inline bool is_icmp(const struct packet *pkt)
 {
 	return pkt->proto == (pkt->family == FAMILY_V4 ? IPPROTO_ICMP : IPPROTO_ICMPV6);
@@ -311,13 +312,12 @@ static __always_inline __u32 extension_len(__u8 type, const __u8 *hdr)
 	return type == NEXTHDR_FRAGMENT ? 8 : (hdr[1] + 1) * 8;
 }
 
-/* walk_extensions moves pkt->l4 and pkt->proto past IPv6 extension headers
- * and learns whether the packet is a fragment. A chain longer than
- * MAX_EXTENSION_HEADERS is refused; so is one that a first fragment does not hold
- * to its end (RFC 7112), and a fragment of a fragment: fragments to come would
- * decide what is in them. A global function is verified once and not
- * for every way to it, which makes loading several times faster; the verifier
- * takes it that pkt may be NULL.
+/* walk_extensions moves pkt->l4 and pkt->proto past IPv6 extension headers, and finds
+ * whether the packet is a fragment. It refuses a chain longer than
+ * MAX_EXTENSION_HEADERS, a chain that does not end in the first fragment (RFC 7112),
+ * and a fragment of a fragment: later fragments would decide the content of these. The
+ * verifier checks a global function once, not for every path to it, which makes loading
+ * several times faster; it assumes that pkt may be NULL.
  */
 __noinline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt)
 {
@@ -349,16 +349,16 @@ __noinline enum reason walk_extensions(struct __sk_buff *skb, struct packet *pkt
 	return pkt->later || !is_extension(pkt->proto) ? UNDECIDED : DROP_EXTENSION_HEADERS;
 }
 
-/* load_l4 copies len bytes of the transport header, of which the packet must hold as
- * many as whole.
+/* load_l4 copies len bytes of the transport header, which must be complete in the
+ * packet.
  */
 static __always_inline bool load_l4(struct __sk_buff *skb, const struct packet *pkt, __u8 *hdr, __u32 len, __u32 whole)
 {
 	return within(pkt, pkt->l4, whole) && !bpf_skb_load_bytes(skb, pkt->l4, hdr, len);
 }
 
-/* parse_l4 reads what the shadow door decides on. The packet must have been
- * walked and must not be a later fragment.
+/* parse_l4 reads the parts of the transport header on which translation depends. The
+ * packet must have been walked and must not be a later fragment.
  */
 static __always_inline enum reason parse_l4(struct __sk_buff *skb, struct packet *pkt)
 {

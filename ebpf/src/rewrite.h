@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Changing packets. All changes go through the checksum helpers, so that
- * checksum offload and segmentation stay with whoever does them last.
- * Every function returns 0, or -1 when a helper refused.
+/* Changes of packets. All use the checksum helpers, so that checksum offload and
+ * segmentation still work in the device that does them. Every function returns 0, or -1
+ * if a helper fails.
  */
 #ifndef ALIOTH_REWRITE_H
 #define ALIOTH_REWRITE_H
@@ -29,7 +29,7 @@ static __always_inline int set_macs(struct __sk_buff *skb, const __u8 *dst, cons
 	return bpf_skb_store_bytes(skb, 0, macs, sizeof(macs), 0) ? -1 : 0;
 }
 
-/* addr_offset is where an address lies in an IP header that starts at l3. */
+/* addr_offset returns the offset of an address in an IP header that starts at l3. */
 static __always_inline __u32 addr_offset(__u32 l3, enum family family, enum side side)
 {
 	if (family == FAMILY_V4)
@@ -44,8 +44,8 @@ static __always_inline int store_addr(struct __sk_buff *skb, __u32 off, enum fam
 	return bpf_skb_store_bytes(skb, off, a->b, 16, 0) ? -1 : 0;
 }
 
-/* l4_check_offset tells where the transport checksum is that covers the
- * addresses, and the flags to change it with; 0 when there is none here.
+/* l4_check_offset returns the offset of the transport checksum that covers the
+ * addresses, and the helper's flags; 0 if the packet has none.
  */
 static __always_inline __u32 l4_check_offset(const struct packet *pkt, __u64 *flags)
 {
@@ -65,7 +65,7 @@ static __always_inline __u32 l4_check_offset(const struct packet *pkt, __u64 *fl
 	}
 }
 
-/* remember_ends keeps what the packet came with, before the first change. */
+/* remember_ends saves the original ends of the packet, before the first change. */
 static __always_inline void remember_ends(struct packet *pkt)
 {
 	if (pkt->translated)
@@ -99,7 +99,7 @@ static __always_inline int set_addr(struct __sk_buff *skb, struct packet *pkt, e
 	return store_addr(skb, addr_offset(ETH_HLEN, pkt->family, side), pkt->family, to);
 }
 
-/* set_port replaces a TCP or UDP port of a packet that is no later fragment. */
+/* set_port replaces a TCP or UDP port of a packet, which must not be a later fragment. */
 static __always_inline int set_port(struct __sk_buff *skb, struct packet *pkt, enum side side, __be16 to)
 {
 	__be16 *from = side == SIDE_SRC ? &pkt->sport : &pkt->dport;
@@ -115,8 +115,8 @@ static __always_inline int set_port(struct __sk_buff *skb, struct packet *pkt, e
 	return bpf_skb_store_bytes(skb, pkt->l4 + (side == SIDE_SRC ? 0 : 2), &to, sizeof(to), 0) ? -1 : 0;
 }
 
-/* for_host makes the packet acceptable to a stack, whatever Ethernet address
- * it had been sent to.
+/* for_host marks the packet as addressed to this host, whatever its Ethernet
+ * destination was, so that a stack accepts it.
  */
 static __always_inline void for_host(struct __sk_buff *skb)
 {
@@ -124,9 +124,9 @@ static __always_inline void for_host(struct __sk_buff *skb)
 		bpf_skb_change_type(skb, PACKET_HOST);
 }
 
-/* to_interface sends the packet out of, or for a node's interface back
- * through, the device of an interface. Only what was received can be put into
- * another network namespace at once; what is being sent goes out of the host
+/* to_interface sends the packet through the device of an interface: out of it, or for a
+ * node's interface back into the stack. Only a received packet can be moved into
+ * another network namespace directly; a packet that is being sent leaves by the host
  * end, past alioth_to_pod.
  */
 static __always_inline int to_interface(struct __sk_buff *skb, __u32 ifindex, enum interface_flag flags)

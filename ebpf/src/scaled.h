@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The packet door: scaled endpoints, which are services in the sender's own VPC.
- * It decides before the destination is looked up, so that everything decided
- * after goes by the backend.
+/* Translation of packets to scaled endpoints, which are services in the sender's own
+ * VPC. It precedes the lookup of the destination, so that all later decisions use the
+ * backend's address.
  */
 #ifndef ALIOTH_SCALED_H
 #define ALIOTH_SCALED_H
@@ -40,7 +40,9 @@ struct reset_v6 {
 	struct tcp_header tcp;
 } __attribute__((packed));
 
-/* reset_header makes what refuses an opening (RFC 9293 section 3.10.7.1). */
+/* reset_header makes the header of the reset that refuses an opening (RFC 9293 section
+ * 3.10.7.1).
+ */
 static __always_inline int reset_header(struct __sk_buff *skb, const struct packet *pkt, struct tcp_header *tcp)
 {
 	struct pseudo_header pseudo = {
@@ -58,7 +60,9 @@ static __always_inline int reset_header(struct __sk_buff *skb, const struct pack
 	tcp->ack = bpf_htonl(bpf_ntohl(seq) + 1);
 	tcp->length = sizeof(*tcp) / 4 << 4;
 	tcp->flags = TCP_RST | TCP_ACK;
-	/* The mapped form of IPv4 adds the same to the sum twice, once too often. */
+	/* The mapped form of IPv4 adds the same value to the sum twice, which is one
+	 * time too many.
+	 */
 	if (pkt->family == FAMILY_V4) {
 		__builtin_memset(pseudo.src.b, 0, 12);
 		__builtin_memset(pseudo.dst.b, 0, 12);
@@ -118,7 +122,7 @@ static __always_inline int write_reset_v6(struct __sk_buff *skb, const struct pa
 	return bpf_skb_store_bytes(skb, 0, &r, sizeof(r), 0) ? -1 : 0;
 }
 
-/* reset turns a TCP opening into the answer that refuses it. */
+/* reset turns a TCP opening into the reset that refuses it. */
 __noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
 	struct tcp_header tcp = {};
@@ -131,8 +135,8 @@ __noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const s
 	return TOLD;
 }
 
-/* refuse tells the sender at once that there is nobody, as a host would: it need
- * not wait until it gives up.
+/* refuse informs the sender at once that the service has no backend, as a host without
+ * a listener would, so that the sender need not wait for its timeout.
  */
 static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -149,8 +153,8 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
 }
 
-/* after_first sends a later fragment where the first of its datagram went, under the
- * mark with which that left if it did.
+/* after_first handles a later fragment like the first one of its datagram, with the
+ * same destination and mark.
  */
 static __always_inline enum reason after_first(struct __sk_buff *skb, struct packet *pkt, struct work *w)
 {
@@ -163,7 +167,7 @@ static __always_inline enum reason after_first(struct __sk_buff *skb, struct pac
 	return set_addr(skb, pkt, SIDE_DST, &w->backend.ip) ? DROP_REWRITE_FAILED : UNDECIDED;
 }
 
-/* control_of_scaled handles ICMP to a virtual address: echo is answered. */
+/* control_of_scaled handles ICMP to a virtual address: echo requests get a reply. */
 static __always_inline enum reason control_of_scaled(struct __sk_buff *skb, struct packet *pkt)
 {
 	if (pkt->icmp_type == (pkt->family == FAMILY_V4 ? ICMP_ECHO : ICMPV6_ECHO))
@@ -171,8 +175,8 @@ static __always_inline enum reason control_of_scaled(struct __sk_buff *skb, stru
 	return is_icmp_error(pkt) ? error_to_backend(skb, pkt, pkt->vni) : DROP_SERVICE_ICMP;
 }
 
-/* back_to_self gives what a pod answers to itself the ends that it knows: it
- * asked a service, and the service asked it in the gateway's name.
+/* back_to_self translates the reply of a pod to itself: the pod sent to a service,
+ * which sent to the pod from the gateway's address.
  */
 static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct packet *pkt, struct work *w)
 {
@@ -193,7 +197,7 @@ static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct pa
 	return UNDECIDED;
 }
 
-/* to_address sends what goes to a virtual address to its backend. */
+/* to_address translates packets to a virtual address to the backend's. */
 static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w)
 {
 	enum reason reason = walk_extensions(skb, pkt);
@@ -207,7 +211,7 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 		return reason;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt);
-	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a fragment to come could write over the flags */
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a later fragment could overwrite the flags */
 		return DROP_EGRESS_FRAGMENT;
 	reason = to_backend(skb, pkt, pkt->vni);
 	if (!reason && pkt->fragment)
@@ -215,9 +219,9 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 	return reason;
 }
 
-/* to_scaled handles what goes to a virtual address of the packet's own VPC.
- * UNDECIDED: it goes on to its destination, which may be another one now.
- * REPLIED: its echo request is to be answered. DROP_NO_BACKEND: refuse() it.
+/* to_scaled handles packets to a virtual address of the packet's own VPC. UNDECIDED:
+ * the packet goes on to its destination, which may have changed. REPLIED: reply to its
+ * echo request. DROP_NO_BACKEND: refuse() it.
  */
 __noinline enum reason to_scaled(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -233,7 +237,7 @@ __noinline enum reason to_scaled(struct __sk_buff *skb, struct packet *pkt, cons
 	reason = to_address(skb, pkt, w);
 	if (reason || !addr_equal(&pkt->dst, &pkt->src))
 		return reason;
-	/* The pod has reached itself. From its own address it would take nothing. */
+	/* The pod is its own backend. It would not accept a packet from its own address. */
 	if (addr_is_zero(gateway))
 		return DROP_NO_BACKEND;
 	return set_addr(skb, pkt, SIDE_SRC, gateway) ? DROP_REWRITE_FAILED : UNDECIDED;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Services. The backend is picked with a flow's first packet and remembered.
- * Those of a VPC have their backends in it: the packet goes on inside the VPC,
- * and what answers gets the service's address back where it is delivered; or
- * outside, as far as the VPC's egress is open. Those that every VPC shares are
- * behind the shadow door: the source leaves under the interface's shadow, which
- * keeps the flows of overlapping VPCs apart.
+/* Services. The first packet of a flow selects the backend, which is stored. Services
+ * of a VPC have their backends in it: the packet stays in the VPC, and replies get the
+ * service's address as source where they are delivered. Backends outside of the VPC are
+ * reached if the VPC's egress allows it. Shared services of all VPCs are reached
+ * through the node's stack: the source of the packet becomes the interface's shadow
+ * address, which keeps the flows of overlapping VPCs apart.
  */
 #ifndef ALIOTH_SERVICE_H
 #define ALIOTH_SERVICE_H
@@ -16,7 +16,7 @@
 
 #define SHARED_VNI 0
 #define NS_PER_S 1000000000ULL
-/* Enough to search MAX_BACKENDS slots by halves. */
+/* Enough for a binary search of MAX_BACKENDS slots. */
 #define BACKEND_STEPS 19
 
 static __always_inline struct service *lookup_service(const struct packet *pkt, __u32 table, __be16 port, __u8 proto)
@@ -26,8 +26,8 @@ static __always_inline struct service *lookup_service(const struct packet *pkt, 
 	return bpf_map_lookup_elem(&alioth_services, &key);
 }
 
-/* backend_before tells whether one backend comes before another in the order of
- * a service's slots: by address, then by port.
+/* backend_before reports whether a precedes b in the order of a service's slots: by
+ * address, then by port.
  */
 static __always_inline bool backend_before(const struct backend *a, const struct backend *b)
 {
@@ -39,10 +39,10 @@ static __always_inline bool backend_before(const struct backend *a, const struct
 	return bpf_ntohs(a->port) < bpf_ntohs(b->port);
 }
 
-/* is_backend searches the service's slots. One that is now on the other side of the
- * VPC's border is another. One that it misses costs a flow its
- * backend, never the other way round. It is global so that the verifier goes
- * through the search once, and not on each of the ways that lead to it.
+/* is_backend searches the service's slots. A backend that has moved to the other side
+ * of the VPC's border is a different one. If the search misses a backend, a flow loses
+ * its backend; the reverse never happens. The function is global, so that the verifier
+ * checks the search once and not for each caller.
  */
 __noinline bool is_backend(const struct service *service, const struct backend *wanted)
 {
@@ -78,7 +78,7 @@ static __always_inline __u32 maglev_slot(const struct service *service, const st
 	struct maglev *part;
 	__u32 entry;
 
-	if (!choice || !choice->entries) /* of one backend, or of maps that were filled by an earlier version */
+	if (!choice || !choice->entries) /* one backend, or maps filled by an earlier version */
 		return hash % service->backends;
 	entry = hash % choice->entries;
 	key.part = entry / MAGLEV_PART;
@@ -86,16 +86,16 @@ static __always_inline __u32 maglev_slot(const struct service *service, const st
 	return part ? part->slot[entry % MAGLEV_PART] : 0;
 }
 
-/* affinities_of returns the table of the affinities of a VPC's clients; NULL: they
- * have none, as long as user space has made no table.
+/* affinities_of returns the table of the affinities of a VPC's clients; NULL as long as
+ * user space has made none.
  */
 static __always_inline void *affinities_of(const struct choice *choice, __u32 vni)
 {
 	return choice && choice->affinity ? bpf_map_lookup_elem(&alioth_affinities, &vni) : 0;
 }
 
-/* kept_backend tells whether the client has affinity to a backend that is one
- * still, and takes it.
+/* kept_backend reports whether the client has affinity to a present backend of the
+ * service, and returns that backend.
  */
 static __always_inline bool kept_backend(void *affinities, const struct affinity_key *client, struct backend *backend,
 					 const struct service *service, const struct choice *choice)
@@ -112,7 +112,7 @@ static __always_inline bool kept_backend(void *affinities, const struct affinity
 	return true;
 }
 
-/* keep_backend gives the client affinity; row is room to make the entry in. */
+/* keep_backend stores the client's affinity; row is the memory for the entry. */
 static __always_inline void keep_backend(void *affinities, const struct affinity_key *client,
 					 const struct backend *backend, struct affinity *row)
 {
@@ -160,7 +160,7 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 	return true;
 }
 
-/* conn_open picks a backend for a new flow. */
+/* conn_open selects a backend for a new flow, and stores it. */
 static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
 					     const struct service *service, __u32 table, struct work *w)
 {
@@ -171,16 +171,16 @@ static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct
 	return conn_remember(w, skb->ifindex);
 }
 
-/* A TCP segment that asks for a new connection. */
+/* is_opening reports whether a TCP segment opens a connection. */
 static __always_inline bool is_opening(const struct packet *pkt)
 {
 	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
-/* conn_reopen looks after a flow whose ports a TCP opening uses once more. Its
- * backend stays, as long as it is one: an address that a backend has left may
- * be somebody else's by now. Otherwise the flow is forgotten, for a new one to
- * take its place.
+/* conn_reopen handles a TCP opening that uses the ports of an existing flow again. The
+ * flow keeps its backend as long as that is a backend of the service: the address of a
+ * removed backend may belong to another pod by now. Otherwise the flow is removed, and
+ * a new one takes its place.
  */
 static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *w, const struct service *service)
 {
@@ -200,9 +200,9 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 	return conn;
 }
 
-/* to_backend sends a packet for a service to the backend of its flow. table is
- * the VNI of the service. UNDECIDED: the packet's destination is the backend.
- * The packet must have been parsed.
+/* to_backend sends a packet for a service to the backend of its flow. table is the VNI
+ * of the service. UNDECIDED: the packet's destination is the backend now. The packet
+ * must have been parsed.
  */
 __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
 {
@@ -234,8 +234,8 @@ __noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u
 	return UNDECIDED;
 }
 
-/* error_to_backend sends an error about an answer of a service's to the backend
- * that gave it. check_error has read it. table is as of to_backend.
+/* error_to_backend sends an ICMP error about a service's reply to the backend that sent
+ * the reply. check_error has read the error. table as in to_backend.
  */
 __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
 {
@@ -260,8 +260,8 @@ __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pk
 	return UNDECIDED;
 }
 
-/* to_shared sends to a backend of a shared service: what asks it, and errors about
- * what it has answered.
+/* to_shared sends a packet to a backend of a shared service: requests, and errors about
+ * replies.
  */
 static __always_inline enum reason to_shared(struct __sk_buff *skb, struct packet *pkt)
 {
@@ -272,9 +272,9 @@ static __always_inline enum reason to_shared(struct __sk_buff *skb, struct packe
 	return to_backend(skb, pkt, SHARED_VNI);
 }
 
-/* shared_service handles what goes to a shared virtual address, and leaves
- * everything else undecided: so what has gone through a service of the VPC already,
- * which leads to no other service.
+/* shared_service handles packets to a shared virtual address. It returns UNDECIDED for
+ * all others, and for packets that were translated for a service of the VPC, since a
+ * service never leads to another service.
  */
 static __always_inline enum reason shared_service(struct __sk_buff *skb, struct packet *pkt,
 						  const struct interface *from)
@@ -286,7 +286,7 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 	reason = parse_l4(skb, pkt);
 	if (reason)
 		return reason;
-	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as to the node */
+	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as in reply_to_node */
 		return DROP_EGRESS_FRAGMENT;
 	if (addr_is_zero(own_shadow(from, pkt->family)))
 		return DROP_NO_SHADOW;
@@ -294,9 +294,9 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 	return reason ? reason : leave(skb, pkt, from, MARK_SHARED);
 }
 
-/* from_backend finds the service's address behind which a peer of the pod is
- * hidden; NULL when the peer is not a backend of one of the pod's flows. What the
- * host's stack sends to a pod comes through the shadow door, all else does not.
+/* from_backend finds the service's address for a peer of the pod; NULL if the peer is
+ * not a backend of one of the pod's flows. Packets of the host's stack to a pod are
+ * sent to its shadow address, all others to its address in the VPC.
  */
 static __always_inline struct conn *from_backend(struct work *w, const struct packet *pkt, const struct addr *pod,
 						 __be16 pod_port, const struct addr *peer, __be16 peer_port, __u8 proto)
@@ -306,9 +306,9 @@ static __always_inline struct conn *from_backend(struct work *w, const struct pa
 	return bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 }
 
-/* is_stale tells whether an answer to a connection's opening meets the entry of
- * an earlier flow that has ended: one to the service would have opened it anew,
- * so the pod has used the port again towards the backend itself.
+/* is_stale reports whether a reply to a connection's opening meets the entry of an
+ * ended flow. An opening to the service would have replaced that entry, so the pod has
+ * used the port again to connect to the backend's own address.
  */
 static __always_inline bool is_stale(const struct conn *conn, const struct packet *pkt)
 {
@@ -316,8 +316,8 @@ static __always_inline bool is_stale(const struct conn *conn, const struct packe
 	       conn->flags & (CONN_FIN | CONN_RST);
 }
 
-/* reveal_service gives an answer of a backend the source that the pod had
- * asked.
+/* reveal_service replaces the source of a backend's reply by the service's address, to
+ * which the pod sent.
  */
 static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					  const struct addr *pod)
@@ -336,7 +336,7 @@ static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *
 	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
 }
 
-/* reveal_after_first does so with a later fragment, if it did with the first. */
+/* reveal_after_first does so for a later fragment, if the first one was translated. */
 static __always_inline int reveal_after_first(struct __sk_buff *skb, struct packet *pkt, struct work *w)
 {
 	struct first_fragment *first = find_first(skb, pkt, &pkt->src);
@@ -347,8 +347,8 @@ static __always_inline int reveal_after_first(struct __sk_buff *skb, struct pack
 	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
 }
 
-/* reveal_quote translates an error about one of the pod's packets: the pod's
- * own address, and a service's when the packet went to its backend.
+/* reveal_quote translates the quote of an error about one of the pod's packets: the
+ * pod's own address, and the backend's address into the service's.
  */
 static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					const struct addr *pod)
@@ -374,9 +374,10 @@ static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pk
 	return by_backend ? set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) : 0;
 }
 
-/* reveal gives a packet to a pod, whose address it has under another name at the
- * shadow door, the ends that the pod knows. Any result but UNDECIDED and
- * DROP_REWRITE_FAILED says that the packet could not be read, and is as it came.
+/* reveal translates the ends of a packet to a pod to the addresses that the pod uses.
+ * The packet's destination may be the pod's shadow address, pod is its address in the
+ * VPC. Any result but UNDECIDED and DROP_REWRITE_FAILED reports that the packet could
+ * not be read, and is unchanged.
  */
 __noinline enum reason reveal(struct __sk_buff *skb, struct packet *pkt, const struct addr *pod)
 {

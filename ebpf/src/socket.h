@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What sockets do. Most are a pod's, and talk to services: socket_service.h. Here
- * are the kubelet's connections to pods. It lives in the node's own network
- * namespace, where a pod's address means nothing or something else; its probes
- * are told from all else that it does by a linger time of 1 s, set before connect.
- * No other process of the node is led to a pod, see kubelet.h.
+/* Hooks of sockets. Most sockets are a pod's, and connect to services:
+ * socket_service.h. This file handles the kubelet's connections to pods. The kubelet
+ * runs in the node's own network namespace, where a pod's address has no meaning or
+ * another one. A linger time of 1 s, set before connect, distinguishes its probes from
+ * its other connections. Other processes of the node are never directed to a pod, see
+ * kubelet.h.
  */
 #ifndef ALIOTH_SOCKET_H
 #define ALIOTH_SOCKET_H
@@ -39,9 +40,9 @@ static __always_inline bool from_node(struct bpf_sock_addr *ctx)
 	       bpf_get_netns_cookie(ctx) == alioth_config.netns_cookie;
 }
 
-/* lead decides about a connect of the node's own, and finds where it has to go
- * instead. What leads nobody is looked for before it is known who asks: few have
- * such an address.
+/* lead decides about a connect of the node itself, and finds its new destination. The
+ * lookup of the destination precedes the check of the caller: few connects are to such
+ * an address.
  */
 static __always_inline enum reason lead(struct bpf_sock_addr *ctx, struct peer *to)
 {
@@ -77,8 +78,8 @@ static __always_inline int connect4(struct bpf_sock_addr *ctx)
 	return conclude_v4(ctx, &to, connect_hook(ctx, &to, FAMILY_V4));
 }
 
-/* connect6 serves IPv4-mapped destinations as well: what takes the place of one is
- * of the same family, so writing all four words suits both.
+/* connect6 handles IPv4-mapped destinations too: a replacement has the same family as
+ * the original, so both can be written as four words.
  */
 static __always_inline int connect6(struct bpf_sock_addr *ctx)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* The socket door: a socket that asks a service of its VPC talks to the backend
- * itself, and is told that it talks to the service. Its packets are those of any
- * flow to the backend, so that everything decided about packets goes by it, and
- * the packet door has nothing to translate. What this door leaves alone, that one
- * decides.
+/* Translation of Services at the socket: a socket that connects or sends to a service
+ * of its VPC is given a backend as its peer, but is shown the service's address. Its
+ * packets are those of any flow to the backend, so all decisions about packets use the
+ * backend's address, and scaled.h has nothing to translate. Connections that are left
+ * alone here are translated there.
  *
- * The hooks may be interrupted by the programs of packets, and so don't share
- * their room to work in.
+ * The programs of packets may interrupt the hooks, and so have work areas of their own.
  */
 #ifndef ALIOTH_SOCKET_SERVICE_H
 #define ALIOTH_SOCKET_SERVICE_H
@@ -49,8 +48,8 @@ static __always_inline bool same_service(const struct service_key *a, const stru
 	return a->vni == b->vni && a->port == b->port && a->proto == b->proto && addr_equal(&a->vip, &b->vip);
 }
 
-/* forget_backend takes a backend from the services that the socket has asked it
- * by: what it says from now on answers something else.
+/* forget_backend removes a backend from the services that the socket has sent to: from
+ * now on a packet of that address is a reply to something else.
  */
 static __always_inline void forget_backend(struct socket *s, const struct addr *ip, __be16 port)
 {
@@ -59,7 +58,7 @@ static __always_inline void forget_backend(struct socket *s, const struct addr *
 			s->asked[i].backend.port = 0;
 }
 
-/* first_vpc finds the VPC to which a virtual address belongs in a namespace. */
+/* first_vpc finds the first VPC of a namespace that has a virtual address. */
 static __always_inline struct netns_vpc *first_vpc(struct netns *ns, const struct addr *vip)
 {
 	struct service_key key = { .vip = *vip };
@@ -74,7 +73,9 @@ static __always_inline struct netns_vpc *first_vpc(struct netns *ns, const struc
 	return 0;
 }
 
-/* choose finds a backend for a new flow of the client's: any, but for affinity. */
+/* choose selects a backend for a new flow of the client: a random one, unless the
+ * client has affinity.
+ */
 static __always_inline bool choose(struct peer *to, const struct service *service, const struct netns_vpc *client,
 				   enum family family)
 {
@@ -100,10 +101,10 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	return true;
 }
 
-/* ask_service finds the backend of the service that a socket asks for, and says
- * what becomes of it: SERVICE_REWRITTEN, REPLIED_REFUSED when there is nobody, and
- * UNDECIDED when it is none of this door's. before is what the socket was given
- * for the same, or NULL.
+/* ask_service finds the backend of the service at a socket's destination, and returns
+ * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the service has no backend, and
+ * UNDECIDED if the socket is not translated. before is the socket's present backend for
+ * the service, or NULL.
  */
 static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct peer *to, const struct peer *before,
 					       const struct netns_vpc *vpc, enum family family)
@@ -119,13 +120,13 @@ static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct
 		reason = REPLIED_REFUSED;
 	else if (!choose(to, service, vpc, family))
 		return UNDECIDED;
-	/* What nobody serves the node reaches as if there were no Alioth. */
+	/* For the node, a service without backends is as without Alioth. */
 	return reason != SERVICE_REWRITTEN && at_node(ctx) ? UNDECIDED : reason;
 }
 
-/* find_vpc names the VPC of the service, NULL if the socket's namespace has none
- * with that address. What every VPC shares is so for the node alone: at a tenant's
- * socket the backend's address may be the tenant's own.
+/* find_vpc finds the VPC of the service; NULL if the socket's namespace has none with
+ * that address. Shared services are translated for the node's sockets only: at a
+ * tenant's socket the backend's address may be one of the tenant's own.
  */
 static __always_inline struct netns_vpc *find_vpc(struct bpf_sock_addr *ctx, struct netns *ns, struct peer *to)
 {
@@ -144,16 +145,16 @@ static __always_inline struct netns *netns_of(struct bpf_sock_addr *ctx)
 	return bpf_map_lookup_elem(&alioth_netns, &cookie);
 }
 
-/* is_served tells whether services are asked so. */
+/* is_served reports whether the socket's protocol is one that services have. */
 static __always_inline bool is_served(struct bpf_sock_addr *ctx)
 {
 	return ctx->protocol == IPPROTO_TCP || ctx->protocol == IPPROTO_UDP;
 }
 
-/* may_move tells whether the packet door has to serve a connected socket for
- * datagrams, since nobody would end the socket when its backend goes: that door
- * takes the flow to another one. Where no program sees the packets, the socket
- * stays with its backend.
+/* may_move reports whether a connected UDP socket has to be translated in packets
+ * instead. This is so if the daemon does not end such sockets when their backend is
+ * removed: only the translation in packets moves the flow to another backend. Where no
+ * program sees the packets, the socket stays with its backend.
  */
 static __always_inline bool may_move(struct bpf_sock_addr *ctx, const struct netns_vpc *vpc)
 {
@@ -177,7 +178,7 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	if (vpc && !may_move(ctx, vpc))
 		reason = ask_service(ctx, to, 0, vpc, family);
 	s = socket_of(ctx, reason == SERVICE_REWRITTEN ? BPF_SK_STORAGE_GET_F_CREATE : 0);
-	if (!s) /* without a memory of it, the socket would see the backend */
+	if (!s) /* without this entry, the process would see the backend's address */
 		return reason == SERVICE_REWRITTEN ? UNDECIDED : reason;
 	s->connected.backend.port = 0;
 	if (reason != SERVICE_REWRITTEN)
@@ -187,7 +188,7 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	return reason;
 }
 
-/* asked_before finds what the socket was given for a service; NULL: nothing. */
+/* asked_before finds the socket's present backend for a service; NULL: none. */
 static __always_inline struct peer *asked_before(struct socket *s, const struct service_key *service)
 {
 	for (int i = 0; i < SOCKET_PEERS; i++)
@@ -196,8 +197,8 @@ static __always_inline struct peer *asked_before(struct socket *s, const struct 
 	return 0;
 }
 
-/* remember_peer makes what the socket was given now the only one that it has for
- * the service and from the backend.
+/* remember_peer stores the backend that the socket was given, as the only one for the
+ * service, and the service as the only one for the backend.
  */
 static __always_inline void remember_peer(struct socket *s, struct peer *before, const struct peer *to)
 {
@@ -240,7 +241,7 @@ static __always_inline enum reason send_service(struct bpf_sock_addr *ctx, struc
 	return reason;
 }
 
-/* asked_for finds the service by which the socket asked a peer. */
+/* asked_for finds the service for which a peer of the socket is the backend. */
 static __always_inline struct peer *asked_for(struct bpf_sock_addr *ctx, const struct peer *from, bool datagrams)
 {
 	struct socket *s = socket_of(ctx, 0);
@@ -257,7 +258,7 @@ static __always_inline struct peer *asked_for(struct bpf_sock_addr *ctx, const s
 	return 0;
 }
 
-/* read_v4 and read_v6 take from the context with whom the socket talks. */
+/* read_v4 and read_v6 read the socket's peer from the context. */
 static __always_inline void read_v4(struct bpf_sock_addr *ctx, struct peer *p)
 {
 	addr_from_v4(&p->service.vip, ctx->user_ip4);
@@ -294,13 +295,13 @@ static __always_inline void write_v6(struct bpf_sock_addr *ctx, const struct add
 	ctx->user_port = port;
 }
 
-/* refuses tells whether the caller gets nowhere. */
+/* refuses reports whether the call has to fail. */
 static __always_inline bool refuses(enum reason reason)
 {
 	return reason == REPLIED_REFUSED || reason == DROP_KUBELET_NO_POD;
 }
 
-/* refuse_socket tells the caller at once that there is nobody. */
+/* refuse_socket makes the call fail at once. */
 static __always_inline int refuse_socket(enum reason reason)
 {
 	count(reason, DIRECTION_SOCKET, 0);
@@ -308,7 +309,7 @@ static __always_inline int refuse_socket(enum reason reason)
 	return REFUSE;
 }
 
-/* conclude_v4 and conclude_v6 put to->backend in the place of what was asked for. */
+/* conclude_v4 and conclude_v6 replace the call's destination by to->backend. */
 static __always_inline int conclude_v4(struct bpf_sock_addr *ctx, const struct peer *to, enum reason reason)
 {
 	if (reason == UNDECIDED)
@@ -339,7 +340,7 @@ static __always_inline int sendmsg4(struct bpf_sock_addr *ctx)
 	return conclude_v4(ctx, &to, send_service(ctx, &to, FAMILY_V4));
 }
 
-/* sendmsg6 sees no mapped destinations: the kernel asks sendmsg4 about those. */
+/* sendmsg6 gets no mapped destinations: the kernel calls sendmsg4 for those. */
 static __always_inline int sendmsg6(struct bpf_sock_addr *ctx)
 {
 	struct peer to = {};
@@ -348,7 +349,7 @@ static __always_inline int sendmsg6(struct bpf_sock_addr *ctx)
 	return conclude_v6(ctx, &to, send_service(ctx, &to, FAMILY_V6));
 }
 
-/* show_v4 and show_v6 tell the caller the service's address for its backend's. */
+/* show_v4 and show_v6 replace the backend's address by the service's, for the caller. */
 static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
 {
 	struct peer from = {}, *asked;

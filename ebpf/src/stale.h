@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Stale sockets: UDP sockets that are connected to a removed backend. Such a socket
- * receives nothing that reports the removal. They are found among all sockets of the
- * node that have notes of the socket door, by comparing these with the maps: so the
- * cause and the time of the removal do not matter.
+/* Stale sockets: UDP sockets that are connected to a removed backend. Nothing reports
+ * the removal to such a socket. The iterator compares all sockets of the node that have
+ * a backend in alioth_sockets with the maps: so the cause and the time of the removal
+ * do not matter.
  */
 #ifndef ALIOTH_STALE_H
 #define ALIOTH_STALE_H
@@ -13,7 +13,7 @@
 
 #define AF_INET 2
 
-/* read_ends takes from a socket with whom it is connected now, and as whom. */
+/* read_ends reads the present ends of a connected socket. */
 static __noinline void read_ends(const struct sock *sk, struct stale_socket *row)
 {
 	const struct sock_common *common = &sk->__sk_common;
@@ -33,7 +33,7 @@ static __noinline void read_ends(const struct sock *sk, struct stale_socket *row
 	}
 }
 
-/* is_served_by tells whether a backend is one of the service. */
+/* is_served_by reports whether the service still has the backend. */
 static __always_inline bool is_served_by(const struct peer *p)
 {
 	struct service *service = bpf_map_lookup_elem(&alioth_services, &p->service);
@@ -41,8 +41,8 @@ static __always_inline bool is_served_by(const struct peer *p)
 	return service && is_backend(service, &p->backend);
 }
 
-/* report_stale writes a row about the socket if it is stale. A note outlives the
- * connection that it was made for, so the ends of the socket itself count.
+/* report_stale writes a row for the socket if it is stale. An entry outlives the
+ * connection for which it was made, so the ends of the socket itself are compared.
  */
 static __always_inline void report_stale(struct bpf_iter__bpf_sk_storage_map *ctx, struct sock *sk,
 					 const struct socket *notes)

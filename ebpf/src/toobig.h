@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* ICMP errors, and whom they are for: packets that don't fit the way to another
- * node. The sender is told, as a router would (RFC 1191, RFC 8201), where nobody
- * may fragment the packet. Otherwise the tunnel's device fragments the outer one.
+/* ICMP errors for packets that exceed the MTU of the path to another node. The sender
+ * gets an error, as from a router (RFC 1191, RFC 8201), if the packet must not be
+ * fragmented. Otherwise the tunnel's device fragments the outer packet.
  */
 #ifndef ALIOTH_TOOBIG_H
 #define ALIOTH_TOOBIG_H
@@ -16,8 +16,8 @@
 #define ICMP_FRAGMENTATION_NEEDED 4
 #define ICMPV6_PACKET_TOO_BIG 2
 
-/* What every link carries for IPv6 (RFC 8200 section 5): nobody sends less for
- * being told, so what is not longer has to arrive.
+/* The MTU that every link has for IPv6 (RFC 8200 section 5). A sender does not go below
+ * it, so shorter packets have to arrive.
  */
 #define IPV6_MIN_MTU 1280
 
@@ -28,7 +28,7 @@
 #define QUOTE_MAX_V6 (IPV6_MIN_MTU - 40 - ICMP_HLEN)
 #define QUOTE_CHUNK 64
 
-/* An interface is sent an error per ms, and up to 100 at once. */
+/* Limit per interface: an error per ms, and up to 100 at once. */
 #define ICMP_INTERVAL_NS 1000000ULL
 #define ICMP_BURST_NS (100 * ICMP_INTERVAL_NS)
 
@@ -54,9 +54,9 @@ struct error_v6 {
 	struct icmp_error icmp;
 } __attribute__((packed));
 
-/* too_big tells whether a packet that does not fit is refused. Over IPv6 no
- * device fragments what comes from somebody else, and outer_fragment.h only what nobody
- * can make smaller.
+/* too_big reports whether a packet that exceeds the MTU is refused. Over IPv6 no device
+ * fragments forwarded packets, and outer_fragment.h only those that no sender can make
+ * smaller.
  */
 static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {
@@ -67,7 +67,7 @@ static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *
 	return pkt->whole;
 }
 
-/* may_tell bounds how often an interface is told. */
+/* may_tell applies the rate limit of errors to an interface. */
 static __always_inline bool may_tell(__u32 ifindex)
 {
 	return take_share(&alioth_icmp_gate, &ifindex, bpf_ktime_get_ns(), ICMP_INTERVAL_NS, ICMP_BURST_NS);
@@ -86,8 +86,8 @@ static __noinline __u32 sum_quote(struct __sk_buff *skb, __u32 len)
 			break;
 		if (last >= QUOTE_CHUNK)
 			last = QUOTE_CHUNK - 1;
-		/* The verifier has to see both bounds of what is read. Before Linux 6.8
-		 * it learns nothing from a comparison with 0.
+		/* The verifier needs both bounds of the length. Before Linux 6.8 it
+		 * derives none from a comparison with 0.
 		 */
 		barrier_var(last);
 		if (last >= QUOTE_CHUNK || bpf_skb_load_bytes(skb, ETH_HLEN + off, chunk, last + 1))
@@ -97,12 +97,12 @@ static __noinline __u32 sum_quote(struct __sk_buff *skb, __u32 len)
 	return sum;
 }
 
-/* What an error says. */
+/* Type and content of an error. */
 struct complaint {
 	__u8 type;
 	__u8 code;
 	__u16 quote; /* bytes of the packet that are quoted */
-	__u32 mtu; /* 0: it has none */
+	__u32 mtu; /* 0: the error has none */
 };
 
 static __always_inline int write_error_v4(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
@@ -170,9 +170,9 @@ static __always_inline int write_error_v6(struct __sk_buff *skb, const struct pa
 	return bpf_skb_store_bytes(skb, 0, &e, sizeof(e), 0) ? -1 : 0;
 }
 
-/* about_error tells whether the packet is one that no error may be about: an
- * error itself, or a fragment that does not show what it is of (RFC 1122
- * section 3.2.2, RFC 4443 section 2.4).
+/* about_error reports whether ICMP errors about the packet are forbidden: it is an
+ * error itself, or a fragment without its transport header (RFC 1122 section 3.2.2, RFC
+ * 4443 section 2.4).
  */
 static __always_inline bool about_error(struct __sk_buff *skb, struct packet *pkt)
 {
@@ -185,8 +185,8 @@ static __always_inline bool about_error(struct __sk_buff *skb, struct packet *pk
 
 enum telling { TOLD, NOT_TOLD, HALF_TOLD };
 
-/* tell turns the packet into an ICMP error for its sender, if it may be told.
- * HALF_TOLD leaves a packet that can only be dropped.
+/* tell turns the packet into an ICMP error for its sender, if an error is allowed.
+ * After HALF_TOLD the packet must be dropped.
  */
 __noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 			     const struct complaint *said)
@@ -205,7 +205,7 @@ __noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const st
 	if (about_error(skb, pkt) || addr_is_zero(v4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6]) ||
 	    !may_tell(skb->ifindex))
 		return NOT_TOLD;
-	/* Also makes one packet of what was to be cut into segments. */
+	/* This also merges a packet that was to be cut into segments. */
 	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
 		return NOT_TOLD;
 	c = *said;
@@ -216,7 +216,7 @@ __noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const st
 	return TOLD;
 }
 
-/* tell_too_big tells the packet's sender how many bytes fit. */
+/* tell_too_big sends the MTU to the packet's sender. */
 static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 						__u32 mtu)
 {
@@ -229,10 +229,10 @@ static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct pa
 			mtu = IPV6_MIN_MTU;
 	}
 	c.mtu = mtu;
-	/* To be told what it keeps to already would help no sender. */
+	/* An MTU that the sender keeps to already would not help it. */
 	if (inner_len(skb, pkt) <= ETH_HLEN + mtu)
 		return DROP_TOO_BIG;
-	/* It knows what it sent, and not what became of that on the way. */
+	/* The sender knows its original packet only: undo the translation. */
 	if (pkt->translated &&
 	    (set_port(skb, pkt, SIDE_DST, pkt->came.dport) || set_addr(skb, pkt, SIDE_DST, &pkt->came.dst)))
 		return DROP_REWRITE_FAILED;

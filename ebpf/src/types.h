@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Everything that user space shares with the programs: keys, values, enums
- * and limits. The Go side is generated from it. A change of a layout or of the
- * meaning of a field needs a new LAYOUT_VERSION.
+/* The types that user space shares with the programs: keys, values, enums and limits.
+ * The Go side is generated from them. A change of a layout or of the meaning of a field
+ * needs a new LAYOUT_VERSION.
  */
 #ifndef ALIOTH_TYPES_H
 #define ALIOTH_TYPES_H
@@ -42,18 +42,18 @@ enum family {
 	FAMILY_LEN,
 };
 
-/* Where a counted packet was seen. */
+/* Place where a packet was counted. */
 enum direction {
 	DIRECTION_FROM_POD,
 	DIRECTION_TO_POD,
 	DIRECTION_FROM_TUNNEL,
 	DIRECTION_SOCKET,
-	DIRECTION_TO_TUNNEL, /* what is fragmented on its way there, or what sockets send past it */
+	DIRECTION_TO_TUNNEL, /* packets that are fragmented for the tunnel, or that sockets send to its port themselves */
 	DIRECTION_LEN,
 };
 
-/* What became of a packet. Every packet that a program sees counts exactly
- * one of these. The meaning of each is in the string table on the Go side.
+/* The result for a packet. Every packet that a program sees counts exactly one reason.
+ * The string table on the Go side explains each.
  */
 enum reason {
 	UNDECIDED, /* between two steps of a decision; counting one is a bug */
@@ -128,27 +128,27 @@ enum reason {
 	REASON_LEN,
 };
 
-/* By these marks the host's rules recognise what a program has let out, and how
- * far. MARK_MASK covers the only bits of a packet's mark that Alioth uses; every
- * packet from a pod to the host's stack has them set to one of the values, or
- * to 0 when it answers the node. A program knows the addresses of nodes only as
- * far as they were listed, the host all of its own: so the mark reports whether
- * they are allowed.
+/* By these marks the host's rules recognise a packet that a program has allowed, and
+ * its permitted destinations. MARK_MASK covers the only bits of a packet's mark that
+ * Alioth uses; every packet from a pod to the host's stack has them set to one of the
+ * values, or to 0 for a reply to the node. The programs have the listed addresses of
+ * nodes only, the host has all of its own: so the mark reports whether these are
+ * allowed.
  */
 enum mark {
 	MARK_MASK = 0x30000000,
 	MARK_SHARED = 0x10000000, /* to a backend of a shared service */
 	MARK_EGRESS = 0x20000000, /* to the outside, to be masqueraded, never to this node */
 	MARK_NODE = 0x30000000, /* of the default VPC: to the outside or to a node */
-	/* Towards a pod: the node itself opens a flow to the pod's shadow. The host's rules
-	 * set it, whatever the sender has set.
+	/* Packets to a pod: the node itself opens a flow to the pod's shadow address.
+	 * The host's rules set it, whatever the sender has set.
 	 */
 	MARK_OPENING = MARK_SHARED,
-	/* On the node's own packets around which the tunnel's device puts headers. */
+	/* The node's own packets, to which the tunnel's device has added headers. */
 	MARK_TUNNELED = MARK_NODE,
-	/* No rule of the host ever sees this one: it is the whole mark of a packet on
-	 * its way from alioth_from_pod through alioth_to_pod to a pod, and the kernel
-	 * takes it off where the packet enters the pod's namespace.
+	/* The host's rules never see this value: it is the whole mark of a packet from
+	 * alioth_from_pod through alioth_to_pod to a pod, and the kernel clears it where
+	 * the packet enters the pod's namespace.
 	 */
 	MARK_DELIVERED = 0x0a110d0d,
 };
@@ -161,17 +161,17 @@ struct config {
 	__u32 vxlan_ifindex;
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
-	/* Not 0: sockets for datagrams are translated when they connect, whatever their
-	 * interface is. Somebody ends those that are stale then.
+	/* Not 0: UDP sockets are translated when they connect, on every interface; the
+	 * daemon ends those that become stale.
 	 */
 	__u16 connected_datagrams;
 	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's
-	 * device carries everything; without that of a family nobody tells whether
-	 * a packet fits.
+	 * device carries all packets; without the one of a family no program checks
+	 * their length against the path's MTU.
 	 */
 	__u32 underlay_ifindex[FAMILY_LEN];
-	/* Where packets go whose outer packets are to be fragmented over IPv6; 0:
-	 * those are dropped.
+	/* Device for packets whose outer packets are to be fragmented over IPv6; 0: such
+	 * packets are dropped.
 	 */
 	__u32 fragment_ifindex;
 	__u8 underlay_mac[6]; /* of the device with tunnel_source, of IPv4 if it has one */
@@ -179,19 +179,19 @@ struct config {
 };
 
 enum interface_flag {
-	/* The node's own interface: no door, and no peer to redirect to. */
+	/* The node's own interface: it has no shadow address, and no peer to redirect to. */
 	INTERFACE_NODE = 1 << 0,
-	/* Its VPC has services. Without it nobody looks for them. */
+	/* Its VPC has services. Without the flag no service is looked up. */
 	INTERFACE_SERVICES = 1 << 1,
-	/* A netkit pair. User space remembers by it where the program is attached;
-	 * programs see it by the packet.
+	/* A netkit pair. User space reads from it where the program is attached; the
+	 * programs recognize netkit by the packet.
 	 */
 	INTERFACE_NETKIT = 1 << 2,
 };
 
 struct interface {
 	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
-	struct addr shadow[FAMILY_LEN]; /* zero: no door in this family */
+	struct addr shadow[FAMILY_LEN]; /* zero: none in this family */
 	struct addr gateway[FAMILY_LEN]; /* the source of ICMP errors; zero: none are sent */
 	__u32 vni;
 	enum interface_flag flags;
@@ -200,15 +200,15 @@ struct interface {
 };
 
 enum netns_flag {
-	/* Sockets reach the services that every VPC shares too: those of the node, and
-	 * of the VPC that the services' backends belong to.
+	/* Shared services are available to the sockets too. Set for the node's
+	 * namespace, and the VPC of the shared services' backends.
 	 */
 	NETNS_SHARED = 1 << 0,
 };
 
 struct netns_vpc {
 	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
-	__u32 vni; /* 0: this one and all after it are none */
+	__u32 vni; /* 0: this entry and all after it are empty */
 	__u32 ifindex; /* of the host end; 0: the interface has none */
 };
 
@@ -251,7 +251,7 @@ struct prefix_key {
 enum vpc_flag {
 	VPC_EGRESS = 1 << 0,
 	VPC_DEFAULT = 1 << 1,
-	/* Somebody outside may reach pods under an address of his own. */
+	/* Clients outside may reach pods from their own addresses. */
 	VPC_FRONTED = 1 << 2,
 };
 
@@ -267,14 +267,14 @@ enum closed_class {
 	CLOSED_LINK_LOCAL,
 	CLOSED_MULTICAST,
 	CLOSED_DENIED,
-	CLOSED_UNLISTED, /* all that a VPC's list of allowed destinations leaves out */
+	CLOSED_UNLISTED, /* destinations that a VPC's list does not allow */
 	CLOSED_METADATA, /* closed to a VPC that has no OPEN_METADATA for it */
-	/* Of one VPC: the destination is on its list, and takes the place of a wider
+	/* Of one VPC: the destination is on its list, and overrides a wider
 	 * CLOSED_UNLISTED.
 	 */
 	OPEN_LISTED,
-	OPEN_METADATA, /* and lies behind CLOSED_METADATA */
-	CLOSED_BALANCER, /* leads to nodes, and is none's own */
+	OPEN_METADATA, /* on the VPC's list, and overrides CLOSED_METADATA */
+	CLOSED_BALANCER, /* leads to nodes, and is the address of none */
 	CLOSED_CLASS_LEN,
 };
 
@@ -282,7 +282,7 @@ struct closed {
 	enum closed_class class;
 };
 
-/* A port at which each node takes what is for a Service of the VPC. */
+/* A port at which each node accepts packets for a Service of the VPC. */
 struct node_port {
 	__u32 vni;
 	__be16 port;
@@ -290,8 +290,8 @@ struct node_port {
 	__u8 family; /* enum family */
 };
 
-/* Port and protocol 0 stand for the virtual address as such: it tells a
- * service's address from any other when the port is not one of the service.
+/* Port and protocol 0 stand for the virtual address itself: the entry identifies a
+ * service's address if the port is not one of the service.
  */
 struct service_key {
 	__u32 vni;
@@ -306,13 +306,12 @@ struct service {
 	__u32 backends; /* slots 0 to backends-1 under this id */
 };
 
-/* How a new flow finds its backend, by the id of the service. A map of its own:
- * struct service stays as it is, and with it the flows of a node through an
- * upgrade.
+/* How a new flow selects its backend, by the id of the service. A separate map, so that
+ * struct service stays unchanged, and with it the flows of a node through an upgrade.
  */
 struct choice {
 	__u32 entries; /* of the lookup table; 0: there is one backend at most */
-	__u32 affinity; /* s for which a client keeps its backend; 0: none */
+	__u32 affinity; /* time for which a client keeps its backend, in s; 0: none */
 };
 
 /* A lookup table of Maglev in parts: entry e is in part e / MAGLEV_PART. */
@@ -335,10 +334,10 @@ struct backend_key {
 struct backend {
 	struct addr ip;
 	__be16 port;
-	__u16 outside; /* not 0: of the service's VPC, it is reached as egress decides */
+	__u16 outside; /* not 0: outside of the service's VPC, reached if egress allows it */
 };
 
-/* Where a client's flows to a service go for as long as it has affinity. */
+/* The backend of a client's flows to a service while the client has affinity. */
 struct affinity_key {
 	struct service_key service;
 	__u32 vni; /* of the client */
@@ -378,33 +377,31 @@ struct conn {
 	__u64 last_seen; /* ns, monotonic clock, renewed once per second */
 	struct addr addr;
 	__be16 port;
-	__u16 outside; /* not 0: the backend of a service of the VPC is not in it */
+	__u16 outside; /* not 0: the backend is outside of the VPC of the service */
 	__u32 ifindex;
 	enum conn_flag flags;
 	__u32 pad2;
 };
 
-/* A service that a socket has asked, and the backend that it was given. */
+/* A service to which a socket has sent or connected, and its backend. */
 struct peer {
 	struct service_key service;
 	struct backend backend; /* port 0: there is none */
 };
 
-/* How many services a socket that is not connected may talk to at once with each
- * answering under its own address; a power of 2.
+/* The number of services to which an unconnected socket can send at the same time with
+ * replies shown from each service's address; a power of 2.
  */
 #define SOCKET_PEERS 4
 
-/* What a socket has behind virtual addresses. */
+/* The backends of a socket. */
 struct socket {
 	struct peer connected;
-	struct peer asked[SOCKET_PEERS]; /* by datagrams that name their destination */
-	__u32 next; /* of asked, to be used for another service */
+	struct peer asked[SOCKET_PEERS]; /* by datagrams with a destination of their own */
+	__u32 next; /* index in asked of the entry to replace next */
 };
 
-/* A UDP socket that is connected to a removed backend of the service that it asked
- * for.
- */
+/* A UDP socket that is connected to a removed backend of its service. */
 struct stale_socket {
 	__u64 netns_cookie;
 	__u64 cookie;
@@ -415,12 +412,12 @@ struct stale_socket {
 	__u32 ifindex; /* of the device that it is bound to; 0: none */
 };
 
-/* Which of the kubelet's connects a row is about, whatever their port is: another
- * port of the same address is as far as a pod can redirect the kubelet.
+/* The kind of the kubelet's connects that a row applies to. Their port does not matter:
+ * a pod can direct the kubelet to another port of the same address, but no further.
  */
 enum target_scope {
-	TARGET_PROBE = 0, /* those that linger as probes do */
-	TARGET_HOOK = 1, /* all others */
+	TARGET_PROBE = 0, /* connects with the linger time of probes */
+	TARGET_HOOK = 1, /* all other connects */
 };
 
 struct target_key {
@@ -430,7 +427,7 @@ struct target_key {
 	__u16 pad;
 };
 
-/* A process, as no other ever is. */
+/* The identity of a process, which no other process ever has. */
 struct process {
 	__u64 started; /* ns since the machine was started */
 	__u32 id; /* in the first namespace of processes */
@@ -438,14 +435,14 @@ struct process {
 	__u16 pad;
 };
 
-/* A datagram in fragments, by what those have in common. */
+/* The identity of a fragmented datagram, by the fields that its fragments share. */
 struct datagram {
 	struct addr peer; /* its other end, as it came */
 	__u32 vni;
 	__u32 id;
 	__u8 proto; /* 0: IPv6 */
 	__u8 pad;
-	__u16 first; /* bytes that the first of them had; no other may be about those */
+	__u16 first; /* length of the first fragment; no later one may overlap it */
 };
 
 struct follow_key {
@@ -454,9 +451,9 @@ struct follow_key {
 	__u32 slot;
 };
 
-/* What became of the fragment that showed the datagram's ports. */
+/* The translation of the first fragment, which has the datagram's ports. */
 struct first_fragment {
-	__u64 until; /* ns, monotonic clock: when it is too old to be followed */
+	__u64 until; /* ns, monotonic clock: end of the entry's validity */
 	struct datagram of;
 	struct addr shown; /* peer, as it left */
 	enum mark mark;
@@ -467,12 +464,12 @@ struct counter {
 	__u64 bytes;
 };
 
-/* Whose packets were dropped, where and why. Bounded by what exists on the node:
- * nothing that is written in a packet alone becomes part of a key.
+/* Key of the drops by interface and VPC. Its number of values is bounded by the objects
+ * of the node: no content of a packet alone becomes part of a key.
  */
 struct drop_key {
-	__u32 ifindex; /* whose program dropped them; 0: devices that are gone */
-	__u32 vni; /* 0: of no VPC that is here */
+	__u32 ifindex; /* of the interface whose program dropped the packets; 0: removed devices */
+	__u32 vni; /* 0: of no VPC of this node */
 	enum reason reason;
 	enum direction direction;
 };
@@ -488,11 +485,11 @@ struct tuple {
 /* One packet of a sample, as far as it had been parsed. */
 struct packet_event {
 	__u64 time; /* ns, monotonic clock */
-	struct tuple came; /* as the packet came to the program */
-	struct tuple went; /* as it was translated, for a service or at the shadow door; zero: it was not */
-	struct addr outer_src; /* the nodes of a packet that came or goes through the tunnel, otherwise zero */
+	struct tuple came; /* as the program received the packet */
+	struct tuple went; /* as translated, for a service or a shadow address; zero: not translated */
+	struct addr outer_src; /* the nodes of a packet from or to the tunnel, otherwise zero */
 	struct addr outer_dst;
-	__u32 vni; /* as on the wire, when it came from the tunnel */
+	__u32 vni; /* of a packet from the tunnel: as on the wire */
 	__u32 ifindex;
 	enum reason reason;
 	enum direction direction;
@@ -501,7 +498,7 @@ struct packet_event {
 	__u8 pad[3];
 };
 
-/* What passes at one place between two ends, to the same end. */
+/* The identity of a flow at one place, in one direction. */
 struct flow {
 	struct tuple came;
 	__u32 vni;
@@ -512,7 +509,7 @@ struct flow {
 	__u8 pad[3];
 };
 
-/* Whose flows share what may be told. Of what comes from the tunnel, all of a VPC do. */
+/* Key of the limit of flow events: an interface, or for packets from the tunnel a VPC. */
 struct flow_share {
 	__u32 ifindex;
 	__u32 vni;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Room to work in. Linux 6.1 gives a program and the functions that it is in 512
- * bytes of stack together.
+/* Work areas. Linux 6.1 gives a program and its function calls 512 bytes of stack
+ * together.
  */
 #ifndef ALIOTH_WORK_H
 #define ALIOTH_WORK_H
@@ -10,7 +10,7 @@
 #include "embedded.h"
 #include "maps.h"
 
-/* What is worked out about one packet. Programs of a CPU run one after the other. */
+/* State of the decision about one packet. Programs of a CPU run one after the other. */
 struct work {
 	struct conn_key forward;
 	struct conn_key reverse;
@@ -28,7 +28,7 @@ struct {
 	__uint(max_entries, 1);
 } work SEC(".maps");
 
-/* take_work never returns NULL, which the verifier does not know. */
+/* take_work never returns NULL, but the verifier does not assume so. */
 static __always_inline struct work *take_work(void)
 {
 	__u32 only = 0;
