@@ -6,7 +6,7 @@
  */
 #include "count.h"
 #include "deliver.h"
-#include "door.h"
+#include "shadow.h"
 #include "egress.h"
 #include "outer_fragment.h"
 #include "own_socket.h"

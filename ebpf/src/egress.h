@@ -7,7 +7,7 @@
 #ifndef ALIOTH_EGRESS_H
 #define ALIOTH_EGRESS_H
 
-#include "door.h"
+#include "shadow.h"
 
 #define ANY_VNI 0
 

@@ -12,7 +12,7 @@
 #define ALIOTH_SERVICE_H
 
 #include "connection.h"
-#include "door.h"
+#include "shadow.h"
 
 #define SHARED_VNI 0
 #define NS_PER_S 1000000000ULL

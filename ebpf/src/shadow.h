@@ -4,8 +4,8 @@
 /* Translation between an address in a VPC and the node's own stack. For that, every
  * interface of a pod has a shadow address per family, which is unique on the node.
  */
-#ifndef ALIOTH_DOOR_H
-#define ALIOTH_DOOR_H
+#ifndef ALIOTH_SHADOW_H
+#define ALIOTH_SHADOW_H
 
 #include "deliver.h"
 #include "embedded.h"
