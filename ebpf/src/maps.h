@@ -5,6 +5,8 @@
 #define ALIOTH_MAPS_H
 
 #include "types.h"
+#include "types_packet.h"
+#include "types_service.h"
 #include <bpf/bpf_helpers.h>
 
 /* Constants that the loader sets when it loads the programs. */

@@ -14,7 +14,7 @@ import (
 // MaxBackends is how many backends one Service has at most.
 const MaxBackends = 1000
 
-// Sizes of the maps, MAX_SERVICES and so on in types.h.
+// Sizes of the maps, MAX_SERVICES and so on in types_service.h.
 const (
 	// MaxServices is how many virtual addresses, and ports of them, a node has at
 	// most.

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// maxMaglevParts is MAX_MAGLEV_PARTS in types.h.
+// maxMaglevParts is MAX_MAGLEV_PARTS in types_service.h.
 const maxMaglevParts = 2 * state.MaxAllBackends
 
 // Services: {VNI or 0, vip, port, proto} -> id and number of backends. Backends: {id, slot}
