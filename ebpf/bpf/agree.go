@@ -7,8 +7,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Package state knows nothing of the compiled programs. What the two have in common
-// is compared here, by the compiler: an array of one has no other index than 0.
+// Package state does not import the compiled programs. The compiler compares the
+// constants of both here: an array of one has no other index than 0.
 var (
 	_ = [1]bool{}[AliothAddressKind(state.Local)^AliothAddressKindADDRESS_LOCAL]
 	_ = [1]bool{}[AliothAddressKind(state.Remote)^AliothAddressKindADDRESS_REMOTE]

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bpf has the compiled programs of ebpf/src with the types that they share
-// with Go, the forms in which maps hold addresses, prefixes and ports, and what opens,
-// reads and empties maps. C owns every layout: what is generated here follows it.
+// Package bpf has the compiled programs of ebpf/src with the types that they share with
+// Go, the encoding of addresses, prefixes and ports in maps, and functions that open,
+// read and empty maps. C owns every layout: the generated code follows it.
 package bpf

@@ -14,8 +14,8 @@ const vniBits = 32
 // mappedBits are the bits of an IPv6 address before a mapped IPv4 one.
 const mappedBits = 96
 
-// EncodeAddr returns the form in which maps hold an address; the zero Addr gives
-// 16 zero bytes.
+// EncodeAddr returns the encoding of an address in maps; the zero Addr gives 16 zero
+// bytes.
 func EncodeAddr(ip netip.Addr) AliothAddr {
 	if !ip.IsValid() {
 		return AliothAddr{}
@@ -23,7 +23,7 @@ func EncodeAddr(ip netip.Addr) AliothAddr {
 	return AliothAddr{B: ip.As16()}
 }
 
-// DecodeAddr is the inverse of encodeAddr.
+// DecodeAddr is the inverse of EncodeAddr.
 func DecodeAddr(raw AliothAddr) netip.Addr {
 	if raw == (AliothAddr{}) {
 		return netip.Addr{}
@@ -40,7 +40,7 @@ func EncodePrefix(vni uint32, prefix netip.Prefix) AliothPrefixKey {
 	return AliothPrefixKey{Prefixlen: uint32(vniBits + bits), Vni: vni, Ip: EncodeAddr(prefix.Masked().Addr())}
 }
 
-// DecodePrefix is the inverse of encodePrefix.
+// DecodePrefix is the inverse of EncodePrefix.
 func DecodePrefix(key AliothPrefixKey) netip.Prefix {
 	ip := netip.AddrFrom16(key.Ip.B).Unmap()
 	bits := int(key.Prefixlen) - vniBits

@@ -26,20 +26,19 @@ const (
 	// them that have ended.
 	OpenedMap = "alioth_conn_opened"
 	EndedMap  = "alioth_conn_ended"
-	// AffinitiesMap remembers which backends clients stay with.
+	// AffinitiesMap has the backends of clients with affinity.
 	AffinitiesMap = "alioth_affinities"
 	// FragmentsMap has the first fragments that later ones follow.
 	FragmentsMap = "alioth_fragments"
-	// CountersMap counts packets by what became of them, dropCountersMap drops by
-	// whose they are.
+	// CountersMap counts packets by reason, dropCountersMap drops by interface and VPC.
 	CountersMap     = "alioth_counters"
 	DropCountersMap = "alioth_drop_counters"
 	// DropsMap and flowsMap are the rings of events.
 	DropsMap = "alioth_drops"
 	FlowsMap = "alioth_flows"
-	// FlowNotesMap is room that a program needs for a moment.
+	// FlowNotesMap is a work area of the programs.
 	FlowNotesMap = "alioth_flow_notes"
-	// WaysMap remembers for a moment what the host's routes said.
+	// WaysMap has the results of recent lookups in the host's routes.
 	WaysMap = "alioth_ways"
 	// InterfacesMap and vpcsMap are tables that a State decides, see package tables.
 	InterfacesMap = "alioth_interfaces"
@@ -81,8 +80,8 @@ func OpenPinned(dir string) (Maps, error) {
 	return found, nil
 }
 
-// checkSizes reports maps of another version as an error. That they are opened
-// read-only makes them no less compatible.
+// checkSizes reports maps of another version as an error, even though they are opened
+// read-only.
 func (m Maps) checkSizes() error {
 	spec, err := LoadAlioth()
 	if err != nil {
@@ -147,11 +146,11 @@ func readHash[K comparable, V any](m *ebpf.Map, rows map[K]V) error {
 	}
 }
 
-// Empty deletes every row of a map that nobody else writes.
+// Empty deletes every row of a map that no other process writes.
 func Empty(m *ebpf.Map) error {
 	key, err := m.NextKeyBytes(nil)
 	for err == nil && key != nil {
-		// From a row that is there the kernel need not search for the next.
+		// From an existing row the kernel finds the next one without a search.
 		next, err := m.NextKeyBytes(key)
 		if err != nil {
 			return err

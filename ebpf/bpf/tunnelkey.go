@@ -11,11 +11,10 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// WithTunnelKey returns a program that gives a packet the tunnel key which the
-// VXLAN device would give it, and goes on to another program. Call release after
-// use.
+// WithTunnelKey returns a program that sets the tunnel key of a packet like the VXLAN
+// device, and calls another program. Call release after use.
 func WithTunnelKey(next *ebpf.Program, vni uint32, node netip.Addr) (program *ebpf.Program, release func(), err error) {
-	// The kernel empties it when nobody holds it any more, so it stays open.
+	// The kernel empties it without an open descriptor, so it stays open.
 	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		return nil, nil, fmt.Errorf("make map: %w", err)
@@ -53,8 +52,8 @@ func WithTunnelKey(next *ebpf.Program, vni uint32, node netip.Addr) (program *eb
 // tunnelKeySize is that of struct bpf_tunnel_key.
 const tunnelKeySize = 44
 
-// tunnelKey is a struct bpf_tunnel_key in words, and the helper's flags. The
-// helper that sets a key writes the local address where the receiving side finds
+// tunnelKey is a struct bpf_tunnel_key in words, and the helper's flags. The helper
+// that sets a key writes the local address to the place where the receiving side reads
 // the sender's.
 func tunnelKey(vni uint32, node netip.Addr) (words [tunnelKeySize / 4]uint32, flags int32) {
 	const local = 28 / 4

@@ -28,13 +28,13 @@ type links struct {
 	// filters stand in for links to devices on kernels without TCX.
 	filters *filters
 	log     *slog.Logger
-	// held keeps each link open: one whose pin is removed would end, and
-	// packets would go without it until it is missed.
+	// held keeps each link open: otherwise a link whose pin is removed would end, and
+	// packets would pass unfiltered until the next check.
 	held map[string]link.Link
 }
 
-// newLinks returns those that are pinned below pinDir. On kernels without TCX filters
-// stand in for links to devices.
+// newLinks returns the links that are pinned below pinDir. On kernels without TCX
+// filters replace links to devices.
 func newLinks(pinDir string, objects *bpf.AliothObjects, filters *filters, log *slog.Logger) *links {
 	return &links{pinDir: pinDir, objects: objects, filters: filters, log: log, held: map[string]link.Link{}}
 }
@@ -46,7 +46,7 @@ func (l *links) close() {
 	l.held = nil
 }
 
-// hold keeps lnk in the place of the one that was held under this name.
+// hold keeps lnk open in place of the link that was held under this name.
 func (l *links) hold(name string, lnk link.Link) {
 	if before, ok := l.held[name]; ok {
 		before.Close()
@@ -56,8 +56,8 @@ func (l *links) hold(name string, lnk link.Link) {
 
 func (l *links) path(name string) string { return linkPath(l.pinDir, name) }
 
-// attachedTo tells whether a link is still attached to the device. A link
-// whose device is gone reports no device.
+// attachedTo reports whether a link is still attached to the device. A link whose
+// device is gone reports no device.
 func attachedTo(lnk link.Link, ifindex uint32) (bool, error) {
 	info, err := lnk.Info()
 	if err != nil {
@@ -67,21 +67,21 @@ func attachedTo(lnk link.Link, ifindex uint32) (bool, error) {
 	return tcx != nil && tcx.Ifindex == ifindex, nil
 }
 
-// hooked is one of those attachments as it has to be.
+// hooked is a wanted attachment.
 type hooked struct {
 	name    string
 	program *ebpf.Program
-	// attached tells whether a link is attached where this one belongs; attach
-	// makes one that is.
+	// attached reports whether a link is attached at this place; attach makes a link
+	// there.
 	attached func(link.Link) (bool, error)
 	attach   func() (link.Link, error)
-	// instead attaches the program where the kernel has no such links, and
-	// reports whether it was not; nil where there is no other way.
+	// instead attaches the program on kernels without such links, and reports whether
+	// it was not attached; nil if there is no other way.
 	instead func() (changed bool, err error)
 }
 
 // onDevice is an attachment to a device of the node, on its program's side; where is
-// its place among those of others.
+// its place among the attachments of others.
 func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	side := ebpf.AttachTCXIngress
 	if places[p].side == netlink.HANDLE_MIN_EGRESS {
@@ -111,8 +111,8 @@ func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.Att
 	}
 }
 
-// upsert makes h's program that of the pinned link, and reports whether it was
-// another one's, or the link was none of ours any more.
+// upsert makes h's program that of the pinned link, and reports whether the link had
+// another program or was not in place.
 func (l *links) upsert(h hooked) (changed bool, err error) {
 	repinned, err := l.repin(h.name)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *links) upsert(h hooked) (changed bool, err error) {
 			updated, err := l.update(old, h)
 			return updated || repinned, err
 		}
-		// It belongs to another device now, or somebody detached the link.
+		// It is attached to another device now, or was detached.
 		if err := os.Remove(l.path(h.name)); err != nil {
 			return false, fmt.Errorf("remove pin of an old link: %w", err)
 		}
@@ -151,7 +151,7 @@ func (l *links) upsert(h hooked) (changed bool, err error) {
 	return true, l.pin(fresh, h.name)
 }
 
-// update replaces the program of a link in one step: no packet goes without.
+// update replaces the program of a link in one step: no packet passes unfiltered.
 func (l *links) update(old link.Link, h hooked) (changed bool, err error) {
 	now, err := old.Info()
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *links) update(old link.Link, h hooked) (changed bool, err error) {
 	return true, nil
 }
 
-// repin puts the pin of a link that is held back where somebody removed it.
+// repin restores the removed pin of a link that is held open.
 func (l *links) repin(name string) (repinned bool, err error) {
 	held, ok := l.held[name]
 	if !ok {
@@ -179,7 +179,7 @@ func (l *links) repin(name string) (repinned bool, err error) {
 	if _, err := os.Stat(l.path(name)); !errors.Is(err, os.ErrNotExist) {
 		return false, err
 	}
-	// The library knows where it has pinned the link, and would move that.
+	// The library remembers the pin of the link, and would move it.
 	if err := held.Unpin(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, fmt.Errorf("forget pin of link %s: %w", name, err)
 	}
@@ -189,8 +189,7 @@ func (l *links) repin(name string) (repinned bool, err error) {
 	return true, nil
 }
 
-// pin makes a link outlive the process. A link that cannot be pinned is taken
-// away again.
+// pin makes a link outlive the process. A link that cannot be pinned is closed again.
 func (l *links) pin(fresh link.Link, name string) error {
 	if err := fresh.Pin(l.path(name)); err != nil {
 		return errors.Join(fmt.Errorf("pin link %s: %w", name, err), fresh.Close())
@@ -200,8 +199,8 @@ func (l *links) pin(fresh link.Link, name string) error {
 	return nil
 }
 
-// attachedToCgroup tells whether a link belongs to the cgroup at root, whose
-// id is the inode of its directory. A link to a removed cgroup has none.
+// attachedToCgroup reports whether a link belongs to the cgroup at root, whose id is
+// the inode of its directory. A link to a removed cgroup has none.
 func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	info, err := lnk.Info()
 	if err != nil {
@@ -215,8 +214,8 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
-// onSockets are the attachments to sockets. Those that give answers the address
-// that was asked come before those that ask another.
+// onSockets are the attachments to sockets. Programs that restore the Service's address
+// precede those that replace it by a backend's.
 func (l *links) onSockets(root string) []hooked {
 	o := l.objects
 	return []hooked{
@@ -231,9 +230,11 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
-// Targets are what the programs that do not belong to an interface are attached to.
+// Targets are the devices and the cgroup of the programs that do not belong to an
+// interface.
 type Targets struct {
-	// CgroupRoot is the cgroup2 directory whose processes' sockets are watched.
+	// CgroupRoot is the cgroup2 directory to whose processes' sockets the programs
+	// apply.
 	CgroupRoot string
 	// Tunnel is the index of the tunnel's device, Uplink of the one whose addresses
 	// other nodes send to, Fragments of the one that receives what has to be
@@ -241,12 +242,12 @@ type Targets struct {
 	Tunnel, Uplink, Fragments int
 }
 
-// upsertAll attaches the current programs to the node's devices and sockets. It
-// returns the names of the links that were not as they are now.
+// upsertAll attaches the current programs to the node's devices and sockets. It returns
+// the names of the links that it had to change.
 func (l *links) upsertAll(to Targets) (changed []string, err error) {
 	wanted := append(l.onSockets(to.CgroupRoot), l.onDevice(hook.FromTunnel, to.Tunnel, l.objects.AliothFromTunnel, link.Head()))
 	if uplink := to.Uplink; uplink != 0 {
-		// Behind what the host's owner has put there.
+		// After the programs of the host's owner.
 		wanted = append(wanted, l.onDevice(hook.FromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
 			l.onDevice(hook.ToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
 	} else if err := errors.Join(l.leaveDevice(hook.FromUnderlay), l.leaveDevice(hook.ToUnderlay)); err != nil {
@@ -269,7 +270,7 @@ func (l *links) upsertAll(to Targets) (changed []string, err error) {
 	return changed, nil
 }
 
-// leaveDevice takes a program off the device of the node that it was on.
+// leaveDevice removes a program from its former device of the node.
 func (l *links) leaveDevice(p hook.Program) error {
 	if err := os.Remove(l.path(string(p))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove pin of link %s: %w", p, err)
@@ -278,8 +279,8 @@ func (l *links) leaveDevice(p hook.Program) error {
 	return err
 }
 
-// retire ends the links by which earlier versions attached programs to pods'
-// interfaces, each after the filter that takes its place.
+// retire removes the links by which earlier versions attached programs to pods'
+// interfaces, each after the filter that replaces it is in place.
 func (l *links) retire() error {
 	entries, err := os.ReadDir(linkDir(l.pinDir))
 	if err != nil {
@@ -318,13 +319,13 @@ func (l *links) retireOne(name string) error {
 	return os.Remove(l.path(name))
 }
 
-// linkDir is where the links are pinned.
+// linkDir is the directory of pinned links.
 func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
 
-// linkPath is where a link is pinned. Earlier versions take each link in their folder
-// that they do not know for one of a pod's interface, and put the program of pods in its
-// place: after a downgrade that one would drop what the node sends. So links that came
-// later are beside the maps.
+// linkPath is the path of a link's pin. Earlier versions handle each unknown link in
+// their folder as one of a pod's interface, and replace its program by the one for
+// pods: after a downgrade that one would drop the node's packets. So later links are
+// pinned beside the maps.
 func linkPath(pinDir, name string) string {
 	if name == string(hook.ToUnderlay) {
 		return filepath.Join(pinDir, bpf.Prefix+name)

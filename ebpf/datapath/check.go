@@ -11,12 +11,12 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
-// ErrDiffers says that the kernel does not have what it should.
+// ErrDiffers reports that the kernel's state differs from the wanted one.
 var ErrDiffers = errors.New("the datapath differs from what was programmed")
 
-// Check looks into the kernel for what s has, which may be a part of a State,
-// whatever else there is, and returns the first thing that is missing or
-// different as an ErrDiffers. It changes nothing.
+// Check compares the kernel's state with s, which may be a part of a State; other
+// content of the kernel does not matter. It returns the first missing or different row
+// as an ErrDiffers. It changes nothing.
 func (d *Datapath) Check(s state.State) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,18 +34,18 @@ func (d *Datapath) Check(s state.State) error {
 	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, tables.MapOf(missing.Table), missing.Key)
 }
 
-// Survey compares what maps and devices hold with what Apply has left in them, and
-// reports whether anything has changed. It changes nothing: Recheck lets the next Apply
-// find the same, and repair it. Apply goes on beside it, and waits only while one
-// table is compared.
+// Survey compares the content of maps and devices with what Apply has left, and reports
+// whether anything has changed. It changes nothing: after Recheck the next Apply finds
+// the same differences, and repairs them. Apply runs beside it, and waits only while
+// one table is compared.
 func (d *Datapath) Survey() (harmed bool, err error) {
 	d.beside.Lock()
 	defer d.beside.Unlock()
 	return d.kernel.Survey(d.compare)
 }
 
-// compare asks a question about what Apply has left. While that is not known, the
-// next Apply reads everything by itself.
+// compare compares something with what Apply has left. While that is unknown, the next
+// Apply reads everything anyway.
 func (d *Datapath) compare(differs func(have *tables.Rows) (bool, error)) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,75 +28,72 @@ const (
 	DefaultConnections             = 1 << 19
 )
 
-// ShareOfConnections is how many flows to shared services each of so many pods
-// can have without filling the table of DefaultConnections; 0 stands for any
-// number up to 128.
+// ShareOfConnections is the number of flows to shared services for each of so many pods
+// that fits the table of DefaultConnections; 0 stands for any number up to 128.
 func ShareOfConnections(pods uint32) uint32 {
 	const usual, entriesPerFlow = 128, 2
 	return max(1, DefaultConnections/entriesPerFlow/max(pods, usual))
 }
 
-// Config is what the programs need to know when they are loaded.
+// Config is the configuration of the programs when they are loaded.
 type Config struct {
 	// PinDir holds the pinned maps and links; it must lie on a bpf file
 	// system that outlives the process. Default DefaultPinDir.
 	PinDir string
-	// CgroupRoot is the cgroup2 directory whose processes' sockets are
-	// watched for the kubelet's connects. Default DefaultCgroupRoot.
+	// CgroupRoot is the cgroup2 directory to whose processes' sockets the hooks apply.
+	// Default DefaultCgroupRoot.
 	CgroupRoot string
 	// VXLANIfindex is the node's VXLAN device in external (collect_md) mode,
 	// without learning. Required.
 	VXLANIfindex int
-	// UnderlayIfindex is the device that holds TunnelSource4. With it the
-	// programs push and pop the outer headers over IPv4 themselves; 0 leaves
-	// all of that to the VXLAN device.
+	// UnderlayIfindex is the device that holds TunnelSource4. With it the programs push
+	// and pop the outer headers over IPv4 themselves; with 0 the VXLAN device does so.
 	UnderlayIfindex int
-	// UnderlayIfindex6 is the device that holds TunnelSource6. With it packets
-	// are measured against the route to a node over IPv6; with 0 the kernel
-	// drops uncounted what does not fit.
+	// UnderlayIfindex6 is the device that holds TunnelSource6. With it the length of
+	// packets is compared with the MTU of the route to a node over IPv6; with 0 the
+	// kernel drops packets that are too long, uncounted.
 	UnderlayIfindex6 int
 	// UnderlayMAC is that of the uplink, which is UnderlayIfindex or, without one,
-	// UnderlayIfindex6. Announced addresses are there.
+	// UnderlayIfindex6. External addresses are announced there.
 	UnderlayMAC state.MAC
-	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices that
-	// does nothing else, the first without offloads for what it sends, with the
-	// largest MTU that there is. By it the programs fragment tunnel packets over
-	// IPv6 where the network carries less than IPv6 needs, or less than an IPv4
-	// packet has that may be fragmented; with 0 they drop what would have to be
-	// fragmented, and tell the sender of the latter.
+	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this
+	// purpose only, the first without offloads for what it sends, with the largest
+	// possible MTU. The programs use it to fragment tunnel packets over IPv6, if the
+	// MTU of the network is less than IPv6 needs, or less than an IPv4 packet needs
+	// that may be fragmented. With 0 they drop such packets, and send an error to the
+	// sender of the latter.
 	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
-	// TunnelSource4 and TunnelSource6 are the addresses under which the other
-	// nodes know this one. Without them the route decides.
+	// TunnelSource4 and TunnelSource6 are this node's addresses in the cluster. Without
+	// them the route decides.
 	TunnelSource4, TunnelSource6 netip.Addr
-	// NodeShadow4 and NodeShadow6 are the addresses under which the node
-	// speaks to shadows. A family without one has no door.
+	// NodeShadow4 and NodeShadow6 are the node's own addresses towards shadow
+	// addresses. A family without one has no shadow addresses.
 	NodeShadow4, NodeShadow6 netip.Addr
 	// NetnsCookie is the cookie of the node's network namespace. Default: that
 	// of the namespace in which Open is called.
 	NetnsCookie uint64
 	// KubeletPort is the TCP port at which the kubelet listens in the node's network
-	// namespace. Which process does so, and has CAP_SYS_ADMIN, is taken for the kubelet
-	// from then on until it ends. Default DefaultKubeletPort.
+	// namespace. A process that does so, and has CAP_SYS_ADMIN, is identified as the
+	// kubelet from then on until it ends. Default DefaultKubeletPort.
 	KubeletPort uint16
-	// ConnectedDatagrams has the socket door translate sockets for datagrams when
-	// they connect, whatever their interface is. Who sets it has to end those that
-	// StaleSockets returns. Without it pods' packets are translated instead, and
-	// move to another backend by themselves.
+	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.
+	// The caller then has to end those that StaleSockets returns. Without it pods'
+	// packets are translated instead, and move to another backend by themselves.
 	ConnectedDatagrams bool
 	// ConnectionsPerInterface bounds the flows to services that one
 	// interface may hold. Default DefaultConnectionsPerInterface.
 	ConnectionsPerInterface uint32
-	// Connections is the size of the node's table of flows to shared
-	// services; a flow takes two entries. Only what is used takes memory,
-	// beyond 16 bytes per entry. A change replaces the maps, and forgets the
-	// flows, with the first Apply. Default DefaultConnections.
+	// Connections is the size of the node's table of flows to shared services; a flow
+	// takes two entries. Only used entries take memory, beyond 16 bytes per entry. A
+	// change replaces the maps, and loses the flows, with the first Apply. Default
+	// DefaultConnections.
 	Connections uint32
 }
 
-// withDefaults returns the configuration with its zero fields filled in, or an
-// error that says which field cannot be used.
+// withDefaults returns the configuration with its zero fields filled in, or an error
+// that names the field that cannot be used.
 func (c Config) withDefaults() (Config, error) {
 	if c.PinDir == "" {
 		c.PinDir = DefaultPinDir
@@ -136,10 +133,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// uplink is the device on whose network the node answers for what it announces; 0: none.
+// uplink is the device on whose network the node announces external addresses; 0: none.
 func (c Config) uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
-// targets are what the programs of the node are attached to.
+// targets are the devices and the cgroup of the programs of the node.
 func (c Config) targets() Targets {
 	return Targets{CgroupRoot: c.CgroupRoot, Tunnel: c.VXLANIfindex, Uplink: c.uplink(), Fragments: c.FragmentPeerIfindex}
 }
@@ -215,9 +212,9 @@ func (c Config) constants() (bpf.AliothConfig, error) {
 	return k, nil
 }
 
-// jiffiesPerSecond tells the kernel's tick rate, which is a build option and
-// not written anywhere reliably. The coarse clock advances once per tick and
-// reports that as its resolution.
+// jiffiesPerSecond returns the kernel's tick rate, a build option that the kernel
+// reports nowhere reliably. The coarse clock advances once per tick and reports that as
+// its resolution.
 func jiffiesPerSecond() (uint64, error) {
 	var resolution unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &resolution); err != nil {

@@ -27,44 +27,45 @@ type Datapath struct {
 	kernel  *tables.Kernel
 	links   *links
 	filters *filters
-	// connections are ended while mu is held.
+	// connections are deleted while mu is held.
 	connections *connections.Table
 
-	// trials is held while a question is asked.
+	// trials is held during a trial.
 	trials sync.Mutex
-	// trial has been made by the first question, and serves the next.
+	// trial is made by the first trial, and reused.
 	trial *trial.Trial
 
-	// beside is held by what reads the kernel while Apply goes on.
+	// beside is held by readers of the kernel that run beside Apply.
 	beside sync.Mutex
 
 	mu sync.Mutex
-	// have is what the maps hold, or nil when they have to be read first.
+	// have are the rows of the maps, or nil if they have to be read first.
 	have *tables.Rows
-	// applied is what have was compiled from, nothing along with it.
+	// applied are the parts from which have was compiled; none without have.
 	applied state.Parts
-	// recheck says that neither have nor the pins are to be relied on.
+	// recheck reports that neither have nor the pins are reliable.
 	recheck bool
-	// repin says that the pins are not.
+	// repin reports that the pins are not.
 	repin bool
-	// unpruned says that flows may lead to nobody since they were last pruned.
+	// unpruned reports that flows may have lost their backend since they were last
+	// pruned.
 	unpruned bool
-	// servicesChanged says that services have changed since ServicesChanged was called.
+	// servicesChanged reports that services have changed since ServicesChanged was
+	// called.
 	servicesChanged bool
-	// repaired is what Repaired returns next.
+	// repaired is the next result of Repaired.
 	repaired []Repair
-	// promote makes new maps and programs the node's own. It is set while
-	// the pin directory belongs to an incompatible version, whose programs
-	// keep serving until the first Apply has filled the new maps.
+	// promote replaces the node's maps and programs by the new ones. It is set while
+	// the pin directory belongs to an incompatible version, whose programs serve until
+	// the first Apply has filled the new maps.
 	promote func() error
 }
 
-// Open loads the programs and makes them the node's datapath: it adopts the
-// maps pinned by an earlier process, replaces the programs on every interface
-// and link that has one without ever detaching it, and attaches those of the
-// tunnel and of the sockets. Maps pinned by an incompatible version are left in
-// use until the first Apply has filled new ones. Devices are those of the
-// network namespace in which Open is called.
+// Open loads the programs and makes them the node's datapath: it adopts the maps pinned
+// by an earlier process, replaces the programs on every interface and link that has one
+// without ever detaching it, and attaches those of the tunnel and of the sockets. Maps
+// pinned by an incompatible version stay in use until the first Apply has filled new
+// ones. Devices are those of the network namespace in which Open is called.
 func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -89,7 +90,7 @@ func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
 	return assemble(cfg, log, objects, adopted)
 }
 
-// assemble makes loaded programs the node's datapath. When it fails it closes them.
+// assemble makes loaded programs the node's datapath. If it fails it closes them.
 func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted *adoption) (*Datapath, error) {
 	filters, err := newFilters(objects, log)
 	if err != nil {
@@ -119,8 +120,8 @@ func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted 
 	return d, nil
 }
 
-// takeOver promotes the loaded objects now, or arranges for that to happen
-// once their maps are filled.
+// takeOver promotes the loaded objects now, or prepares the promotion for when their
+// maps are filled.
 func (d *Datapath) takeOver(a *adoption) error {
 	adopted := maps.Clone(a.maps)
 	promote := func() error {
@@ -138,7 +139,7 @@ func (d *Datapath) takeOver(a *adoption) error {
 	return promote()
 }
 
-// attachAll makes the current programs those of every hook that has one.
+// attachAll attaches the current programs to every hook that has a program.
 func (d *Datapath) attachAll() error {
 	if err := d.links.retire(); err != nil {
 		return err
@@ -173,11 +174,10 @@ func (d *Datapath) Close() error {
 // Apply is ApplyParts of a State that is not kept in parts.
 func (d *Datapath) Apply(s state.State) error { return d.ApplyParts(s.Parts()) }
 
-// ApplyParts makes the datapath equal to what the parts are together. It is
-// idempotent, and safe to repeat after an error. A contradiction in them is
-// reported as ErrInvalidState before anything is changed; interfaces that cannot
-// be given their programs are reported as AttachErrors after everything else is
-// done.
+// ApplyParts makes the datapath equal to all parts together. It is idempotent, and safe
+// to repeat after an error. A contradiction in the parts is reported as ErrInvalidState
+// before any change; failed attachments to interfaces are reported as AttachErrors
+// after everything else is done.
 func (d *Datapath) ApplyParts(p state.Parts) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +200,7 @@ func (d *Datapath) ApplyParts(p state.Parts) error {
 	return d.applyAll(p, have, believed)
 }
 
-// applySome applies what is new. All else is known to be applied, and no row
+// applySome applies the changed parts. All others are applied already, and no row
 // belongs to two parts.
 func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
 	if len(n.VNIs)+len(n.Listed) == 0 && !d.unpruned {
@@ -216,8 +216,8 @@ func (d *Datapath) applySome(p state.Parts, n state.Changes) error {
 	return d.settle(p, all, failed)
 }
 
-// applyAll makes what the kernel has equal to all parts. believed is what it was
-// thought to have, or nil; what differs from that is a repair.
+// applyAll makes the kernel's state equal to all parts. believed are the rows that it
+// should have had, or nil; differences from those are repairs.
 func (d *Datapath) applyAll(p state.Parts, have, believed *tables.Rows) error {
 	if believed == nil {
 		believed = have
@@ -234,8 +234,8 @@ func (d *Datapath) applyAll(p state.Parts, have, believed *tables.Rows) error {
 	return d.settle(p, want, failed)
 }
 
-// change takes steps; ends says that flows may lead to nobody then. What the maps hold
-// is unknown from then on, until settle says it.
+// change takes steps; ends reports that flows may lose their backend by them. The
+// content of the maps is unknown from then on, until settle sets it.
 func (d *Datapath) change(plan []tables.Operation, ends bool) (failed, err error) {
 	d.have, d.applied = nil, state.Parts{}
 	d.unpruned, d.servicesChanged = d.unpruned || ends, d.servicesChanged || ends
@@ -245,8 +245,8 @@ func (d *Datapath) change(plan []tables.Operation, ends bool) (failed, err error
 	return d.execute(plan)
 }
 
-// settle notes what the maps hold now, unless a device has failed, and forgets
-// the flows that this has ended.
+// settle stores the content of the maps, unless a device has failed, and deletes the
+// flows that the change has ended.
 func (d *Datapath) settle(p state.Parts, have *tables.Rows, failed error) error {
 	if err := d.prune(have); err != nil {
 		return errors.Join(err, failed)
@@ -257,29 +257,28 @@ func (d *Datapath) settle(p state.Parts, have *tables.Rows, failed error) error 
 	return failed
 }
 
-// Recheck makes the next Apply compare everything with the kernel: pins, links,
-// the programs on every device and the rows of the maps, and so repair what was
-// changed by hand. Without it, Apply remembers what it has written and, for as
-// long as a device exists, what is attached to it.
+// Recheck makes the next Apply compare everything with the kernel: pins, links, the
+// programs on every device and the rows of the maps, and so repair manual changes.
+// Without it, Apply uses its memory of what it has written and, while a device exists,
+// of what is attached to it.
 func (d *Datapath) Recheck() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.recheck = true
 }
 
-// RecheckPins makes the next Apply look for pins and links alone, and repair them as
-// after Recheck. What the maps and devices hold, Survey compares.
+// RecheckPins makes the next Apply check pins and links alone, and repair them as after
+// Recheck. Survey compares the content of maps and devices.
 func (d *Datapath) RecheckPins() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.repin = true
 }
 
-// current returns what the maps and devices hold, and the VNIs of the devices
-// that have vanished since it was last asked. What it returns is d.have, or has
-// been read anew.
+// current returns the content of the maps and devices, and the VNIs of the devices that
+// have vanished since the last call. The result is d.have, or has been read now.
 func (d *Datapath) current() (have *tables.Rows, gone []uint32, err error) {
-	// Before anything is listed: what vanishes later is told the next time.
+	// Before any list is read: devices that vanish later are reported by the next call.
 	vanished, lost, err := d.filters.goneDevices()
 	if err != nil {
 		return nil, nil, err
@@ -302,7 +301,7 @@ func (d *Datapath) current() (have *tables.Rows, gone []uint32, err error) {
 	return have, nil, nil
 }
 
-// prune forgets the flows that lead to nobody, where some may.
+// prune deletes the flows without a backend, if there may be any.
 func (d *Datapath) prune(left *tables.Rows) error {
 	if !d.unpruned {
 		return nil
@@ -318,8 +317,8 @@ func (d *Datapath) prune(left *tables.Rows) error {
 	return nil
 }
 
-// promoteAfter fills the maps of a new layout before they take the place of
-// the old ones, and leaves the steps that remain.
+// promoteAfter fills the maps of a new layout before they replace the old ones, and
+// returns the remaining steps.
 func (d *Datapath) promoteAfter(plan *[]tables.Operation) error {
 	if d.promote == nil {
 		return nil
@@ -342,8 +341,8 @@ func (d *Datapath) promoteAfter(plan *[]tables.Operation) error {
 	return nil
 }
 
-// execute takes the steps in their order. A failed attachment stops nothing,
-// because its interface gets no traffic: these come apart, joined. A map that
+// execute takes the steps in their order. A failed attachment stops nothing, because
+// its interface gets no traffic: these errors are returned apart, joined. A map that
 // cannot be written stops everything, because later steps may rely on it.
 func (d *Datapath) execute(plan []tables.Operation) (failed, err error) {
 	var list []error

@@ -19,7 +19,7 @@
 //	  |      a gateway's echo                          [from_tunnel]    |
 //	  |                                                     +-----------+-> local pods
 //	  |
-//	  | the shadow door: source becomes the shadow
+//	  | source becomes the shadow address
 //	  |   to the node's shadow    no bare SYN, mark 0
 //	  |   to a shared service     destination becomes a backend, MarkShared
 //	  |   to the outside          nothing that is closed, MarkEgress;
@@ -34,17 +34,18 @@
 //	  v
 //	 pod a
 //
-// [from_pod] (clsact ingress) and [to_pod] (clsact egress) sit on the host end
-// of every pod's veth; a netkit pair runs [from_pod] while the pod's end sends,
-// and then what goes to a pod of the same node leaves by that one's host end, past
-// [to_pod]. [from_pod] sits also on the far end of the node's own pair in
-// the default VPC, [from_tunnel] (TCX ingress) on the VXLAN device,
-// [from_underlay] (TCX ingress) on the device that holds the tunnel's IPv4
-// address, or its IPv6 address where there is no other, [fragment] (TCX ingress) behind a pair of devices that takes what is
-// to be fragmented over IPv6. At the cgroup root, connect4 and connect6 send the kubelet's
-// probes and lifecycle hooks to shadows, and with sendmsg, recvmsg and getpeername, 4 and 6, they are
-// the socket door: what asks a service of its VPC is given a backend. Where the kernel has no TCX, clsact
-// ingress takes its place.
+// [from_pod] (clsact ingress) and [to_pod] (clsact egress) are attached to the host
+// end of every pod's veth. A netkit pair runs [from_pod] while the pod's end sends, and
+// packets to a pod of the same node then leave by that pod's host end, past [to_pod].
+// [from_pod] is also attached to the far end of the node's own pair in the default VPC,
+// [from_tunnel] (TCX ingress) to the VXLAN device, [from_underlay] (TCX ingress) to the
+// device that holds the tunnel's IPv4 address, or its IPv6 address if it has no IPv4,
+// and [fragment] (TCX ingress) behind a pair of devices for packets that are to be
+// fragmented over IPv6. At the cgroup root, connect4 and connect6 direct the kubelet's
+// probes and lifecycle hooks to shadow addresses. With sendmsg, recvmsg and getpeername,
+// 4 and 6, they translate Services at the socket: a socket that connects or sends to a
+// service of its VPC is given a backend. If the kernel has no TCX, clsact ingress
+// replaces it.
 //
 // # Maps
 //
@@ -61,28 +62,28 @@
 //	alioth_backends      {id, slot}          -> ip, port
 //	alioth_connections   {VNI, pod, peer, ...} two entries per flow to a service
 //	alioth_conn_opened, alioth_conn_ended    flows per interface
-//	alioth_fragments     {ifindex, direction, slot} first fragments at the door
-//	alioth_sockets       socket              -> the services that it has asked, and their backends
+//	alioth_fragments     {ifindex, direction, slot} first fragments, for the later ones
+//	alioth_sockets       socket              -> the services that it uses, and their backends
 //	alioth_targets       {scope, ip, port}   -> shadow
 //	alioth_netns         netns cookie        -> its VPCs and addresses, in order of attachment
 //	alioth_counters      reason x direction, per CPU
 //	alioth_drop_counters {ifindex, VNI, reason, direction}, per CPU
 //	alioth_drops         sampled drop events
-//	alioth_flows         sampled flows, while somebody asks
+//	alioth_flows         sampled flows, while a client listens
 //	alioth_layout        version of all of these
 //
-// A destination is looked up as address, then subnet, then VPC. Today a miss in
-// a known subnet or VPC is a drop with a reason; handing the packet to a node
-// with the full table takes the place of those two drops and of the one for an
-// address that has moved, and learned addresses come between the first two.
+// A destination is looked up as address, then subnet, then VPC. A miss in a known
+// subnet or VPC is a drop with a reason. A later version may hand such packets, and those
+// to an address that has moved, to a node with the full table; learned addresses then
+// come between the first two lookups.
 //
 // # Limits
 //
-// At the shadow door a packet with IPv4 options or an IPv6 routing header, a
-// protocol other than TCP, UDP, SCTP and ICMP, a fragment of TCP to the node or to
-// a service, and a later fragment that comes before the first of its datagram are
-// dropped. The checksum of a transport header that an ICMP error
-// quotes is not translated. Inside a VPC all of these pass.
+// The translation to shadow addresses drops a packet with IPv4 options or an IPv6
+// routing header, a protocol other than TCP, UDP, SCTP and ICMP, a fragment of TCP to
+// the node or to a service, and a later fragment that precedes the first of its
+// datagram. The checksum of a transport header that an ICMP error quotes is not
+// translated. Inside a VPC all of these pass.
 //
 // # Life
 //

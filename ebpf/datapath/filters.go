@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// Where our filters sit on a device. The priority is the first, but that of the
-// last on the device with the tunnel's address, behind what the host's owner has
-// put there. The handle is one that the kernel does not choose by itself, so
-// that somebody else's BPF filter of that priority gets another.
+// Places of our filters on a device. The priority is the first, except on the device
+// with the tunnel's address, where it is the last, after the filters of the host's
+// owner. The kernel does not choose the handle by itself, so another program's BPF
+// filter of that priority gets another one.
 const (
 	filterPriority     = 1
 	filterPriorityLast = 0xa110
@@ -27,11 +27,11 @@ const (
 	clsactKind         = "clsact"
 )
 
-// filterPlace is where on a device a program's filter sits.
+// filterPlace is the place of a program's filter on a device.
 type filterPlace struct {
 	side     uint32
 	priority uint16
-	// node says that the program is on one device of a node, not on interfaces.
+	// node reports that the program is on one device of a node, not on interfaces.
 	node bool
 }
 
@@ -44,22 +44,22 @@ var places = map[hook.Program]filterPlace{
 	hook.Fragment:     {side: netlink.HANDLE_MIN_INGRESS, priority: filterPriority, node: true},
 }
 
-// filters are the programs on pod interfaces, and on the node's devices where
-// the kernel has no TCX links: BPF filters of a clsact qdisc, which stay until
-// they or their device are removed. Unlike a TCX link, adding one does not wait
-// for a grace period of RCU. On a netkit pair what the pod sends meets a program
-// of the pair instead, see netkit.go.
+// filters are the programs on pod interfaces, and on the node's devices if the kernel
+// has no TCX links: BPF filters of a clsact qdisc, which stay until they or their
+// device are removed. Unlike a TCX link, adding one does not wait for a grace period of
+// RCU. On a netkit pair a program of the pair takes the place of from_pod, see
+// netkit.go.
 type filters struct {
 	netlink  *netlink.Handle
 	vanished *vanished
 	programs map[hook.Program]attachable
 	log      *slog.Logger
-	// prepared is the index of the device that the last attachment gave its qdisc, 0 for
-	// none: its next program needs no other request for that.
+	// prepared is the index of the device that the last attachment gave its qdisc, 0
+	// for none: the device's next program then needs no further request.
 	prepared uint32
 }
 
-// attachable is a loaded program with the id that the kernel lists it under.
+// attachable is a loaded program with its id in the kernel's lists.
 type attachable struct {
 	*ebpf.Program
 	id ebpf.ProgramID
@@ -95,7 +95,7 @@ func newFilters(objects *bpf.AliothObjects, log *slog.Logger) (*filters, error) 
 }
 
 // goneDevices returns the indexes of the devices that have left since the last call.
-// lost says that there were more than could be noted.
+// lost reports that there were more than the list can hold.
 func (f *filters) goneDevices() (indexes map[uint32]struct{}, lost bool, err error) {
 	return f.vanished.since()
 }
@@ -121,8 +121,8 @@ func (f *filters) filter(a hook.Attachment) *netlink.BpfFilter {
 	}
 }
 
-// Ensure attaches a program to an interface, or makes it the current one of the
-// filter that is there. What it returns is an AttachError.
+// Ensure attaches a program to an interface, or replaces the program of an existing
+// filter by it. It returns an AttachError.
 func (f *filters) Ensure(a hook.Attachment) error {
 	if err := f.attach(a); err != nil {
 		return &AttachError{Ifindex: int(a.Ifindex), Program: string(a.Program), Err: err}
@@ -130,8 +130,8 @@ func (f *filters) Ensure(a hook.Attachment) error {
 	return nil
 }
 
-// attach attaches a program to an interface, or makes it the current one of
-// the filter that is there. Somebody else's filter in its place is an error.
+// attach attaches a program to an interface, or replaces the program of an existing
+// filter by it. Another program's filter in its place is an error.
 func (f *filters) attach(a hook.Attachment) error {
 	if a.Program == hook.FromNetkit {
 		return f.ensureNetkit(a)
@@ -157,8 +157,8 @@ func (f *filters) attach(a hook.Attachment) error {
 	return f.replace(a)
 }
 
-// add adds the filter of a program, and the qdisc before it. A filter in its place is
-// unix.EEXIST.
+// add adds the filter of a program, after the qdisc. If its place is taken, the error
+// is unix.EEXIST.
 func (f *filters) add(a hook.Attachment) error {
 	prepared := f.prepared == a.Ifindex
 	f.prepared = 0
@@ -168,8 +168,8 @@ func (f *filters) add(a hook.Attachment) error {
 			return err
 		}
 	}
-	// Of a qdisc that is there this changes nothing, unless it is not clsact:
-	// then it fails, where an addition would only say that there is one.
+	// For an existing clsact qdisc this changes nothing; for another qdisc it fails,
+	// where an addition would only report that one exists.
 	if err := f.netlink.QdiscReplace(clsact(int(a.Ifindex))); err != nil {
 		return fmt.Errorf("add clsact qdisc: %w", err)
 	}
@@ -184,8 +184,8 @@ func (f *filters) addFilter(a hook.Attachment) error {
 	return nil
 }
 
-// settle makes a the only place of a program of the node, none if its device is
-// 0, and reports whether something had to be attached.
+// settle makes a the only place of a program of the node, none if its device is 0, and
+// reports whether a program had to be attached.
 func (f *filters) settle(a hook.Attachment) (changed bool, err error) {
 	found, err := f.all()
 	if err != nil {
@@ -208,8 +208,8 @@ func (f *filters) settle(a hook.Attachment) (changed bool, err error) {
 	return changed, nil
 }
 
-// replace puts the current program into a filter in one step: no packet goes
-// without.
+// replace puts the current program into a filter in one step: no packet passes
+// unfiltered.
 func (f *filters) replace(a hook.Attachment) error {
 	if a.Program == hook.FromNetkit {
 		return f.ensureNetkit(a)
@@ -235,7 +235,7 @@ func (f *filters) replaceAll() error {
 	return nil
 }
 
-// Attached returns on which interfaces the current programs are.
+// Attached returns the interfaces with the current programs.
 func (f *filters) Attached() (map[hook.Attachment]struct{}, error) {
 	found, err := f.all()
 	if err != nil {
@@ -250,8 +250,8 @@ func (f *filters) Attached() (map[hook.Attachment]struct{}, error) {
 	return current, nil
 }
 
-// all looks at every device and returns our filters with the ids of their
-// programs, whichever version has attached them.
+// all examines every device and returns our filters with the ids of their programs, of
+// any version.
 func (f *filters) all() (map[hook.Attachment]ebpf.ProgramID, error) {
 	devices, err := f.clsactDevices()
 	if err != nil {
@@ -297,7 +297,7 @@ func (f *filters) clsactDevices() ([]int, error) {
 	return devices, nil
 }
 
-// list returns the filters on one side of a device; none of one that is gone.
+// list returns the filters on one side of a device; none if the device is gone.
 func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 	device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
 	list, err := dumped(func() ([]netlink.Filter, error) { return f.netlink.FilterList(device, side) })
@@ -310,19 +310,18 @@ func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 // sides are those of a clsact qdisc.
 var sides = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
 
-// isIn tells whether a filter that is listed on the place's side is in it.
+// isIn reports whether a filter that is listed on the place's side is in it.
 func isIn(f netlink.Filter, p filterPlace) bool {
 	return f.Attrs().Priority == p.priority && f.Attrs().Handle == filterHandle
 }
 
-// isOurs tells whether a filter that is listed on p's side attaches p.
+// isOurs reports whether a filter that is listed on p's side attaches p.
 func isOurs(f netlink.Filter, p hook.Program) bool {
 	bpf, ok := f.(*netlink.BpfFilter)
 	return ok && isIn(f, places[p]) && bpf.Name == p.Kernel()
 }
 
-// ownProgram tells which of our programs a filter attaches that is listed on a
-// side.
+// ownProgram returns which of our programs a filter attaches that is listed on a side.
 func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 	for p, place := range places {
 		if place.side == side && isOurs(f, p) {
@@ -332,8 +331,8 @@ func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 	return "", false
 }
 
-// remove takes our filters from every device of this namespace. A clsact qdisc
-// goes along with them unless somebody else has filters there.
+// remove removes our filters from every device of this namespace. A clsact qdisc is
+// removed with them unless it has filters of others.
 func (f *filters) remove() error {
 	pairs, err := f.netkitDevices()
 	if err != nil {
@@ -386,8 +385,8 @@ func (f *filters) removeFrom(ifindex int) error {
 	return nil
 }
 
-// dumped passes on the result of a dump, and asks again when the kernel's
-// tables changed in the middle of it.
+// dumped returns the result of a dump, and repeats the dump if the kernel's tables
+// changed meanwhile.
 func dumped[T any](dump func() ([]T, error)) ([]T, error) {
 	for range dumpAttempts - 1 {
 		list, err := dump()
@@ -400,9 +399,9 @@ func dumped[T any](dump func() ([]T, error)) ([]T, error) {
 
 const dumpAttempts = 10
 
-// AttachError says that an interface could not be given a program, for the
-// most part because its device is gone. Everything else of the State has been
-// applied; the error may be joined with others of its kind.
+// AttachError reports that a program could not be attached to an interface, in most
+// cases because its device is gone. The rest of the State has been applied; the error
+// may be joined with others of its kind.
 type AttachError struct {
 	Ifindex int
 	Program string

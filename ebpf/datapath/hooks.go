@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// ReadHooks looks where programs are attached, in the network namespace that it
-// is called in, without changing anything.
+// ReadHooks finds where programs are attached, in the network namespace that it is
+// called in, without changing anything.
 func ReadHooks(pinDir string) (hook.Attached, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -49,8 +49,8 @@ func ReadHooks(pinDir string) (hook.Attached, error) {
 	return hooks, nil
 }
 
-// pinnedAndAttached tells whether a link is pinned and its target exists: the
-// pin outlives both device and cgroup.
+// pinnedAndAttached reports whether a link is pinned and its target exists: the pin
+// outlives both device and cgroup.
 func pinnedAndAttached(path string) (bool, error) {
 	pinned, err := link.LoadPinnedLink(path, nil)
 	if errors.Is(err, os.ErrNotExist) {

@@ -17,26 +17,26 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// layoutVersion is the version of the meaning of the maps' contents. Another
-// version in the pin directory means that the pinned maps are not adopted.
-// Version 1 is the first; with version 2 interfaces know their gateways.
+// layoutVersion is the version of the meaning of the maps' contents. If the pin
+// directory has another version, the pinned maps are not adopted. Version 1 is the
+// first; with version 2 interfaces have gateways.
 const layoutVersion = 2
 
-// observing are maps whose contents no decision depends on for longer than a moment, and
-// that of affinities, without which clients pick a backend once more. When their layout
-// has changed they are replaced alone. Tables within a map keep theirs: another layout of
-// theirs needs another name of the map.
+// observing are maps on whose contents no decision depends for longer than a moment,
+// and that of affinities, without which clients get a backend once more. If their
+// layout has changed, only they are replaced. Tables within a map keep their layout:
+// another layout needs another name of the map.
 var observing = []string{
 	bpf.AffinitiesMap,
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
 	bpf.FlowsMap, "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_kubelets",
 }
 
-// adoption is what a pin directory offers to a new set of programs.
+// adoption is the content of a pin directory that a new set of programs can use.
 type adoption struct {
 	maps bpf.Maps // pinned maps that fit
-	// foreign says why the pinned maps do not fit, if they don't; the programs
-	// then keep running on those until new maps are filled.
+	// foreign explains why the pinned maps do not fit, or is nil; if it is not, the
+	// programs keep running on those until new maps are filled.
 	foreign string
 }
 
@@ -46,8 +46,8 @@ func (a *adoption) close() {
 	}
 }
 
-// adopt opens the pinned maps. Either all that decide anything fit, or none is
-// taken: half of an old state would be worse than none.
+// adopt opens the pinned maps. It takes all that decide anything or none, since half of
+// an old state would be worse than none.
 func adopt(dir string, spec *ebpf.CollectionSpec) (a *adoption, err error) {
 	a = &adoption{maps: bpf.Maps{}}
 	for name, ms := range spec.Maps {
@@ -88,7 +88,7 @@ func isObserving(name string) bool {
 	return slices.Contains(observing, name)
 }
 
-// checkVersion says why maps of another layout version cannot be adopted. Maps
+// checkVersion explains why maps of another layout version cannot be adopted. Maps
 // without any version are leftovers of an Open that did not finish.
 func (a *adoption) checkVersion() (foreign string, err error) {
 	layout, ok := a.maps[bpf.LayoutMap]
@@ -108,8 +108,7 @@ func (a *adoption) checkVersion() (foreign string, err error) {
 	return "", nil
 }
 
-// specify returns the compiled programs and maps as the configuration wants
-// them.
+// specify returns the compiled programs and maps, adapted to the configuration.
 func specify(cfg Config) (*ebpf.CollectionSpec, error) {
 	spec, err := bpf.LoadAlioth()
 	if err != nil {
@@ -155,7 +154,7 @@ func pinMaps(dir string, maps, adopted bpf.Maps, log *slog.Logger) error {
 	if _, ok := adopted[bpf.LayoutMap]; ok {
 		return nil
 	}
-	// The version goes last: maps without it are not adopted.
+	// The version comes last: maps without it are not adopted.
 	layout := maps[bpf.LayoutMap]
 	if err := layout.Put(uint32(0), uint32(layoutVersion)); err != nil {
 		return fmt.Errorf("write layout version: %w", err)
@@ -169,7 +168,7 @@ func pinOver(m *ebpf.Map, path string) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove leftover pin: %w", err)
 	}
-	// A map that remembers a pin would move it, and fail when it is gone.
+	// A map with a pin of its own would move it, and fail if it is gone.
 	unpinned, err := m.Clone()
 	if err != nil {
 		return fmt.Errorf("pin map: %w", err)

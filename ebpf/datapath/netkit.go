@@ -15,12 +15,12 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// netkitKind is what the kernel calls such a device.
+// netkitKind is the kernel's name of the kind of device.
 const netkitKind = "netkit"
 
-// ensureNetkit makes the program the one of ours that a netkit pair runs while
-// its other end sends. It is attached as such and not by a link: so it stays
-// with the device, as a filter does, without a pin for each pod.
+// ensureNetkit makes the program the only one of ours that a netkit pair runs while its
+// other end sends. It is attached directly and not by a link: so it stays with the
+// device, as a filter does, without a pin for each pod.
 func (f *filters) ensureNetkit(a hook.Attachment) error {
 	old, err := f.onNetkit(a.Ifindex)
 	if err != nil || old == f.programs[a.Program].id {
@@ -35,7 +35,7 @@ func (f *filters) ensureNetkit(a hook.Attachment) error {
 			return fmt.Errorf("open program %d: %w", old, err)
 		}
 		defer before.Close()
-		// In its place and in one step: no packet goes without.
+		// In its place and in one step: no packet passes unfiltered.
 		options.Anchor = link.ReplaceProgram(before)
 	}
 	err = link.RawAttachProgram(options)
@@ -49,8 +49,8 @@ func (f *filters) ensureNetkit(a hook.Attachment) error {
 	return nil
 }
 
-// onNetkit returns the id of our program, whichever version it is of, on the
-// pair that a device is the primary one of; 0 if there is none.
+// onNetkit returns the id of our program, of any version, on the pair whose primary
+// device this is; 0 if there is none.
 func (f *filters) onNetkit(ifindex uint32) (ebpf.ProgramID, error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: int(ifindex), Attach: ebpf.AttachNetkitPeer})
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) || // of this kernel
@@ -72,7 +72,7 @@ func (f *filters) onNetkit(ifindex uint32) (ebpf.ProgramID, error) {
 	return 0, nil
 }
 
-// isFromPod tells whether a program is alioth_from_pod of any version.
+// isFromPod reports whether a program is alioth_from_pod of any version.
 func (f *filters) isFromPod(id ebpf.ProgramID) (bool, error) {
 	if id == f.programs[hook.FromNetkit].id {
 		return true, nil
@@ -92,7 +92,7 @@ func (f *filters) isFromPod(id ebpf.ProgramID) (bool, error) {
 	return info.Name == hook.FromNetkit.Kernel(), nil
 }
 
-// leaveNetkit takes our program off such a device.
+// leaveNetkit removes our program from such a device.
 func (f *filters) leaveNetkit(ifindex uint32) error {
 	id, err := f.onNetkit(ifindex)
 	if err != nil || id == 0 {
@@ -110,7 +110,7 @@ func (f *filters) leaveNetkit(ifindex uint32) error {
 	return nil
 }
 
-// netkitDevices returns the indexes of all of them.
+// netkitDevices returns the indexes of all netkit devices.
 func (f *filters) netkitDevices() ([]int, error) {
 	list, err := dumped(f.netlink.LinkList)
 	if err != nil {

@@ -21,38 +21,37 @@ func (d *Datapath) Snapshot() (state.State, error) { return d.reader.Snapshot() 
 // Counters reads all counters that are not zero.
 func (d *Datapath) Counters() ([]telemetry.Counter, error) { return d.reader.Counters() }
 
-// DropCounters reads what was dropped by device and VPC.
+// DropCounters reads the drops by device and VPC.
 func (d *Datapath) DropCounters() ([]telemetry.DropCounter, error) { return d.reader.DropCounters() }
 
-// SweepDropCounters makes room in the table of DropCounters: what was counted at
-// a device that is no interface any more stays with its VPC, as device 0; that
-// of a VPC which has left the node goes. Call it every few seconds.
+// SweepDropCounters makes room in the table of DropCounters: drops at a device that is
+// no interface any more are moved to device 0 of their VPC; those of a VPC that has
+// left the node are deleted. Call it every few seconds.
 func (d *Datapath) SweepDropCounters() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return telemetry.NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.uplink()).Sweep()
 }
 
-// SweepConnections forgets the flows to services that have ended or
-// have been silent for too long at now (of MonotonicNow), and sets straight
-// how many flows each interface holds. It returns the number of flows
-// forgotten. Call it every few seconds.
+// SweepConnections deletes the flows to services that have ended or have been silent
+// for too long at now (of MonotonicNow), and corrects the number of flows of each
+// interface. It returns the number of deleted flows. Call it every few seconds.
 func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.connections.Sweep(now)
 }
 
-// StaleSockets looks for them in all network namespaces. Which are stale is
-// judged by what the maps hold now, so an earlier process's are found as well.
+// StaleSockets finds them in all network namespaces. Sockets are compared with the
+// present maps, so those of an earlier process are found as well.
 func (d *Datapath) StaleSockets() ([]connections.StaleSocket, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return connections.ReadStale(d.objects)
 }
 
-// ServicesChanged reports whether services or their backends have changed since it was
-// last called, or might have before the first time.
+// ServicesChanged reports whether services or their backends have changed since the
+// last call; for the first call, whether they might have.
 func (d *Datapath) ServicesChanged() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,13 +64,13 @@ func (d *Datapath) ServicesChanged() bool {
 // in a second.
 func (d *Datapath) Drops() (*telemetry.EventReader, error) { return telemetry.ReadDrops(d.reader.maps) }
 
-// Flows starts to receive packets that go on, while TellFlows says so: one of each
-// flow in ten seconds, and of the flows of an interface at most 100 at once and 20
-// in a second. What comes from the tunnel counts by its VPC.
+// Flows starts to receive forwarded packets, while TellFlows is in effect: one of each
+// flow in ten seconds, and of the flows of an interface at most 100 at once and 20 in a
+// second. Packets from the tunnel count by their VPC.
 func (d *Datapath) Flows() (*telemetry.EventReader, error) { return telemetry.ReadFlows(d.reader.maps) }
 
-// TellFlows lets the programs report flows until a time on the clock of
-// MonotonicNow. Packets pay for it as long.
+// TellFlows lets the programs report flows until a time on the clock of MonotonicNow.
+// Each packet costs more during that time.
 func (d *Datapath) TellFlows(until time.Duration) error {
 	if err := d.objects.AliothFlowsUntil.Set(uint64(until)); err != nil {
 		return fmt.Errorf("ask programs for flows: %w", err)
@@ -79,26 +78,25 @@ func (d *Datapath) TellFlows(until time.Duration) error {
 	return nil
 }
 
-// errUnfilled says that another version's programs serve the node still.
+// errUnfilled reports that another version's programs still serve the node.
 var errUnfilled = errors.New("the node's maps are being replaced by those of this version; try again in a moment")
 
-// TryFromPod returns what would become of a frame, the first of its flow, that
-// an interface sent. Nothing of the datapath is changed. It must not be called at
-// the same time as Close.
+// TryFromPod returns the result for a frame, the first of its flow, that an interface
+// sent. It changes nothing in the datapath. It must not be called at the same time as
+// Close.
 func (d *Datapath) TryFromPod(ifindex int, frame []byte) (trial.Outcome, error) {
 	return d.try(func(t *trial.Trial) (trial.Outcome, error) { return t.FromPod(ifindex, frame) })
 }
 
-// TryFromTunnel returns what would become of a frame that another node sent from
-// its address, in a VPC. Nothing of the datapath is changed. It must not be called
-// at the same time as Close.
+// TryFromTunnel returns the result for a frame that another node sent from its address,
+// in a VPC. It changes nothing in the datapath. It must not be called at the same time
+// as Close.
 func (d *Datapath) TryFromTunnel(vni uint32, node netip.Addr, frame []byte) (trial.Outcome, error) {
 	return d.try(func(t *trial.Trial) (trial.Outcome, error) { return t.FromTunnel(vni, node, frame) })
 }
 
-// try asks one question. The first loads the trial's programs, which takes the
-// kernel so long that Apply is not made to wait for it; only Close must not come
-// in between.
+// try runs one trial. The first one loads the trial's programs, which takes the kernel
+// so long that Apply does not wait for it; only Close must not happen meanwhile.
 func (d *Datapath) try(ask func(*trial.Trial) (trial.Outcome, error)) (trial.Outcome, error) {
 	d.mu.Lock()
 	unfilled := d.promote != nil

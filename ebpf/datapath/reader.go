@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Reader looks at a datapath without changing it.
+// Reader reads a datapath without changing it.
 type Reader struct {
 	maps bpf.Maps
 }
@@ -46,14 +46,14 @@ func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 	return tables.HasAddress(r.maps, vni, ip)
 }
 
-// Backends returns those of a port of a virtual address, in the order of their
-// slots; none where there is no such port, and not all while they change.
+// Backends returns the backends of a port of a virtual address, in the order of their
+// slots; none if there is no such port, and maybe not all during a change.
 func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]state.Backend, error) {
 	return tables.Backends(r.maps, state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
 }
 
-// ServiceMemory returns how many bytes of the kernel's memory the maps of services
-// take, and false where the kernel does not say.
+// ServiceMemory returns the kernel memory of the maps of services in bytes, and false
+// if the kernel does not report it.
 func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
 	return tables.ServiceMemory(r.maps)
 }
@@ -61,9 +61,9 @@ func (r *Reader) ServiceMemory() (bytes uint64, known bool, err error) {
 // Counters reads all counters that are not zero, ordered by reason and direction.
 func (r *Reader) Counters() ([]telemetry.Counter, error) { return telemetry.ReadCounters(r.maps) }
 
-// DropCounters reads by device and VPC what was dropped, ordered by device, VPC,
-// reason and direction. The table is bounded: what found no room there is in
-// Counters alone, and so are drops in VPCs that have left the node.
+// DropCounters reads the drops by device and VPC, ordered by device, VPC, reason and
+// direction. The table is bounded: drops without room there are in Counters alone, and
+// so are drops in VPCs that have left the node.
 func (r *Reader) DropCounters() ([]telemetry.DropCounter, error) {
 	return telemetry.ReadDropCounters(r.maps)
 }

@@ -29,14 +29,14 @@ const (
 	RepairMap = "map"
 )
 
-// Repair is something that was not as Apply had left it, and is again.
+// Repair is an object that differed from what Apply had left, and was repaired.
 type Repair struct {
 	Kind string
-	// Detail is what it was, for a person.
+	// Detail describes the object, for users.
 	Detail string
 }
 
-// Repaired returns what was repaired since the last call.
+// Repaired returns the repairs since the last call.
 func (d *Datapath) Repaired() []Repair {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *Datapath) Repaired() []Repair {
 	return list
 }
 
-// restorePins looks at pins and links when a recheck was asked for. Until the
-// objects are promoted, the pins belong to others.
+// restorePins checks pins and links when a recheck was requested. Until the objects are
+// promoted, the pins belong to another version.
 func (d *Datapath) restorePins() error {
 	if !d.recheck && !d.repin || d.promote != nil {
 		return nil
@@ -67,8 +67,8 @@ func (d *Datapath) restorePins() error {
 	return err
 }
 
-// restoreMaps pins the maps that the programs use where they are not pinned:
-// other processes find them there, and the next daemon adopts them.
+// restoreMaps pins the maps of the programs that are not pinned: other processes find
+// them by the pins, and the next daemon adopts them.
 func (d *Datapath) restoreMaps() error {
 	var missing []string
 	maps := bpf.Pinnable(d.objects)
@@ -91,8 +91,7 @@ func (d *Datapath) restoreMaps() error {
 	return nil
 }
 
-// layoutLast orders names, that of the version at the end: maps without it are
-// not adopted.
+// layoutLast orders names, that of the version last: maps without it are not adopted.
 func layoutLast(a, b string) int {
 	switch {
 	case a == b:
@@ -126,8 +125,8 @@ func isPinned(m *ebpf.Map, path string) (bool, error) {
 	return haveID == wantID, nil
 }
 
-// unexpected are the steps of a plan that would not be needed, had nobody
-// changed anything.
+// unexpected are the steps of a plan that would not be needed without changes by
+// others.
 func unexpected(plan, expected []tables.Operation) []tables.Operation {
 	known := map[tables.Operation]bool{}
 	for _, op := range expected {
@@ -142,8 +141,8 @@ func unexpected(plan, expected []tables.Operation) []tables.Operation {
 	return list
 }
 
-// repairs says what the steps have repaired: program by program, and map by
-// map. Programs on devices that failed are none.
+// repairs lists the repairs of the steps: each program, and each map. Programs on
+// devices that failed are not listed.
 func repairs(steps []tables.Operation, failed error) []Repair {
 	var list []Repair
 	rows := map[string]int{}

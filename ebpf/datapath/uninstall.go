@@ -20,11 +20,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// Uninstall takes every program from its hook, on devices from those of the
-// caller's network namespace, and removes all of our pins from pinDir, whoever
-// still holds them open. What is not there is no error. It fails when one of
-// the links is still attached to cgroupRoot after that; other nodes' programs
-// may well be, when several share a kernel.
+// Uninstall removes every program from its hook, on devices from those of the caller's
+// network namespace, and removes all of our pins from pinDir, even if other processes
+// hold them open. Missing objects are no error. It fails if one of the links is still
+// attached to cgroupRoot after that; other nodes' programs may well be, if several
+// share a kernel.
 func Uninstall(pinDir, cgroupRoot string) error {
 	if err := removeFilters(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func Uninstall(pinDir, cgroupRoot string) error {
 	}
 	for _, dir := range []string{linkDir(pinDir), pinDir} {
 		err := os.Remove(dir)
-		// Somebody else's files or a mount point may stay.
+		// Files of others or a mount point may stay.
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("remove pin directory: %w", err)
 		}
@@ -82,7 +82,8 @@ func removePins(dir, prefix string, before func(path string) error) error {
 	return nil
 }
 
-// removeFilters takes the programs from all devices of the caller's network namespace.
+// removeFilters removes the programs from all devices of the caller's network
+// namespace.
 func removeFilters() error {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -95,8 +96,8 @@ func removeFilters() error {
 	return nil
 }
 
-// detach ends a link even while other processes hold it, and returns its id. A
-// link whose device is gone has ended already.
+// detach ends a link even while other processes hold it, and returns its id. A link
+// whose device is gone has ended already.
 func detach(path string) (link.ID, error) {
 	lnk, err := link.LoadPinnedLink(path, nil)
 	if err != nil {
@@ -113,7 +114,7 @@ func detach(path string) (link.ID, error) {
 	return info.ID, nil
 }
 
-// checkDetached fails when one of the links is attached to the cgroup.
+// checkDetached fails if one of the links is attached to the cgroup.
 func checkDetached(root string, links []link.ID) error {
 	dir, err := os.Open(root)
 	if errors.Is(err, os.ErrNotExist) {

@@ -15,21 +15,21 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// vanished tells which devices have left the network namespace. Filters go
-// with their device, and the index of a device can be used again by one that
-// has none, so nothing that is remembered of a device outlives it.
+// vanished lists devices that have left the network namespace. Filters are removed with
+// their device, and the index of a device can be used again by one without filters, so
+// nothing that is stored about a device may outlive it.
 type vanished struct {
 	socket int
 	buffer []byte
 }
 
-// watchVanished begins to note the devices that leave the caller's namespace.
+// watchVanished starts to note the devices that leave the caller's namespace.
 func watchVanished() (*vanished, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open socket for events of devices: %w", err)
 	}
-	// The filter first, so that nothing else is ever queued.
+	// The filter first, so that no other message is ever queued.
 	err = errors.Join(
 		unix.SetsockoptSockFprog(socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, onlyMessages(unix.RTM_DELLINK)),
 		unix.Bind(socket, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}),
@@ -46,7 +46,7 @@ func onlyMessages(kind uint16) *unix.SockFprog {
 	const offset = 4 // of nlmsg_type in struct nlmsghdr
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: offset},
-		// The load takes the network's order, the field has the host's.
+		// The kernel loads in network order, the field has the host's order.
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(bpf.NetworkOrder(kind)), Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
@@ -56,8 +56,8 @@ func onlyMessages(kind uint16) *unix.SockFprog {
 
 func (v *vanished) close() { unix.Close(v.socket) }
 
-// since returns the indexes of the devices that have left since the last call.
-// lost says that there were more than could be noted.
+// since returns the indexes of the devices that have left since the last call. lost
+// reports that there were more than the queue can hold.
 func (v *vanished) since() (indexes map[uint32]struct{}, lost bool, err error) {
 	indexes = map[uint32]struct{}{}
 	for {

@@ -95,7 +95,7 @@ struct conn_key {
 	__be16 peer_port;
 	enum conn_direction direction;
 	__u8 proto;
-	__u8 inside; /* the peer is in the VPC, and not beyond the shadow door */
+	__u8 inside; /* the peer is in the VPC; 0: reached from the shadow address */
 	__u8 pad[2];
 };
 

@@ -10,11 +10,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// How long a flow to a service is remembered without a packet. The
-// programs note packets with a resolution of one second.
+// How long a flow to a service is kept without a packet. The programs note packets with
+// a resolution of one second.
 const (
 	idleEstablished = 2*time.Hour + 4*time.Minute // TCP, RFC 5382 REQ-5
-	idleOpening     = time.Minute                 // TCP that nobody answered
+	idleOpening     = time.Minute                 // TCP without a reply
 	idleClosing     = 10 * time.Second            // TCP closed from both sides, or reset
 	idleDatagram    = 30 * time.Second            // UDP
 	idleDNS         = 6 * time.Second             // UDP to port 53, which resolvers retry after 5 s
@@ -32,16 +32,16 @@ type flow struct {
 	reverseFlags           bpf.AliothConnFlag
 }
 
-// closed tells whether the flow was closed from both sides, or reset.
+// closed reports whether the flow was closed from both sides, or reset.
 func (f *flow) closed() bool {
 	either, both := f.forwardFlags|f.reverseFlags, f.forwardFlags&f.reverseFlags
 	return both&bpf.AliothConnFlagCONN_FIN != 0 || either&bpf.AliothConnFlagCONN_RST != 0
 }
 
-// answered tells whether the backend has sent anything.
+// answered reports whether the backend has sent anything.
 func (f *flow) answered() bool { return f.reverseFlags&bpf.AliothConnFlagCONN_SEEN != 0 }
 
-// idle returns for how long the flow may be silent.
+// idle returns how long the flow may be silent.
 func (f *flow) idle() time.Duration {
 	switch {
 	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.forward.PeerPort) == portDNS:
@@ -57,8 +57,8 @@ func (f *flow) idle() time.Duration {
 	}
 }
 
-// expired tells whether the flow has ended. Half a pair serves nobody; it is
-// left alone for as long as its other half may just be about to be written.
+// expired reports whether the flow has ended. Half a pair has no use, but is kept for
+// some time, since its other half may be about to be written.
 func (f *flow) expired(now time.Duration) bool {
 	silent := now - f.lastSeen
 	if !f.hasForward || !f.hasReverse {
@@ -74,7 +74,7 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 	for key, row := range entries {
 		other := key
 		other.Peer, other.PeerPort = row.Addr, row.Port
-		if row.Outside != 0 { // one is a service of the VPC, and the other beyond the door
+		if row.Outside != 0 { // the service is in the VPC, the backend outside of it
 			other.Inside = 1 - key.Inside
 		}
 		forward, reverse := key, other
@@ -103,7 +103,7 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 	return flows
 }
 
-// service is the key of the one to which the flow leads.
+// service is the key of the flow's service.
 func (f *flow) service() bpf.AliothServiceKey {
 	key := bpf.AliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
 	if f.forward.Inside != 0 {
@@ -112,8 +112,8 @@ func (f *flow) service() bpf.AliothServiceKey {
 	return key
 }
 
-// hasEnd reports whether a flow still has somebody at its other end. TCP flows are left
-// to end in peace.
+// hasEnd reports whether a flow still has a service and a backend. TCP flows are kept
+// until they end by themselves.
 func (f *flow) hasEnd(in Services) bool {
 	if f.forward.Proto == state.ProtoTCP {
 		return in.HasService(f.service())

@@ -24,7 +24,7 @@ type Connection struct {
 	Service, Backend netip.AddrPort
 	// LastSeen is on the monotonic clock, with a resolution of a second.
 	LastSeen time.Duration
-	// Answered says that the backend has sent something, Closed that the flow has
+	// Answered reports that the backend has sent a packet, Closed that the flow has
 	// been reset or closed from both sides.
 	Answered, Closed bool
 }

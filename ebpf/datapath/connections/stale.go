@@ -16,12 +16,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// StaleSocket is a socket for datagrams that the socket door has connected to
-// what is no backend any more of the service that it asked for.
+// StaleSocket is a UDP socket that is connected to a removed backend of its service.
 type StaleSocket struct {
-	// NetnsCookie names its network namespace, as Namespace.Cookie.
+	// NetnsCookie identifies its network namespace, as Namespace.Cookie.
 	NetnsCookie uint64
-	// Cookie is the kernel's name of the socket, socket(7) SO_COOKIE.
+	// Cookie is the kernel's identity of the socket, socket(7) SO_COOKIE.
 	Cookie uint64
 	// Local and Remote are its ends as the kernel has them. IPv4 addresses of
 	// sockets of IPv6 are IPv4.
@@ -30,8 +29,8 @@ type StaleSocket struct {
 	Ifindex int
 }
 
-// ReadStale lists the stale sockets of all network namespaces. What is stale
-// is judged by what the maps hold now, so an earlier process's are found as well.
+// ReadStale lists the stale sockets of all network namespaces. Sockets are compared
+// with the present maps, so those of an earlier process are found as well.
 func ReadStale(objects *bpf.AliothObjects) ([]StaleSocket, error) {
 	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStale, Map: objects.AliothSockets})
 	if err != nil {

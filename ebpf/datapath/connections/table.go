@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Table is the node's table of flows to services, and the accounts that interfaces
-// have of theirs. The programs open flows; it ends them. Its methods must not be called
+// Table is the node's table of flows to services, and the interfaces' counters of them.
+// The programs open flows, the Table ends them. Its methods must not be called
 // concurrently.
 type Table struct {
 	connections, opened, ended *ebpf.Map
@@ -33,16 +33,15 @@ type Services interface {
 	HasBackend(key bpf.AliothServiceKey, backend bpf.AliothBackend) bool
 }
 
-// Sweep forgets the flows to services that have ended or have been silent for too long
-// at now, of the monotonic clock, and sets straight how many flows each interface holds. It
-// returns the number of flows forgotten.
+// Sweep deletes the flows to services that have ended or have been silent for too long
+// at now, of the monotonic clock, and corrects the number of flows of each interface.
+// It returns the number of deleted flows.
 func (c *Table) Sweep(now time.Duration) (removed int, err error) {
 	return c.forgetAll(func(f *flow) bool { return f.expired(now) }, c.forget)
 }
 
-// Prune forgets flows that lead to nobody: those of services that are gone,
-// and UDP flows to backends that are gone, whose clients would never notice. now is the
-// monotonic clock.
+// Prune deletes the flows of removed services, and UDP flows to removed backends, whose
+// clients would never notice the removal. now is the monotonic clock.
 func (c *Table) Prune(left Services, now time.Duration) error {
 	end := func(f *flow) error {
 		if left.HasService(f.service()) {
@@ -54,7 +53,7 @@ func (c *Table) Prune(left Services, now time.Duration) error {
 	return err
 }
 
-// Open lets an interface have flows. An account that is there stays as it is.
+// Open allows an interface to have flows. Existing counters are left as they are.
 func (c *Table) Open(ifindex uint32) error {
 	for _, m := range []*ebpf.Map{c.ended, c.opened} {
 		if err := m.Update(ifindex, uint32(0), ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
@@ -64,7 +63,7 @@ func (c *Table) Open(ifindex uint32) error {
 	return nil
 }
 
-// End forgets an interface's flows and its account, if there is one.
+// End deletes an interface's flows and its counters, if it has any.
 func (c *Table) End(ifindex uint32) error {
 	var opened uint32
 	if err := c.opened.Lookup(ifindex, &opened); err == nil && opened != 0 {
@@ -80,10 +79,10 @@ func (c *Table) End(ifindex uint32) error {
 	return nil
 }
 
-// forgetAll ends the flows that are over, and accounts for it.
+// forgetAll deletes the flows that have ended, and counts them.
 func (c *Table) forgetAll(over func(*flow) bool, end func(*flow) error) (removed int, err error) {
-	// Read before the entries: a flow opened in between is counted as held
-	// once too often until the next time, never once too rarely.
+	// Read before the entries: a flow opened in between counts once too often until the
+	// next sweep, never too rarely.
 	opened := map[uint32]uint32{}
 	if err := bpf.ReadMap(c.opened, opened); err != nil {
 		return 0, err
@@ -112,8 +111,8 @@ func (c *Table) forgetAll(over func(*flow) bool, end func(*flow) error) (removed
 	return removed, nil
 }
 
-// forget deletes the entries of a flow, the forward one first: as long as it is
-// there, packets go out whose answers need the other.
+// forget deletes the entries of a flow, the forward one first: while that exists,
+// packets are sent whose replies need the reverse entry.
 func (c *Table) forget(f *flow) error {
 	if f.hasForward {
 		if err := c.remove(f.forward); err != nil {
@@ -133,9 +132,9 @@ func (c *Table) remove(key bpf.AliothConnKey) error {
 	return nil
 }
 
-// move lets a flow find another backend with its next packet. What the last one has
-// answered may be under way, and is still told from whom it comes: the reverse entry
-// lives on for as long as half a pair does.
+// move lets a flow select another backend with its next packet. Replies of the former
+// backend may be on their way, and still get the Service's address: the reverse entry
+// lives as long as half a pair does.
 func (c *Table) move(f *flow, now time.Duration) error {
 	if !f.hasForward {
 		return nil

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hook names the programs of a node and the places where they have to be. It is
-// pure: package datapath attaches programs there, cnid/verify compares.
+// Package hook names the programs of a node and their places. It is pure: package
+// datapath attaches programs there, cnid/verify compares.
 package hook
 
 import (
@@ -22,7 +22,7 @@ const (
 	FromNetkit Program = "from_netkit"
 )
 
-// Programs on one device of a node each, through links where there are any.
+// Programs on one device of a node each, through links if there are any.
 const (
 	FromTunnel   Program = "from_tunnel"
 	FromUnderlay Program = "from_underlay"
@@ -56,13 +56,13 @@ type Attachment struct {
 	Program Program
 }
 
-// Attached are the places where a node's programs are.
+// Attached are the places of a node's programs.
 type Attached struct {
 	// Filters are those on the devices of pods and of the node's own interface,
 	// by index, then program.
 	Filters []Filter
-	// Links are the names of the pinned links that are attached to something,
-	// or have a filter in their place where the kernel has no TCX.
+	// Links are the names of the pinned links that are attached, or have a filter in
+	// their place if the kernel has no TCX.
 	Links []string
 }
 

@@ -14,26 +14,26 @@ import (
 // MaxMemberships is how many interfaces in VPCs a Namespace may have.
 const MaxMemberships = 8
 
-// Namespace is a network namespace with interfaces in VPCs, of whatever kind, by
-// which the hooks on sockets find a socket's VPC.
+// Namespace is a network namespace with interfaces in VPCs, of any kind, by which the
+// hooks on sockets find a socket's VPC.
 type Namespace struct {
-	// Cookie is the kernel's name of it, socket(7) SO_NETNS_COOKIE. It is never
+	// Cookie is the kernel's identity of it, socket(7) SO_NETNS_COOKIE. It is never
 	// used twice between two boots.
 	Cookie uint64
-	// Shared says that the backends' addresses of the services that every VPC shares
-	// (VNI 0) mean the same here. Never so in a tenant's VPC. The node's own
-	// sockets reach them directly then; pods' go through the shadow door.
+	// Shared reports that the addresses of the shared services' backends (VNI 0) have
+	// the same meaning here, which they never have in a tenant's VPC. The node's own
+	// sockets reach them directly; pods' packets are translated to shadow addresses.
 	Shared bool
-	// Memberships are its interfaces in VPCs, 1 to MaxMemberships, the first
-	// attached first. A virtual address belongs to the first VPC that has it.
+	// Memberships are its interfaces in VPCs, 1 to MaxMemberships, in the order in
+	// which they were attached. A virtual address belongs to the first VPC that has it.
 	Memberships []Membership
 }
 
 // Membership is an interface of a Namespace in a VPC.
 type Membership struct {
 	VNI uint32
-	// Addrs are the interface's addresses, at most one per family. By them
-	// services know their clients.
+	// Addrs are the interface's addresses, at most one per family. They identify
+	// clients for services.
 	Addrs []netip.Addr
 	// Ifindex is the interface's host end, 0 if there is none.
 	Ifindex int

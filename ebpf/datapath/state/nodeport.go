@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// NodePort is a port at which every node takes what is for a service of a VPC.
+// NodePort is a port at which every node accepts packets for a service of a VPC.
 type NodePort struct {
 	// VNI is the VPC's, 1 to 1<<24-1.
 	VNI uint32
@@ -23,7 +23,7 @@ func (p NodePort) compare(o NodePort) int {
 	return cmp.Or(cmp.Compare(p.VNI, o.VNI), cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Port, o.Port), compareFamilies(p.Is4, o.Is4))
 }
 
-// compareFamilies puts IPv4 first.
+// compareFamilies orders IPv4 first.
 func compareFamilies(a, b bool) int {
 	switch {
 	case a == b:

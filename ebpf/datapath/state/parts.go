@@ -11,11 +11,12 @@ import (
 	"slices"
 )
 
-// Parts are a State in parts, of which most changes concern very few: by them
-// ApplyParts tells what is another than the last time, and looks at nothing else. No
-// row of a map belongs to two parts.
+// Parts are a State in parts. Most changes concern very few of them: ApplyParts finds
+// these by comparison with the last Parts, and examines no others. No row of a map
+// belongs to two parts.
 //
-// What was given to ApplyParts must not be changed afterwards: another part, slice
+// Parts must not be changed after a call of ApplyParts: a change needs a new part,
+// slice or map.
 // or map takes its place.
 type Parts struct {
 	// VPCs are the parts of VPCs by VNI, without Services; and under 0 all that
@@ -51,7 +52,7 @@ func (s State) Parts() Parts {
 	return p
 }
 
-// share gives each row of a list to the part that it belongs to.
+// share gives each row of a list to its part.
 func share[R any](rows []R, p Parts, vni func(R) uint32, list func(*State) *[]R) {
 	for _, row := range rows {
 		to := list(p.of(vni(row)))
@@ -59,7 +60,7 @@ func share[R any](rows []R, p Parts, vni func(R) uint32, list func(*State) *[]R)
 	}
 }
 
-// of returns a part, which is made if there is none.
+// of returns a part, and makes it if there is none.
 func (p Parts) of(vni uint32) *State {
 	if p.VPCs[vni] == nil {
 		p.VPCs[vni] = &State{}
@@ -67,8 +68,8 @@ func (p Parts) of(vni uint32) *State {
 	return p.VPCs[vni]
 }
 
-// shareServices gives each service to its virtual address, or to what belongs to no
-// VPC alone.
+// shareServices gives each service to its virtual address, or to the part of rows that
+// belong to no VPC alone.
 func (p Parts) shareServices(services []Service) {
 	for _, s := range services {
 		if s.VNI == 0 {
@@ -114,28 +115,28 @@ func (p Parts) State() State {
 	return s
 }
 
-// Changes are what is in one Parts another than in those before it.
+// Changes are the differences between two Parts.
 type Changes struct {
 	// VNIs of the parts, ascending.
 	VNIs []uint32
-	// Listed are the VNIs of which any virtual address is another, ascending.
+	// Listed are the VNIs with changed virtual addresses, ascending.
 	Listed []uint32
-	// Was and is are those virtual addresses before and now.
+	// Was and is are those virtual addresses before and after.
 	Was, Is []*VirtualAddress
 }
 
-// Since compares with the Parts before.
+// Since returns the changes since the Parts before.
 func (p Parts) Since(last Parts) Changes {
 	n := Changes{VNIs: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
 	n.Listed = differing(p.Services, last.Services, sameList)
 	for _, vni := range n.Listed {
 		was, is := last.Services[vni], p.Services[vni]
 		if (len(was) == 0) != (len(is) == 0) {
-			n.VNIs = append(n.VNIs, vni) // its interfaces are told whether there are services
+			n.VNIs = append(n.VNIs, vni) // rows of interfaces have a flag for Services
 		}
 		from, to := len(n.Was), len(n.Is)
 		n.compare(was, is)
-		// Most changes are of services without affinity, and leave that as it is.
+		// Most changes are of services without affinity, and do not concern that.
 		if (HasAffinity(n.Was[from:]) || HasAffinity(n.Is[to:])) && HasAffinity(was) != HasAffinity(is) {
 			n.VNIs = append(n.VNIs, vni)
 		}
@@ -144,11 +145,10 @@ func (p Parts) Since(last Parts) Changes {
 	return n
 }
 
-// Everything is all that is in the Parts.
+// Everything is the whole content of the Parts.
 func (p Parts) Everything() Changes { return p.Since(Parts{}) }
 
-// differing lists the keys of one of two maps under which they have not the same,
-// ascending.
+// differing lists the keys under which two maps differ, ascending.
 func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	var list []uint32
 	for key, now := range a {
@@ -165,19 +165,19 @@ func differing[V any](a, b map[uint32]V, same func(a, b V) bool) []uint32 {
 	return list
 }
 
-// Add adds VNIs of parts that have to be looked at as well.
+// Add adds VNIs of parts that have to be examined as well.
 func (n *Changes) Add(vnis ...uint32) { n.VNIs = unique(append(n.VNIs, vnis...)) }
 
-// sameList reports whether two slices are one.
+// sameList reports whether two slices are the same one.
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// unique sorts, and leaves out what occurs twice.
+// unique sorts, and removes repetitions.
 func unique(list []uint32) []uint32 {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// compare adds what is in one of two sorted lists alone.
+// compare adds the elements that only one of two sorted lists has.
 func (n *Changes) compare(was, is []*VirtualAddress) {
 	for len(was) > 0 || len(is) > 0 {
 		switch {
@@ -194,9 +194,9 @@ func (n *Changes) compare(was, is []*VirtualAddress) {
 	}
 }
 
-// Validate returns an error wrapping ErrInvalid that names the first
-// contradiction in what is new, or between that and all else, which is as in last;
-// last has none.
+// Validate returns an error wrapping ErrInvalid that names the first contradiction in
+// the changes, or between them and the unchanged rest of last; last has no
+// contradiction.
 func (p Parts) Validate(n Changes, last Parts) error {
 	between := false
 	for _, vni := range n.VNIs {
@@ -218,7 +218,7 @@ func (p Parts) Validate(n Changes, last Parts) error {
 	return nil
 }
 
-// checkVirtual looks for contradictions in what is new of virtual addresses.
+// checkVirtual finds contradictions in changed virtual addresses.
 func (p Parts) checkVirtual(n Changes) error {
 	for _, vni := range unique(slices.Concat(n.VNIs, n.Listed)) {
 		if len(p.Services[vni]) > 0 && len(p.Part(vni).VPCs) == 0 {
@@ -240,7 +240,7 @@ func (p Parts) checkVirtual(n Changes) error {
 	return nil
 }
 
-// Part returns the part of a VNI, which is empty where there is none.
+// Part returns the part of a VNI, which is empty if it does not exist.
 func (p Parts) Part(vni uint32) *State {
 	if part := p.VPCs[vni]; part != nil {
 		return part
@@ -248,7 +248,7 @@ func (p Parts) Part(vni uint32) *State {
 	return &State{}
 }
 
-// checkBetween looks for contradictions in what does not carry the VNI.
+// checkBetween finds contradictions in rows without a VNI.
 func (p Parts) checkBetween() error {
 	c := newChecker()
 	for _, vni := range slices.Sorted(maps.Keys(p.VPCs)) {

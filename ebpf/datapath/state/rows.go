@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Rows returns every row of a State as text: its content, by what it is about. A key
-// names the VNI of a row that belongs to a VPC. Rows of equal States are equal: the text
-// does not depend on the order of lists. `aliothctl verify` compares nodes by it.
+// Rows returns every row of a State as text: the content by the key. A key names the
+// VNI of a row that belongs to a VPC. Rows of equal States are equal: the text does not
+// depend on the order of lists. `aliothctl verify` compares nodes by it.
 func (s State) Rows() map[string]string {
 	rows := map[string]string{}
 	for _, list := range []map[string]string{

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// MaxBackends is how many backends one Service has at most.
+// MaxBackends is the largest number of backends of one Service.
 const MaxBackends = 1000
 
 // Sizes of the maps, MAX_SERVICES and so on in types_service.h.
 const (
-	// MaxServices is how many virtual addresses, and ports of them, a node has at
-	// most.
+	// MaxServices is the largest number of virtual addresses, and ports of them, on a
+	// node.
 	MaxServices = 131072
-	// MaxAllBackends is how many backends all of them have at most. A lookup table
+	// MaxAllBackends is the largest number of backends of all of them. A lookup table
 	// takes two rows per backend at most, so there is room for all.
 	MaxAllBackends = 262144
 )
@@ -34,24 +34,24 @@ const (
 type Backend struct {
 	IP   netip.Addr
 	Port uint16
-	// Outside says that the address is none of the VPC: its egress decides about each
-	// packet. It takes a Service of a VPC.
+	// Outside reports that the address is not in the VPC: its egress decides about each
+	// packet. Only Services of a VPC may have it.
 	Outside bool
 }
 
-// Service is a virtual address with its backends. VNI 0 means a service that
-// every VPC reaches through the shadow door; the backends of any other belong to
-// its VPC, but for those that are said to be outside of it.
+// Service is a virtual address with its backends. VNI 0 means a service that every VPC
+// reaches from shadow addresses; the backends of any other belong to its VPC, unless
+// they are marked as outside of it.
 type Service struct {
 	VNI   uint32
 	VIP   netip.Addr
 	Port  uint16
 	Proto uint8 // IPPROTO_TCP (6) or IPPROTO_UDP (17)
-	// Backends are MaxBackends at most, each once. Without any, a sender in the
-	// service's own VPC is refused at once.
+	// Backends are MaxBackends at most, each once. Without any, connections from the
+	// service's own VPC are refused at once.
 	Backends []Backend
-	// Affinity is for how long after its last new flow a client's new flows go to
-	// the same backend, in whole seconds; 0: anywhere.
+	// Affinity is the time after a client's last new flow in which its new flows go to
+	// the same backend, in whole seconds; 0: no affinity.
 	Affinity time.Duration
 }
 
@@ -60,8 +60,8 @@ func (b Backend) Compare(o Backend) int {
 	return cmp.Or(b.IP.Compare(o.IP), cmp.Compare(b.Port, o.Port))
 }
 
-// HasAffinity reports whether any port of a list of virtual addresses gives its clients
-// affinity. A VPC has a table for that as long as one does.
+// HasAffinity reports whether any port of a list of virtual addresses has affinity. A
+// VPC has a table for that as long as one does.
 func HasAffinity(list []*VirtualAddress) bool {
 	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {
 		return slices.ContainsFunc(a.Services, func(s Service) bool { return s.Affinity > 0 })

@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// State is everything the datapath of one node has to hold. It is
-// declarative: Apply makes the maps and attachments equal to it, and a State
-// given twice changes nothing the second time. The order of the slices has no
-// meaning.
+// State is the complete wanted state of the datapath of one node. It is declarative:
+// Apply makes the maps and attachments equal to it, and a State given twice changes
+// nothing the second time. The order of the slices has no meaning.
 type State struct {
 	Interfaces []Interface
 	Addresses  []Address
@@ -21,8 +20,8 @@ type State struct {
 	// Nodes are the underlay addresses from which tunnel packets are
 	// accepted, and which are closed to tenants' egress.
 	Nodes []netip.Addr
-	// NodePorts are those of services of VPCs: what a pod sends to a node's address at
-	// one of its own VPC may leave, if the VPC's egress leads to that address.
+	// NodePorts are those of services of VPCs: a pod's packet to a node's address at a
+	// port of its own VPC may leave, if the VPC's egress allows that address.
 	NodePorts []NodePort
 	// Announced are the external addresses for which this node answers ARP and
 	// neighbour discovery on its network, see Config.UnderlayMAC.
@@ -64,20 +63,18 @@ type Interface struct {
 	// Shadow4 and Shadow6 are unique on the node. A family without an address
 	// in Addrs has no shadow; Node interfaces have none at all.
 	Shadow4, Shadow6 netip.Addr
-	// Gateway4 and Gateway6 are those of the interface's subnet. In their name
-	// it is told that a packet is too big; without one nobody tells it.
+	// Gateway4 and Gateway6 are those of the interface's subnet, and the source of ICMP
+	// errors about packets that are too big; without a gateway no error is sent.
 	Gateway4, Gateway6 netip.Addr
-	// Node marks the node's own interface in the default VPC: it has no door
-	// and no peer in another namespace, so packets are redirected to its
-	// egress instead of to a peer, and it is given no program for traffic of
-	// the host stack.
+	// Node marks the node's own interface in the default VPC: it has no shadow address
+	// and no peer in another namespace, so packets are redirected to its egress instead
+	// of to a peer, and it has no program for traffic of the host stack.
 	Node bool
-	// Netkit says that the device is the primary one of a netkit pair, and no
-	// veth.
+	// Netkit reports that the device is the primary one of a netkit pair, not a veth.
 	Netkit bool
 }
 
-// AddressKind says where an address of a VPC is.
+// AddressKind is the kind of place of an address of a VPC.
 type AddressKind uint8
 
 // Kinds of Address.
@@ -104,8 +101,7 @@ type Address struct {
 	MAC MAC
 }
 
-// Subnet is a range of a VPC whose addresses are all in the address table
-// when they exist.
+// Subnet is a range of a VPC whose existing addresses are all in the address table.
 type Subnet struct {
 	VNI    uint32
 	Prefix netip.Prefix
@@ -114,20 +110,20 @@ type Subnet struct {
 // VPC is a VPC that is present on this node.
 type VPC struct {
 	VNI uint32
-	// Prefixes are all ranges of the VPC; nothing inside them ever leaves it.
+	// Prefixes are all ranges of the VPC; packets to them never leave it.
 	Prefixes []netip.Prefix
 	// EgressMasquerade lets the VPC's pods open flows to the outside.
 	EgressMasquerade bool
-	// Fronted lets the VPC's pods answer whoever reached them from outside under an
-	// address of his own, as far as the host's connection tracking knows of that,
-	// whatever egress is closed to but for what belongs to the cluster.
+	// Fronted lets the VPC's pods reply to clients outside that have reached them from
+	// their own addresses, if the host's connection tracking has the flow. It applies
+	// even where egress is closed, except to destinations that belong to the cluster.
 	Fronted bool
 	// Default marks the default VPC, which alone may reach nodes and in which
 	// this node has an address of its own.
 	Default bool
 }
 
-// ClosedClass says why a destination is closed to egress. Each class has its
+// ClosedClass is the reason why a destination is closed to egress. Each class has its
 // own drop reason.
 type ClosedClass uint8
 
@@ -147,7 +143,7 @@ const (
 	ClosedMulticast = ClosedClass(6)
 	// ClosedDenied is a range on the VPC's own list of denied destinations.
 	ClosedDenied = ClosedClass(7)
-	// ClosedUnlisted is what a VPC's list of allowed destinations leaves out;
+	// ClosedUnlisted are destinations that a VPC's list of allowed ones does not have;
 	// longer prefixes of OpenListed make the exceptions.
 	ClosedUnlisted = ClosedClass(8)
 	// ClosedMetadata is a cloud's metadata address, closed to every VPC that
@@ -161,7 +157,7 @@ const (
 	ClosedBalancer = ClosedClass(12)
 )
 
-// String says in words what a range is to egress.
+// String describes in words what a range is to egress.
 func (c ClosedClass) String() string {
 	switch c {
 	case ClosedShadow:
@@ -203,17 +199,18 @@ type ClosedPrefix struct {
 	Class  ClosedClass
 }
 
-// ProbeTarget is a pod address that the kubelet probes. A TCP connect of the
-// kubelet's, see Config.KubeletPort, to any port of IP goes to Shadow instead if its
-// socket lingers for 1 s, as those of probes do. The zero Shadow leads nowhere: the
-// connect is refused (ECONNREFUSED).
+// ProbeTarget is a pod address that the kubelet probes. A TCP connect of the kubelet,
+// see Config.KubeletPort, to any port of IP goes to Shadow instead if its socket
+// lingers for 1 s, as those of probes do. With the zero Shadow the connect is refused
+// (ECONNREFUSED).
 type ProbeTarget struct {
 	IP, Shadow netip.Addr
 }
 
 // HookTarget is an address of a pod with a lifecycle hook that the kubelet calls over
-// the network. Its connects that don't linger go to Shadow, whatever their port is:
-// what the hook answers may redirect the kubelet to another port of the same address.
+// the network. The kubelet's connects that don't linger go to Shadow, whatever their
+// port is: the hook's response may redirect the kubelet to another port of the same
+// address.
 type HookTarget struct {
 	IP, Shadow netip.Addr
 }

@@ -22,7 +22,7 @@ const maxAffinity = 24 * time.Hour
 // maxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
 const maxVNI = 1<<24 - 1
 
-// mappedRange holds the IPv4-mapped addresses, as which maps hold IPv4.
+// mappedRange contains the IPv4-mapped addresses, the form of IPv4 addresses in maps.
 var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
 
 // families is the number of address families.
@@ -36,14 +36,14 @@ func familyOf(ip netip.Addr) int {
 	return 1
 }
 
-// checker collects what rows have to agree on.
+// checker collects the facts on which rows have to agree.
 type checker struct {
 	vpcs       map[uint32]bool
 	interfaces map[int]Interface
 	seen       map[any]bool
 }
 
-// Keys under which rows of each kind are known to be unique.
+// Keys whose uniqueness is checked, by kind of rows.
 type (
 	vpcKey       uint32
 	interfaceKey int
@@ -91,7 +91,7 @@ func (s *State) check(vni uint32) error {
 	return s.checkOwner(vni)
 }
 
-// checkOwner refuses rows that belong into another part.
+// checkOwner rejects rows that belong to another part.
 func (s *State) checkOwner(vni uint32) error {
 	foreign := func(other uint32) bool { return other != vni }
 	if slices.ContainsFunc(s.VPCs, func(v VPC) bool { return foreign(v.VNI) }) ||
@@ -109,7 +109,7 @@ func (s *State) checkOwner(vni uint32) error {
 	return nil
 }
 
-// once refuses a second row of the same key, which format and args describe.
+// once rejects a second row of the same key, which format and args describe.
 func (c *checker) once(key any, format string, args ...any) error {
 	if c.seen[key] {
 		return fmt.Errorf(format+" is given twice", args...)
@@ -118,7 +118,7 @@ func (c *checker) once(key any, format string, args ...any) error {
 	return nil
 }
 
-// present refuses rows of a VPC that the State does not contain.
+// present rejects rows of a VPC that the State does not contain.
 func (c *checker) present(what any, vni uint32) error {
 	if !c.vpcs[vni] {
 		return fmt.Errorf("%v belongs to VNI %d, which is no VPC of this state", what, vni)
@@ -133,8 +133,8 @@ func checkIP(what string, ip netip.Addr) error {
 	return nil
 }
 
-// checkPrefix refuses prefixes that IPv4 addresses in their mapped form would
-// match by accident.
+// checkPrefix rejects prefixes that IPv4 addresses in their mapped form would match by
+// accident.
 func checkPrefix(p netip.Prefix) error {
 	switch {
 	case !p.IsValid() || p.Addr().Is4In6():
@@ -216,7 +216,7 @@ func (i Interface) check(c *checker) error {
 	return nil
 }
 
-// checkUnique refuses what another interface has, whatever its VPC is.
+// checkUnique rejects values that an interface of any VPC has already.
 func (i Interface) checkUnique(c *checker) error {
 	if err := c.once(interfaceKey(i.Ifindex), "interface %d", i.Ifindex); err != nil {
 		return err
@@ -328,8 +328,8 @@ func (s *State) checkClosed(c *checker) error {
 	return nil
 }
 
-// shields says that a range of IPv6 contains the IPv4-mapped range and does no
-// harm there: an entry of the same VNI for all of IPv4 is longer.
+// shields reports that a range of IPv6 contains the IPv4-mapped range, but matches no
+// IPv4 address: an entry of the same VNI for all of IPv4 is longer.
 func (s *State) shields(p ClosedPrefix) bool {
 	wide := p.Prefix.Addr().Is6() && p.Prefix == p.Prefix.Masked() && p.Prefix.Contains(mappedRange.Addr())
 	return wide && slices.ContainsFunc(s.Closed, func(q ClosedPrefix) bool {
@@ -413,7 +413,7 @@ func checkTarget(ip, shadow netip.Addr) error {
 		return err
 	}
 	if !shadow.IsValid() {
-		return nil // it is refused
+		return nil // the connect is refused
 	}
 	if err := checkIP("shadow", shadow); err != nil {
 		return err

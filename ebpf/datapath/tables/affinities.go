@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Affinities stands for the maps that VPCs have of their clients' affinities. The
-// programs fill them; which VPCs have one is ours.
+// Affinities stands for the maps of the affinities of VPCs' clients. The programs fill
+// them; a State decides which VPCs have one.
 const affinityTable = table[uint32, none]("affinities")
 
 var affinitiesTable = &descriptor{
@@ -30,8 +30,8 @@ var affinitiesTable = &descriptor{
 
 type affinityMaps struct{ table[uint32, none] }
 
-// step opens or closes the table of the affinities of a VPC's clients. The
-// programs fill it. One that is there stays as it is.
+// step makes or removes the table of the affinities of a VPC's clients. The programs
+// fill it, so an existing table is left as it is.
 func (affinityMaps) step(k *Kernel, op Operation) error {
 	m, vni := k.Maps[bpf.AffinitiesMap], op.Key.(uint32)
 	if op.Delete {
@@ -68,7 +68,7 @@ func (a affinityMaps) read(k *Kernel, t *Rows) error {
 	return err
 }
 
-// survey reports whether other VPCs have tables of affinities than should.
+// survey reports whether the VPCs with tables of affinities are others than wanted.
 func (a affinityMaps) survey(k *Kernel, compare Compare) (harmed bool, err error) {
 	return compare(func(have *Rows) (bool, error) {
 		now := &Rows{}

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// Attachments are the programs of interfaces. They are in no map, and never taken
+// Attachments are the programs of interfaces. They are in no map, and are never removed
 // from a device that still exists, see sequence.
 const attachmentTable = table[hook.Attachment, none]("attachments")
 
@@ -26,7 +26,7 @@ var attachmentsTable = &descriptor{
 
 type attachedPrograms struct{ table[hook.Attachment, none] }
 
-// read adds nothing for those who only read maps.
+// read adds nothing for readers of maps.
 func (attachedPrograms) read(k *Kernel, t *Rows) error {
 	if k.Programs == nil {
 		return nil
@@ -36,7 +36,7 @@ func (attachedPrograms) read(k *Kernel, t *Rows) error {
 	return err
 }
 
-// survey reports whether interfaces have other programs than they should.
+// survey reports whether interfaces have other programs than wanted.
 func (attachedPrograms) survey(k *Kernel, compare Compare) (harmed bool, err error) {
 	seen, err := k.Programs.Attached()
 	if err != nil {
@@ -51,7 +51,7 @@ func (attachedPrograms) survey(k *Kernel, compare Compare) (harmed bool, err err
 	})
 }
 
-// step returns the device's error as it is: what cannot be attached stops no plan.
+// step returns the device's error as it is: a failed attachment does not stop a plan.
 func (attachedPrograms) step(k *Kernel, op Operation) error {
 	return k.Programs.Ensure(op.Key.(hook.Attachment))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Flows stands for the two maps that account the flows of an interface: their values
-// belong to the programs, their keys to us.
+// Flows stands for the two maps that count the flows of an interface. The programs own
+// the values, a State decides the keys.
 const flowTable = table[uint32, none]("flows")
 
 var flowsTable = &descriptor{
@@ -33,8 +33,8 @@ func (flowAccounts) read(k *Kernel, t *Rows) error {
 	return err
 }
 
-// survey reports whether other interfaces have accounts of flows than should. What
-// these count belongs to the programs.
+// survey reports whether the interfaces with counters of flows are others than wanted.
+// It compares no values, which the programs own.
 func (a flowAccounts) survey(k *Kernel, compare Compare) (harmed bool, err error) {
 	return compare(func(have *Rows) (bool, error) {
 		now := &Rows{}
@@ -43,7 +43,7 @@ func (a flowAccounts) survey(k *Kernel, compare Compare) (harmed bool, err error
 	})
 }
 
-// step opens or ends an interface's account of flows. Ending it also forgets the
+// step makes or removes an interface's counters of flows. Removal also deletes the
 // flows, so that a later pod of the same address inherits none.
 func (flowAccounts) step(k *Kernel, op Operation) error {
 	change := k.Flows.Open

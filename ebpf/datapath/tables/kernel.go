@@ -14,28 +14,29 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// Kernel is where the rows of tables are. Who only reads the maps needs nothing else.
+// Kernel is the place of the rows of tables. A reader of maps needs no other field.
 type Kernel struct {
 	Maps bpf.Maps
 	// Programs are those on the devices of interfaces.
 	Programs Programs
-	// Flows are the interfaces' accounts of flows to services.
+	// Flows are the interfaces' counters of flows to services.
 	Flows Accounts
 }
 
 // Programs attaches programs to devices.
 type Programs interface {
-	// Attached returns where the current ones are.
+	// Attached returns the places of the current programs.
 	Attached() (map[hook.Attachment]struct{}, error)
-	// Ensure attaches one, or does nothing where it is. Its error is that of the device.
+	// Ensure attaches a program, or does nothing if it is attached. Its error is the
+	// device's.
 	Ensure(a hook.Attachment) error
 }
 
-// Accounts of flows belong to interfaces, by the index of the device.
+// Accounts are the counters of interfaces' flows, by the index of the device.
 type Accounts interface {
-	// Open lets an interface have flows. An account that is there stays as it is.
+	// Open allows an interface to have flows. Existing counters are left as they are.
 	Open(ifindex uint32) error
-	// End ends an interface's flows and its account, if there is one.
+	// End deletes an interface's flows and its counters, if it has any.
 	End(ifindex uint32) error
 }
 
@@ -50,15 +51,15 @@ func (k *Kernel) Read() (*Rows, error) {
 	return t, nil
 }
 
-// Step takes one step of a plan. It can be taken again without harm.
+// Step takes one step of a plan. It can be repeated without harm.
 func (k *Kernel) Step(op Operation) error { return byTable[op.Table].step(k, op) }
 
-// Compare asks a question about the rows that should be there, which do not change
-// meanwhile. It answers false where nobody knows them.
+// Compare compares something with the wanted rows, which do not change meanwhile. It
+// returns false if the wanted rows are not known.
 type Compare func(differs func(have *Rows) (bool, error)) (bool, error)
 
-// Survey reports whether the kernel holds other rows than it should. It changes
-// nothing, and reads each table before it compares it.
+// Survey reports whether the kernel has other rows than wanted. It changes nothing, and
+// reads each table before it compares it.
 func (k *Kernel) Survey(compare Compare) (harmed bool, err error) {
 	for _, d := range descriptors {
 		if harmed, err = d.survey(k, compare); harmed || err != nil {
@@ -70,11 +71,11 @@ func (k *Kernel) Survey(compare Compare) (harmed bool, err error) {
 
 func (n table[K, V]) read(k *Kernel, t *Rows) error { return bpf.ReadMap(n.in(k.Maps), n.of(t)) }
 
-// survey reports whether a map has other rows than it should. What was read may have
-// been changed since: so what differs is looked at again.
+// survey reports whether a map has other rows than wanted. The map may change after it
+// was read: so differing rows are read again.
 func (n table[K, V]) survey(k *Kernel, compare Compare) (harmed bool, err error) {
 	m := n.in(k.Maps)
-	if m.Type() != ebpf.Hash { // a trie answers for a key with what contains it; there are few rows
+	if m.Type() != ebpf.Hash { // a trie finds the longest prefix that contains a key, not the key; there are few rows
 		return compare(func(have *Rows) (bool, error) {
 			seen := map[K]V{}
 			err := bpf.ReadMap(m, seen)
@@ -102,7 +103,7 @@ func (n table[K, V]) step(k *Kernel, op Operation) error {
 	return nil
 }
 
-// differs reports whether a map has other rows than these; seen is what was read of it.
+// differs reports whether a map has other rows than these; seen are the rows as read.
 func differs[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	for key, row := range have {
 		if found, ok := seen[key]; ok && found == row {
@@ -121,7 +122,7 @@ func differs[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	return hasOthers(m, seen, have)
 }
 
-// hasOthers reports whether a map has rows that it should not.
+// hasOthers reports whether a map has rows that are not wanted.
 func hasOthers[K, V comparable](m *ebpf.Map, seen, have map[K]V) (bool, error) {
 	for key := range seen {
 		if _, ok := have[key]; ok {

@@ -27,8 +27,8 @@ func HasAddress(in bpf.Maps, vni uint32, ip netip.Addr) (bool, error) {
 	return true, nil
 }
 
-// Backends returns those of a port of a virtual address, in the order of their
-// slots; none where there is no such port, and not all while they change.
+// Backends returns the backends of a port of a virtual address, in the order of their
+// slots; none if there is no such port, and maybe not all during a change.
 func Backends(in bpf.Maps, s state.Service) ([]state.Backend, error) {
 	var row bpf.AliothService
 	err := serviceTable.in(in).Lookup(serviceKey(s), &row)
@@ -45,8 +45,8 @@ func Backends(in bpf.Maps, s state.Service) ([]state.Backend, error) {
 	return list, nil
 }
 
-// ServiceMemory returns how many bytes of the kernel's memory the maps of services
-// take, and false where the kernel does not say.
+// ServiceMemory returns the kernel memory of the maps of services in bytes, and false
+// if the kernel does not report it.
 func ServiceMemory(in bpf.Maps) (bytes uint64, known bool, err error) {
 	for _, t := range []*descriptor{servicesTable, backendsTable, choicesTable, lookupsTable} {
 		info, err := in[MapOf(t.name())].Info()

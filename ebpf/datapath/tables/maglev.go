@@ -41,12 +41,12 @@ func LookupEntries(backends int) int {
 func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
 
 // lookupTable fills a lookup table with slots of backends, as in Eisenbud et al.,
-// "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section
-// 3.4, all weights equal: each backend has an order of its own in which it would
-// like the entries, and in turns each takes the first of them that is left. So two
-// backends differ by one entry at most, and when one goes nearly all entries of the
-// others stay. Every node computes the same. entries must be a prime above the
-// number of backends, or 0.
+// "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4,
+// all weights equal: each backend has its own permutation of the entries, and in turns
+// each takes the first free entry of its permutation. So two backends differ by one
+// entry at most, and when one is removed nearly all entries of the others stay. Every
+// node computes the same table. entries must be a prime above the number of backends,
+// or 0.
 func lookupTable(backends []bpf.AliothBackend, entries int) []uint16 {
 	if entries == 0 {
 		return nil
@@ -74,8 +74,8 @@ func lookupTable(backends []bpf.AliothBackend, entries int) []uint16 {
 	}
 }
 
-// wish is the entry that a backend would like next, and how far from there the one
-// after it is.
+// wish is the next entry in a backend's permutation, and the distance to the one after
+// it.
 type wish struct{ entry, skip uint64 }
 
 func firstWish(b bpf.AliothBackend, entries uint64) wish {
@@ -83,8 +83,8 @@ func firstWish(b bpf.AliothBackend, entries uint64) wish {
 	return wish{entry: hash(name, 'o') % entries, skip: hash(name, 's')%(entries-1) + 1}
 }
 
-// hash mixes the bits of FNV-1a, whose low ones alone say little of short names
-// that differ in one byte.
+// hash mixes the bits of FNV-1a, whose low bits differ little for short names that
+// differ in one byte.
 func hash(name []byte, salt byte) uint64 {
 	h := fnv.New64a()
 	h.Write(name)

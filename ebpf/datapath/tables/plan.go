@@ -28,14 +28,14 @@ func (o Operation) String() string {
 	return fmt.Sprintf("%s %s %v", verb, o.Table, o.Key)
 }
 
-// Attachment returns what the step attaches; false where it writes a map.
+// Attachment returns the attachment of the step; false if the step writes a map.
 func (o Operation) Attachment() (hook.Attachment, bool) {
 	a, ok := o.Key.(hook.Attachment)
 	return a, ok
 }
 
-// difference is what one table lacks and what it has too much. Both lists are
-// sorted, so that a plan does not depend on the order of Go maps.
+// difference is what one table lacks and what it has in excess. Both lists are sorted,
+// so that a plan does not depend on the order of Go maps.
 type difference struct {
 	puts, deletes []Operation
 }
@@ -75,26 +75,26 @@ func sortByKey(ops []Operation) {
 }
 
 // sequence lists the tables, each with its puts and its deletes, in the order of the
-// steps of a plan. At every point between two steps
-// nothing may be open that is open in neither, and no packet may be lost that
-// both let through:
+// steps of a plan. Between any two steps no path may be open that is closed both
+// before and after the plan, and no packet may be lost that passes both before and
+// after:
 //
-//   - What must not receive or be believed any more goes first: addresses that
-//     are gone, the sockets' targets and namespaces, nodes.
-//   - Restrictions are written before what they restrict: closed prefixes and
-//     the VPC's ranges before a VPC's egress is opened, and they are removed
-//     only after it is closed.
+//   - Rows whose removal closes something are removed first: addresses, the
+//     sockets' targets and namespaces, nodes.
+//   - Restrictions are written before the rows that they restrict: closed prefixes
+//     and the VPC's ranges before a VPC's egress is opened. They are removed only
+//     after it is closed.
 //   - A service's backends, and how to choose among them, are written under a
 //     fresh id, and its VPC gets a table of affinities, before the service points
-//     to it, and the old ones removed after. A service that goes is removed before
-//     its backends.
-//   - An interface's row and its share of flows exist before programs are
+//     to it; the old ones are removed afterwards. A removed service precedes its
+//     backends.
+//   - An interface's row and its counters of flows exist before programs are
 //     attached to it, and its programs are attached before its address leads
-//     there. When it goes, its row goes last.
+//     there. Its row is the last to be removed.
 //
-// Programs are never taken from a device that still exists: without its row
+// Programs are never removed from a device that still exists: without its row
 // they drop everything, whereas a device without programs would hand a pod's
-// packets to the host's stack. They go with the device.
+// packets to the host's stack. They are removed with the device.
 var sequence = []stage{
 	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
 	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(vpcsTable), putsOf(nodePortsTable),

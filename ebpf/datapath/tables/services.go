@@ -23,7 +23,7 @@ const (
 	maglevTable  = table[bpf.AliothMaglevKey, bpf.AliothMaglev]("maglev")
 )
 
-// The rows of services bring those of the others along.
+// The differences of services include the rows of the other tables.
 var (
 	backendsTable = &descriptor{anyTable: backendTable}
 	choicesTable  = &descriptor{anyTable: choiceTable}
@@ -69,8 +69,8 @@ func serviceKey(s state.Service) bpf.AliothServiceKey {
 	return bpf.AliothServiceKey{Vni: s.VNI, Vip: bpf.EncodeAddr(s.VIP), Port: bpf.NetworkOrder(s.Port), Proto: s.Proto}
 }
 
-// addChoice writes how a new flow finds one of the backends. The lookup table of a
-// service that have knows is taken from there.
+// addChoice writes how a new flow selects one of the backends. The lookup table of a
+// service that is in have is taken from there.
 func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, affinity time.Duration, have *Rows) {
 	entries := LookupEntries(len(backends))
 	if row := (bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (bpf.AliothChoice{}) {
@@ -161,8 +161,8 @@ func (t *Rows) decodeService(key bpf.AliothServiceKey, row bpf.AliothService) st
 	return s
 }
 
-// EndsFlows reports whether flows may lead to nobody once others have taken the place
-// of these rows: to find them, the whole table of flows has to be read.
+// EndsFlows reports whether the change of these rows may leave flows without a backend.
+// If so, the whole table of flows has to be read.
 func (t *Rows) EndsFlows(now *Rows) bool {
 	for key, row := range serviceTable.of(t) {
 		next, stays := serviceTable.of(now)[key]
@@ -173,13 +173,13 @@ func (t *Rows) EndsFlows(now *Rows) bool {
 	return false
 }
 
-// HasService reports whether there is such a port of a virtual address.
+// HasService reports whether a virtual address has a service at this port.
 func (t *Rows) HasService(key bpf.AliothServiceKey) bool {
 	_, ok := serviceTable.of(t)[key]
 	return ok
 }
 
-// HasBackend reports whether the service is there and has the backend.
+// HasBackend reports whether the service exists and has the backend.
 func (t *Rows) HasBackend(key bpf.AliothServiceKey, b bpf.AliothBackend) bool {
 	row, ok := serviceTable.of(t)[key]
 	return ok && slices.Contains(t.backendsOf(row), b)

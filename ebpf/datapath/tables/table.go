@@ -13,54 +13,55 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// descriptor is one table that a State decides: the rows of the same name, and how they
-// come from a State and go back into one. Everything else is alike for all tables.
+// descriptor is one table that a State decides: the rows of the same name, their
+// encoding from a State and their decoding. All other code is the same for all tables.
 // sequence lists them.
 type descriptor struct {
 	anyTable
-	// encode adds the rows of a valid part of a State; nil where those of another
-	// table do, as a service's backends.
+	// encode adds the rows of a valid part of a State; nil if another table's encode
+	// does so, as for a service's backends.
 	encode func(t *Rows, p part)
-	// decode adds to a State what the rows say; nil where those of another table do.
+	// decode adds the content of the rows to a State; nil if another table's decode
+	// does so.
 	decode func(t *Rows, s *state.State)
 }
 
 // part is a part of a State to be encoded.
 type part struct {
 	*state.State
-	// virtual are the virtual addresses of the VPC that it is of. They are encoded
-	// apart from it.
+	// virtual are the virtual addresses of the part's VPC, which are encoded apart from
+	// it.
 	virtual []*state.VirtualAddress
-	// have are the rows that there are.
+	// have are the present rows.
 	have *Rows
 }
 
-// anyTable is what can be done with a table of whatever rows. table has all of it; a
-// table that is not simply one map embeds that and has some of its own.
+// anyTable has the operations on a table of any type of rows. table implements all of
+// it; a table that is not simply one map embeds table and replaces some.
 type anyTable interface {
 	name() string
 	// diff compares two states of the table.
 	diff(have, want *Rows) difference
 	// pick adds to t those rows of from whose key is in one of the others.
 	pick(t, from, a, b *Rows)
-	// exchange replaces rows of t by others.
+	// exchange replaces rows of t.
 	exchange(t, old, now *Rows)
-	// read adds what the kernel holds.
+	// read adds the rows that the kernel has.
 	read(k *Kernel, t *Rows) error
-	// survey reports whether the kernel holds other rows than it should.
+	// survey reports whether the kernel has other rows than wanted.
 	survey(k *Kernel, compare Compare) (harmed bool, err error)
-	// step takes one step. It can be taken again without harm.
+	// step takes one step. It can be repeated without harm.
 	step(k *Kernel, op Operation) error
 }
 
-// table is the name of a table, which after prefix is its map's, with the types of
-// its rows.
+// table is the name of a table, with the types of its rows. Its map has the same name
+// after prefix.
 type table[K, V comparable] string
 
 // Rows are the rows of all tables. The zero value has none.
 type Rows struct {
 	rows map[string]any // map[K]V by the name of a table[K, V]
-	// nextID is the id of the next service without one, once there was any.
+	// nextID is the id of the next new service; 0 before the first one was needed.
 	nextID uint32
 }
 
@@ -105,8 +106,8 @@ func (n table[K, V]) exchange(t, old, now *Rows) {
 }
 
 // Compile turns valid parts of these VNIs, and virtual addresses of p, into rows.
-// Services that have in held with the same backends keep their id, all others get
-// one that have does not use.
+// Services that are in held with the same backends keep their id; all others get an id
+// that have does not use.
 func Compile(p state.Parts, vnis []uint32, addresses []*state.VirtualAddress, have *Rows) *Rows {
 	t := &Rows{}
 	for _, vni := range vnis {
@@ -144,8 +145,7 @@ func (t *Rows) Swap(old, now *Rows) {
 	t.nextID = max(t.nextID, now.nextID)
 }
 
-// State turns rows back into the State that they come from, in one canonical
-// order.
+// State turns rows back into a State, in a canonical order.
 func (t *Rows) State() state.State {
 	var s state.State
 	for _, d := range descriptors {
@@ -157,13 +157,13 @@ func (t *Rows) State() state.State {
 	return s
 }
 
-// Lacks returns the first row of s, which may be a part of a State, that t does not
-// have or has differently, as the step that puts it.
+// Lacks returns the first row of s, which may be a part of a State, that is missing in
+// t or differs there, as the step that writes it.
 func (t *Rows) Lacks(s state.State) (missing Operation, any bool) {
 	want := &Rows{}
 	want.add(part{State: &s, have: t})
 	for ifindex, row := range interfaceTable.of(want) {
-		// Whether its VPC has services is not for a part of a State to say.
+		// The flag for Services depends on more than this part of a State.
 		const served = bpf.AliothInterfaceFlagINTERFACE_SERVICES
 		row.Flags = row.Flags&^served | interfaceTable.of(t)[ifindex].Flags&served
 		interfaceTable.of(want)[ifindex] = row
@@ -176,8 +176,8 @@ func (t *Rows) Lacks(s state.State) (missing Operation, any bool) {
 	return Operation{}, false
 }
 
-// Forget takes a device that is gone from the rows: no program is attached to it any
-// more. It returns the VNI of the interface that it is of, if it is of one.
+// Forget removes the rows of a device that is gone: no program is attached to it any
+// more. It returns the VNI of the device's interface, if it had one.
 func (t *Rows) Forget(ifindex uint32) (vni uint32, known bool) {
 	for _, p := range []hook.Program{hook.FromPod, hook.FromNetkit, hook.ToPod} {
 		delete(attachmentTable.of(t), hook.Attachment{Ifindex: ifindex, Program: p})

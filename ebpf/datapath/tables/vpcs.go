@@ -71,7 +71,7 @@ func (t *Rows) decodeVPC(vni uint32, row bpf.AliothVpc) state.VPC {
 	return v
 }
 
-// Subnets: {VNI, prefix}, the ranges whose addresses are all known here.
+// Subnets: {VNI, prefix}, the ranges whose addresses are all in the address table.
 const subnetTable = table[bpf.AliothPrefixKey, uint32]("subnets")
 
 var subnetsTable = &descriptor{

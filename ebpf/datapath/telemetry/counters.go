@@ -11,8 +11,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Counter is the number of packets that met one fate at one hook since the
-// maps were made. Of sockets, connects are counted, and no bytes.
+// Counter is the number of packets with one result at one hook since the maps were
+// made. For sockets, connects are counted, and no bytes.
 type Counter struct {
 	Reason    Reason
 	Direction Direction
@@ -43,20 +43,19 @@ func ReadCounters(in bpf.Maps) ([]Counter, error) {
 	return counters, nil
 }
 
-// DropCounter is the part of a Counter of drops that is of one VPC at one
-// device.
+// DropCounter is the part of a Counter of drops for one VPC at one device.
 type DropCounter struct {
 	Counter
 	// Ifindex is the device whose program dropped the packets; 0 stands for
 	// devices that are gone.
 	Ifindex int
-	// VNI is the VPC; 0 when there was none to tell, or none that is here.
+	// VNI is the VPC; 0 if there is none, or none on this node.
 	VNI uint32
 }
 
-// ReadDropCounters reads by device and VPC what was dropped, ordered by device, VPC,
-// reason and direction. The table is bounded: what found no room there is in
-// Counters alone, and so are drops in VPCs that have left the node.
+// ReadDropCounters reads the drops by device and VPC, ordered by device, VPC, reason
+// and direction. The table is bounded: drops without room there are in Counters alone,
+// and so are drops in VPCs that have left the node.
 func ReadDropCounters(in bpf.Maps) ([]DropCounter, error) {
 	rows := map[bpf.AliothDropKey][]bpf.AliothCounter{}
 	if err := bpf.ReadMap(in[bpf.DropCountersMap], rows); err != nil {

@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry reads what the programs count and report of packets, and has the
-// words for it.
+// Package telemetry reads the counters and events of the programs, and has the
+// explanations of reasons.
 package telemetry

@@ -30,8 +30,9 @@ func NewDropSweeper(in bpf.Maps, nodes ...int) *DropSweeper {
 	return s
 }
 
-// Sweep goes through the table once: what was counted at a device that is no interface
-// any more stays with its VPC, as device 0; that of a VPC which has left the node goes.
+// Sweep goes through the table once. Drops at a device that is no interface any more
+// are moved to device 0 of their VPC; those of a VPC that has left the node are
+// deleted.
 func (s *DropSweeper) Sweep() error {
 	rows := map[bpf.AliothDropKey][]bpf.AliothCounter{}
 	if err := bpf.ReadMap(s.drops, rows); err != nil {
@@ -52,8 +53,8 @@ func (s *DropSweeper) Sweep() error {
 	return nil
 }
 
-// left returns where a row belongs that can stay no longer as it is: under
-// another key, or under the zero key, which means nowhere. nil: it stays.
+// left returns the new key of a row that can't keep its own; the zero key stands for
+// deletion. nil: the row stays.
 func (s *DropSweeper) left(key bpf.AliothDropKey) (*bpf.AliothDropKey, error) {
 	var (
 		vpc   bpf.AliothVpc
@@ -80,8 +81,8 @@ func (s *DropSweeper) left(key bpf.AliothDropKey) (*bpf.AliothDropKey, error) {
 	return nil, nil
 }
 
-// fold moves a row. No program writes the new one, because no device has index
-// 0. It is taken away before it is added, so that nothing counts twice.
+// fold moves a row. No program writes the new one, because no device has index 0. The
+// row is deleted before it is added, so that no packet counts twice.
 func (s *DropSweeper) fold(from, to bpf.AliothDropKey) error {
 	var moved, sum []bpf.AliothCounter
 	if err := s.drops.LookupAndDelete(from, &moved); err != nil {

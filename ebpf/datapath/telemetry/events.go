@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Tuple is the two ends of a packet. What had not been read is zero; protocols
+// Tuple is the two ends of a packet. Fields that were not read are zero; protocols
 // without ports have none.
 type Tuple struct {
 	Src, Dst     netip.Addr
@@ -29,11 +29,11 @@ type Tuple struct {
 type Event struct {
 	Time      time.Duration // of the monotonic clock
 	Ifindex   int           // the device whose program decided about it
-	VNI       uint32        // of a packet from the tunnel: as it says itself
+	VNI       uint32        // of a packet from the tunnel: as in its headers
 	Reason    Reason
 	Direction Direction
-	// Came are the packet's ends as it came to the program, Went what a service
-	// or the shadow door had made of them; zero if they had done nothing.
+	// Came are the packet's ends as the program received it, Went those after
+	// translation for a service or a shadow address; zero without translation.
 	Came, Went Tuple
 	// OuterSrc and OuterDst are the nodes' addresses of a packet that came
 	// through the tunnel or goes there.
@@ -54,9 +54,9 @@ type EventReader struct {
 // in a second.
 func ReadDrops(in bpf.Maps) (*EventReader, error) { return readEvents(in[bpf.DropsMap]) }
 
-// ReadFlows starts to receive packets that go on, while the programs are asked for them:
-// one of each flow in ten seconds, and of the flows of an interface at most 100 at once
-// and 20 in a second. What comes from the tunnel counts by its VPC.
+// ReadFlows starts to receive forwarded packets, while TellFlows is in effect: one of
+// each flow in ten seconds, and of the flows of an interface at most 100 at once and 20
+// in a second. Packets from the tunnel count by their VPC.
 func ReadFlows(in bpf.Maps) (*EventReader, error) { return readEvents(in[bpf.FlowsMap]) }
 
 func readEvents(m *ebpf.Map) (*EventReader, error) {

@@ -9,10 +9,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Reason says what became of a packet. The zero value is never counted.
+// Reason is the result for a packet. The zero value is never counted.
 type Reason uint32
 
-// Reasons of packets that go on, by where they go.
+// Reasons of packets that are forwarded, by their destination.
 const (
 	ForwardedLocal  = Reason(bpf.AliothReasonFORWARDED_LOCAL)
 	ForwardedRemote = Reason(bpf.AliothReasonFORWARDED_REMOTE)
@@ -23,18 +23,18 @@ const (
 	FromStack       = Reason(bpf.AliothReasonFROM_STACK)
 )
 
-// reasonNames has a name for every reason, in terms of metrics and of people.
+// reasonNames has the name of every reason, for metrics and users.
 var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonUNDECIDED: "undecided",
 
-	// The packet went on.
+	// The packet was forwarded or answered.
 	bpf.AliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
 	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
 	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
-	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // did not fit the way; the sender was told by ICMP
-	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender was told at once
-	bpf.AliothReasonTO_STACK:          "to_stack",          // through the shadow door, to the host's stack
-	bpf.AliothReasonFROM_STACK:        "from_stack",        // through the shadow door, to the pod
+	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
+	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender got an error at once
+	bpf.AliothReasonTO_STACK:          "to_stack",          // to the host's stack, from the pod's shadow address
+	bpf.AliothReasonFROM_STACK:        "from_stack",        // from the host's stack, to the pod's shadow address
 	bpf.AliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow
 	bpf.AliothReasonHOOK_REWRITTEN:    "hook_rewritten",    // a connect of the kubelet's for a lifecycle hook, to a shadow
 	bpf.AliothReasonSERVICE_REWRITTEN: "service_rewritten", // a connect or datagram to a service, to a backend, at the socket
@@ -49,7 +49,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	// The source is not the sender's own.
 	bpf.AliothReasonDROP_SPOOFED_MAC:   "spoofed_mac",
 	bpf.AliothReasonDROP_SPOOFED_IP:    "spoofed_ip",
-	bpf.AliothReasonDROP_SPOOFED_LOCAL: "spoofed_local", // from the tunnel, under an address of this node's pods
+	bpf.AliothReasonDROP_SPOOFED_LOCAL: "spoofed_local", // from the tunnel, with the address of a pod of this node
 
 	// Link-local protocols and groups.
 	bpf.AliothReasonDROP_ARP_OWN:             "arp_own",   // asks for the pod's own address
@@ -63,20 +63,20 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 
 	// Inside the VPC.
 	bpf.AliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers only echo requests
-	bpf.AliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // nobody has this address of a subnet
+	bpf.AliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // no interface has this address of a subnet
 	bpf.AliothReasonDROP_NO_SUBNET:           "no_subnet",           // no subnet has this address of the VPC
 	bpf.AliothReasonDROP_NO_INTERFACE:        "no_interface",        // the address leads to an interface without a row
 	bpf.AliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address belongs to an interface of another VPC
 	bpf.AliothReasonDROP_WRONG_NODE:          "wrong_node",          // from the tunnel, for an address of another node
 	bpf.AliothReasonDROP_OUTSIDE_DEFAULT_VPC: "outside_default_vpc", // from the node's interface, to outside its VPC
-	bpf.AliothReasonDROP_TOO_BIG:             "too_big",             // does not fit the way, and the sender is not told, or not again
+	bpf.AliothReasonDROP_TOO_BIG:             "too_big",             // exceeds the path's MTU, and the sender gets no error, or no further one
 
-	// The shadow door.
-	bpf.AliothReasonDROP_NO_SHADOW:       "no_shadow",       // the interface has no door in this family
-	bpf.AliothReasonDROP_NOT_SHADOW:      "not_shadow",      // the host's stack sent to something else than the shadow
+	// Shadow addresses.
+	bpf.AliothReasonDROP_NO_SHADOW:       "no_shadow",       // the interface has no shadow address in this family
+	bpf.AliothReasonDROP_NOT_SHADOW:      "not_shadow",      // the host's stack sent to another address than the shadow address
 	bpf.AliothReasonDROP_NODE_CLOSED:     "node_closed",     // a pod opens a connection to the node
 	bpf.AliothReasonDROP_EGRESS_PROTOCOL: "egress_protocol", // neither TCP, UDP, SCTP nor ICMP
-	bpf.AliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first has not passed, or one of TCP to the node or a service
+	bpf.AliothReasonDROP_EGRESS_FRAGMENT: "egress_fragment", // a later fragment whose first was not forwarded, or one of TCP to the node or a service
 	bpf.AliothReasonDROP_EGRESS_OPTIONS:  "egress_options",  // IPv4 options or an IPv6 routing header, in a packet to outside the VPC
 
 	bpf.AliothReasonDROP_ICMP_UNRELATED: "icmp_unrelated", // an ICMP error about a packet that was not sent to the pod
@@ -86,7 +86,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_SERVICE_ICMP:  "service_icmp", // to a shared one, or no echo request
 	bpf.AliothReasonDROP_NO_BACKEND:    "no_backend",
 	bpf.AliothReasonDROP_NO_CONNECTION: "no_connection", // TCP, but no flow and no opening
-	bpf.AliothReasonDROP_CONN_LIMIT:    "conn_limit",    // the interface holds its share of flows
+	bpf.AliothReasonDROP_CONN_LIMIT:    "conn_limit",    // the interface has reached its limit of flows
 	bpf.AliothReasonDROP_CONN_FULL:     "conn_full",     // the node's table of flows is full
 	bpf.AliothReasonDROP_CONN_CONFLICT: "conn_conflict", // the same port already talks to this backend by another service
 
@@ -110,9 +110,9 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
 
 	// Sockets of the node.
-	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow, and neither the kubelet's nor an answer
+	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow address, and neither the kubelet's nor a reply
 	bpf.AliothReasonDROP_TUNNEL_SOCKET:  "tunnel_socket",  // to the tunnel's port
-	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet's to a pod that is not there, or not any more
+	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet to a pod that has no interface
 
 	bpf.AliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
 }
@@ -125,10 +125,10 @@ func (r Reason) String() string {
 	return "reason_" + strconv.FormatUint(uint64(r), 10)
 }
 
-// Drop tells whether the packet was dropped.
+// Drop reports whether the packet was dropped.
 func (r Reason) Drop() bool { return r >= Reason(bpf.AliothReasonDROP_UNKNOWN_INTERFACE) }
 
-// Direction says which program saw a packet.
+// Direction is the hook and direction at which a program saw a packet.
 type Direction uint32
 
 // Directions of counters.

@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// explanation is what people are told about a reason: what has happened, and
-// what they can do about it; "" where there is nothing to do.
+// explanation is the text for users about a reason: what has happened, and what they
+// can do about it; "" if nothing has to be done.
 type explanation struct{ means, remedy string }
 
 // Remedies that several reasons share.
@@ -95,7 +95,8 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 
-// Means says in words what has become of the packet: of one that went on, where to.
+// Means explains in words what has happened to the packet; for a forwarded one, its
+// destination.
 func (e Event) Means() string {
 	switch {
 	case e.Reason.Drop():
@@ -106,14 +107,14 @@ func (e Event) Means() string {
 	return wentOn[e.Reason]
 }
 
-// wentOn has words for those reasons of packets that go on of which Flows tells.
+// wentOn has the words for the reasons of forwarded packets that Flows reports.
 var wentOn = map[Reason]string{
 	ForwardedLocal:  "delivered on this node",
 	ForwardedRemote: "sent to another node",
 	FromStack:       "sent into the VPC from the node",
 }
 
-// leftFor has words for where a packet goes that left its VPC, by its mark.
+// leftFor has the words for the destination of a packet that left its VPC, by its mark.
 var leftFor = map[uint32]string{
 	state.MarkShared: "sent to a shared service",
 	state.MarkEgress: "sent to the outside",
@@ -121,15 +122,15 @@ var leftFor = map[uint32]string{
 	0:                "passed to the node, as a reply to it or to a client outside",
 }
 
-// Means says in words what has happened to a dropped packet; "" for a reason
-// that is no drop.
+// Means explains in words what has happened to a dropped packet; "" for a reason that
+// is no drop.
 func (r Reason) Means() string { return r.explanation().means }
 
-// Remedy says in words what can be done about it; "" where nothing has to be.
+// Remedy explains in words what can be done about it; "" if nothing has to be done.
 func (r Reason) Remedy() string { return r.explanation().remedy }
 
-// Routine reports whether drops of this reason are what every host's kernel sends
-// by itself when an interface comes up, and nobody has to look at.
+// Routine reports whether drops of this reason are packets that every host's kernel
+// sends by itself when an interface comes up, and need no attention.
 func (r Reason) Routine() bool { return slices.Contains(routine, r) }
 
 // routine are multicast listener reports, router solicitations, and the probes by

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trial asks the loaded programs what they would do with a packet.
+// Package trial runs the loaded programs with a packet, without effects.
 package trial
 
 import (
@@ -19,24 +19,23 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// written are the maps that programs write. A trial has its own; all others are
-// the datapath's. Those of flows it shares and does not write: it has a variable of
-// its own that reports whether somebody asks, and nobody does.
+// written are the maps that programs write. A trial has its own; all others are the
+// datapath's. The ring of flows is shared, but not written: the variable that enables
+// it is the trial's own, and always 0.
 var written = []string{
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.ConnectionsMap,
 	bpf.OpenedMap, bpf.WaysMap, bpf.FragmentsMap, bpf.AffinitiesMap,
 }
 
-// Trial is the programs themselves, to be asked what they would do with a
-// packet. They are loaded a second time, upon the maps in which the datapath
-// finds its decisions; what they write goes into maps of the trial. So a trial's
-// packet is counted and reported nowhere, opens no flow and uses up nobody's
-// share; and one that would be redirected goes nowhere, because the kernel runs
-// the program alone. A trial knows of no flow to a service: its packet is the
-// first of one. Its methods must not be called concurrently.
+// Trial is a second copy of the programs, which returns their result for a packet. It
+// uses the maps from which the datapath decides; its writes go to maps of its own. So a
+// trial's packet is not counted or reported, opens no flow and uses up no limit; and it
+// is not redirected, because the kernel runs the program alone. A trial has no flow to
+// a service: its packet is the first of one. Its methods must not be called
+// concurrently.
 type Trial struct {
 	objects trialObjects
-	// opened are the flows of interfaces, in the datapath's own map.
+	// opened are the numbers of flows of interfaces, in the datapath's own map.
 	opened *ebpf.Map
 	// tunnel is the index of the tunnel's device.
 	tunnel int
@@ -59,14 +58,13 @@ type trialObjects struct {
 	Affinities   *ebpf.Map `ebpf:"alioth_affinities"`
 }
 
-// Outcome is what a program would do with a packet.
+// Outcome is the result of a program for a packet.
 type Outcome struct {
 	Reason telemetry.Reason
-	// Frame is the packet as it left the program, without the outer headers of
-	// a tunnel; as it came, when it was dropped unchanged.
+	// Frame is the packet as it left the program, without the outer headers of a
+	// tunnel; the original one if it was dropped unchanged.
 	Frame []byte
-	// Mark says how far the host's rules let a packet go that left by the
-	// shadow door.
+	// Mark is the mark for the host's rules on a packet to the host's stack.
 	Mark uint32
 }
 
@@ -79,8 +77,8 @@ func New(spec *ebpf.CollectionSpec, maps bpf.Maps, tunnel int) (*Trial, error) {
 			shared[name] = m
 		}
 	}
-	// One packet needs little room: the least that the kernel takes, and two
-	// entries for a flow.
+	// One packet needs little room: the minimum of the kernel, and two entries for a
+	// flow.
 	spec.Maps[bpf.DropsMap].MaxEntries = uint32(os.Getpagesize())
 	spec.Maps[bpf.DropCountersMap].MaxEntries = 1
 	spec.Maps["alioth_drop_gate"].MaxEntries = 1
@@ -94,8 +92,8 @@ func New(spec *ebpf.CollectionSpec, maps bpf.Maps, tunnel int) (*Trial, error) {
 	return t, nil
 }
 
-// FromPod returns what would become of a frame, the first of its flow, that an
-// interface sent.
+// FromPod returns the result for a frame, the first of its flow, that an interface
+// sent.
 func (t *Trial) FromPod(ifindex int, frame []byte) (Outcome, error) {
 	if err := t.forget(); err != nil {
 		return Outcome{}, err
@@ -103,7 +101,7 @@ func (t *Trial) FromPod(ifindex int, frame []byte) (Outcome, error) {
 	var opened uint32
 	err := t.opened.Lookup(uint32(ifindex), &opened)
 	if err == nil {
-		// So that a share which is used up shows.
+		// So that an exhausted limit has its effect.
 		err = t.objects.ConnOpened.Put(uint32(ifindex), opened)
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -112,8 +110,8 @@ func (t *Trial) FromPod(ifindex int, frame []byte) (Outcome, error) {
 	return t.run(t.objects.FromPod, ifindex, frame)
 }
 
-// FromTunnel returns what would become of a frame that another node sent from its
-// address, in a VPC.
+// FromTunnel returns the result for a frame that another node sent from its address, in
+// a VPC.
 func (t *Trial) FromTunnel(vni uint32, node netip.Addr, frame []byte) (Outcome, error) {
 	if err := t.forget(); err != nil {
 		return Outcome{}, err
@@ -126,8 +124,7 @@ func (t *Trial) FromTunnel(vni uint32, node netip.Addr, frame []byte) (Outcome, 
 	return t.run(program, t.tunnel, frame)
 }
 
-// forget makes a trial that has been asked before like a new one, but for how
-// much it has counted and reported.
+// forget resets a trial, except its counters and events.
 func (t *Trial) forget() error {
 	o := &t.objects
 	for _, m := range []*ebpf.Map{o.Connections, o.ConnOpened, o.Fragments, o.ICMPGate, o.Ways} {
@@ -149,7 +146,7 @@ func (t *Trial) Close() {
 	}
 }
 
-// run runs a program once. Nobody else writes the trial's counters.
+// run runs a program once. Only it writes the trial's counters.
 func (t *Trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, error) {
 	own := bpf.Maps{bpf.CountersMap: t.objects.Counters}
 	before, err := telemetry.ReadCounters(own)
@@ -176,5 +173,5 @@ func (t *Trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 	return outcome, nil
 }
 
-// maxHeadroom is more than the programs put in front of a packet.
+// maxHeadroom is more than the programs add in front of a packet.
 const maxHeadroom = 256

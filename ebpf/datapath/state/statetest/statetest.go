@@ -31,8 +31,8 @@ var SameAddr = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// Small returns a State that has one of everything. Its VPC is 5, its device 7, with
-// the shadow 169.254.64.10.
+// Small returns a State with one row of each kind. Its VPC is 5, its device 7, with the
+// shadow address 169.254.64.10.
 func Small() state.State {
 	return state.State{
 		VPCs:    []state.VPC{{VNI: 5, Prefixes: []netip.Prefix{ranges("10.0.0.0/16")}, EgressMasquerade: true}},
