@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/removal"
 	"github.com/alioth-net/alioth/test/bench/runtimelog"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
@@ -29,8 +31,9 @@ const (
 	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
 	daemonMetrics = "http://127.0.0.1:9472/metrics"
 	addHistogram  = "alioth_cnid_add_seconds"
-	// Phases of an ADD: the wait for the control plane, and all but that.
-	phaseWait, phaseTotal = "wait", "total"
+	// Phases of an ADD: the wait for the control plane, making the devices, attaching the
+	// programs, and all but the first.
+	phaseWait, phaseAttach, phaseProgram, phaseTotal = "wait", "attach", "program", "total"
 )
 
 // crowd is where waves of pods are started.
@@ -99,6 +102,9 @@ func (b *bench) waveRows() []*figures.Row {
 }
 
 func (b *bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
+	if err := awaitRemoval(ctx); err != nil {
+		return err
+	}
 	took, calls, err := c.wave(ctx, b.pods)
 	if err != nil {
 		return err
@@ -114,18 +120,29 @@ func (b *bench) measureWave(ctx context.Context, round int, c *crowd, rows []*fi
 	return nil
 }
 
+// awaitRemoval waits until the pods of the last wave are gone in the kernel too.
+func awaitRemoval(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTime)
+	defer cancel()
+	return removal.Await(ctx)
+}
+
 // printAdds prints what the daemons did for ADDs between two readings.
 func (b *bench) printAdds(before, after map[string]figures.Histogram) error {
-	adds, waits := after[phaseTotal], after[phaseWait]
-	adds.Add(before[phaseTotal], -1)
-	waits.Add(before[phaseWait], -1)
-	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", adds.Count())
-	err := figures.Print(b.out, title, []string{alioth}, []*figures.Row{
-		quantileRow("p50", adds.Quantile(0.5), 15), quantileRow("p99", adds.Quantile(0.99), 60),
-	})
-	return errors.Join(err, figures.Print(b.out, "An ADD's wait for the annotation", []string{alioth}, []*figures.Row{
-		quantileRow("p50", waits.Quantile(0.5), 0), quantileRow("p99", waits.Quantile(0.99), 0),
-	}))
+	for phase, h := range after {
+		h.Add(before[phase], -1)
+	}
+	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", after[phaseTotal].Count())
+	return errors.Join(
+		figures.Print(b.out, title, []string{alioth}, quantiles("", after[phaseTotal], 15, 60)),
+		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{alioth}, slices.Concat(
+			quantiles("devices, ", after[phaseAttach], 0, 0), quantiles("programs, ", after[phaseProgram], 0, 0),
+			quantiles("annotation, ", after[phaseWait], 0, 0))))
+}
+
+// quantiles are rows of p50 and p99 in ms, each with its bar.
+func quantiles(what string, h figures.Histogram, p50, p99 float64) []*figures.Row {
+	return []*figures.Row{quantileRow(what+"p50", h.Quantile(0.5), p50), quantileRow(what+"p99", h.Quantile(0.99), p99)}
 }
 
 func quantileRow(name string, seconds, bar float64) *figures.Row {
@@ -208,7 +225,7 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 // addHistograms reads the daemons' histograms of an ADD's phases, all nodes
 // together.
 func (b *bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
-	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}}
+	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}, phaseAttach: {}, phaseProgram: {}}
 	for _, node := range b.lab.Nodes() {
 		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)
 		if err != nil {

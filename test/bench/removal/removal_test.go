@@ -1,0 +1,54 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package removal_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/bench/removal"
+)
+
+// TestNamespacesThatEndedBeforeAreRemoved ends many namespaces, each with a peer of a
+// device, and finds none of these devices after the wait.
+func TestNamespacesThatEndedBeforeAreRemoved(t *testing.T) {
+	const many = 40
+	node := netnstest.New(t)
+	for i := range many {
+		endPod(t, node, fmt.Sprintf("peer%d", i))
+	}
+	if err := removal.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node.Do(t, func() error {
+		links, err := netlink.LinkList()
+		for _, link := range links {
+			if link.Type() == "veth" {
+				t.Errorf("%s is still there", link.Attrs().Name)
+			}
+		}
+		return err
+	})
+}
+
+// endPod makes a namespace with a peer of a device of the node, and ends it.
+func endPod(t *testing.T, node *netnstest.Namespace, device string) {
+	t.Helper()
+	pod := netnstest.New(t)
+	space, err := netns.Open(pod.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Do(t, func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = device
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(space.Fd())})
+	})
+	_ = space.Close()
+	pod.Close(t)
+}
