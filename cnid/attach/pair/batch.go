@@ -20,10 +20,8 @@ import (
 // thread does not sleep in between, which under load takes far longer than the requests.
 type batch struct {
 	requests []*nl.NetlinkRequest
-	// doing describes each request, for errors; tolerated is the error of it that is
-	// ignored.
-	doing     []string
-	tolerated []error
+	// doing describes each request, for errors.
+	doing []string
 }
 
 func (b *batch) add(doing string, kind, flags int, data ...nl.NetlinkRequestData) {
@@ -31,11 +29,8 @@ func (b *batch) add(doing string, kind, flags int, data ...nl.NetlinkRequestData
 	for _, d := range data {
 		request.AddData(d)
 	}
-	b.requests, b.doing, b.tolerated = append(b.requests, request), append(b.doing, doing), append(b.tolerated, nil)
+	b.requests, b.doing = append(b.requests, request), append(b.doing, doing)
 }
-
-// tolerate ignores an error of the last added request.
-func (b *batch) tolerate(err error) { b.tolerated[len(b.tolerated)-1] = err }
 
 // setLink changes a device: those of its flags that change has, and attributes.
 func (b *batch) setLink(doing string, ifindex int, flags, change uint32, data ...nl.NetlinkRequestData) {
@@ -46,13 +41,12 @@ func (b *batch) setLink(doing string, ifindex int, flags, change uint32, data ..
 
 func (b *batch) setUp(doing string, ifindex int) { b.setLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP) }
 
-// setNoLinkLocal prevents the kernel from adding an IPv6 link-local address to the
-// device. A kernel without IPv6 has no such setting, and needs none.
-func (b *batch) setNoLinkLocal(ifindex int) {
+// noLinkLocal is the attribute that prevents the kernel from adding an IPv6 link-local
+// address to a device. A kernel without IPv6 has no such setting, and needs none.
+func noLinkLocal() *nl.RtAttr {
 	mode := nl.NewRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE})
 	family := nl.NewRtAttr(unix.AF_INET6, mode.Serialize())
-	b.setLink("set no link-local address", ifindex, 0, 0, nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize()))
-	b.tolerate(unix.EAFNOSUPPORT)
+	return nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize())
 }
 
 func (b *batch) addName(ifindex int, name string) {
@@ -135,7 +129,7 @@ func (b *batch) execute(socket *nl.NetlinkSocket) error {
 				continue
 			}
 			delete(index, m.Header.Seq)
-			if err := answered(m); err != nil && !errors.Is(err, b.tolerated[i]) {
+			if err := answered(m); err != nil {
 				errs[i] = fmt.Errorf("%s: %w", b.doing[i], err)
 			}
 		}

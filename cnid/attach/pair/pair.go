@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -39,6 +38,7 @@ const HostPrefix = "alv"
 type Driver struct {
 	devices Devices
 	sockets *sockets
+	states  operStates
 	hostID  netns.ID
 	mac     net.HardwareAddr
 }
@@ -70,14 +70,22 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{devices: devices, sockets: sockets, hostID: id, mac: hostMAC}, nil
+	states, err := newOperStates()
+	if err != nil {
+		sockets.close()
+		return nil, err
+	}
+	return &Driver{devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC}, nil
 }
 
 // Capabilities implements attach.Driver.
 func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilities() }
 
-// Close releases the Driver's sockets.
-func (d *Driver) Close() { d.sockets.close() }
+// Close releases what the Driver keeps open.
+func (d *Driver) Close() {
+	d.sockets.close()
+	d.states.close()
+}
 
 // HostName implements attach.Driver. The name has the 15 characters that a
 // name may have.
@@ -197,36 +205,8 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	if err != nil {
 		return netns.ID{}, fmt.Errorf("configure the pod's end: %w", err)
 	}
-	d.awaitCarrier(ctx, host)
+	d.states.awaitUp(ctx, host.Attrs().Name)
 	return id, ctx.Err()
-}
-
-// carrierPatience bounds the wait for the host end's carrier, and carrierPause is the
-// time between two questions.
-const (
-	carrierPatience = 500 * time.Millisecond
-	carrierPause    = 2 * time.Millisecond
-)
-
-// awaitCarrier waits until the kernel lets the host end send. The pod's end gives it
-// its carrier, but a worker of the kernel activates its queue later, and until then
-// every packet to the pod is lost. Where that takes longer than carrierPatience, the
-// attachment goes on without. The time is bounded, and not the number of questions: each
-// one waits for the kernel's lock of all devices.
-func (d *session) awaitCarrier(ctx context.Context, host netlink.Link) {
-	ctx, cancel := context.WithTimeout(ctx, carrierPatience)
-	defer cancel()
-	for {
-		link, err := d.host.LinkByIndex(host.Attrs().Index)
-		if err != nil || link.Attrs().OperState == netlink.OperUp {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(carrierPause):
-		}
-	}
 }
 
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
@@ -236,8 +216,11 @@ func (d *session) awaitCarrier(ctx context.Context, host netlink.Link) {
 func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
 	var b batch
 	ifindex := host.Attrs().Index
-	b.setLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec))))
-	b.setNoLinkLocal(ifindex)
+	settings := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec)))}
+	if kernelHasIPv6() {
+		settings = append(settings, noLinkLocal())
+	}
+	b.setLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, settings...)
 	b.addClsact(ifindex)
 	b.setUp("set up", ifindex)
 	return b.execute(d.host.batches)

@@ -23,12 +23,11 @@ const procConf = "/proc/sys/net/ipv6/conf"
 // configurePod sets up the pod's end, in the order that the kernel wants:
 // settings before the device is up, routes afterwards.
 func configurePod(h *socket, spec attach.Spec) error {
-	link, err := h.LinkByName(spec.IfName)
+	ifindex, err := h.indexOf(spec.IfName)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", spec.IfName, err)
+		return err
 	}
 	var b batch
-	ifindex := link.Attrs().Index
 	if err := configureIPv6(&b, ifindex, spec); err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func configureIPv6(b *batch, ifindex int, spec attach.Spec) error {
 	if err != nil {
 		return fmt.Errorf("look up IPv6 settings (is IPv6 off in this kernel?): %w", err)
 	}
-	b.setNoLinkLocal(ifindex)
+	b.setLink("set no link-local address", ifindex, 0, 0, noLinkLocal())
 	settings := [][2]string{{"accept_ra", "0"}, {"accept_dad", "0"}, {"autoconf", "0"}}
 	if hasIPv6(spec) {
 		// Some runtimes turn IPv6 off in new namespaces.
@@ -81,6 +80,12 @@ func set(path, value string) error {
 		return nil
 	}
 	return os.WriteFile(path, []byte(value), 0o644)
+}
+
+// kernelHasIPv6 reports whether the kernel has IPv6, which it may be built or booted without.
+func kernelHasIPv6() bool {
+	_, err := os.Stat(procConf)
+	return err == nil
 }
 
 func hasIPv6(spec attach.Spec) bool {

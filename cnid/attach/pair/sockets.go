@@ -34,6 +34,19 @@ func openSocket() (*socket, error) {
 	return &socket{handle, batches}, nil
 }
 
+// indexOf returns the index of a device of the socket's namespace. Unlike a request by
+// netlink this one does not wait for the kernel's lock of all devices.
+func (s *socket) indexOf(name string) (int, error) {
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		err = unix.IoctlIfreq(s.batches.GetFd(), unix.SIOCGIFINDEX, request)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find %s: %w", name, err)
+	}
+	return int(request.Uint32()), nil
+}
+
 func (s *socket) close() {
 	s.Close() // that of the Handle
 	s.batches.Close()

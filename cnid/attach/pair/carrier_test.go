@@ -1,0 +1,75 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pair
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+// TestStatesAreThoseOfTheDriversNamespace reads the state of a pair that exists in a
+// namespace alone, while its peer goes up and down.
+func TestStatesAreThoseOfTheDriversNamespace(t *testing.T) {
+	space := netnstest.New(t)
+	var states operStates
+	space.Do(t, func() (err error) {
+		states, err = newOperStates()
+		return errors.Join(err, addPair("near", "far"), setUp("near"))
+	})
+	t.Cleanup(states.close)
+	if up, err := states.isUp("near"); up || err != nil {
+		t.Errorf("the state of a device whose peer is down: up is %t, %v", up, err)
+	}
+	space.Do(t, func() error { return setUp("far") })
+	states.awaitUp(t.Context(), "near")
+	if up, err := states.isUp("near"); !up || err != nil {
+		t.Errorf("the state of a device whose peer is up: up is %t, %v", up, err)
+	}
+	if _, err := states.isUp("missing"); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("the state of a device that does not exist: %v", err)
+	}
+}
+
+// TestTheWaitForACarrierEnds waits for one that does not come, and for a device that
+// does not exist.
+func TestTheWaitForACarrierEnds(t *testing.T) {
+	space := netnstest.New(t)
+	var states operStates
+	space.Do(t, func() (err error) {
+		states, err = newOperStates()
+		return errors.Join(err, addPair("near", "far"), setUp("near"))
+	})
+	t.Cleanup(states.close)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		states.awaitUp(t.Context(), "near")
+		states.awaitUp(t.Context(), "missing")
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the wait for a carrier has not ended after a minute")
+	}
+}
+
+func addPair(name, peer string) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: peer})
+}
+
+func setUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
+}
