@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -131,9 +132,11 @@ func (a *asker) passes() (passes bool, err error) {
 			return err
 		}
 		defer conn.Close()
-		_, first := conn.WriteToUDP(text, a.group)
-		_, second := conn.WriteToUDP(text, a.direct)
-		return errors.Join(first, second)
+		return onOneCPU(func() error {
+			_, first := conn.WriteToUDP(text, a.group)
+			_, second := conn.WriteToUDP(text, a.direct)
+			return errors.Join(first, second)
+		})
 	})
 	buffer := make([]byte, 2048)
 	for err == nil {
@@ -148,6 +151,26 @@ func (a *asker) passes() (passes bool, err error) {
 		passes = true
 	}
 	return passes, err
+}
+
+// onOneCPU calls f on one processor. The receiving ends of devices have a queue for each
+// processor, so that packets of a thread which moves between two of them change places.
+func onOneCPU(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if before.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	return errors.Join(f(), unix.SchedSetaffinity(0, &before))
 }
 
 // await waits until the switch lets it pass, or does no longer.
