@@ -16,11 +16,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-// Forget makes connection tracking forget the UDP flows that lead where the state leads no
-// more, and returns how many they were. A TCP connection ends with its backend; UDP would
-// go where it went for as long as somebody sends. last is a state after which nothing else
-// was left to forget: only flows to ports that have changed since are looked at. With nil,
-// or where ranges or addresses differ, all are.
+// Forget deletes from connection tracking the UDP flows to places to which the state
+// does not lead any more, and returns their number. A TCP connection ends with its
+// backend; a UDP flow would go to the old place as long as the client sends. last is a
+// state after which no other flow was left to delete: only flows to ports that have
+// changed since are examined. With nil, or if ranges or addresses differ, all flows
+// are.
 func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
 	ports := []uint16{anyPort}
 	if last != nil && slices.Equal(last.Shadows, s.Shadows) && slices.Equal(last.Addresses, s.Addresses) {
@@ -47,8 +48,8 @@ func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
 // anyPort stands for all ports.
 const anyPort = 0
 
-// mostPorts is the number of ports up to which each has a list of its own: for each list the
-// kernel walks all entries.
+// mostPorts is the largest number of ports for which flows are listed by port: for each
+// list the kernel walks all entries.
 const mostPorts = 4
 
 // forget deletes the stale flows to these ports.
@@ -77,7 +78,7 @@ func (c conntrack) forget(u *udpPlaces, ports []uint16) (forgotten uint, err err
 	return forgotten, err
 }
 
-// changedPorts are those at which two states lead UDP to different places.
+// changedPorts are the ports at which two states lead UDP to different places.
 func changedPorts(last, s ruleset.State) []uint16 {
 	last.Frontends, s.Frontends = ruleset.ChangedFrontends(last.Frontends, s.Frontends)
 	before, after := placesOf(last, nil), placesOf(s, nil)
@@ -97,14 +98,15 @@ func changedPorts(last, s ruleset.State) []uint16 {
 	return slices.Sorted(maps.Keys(changed))
 }
 
-// onPorts returns a state with nothing at other ports, which matters to no flow to these.
+// onPorts returns a state without the places at other ports, which do not matter for
+// flows to these.
 func onPorts(s ruleset.State, ports []uint16) ruleset.State {
 	s.HostPorts = slices.DeleteFunc(slices.Clone(s.HostPorts), func(p ruleset.HostPort) bool { return !slices.Contains(ports, p.HostPort) })
 	s.Frontends = slices.DeleteFunc(slices.Clone(s.Frontends), func(f *ruleset.Frontend) bool { return !slices.Contains(ports, f.Port) })
 	return s
 }
 
-// ownAddresses are those of the node, loopback left out as frontends do.
+// ownAddresses are the addresses of the node, without loopback, as for frontends.
 func ownAddresses() (map[netip.Addr]bool, error) {
 	list, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -120,7 +122,7 @@ func ownAddresses() (map[netip.Addr]bool, error) {
 }
 
 func addrOf(ip []byte) netip.Addr {
-	addr, _ := netip.AddrFromSlice(ip) // the zero value is nobody's
+	addr, _ := netip.AddrFromSlice(ip) // the zero value is no address
 	return addr.Unmap()
 }
 
@@ -129,13 +131,13 @@ type udpPlaces struct {
 	shadows []netip.Prefix
 	// own are the addresses for which a frontend of the unspecified address stands.
 	own map[netip.Addr]bool
-	// ports are where ports of the node lead, and whether what the node sends to
-	// itself goes there; frontends are where frontends do.
+	// ports are the places of the node's ports, and whether packets of the node to
+	// itself go there; frontends are the places of frontends.
 	ports     map[portFlow]bool
 	frontends map[netip.AddrPort]map[netip.AddrPort]bool
 }
 
-// portFlow is a port of the node and where it leads.
+// portFlow is a port of the node and its place.
 type portFlow struct {
 	port uint16
 	to   netip.AddrPort
@@ -161,9 +163,9 @@ func placesOf(s ruleset.State, own map[netip.Addr]bool) *udpPlaces {
 	return u
 }
 
-// stale reports whether what a client asked at one address must not be answered from
-// another any more. What a frontend leads somewhere else than to the address that was asked may
-// be from before there was the frontend.
+// stale reports whether a flow to one address must not be answered from another address
+// any more. A flow of a frontend's address that goes elsewhere may be older than the
+// frontend.
 func (u *udpPlaces) stale(client netip.Addr, asked, answers netip.AddrPort) bool {
 	if own, open := u.ports[portFlow{asked.Port(), answers}]; open && (own || !client.IsLoopback() && !u.own[client]) {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// check looks for a part of the datapath.
+// check looks up a part of a State in the datapath.
 func (k *Kernel) check(part state.State) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -26,7 +26,7 @@ func (k *Kernel) check(part state.State) error {
 	return k.path.Check(part)
 }
 
-// Counters returns the datapath's; none before it is open.
+// Counters returns the datapath's counters; none before it is open.
 func (k *Kernel) Counters() ([]telemetry.Counter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -36,7 +36,7 @@ func (k *Kernel) Counters() ([]telemetry.Counter, error) {
 	return k.path.Counters()
 }
 
-// DropCounters returns the datapath's; none before it is open.
+// DropCounters returns the datapath's counters; none before it is open.
 func (k *Kernel) DropCounters() ([]telemetry.DropCounter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (k *Kernel) DropCounters() ([]telemetry.DropCounter, error) {
 	return k.path.DropCounters()
 }
 
-// StaleSockets returns the datapath's; none before it is open.
+// StaleSockets returns the datapath's stale sockets; none before it is open.
 func (k *Kernel) StaleSockets() ([]connections.StaleSocket, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,10 +56,10 @@ func (k *Kernel) StaleSockets() ([]connections.StaleSocket, error) {
 	return k.path.StaleSockets()
 }
 
-// errNotOpen reports that nothing is programmed yet.
+// errNotOpen reports that the datapath is not open yet.
 var errNotOpen = errors.New("the node's datapath is not open yet")
 
-// Snapshot reads what the maps hold.
+// Snapshot reads the content of the maps.
 func (k *Kernel) Snapshot() (state.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +79,7 @@ func (k *Kernel) Try(ask func(*datapath.Datapath) (trial.Outcome, error)) (trial
 	return ask(k.path)
 }
 
-// TellFlows has the programs report the flows that pass, for a time.
+// TellFlows lets the programs report flows for a time.
 func (k *Kernel) TellFlows(duration time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +93,7 @@ func (k *Kernel) TellFlows(duration time.Duration) error {
 	return k.path.TellFlows(now + duration)
 }
 
-// TunnelSource is the address under which this node sends tunnel packets.
+// TunnelSource is the node's source address of tunnel packets.
 func (k *Kernel) TunnelSource(is4 bool) netip.Addr {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +103,7 @@ func (k *Kernel) TunnelSource(is4 bool) netip.Addr {
 	return k.opened.TunnelSource6
 }
 
-// FlowShare is how many flows through the host a pod may have.
+// FlowShare is the limit of a pod's flows through the host.
 func (k *Kernel) FlowShare() (uint32, error) {
 	return netfilter.Share(k.cfg.FlowsPerShadow, k.pods.Load())
 }

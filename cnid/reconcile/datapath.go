@@ -28,9 +28,9 @@ func (d *Datapath) Program(ctx context.Context, rec journal.Record) error {
 	return d.progress.settle(ctx, d.progress.Ask(), rec.Device.HostIfindex)
 }
 
-// Unprogram implements attachment.Datapath. Before the first pass of this
-// process there is nothing to wait for: what an earlier one programmed leads
-// to a device that is about to go, and the first pass removes it.
+// Unprogram implements attachment.Datapath. Before the first pass of this process it
+// need not wait: the rows of an earlier process lead to a device that is about to be
+// deleted, and the first pass removes them.
 func (d *Datapath) Unprogram(ctx context.Context, _ journal.Record) error {
 	number := d.progress.Ask()
 	if mtu, _ := d.progress.PodMTU(); mtu == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 )
 
-// existing are the devices of records, by name. One that is deleted by hand is
-// noticed by the watcher, which requests a thorough pass: so only that and other
-// records are a reason to look again, for as long as passes succeed.
+// existing are the devices of records, by name. The monitor notices a manual deletion
+// of a device, and requests a thorough pass: so as long as passes succeed, the devices
+// are read again only then and for other records.
 type existing struct {
 	devices map[string]int
 	records []journal.Record

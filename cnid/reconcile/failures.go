@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// apart moves the errors that concern one device only to that device's index,
-// and returns the rest.
+// apart moves errors that concern a single device to that device's index, and returns
+// all others.
 func apart(err error, devices map[int]error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -47,7 +47,7 @@ func alone(err error, devices map[int]error) error {
 	return nil
 }
 
-// together is one error for those of all devices, or nil.
+// together joins the errors of all devices; nil without errors.
 func together(devices map[int]error) error {
 	var list []error
 	for _, index := range slices.Sorted(maps.Keys(devices)) {

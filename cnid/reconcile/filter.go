@@ -33,8 +33,9 @@ func (k *Kernel) applyFilter(want ruleset.State, look scope) error {
 	return nil
 }
 
-// filterAs makes the packet filter as it is wanted, and reports whether anything was
-// replaced. Services come and go far more often than anything else, and they are many.
+// filterAs makes the packet filter equal to the wanted one, and reports whether
+// anything was replaced. Services change far more often than anything else, and they
+// are many.
 func (k *Kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err error) {
 	if !thorough && ruleset.OnlyFrontends(k.filter, want) {
 		if err = k.table.Change(want); err == nil {
@@ -45,8 +46,9 @@ func (k *Kernel) filterAs(want ruleset.State, thorough bool) (replaced bool, err
 	return k.table.Apply(want)
 }
 
-// forget ends UDP flows to backends that the filter in force no longer has. The flows
-// of an earlier process are not known, so the first filter examines all UDP flows.
+// forget deletes UDP flows to backends that the filter in force no longer has. The
+// flows of an earlier process are not known, so the first filter examines all UDP
+// flows.
 func (k *Kernel) forget(filter ruleset.State) {
 	var last *ruleset.State
 	if k.forgot {

@@ -23,15 +23,15 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// KernelConfig is what a Kernel is given. All fields are required but the two shadow
-// ranges, of which one may be the zero value.
+// KernelConfig is the configuration of a Kernel. All fields are required but the two
+// shadow ranges, of which one may be the zero value.
 type KernelConfig struct {
-	// PinDir lies on a bpf file system, CgroupRoot is the root of the cgroup2 hierarchy.
+	// PinDir is on a bpf file system, CgroupRoot is the root of the cgroup2 hierarchy.
 	PinDir, CgroupRoot string
 	Shadow4, Shadow6   netip.Prefix
 	TunnelPort         uint16
-	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold of the
-	// host's connection tracking and of the datapath's.
+	// FlowsPerShadow and ConnectionsPerInterface limit a pod's entries in the host's
+	// connection tracking and in the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 	// EndsSockets reports that stale sockets can be ended on this node.
 	EndsSockets bool
@@ -39,7 +39,7 @@ type KernelConfig struct {
 	Host         *netdev.Host
 	HealthChecks *nodeservices.HealthChecks
 	Announcer    *nodeservices.Announcer
-	// Readers follow the open datapath.
+	// Readers are given the open datapath.
 	Readers []Reader
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -54,13 +54,13 @@ func (c KernelConfig) shadow(is4 bool) netip.Prefix {
 
 // Reader reads from the open datapath.
 type Reader interface {
-	// ReadFrom takes a datapath in place of the one before.
+	// ReadFrom replaces the datapath of a reader.
 	ReadFrom(path *datapath.Datapath) error
 	Close() error
 }
 
-// Kernel programs what is planned. The exported methods may be called at any time, the
-// others only by the Loop.
+// Kernel programs plans. The exported methods may be called at any time, the others
+// only by the Loop.
 type Kernel struct {
 	cfg KernelConfig
 
@@ -72,16 +72,17 @@ type Kernel struct {
 	indexes netdev.Indexes
 	filter  ruleset.State
 	table   netfilter.Table
-	// inForce is filter, nil while a pass changes it; for the survey.
+	// inForce is the value of filter for the survey; nil while a pass changes it.
 	inForce atomic.Pointer[ruleset.State]
-	// forgot reports that connection tracking has no UDP flows but where filter leads.
+	// forgot reports that connection tracking has no UDP flows except those that filter
+	// leads to a backend.
 	forgot bool
-	// pods is how many pods the node takes, 0: unknown. Programs, packet filter and
-	// metrics have it from here.
+	// pods is the node's limit of pods, 0: unknown. Programs, packet filter and metrics
+	// use it.
 	pods atomic.Uint32
-	// kubeletPort is where the node's kubelet listens, 0: unknown.
+	// kubeletPort is the port at which the node's kubelet listens, 0: unknown.
 	kubeletPort uint16
-	// services has an element when a service has changed since it was last taken.
+	// services has an element when a service has changed since it was last received.
 	services chan struct{}
 	// repaired are the repairs since takeRepairs was last called.
 	repaired []report.Repair
@@ -99,12 +100,12 @@ func NewKernel(cfg KernelConfig) *Kernel {
 }
 
 // ServicesChanged returns a channel that has an element when a service has changed, so
-// that there may be stale sockets.
+// that stale sockets may exist.
 func (k *Kernel) ServicesChanged() <-chan struct{} { return k.services }
 
-// apply makes true what is wanted: the packet filter before what it guards,
-// the programs last. What failed for single devices comes apart from what
-// concerns the node as a whole.
+// apply programs the plan: the packet filter before the paths that it guards, the
+// programs last. Errors of single devices are returned apart from errors of the whole
+// node.
 func (k *Kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
 	if err := k.applyFilter(want.Filter, look); err != nil {
 		return nil, err
@@ -172,16 +173,16 @@ func (k *Kernel) takeRepairs() []report.Repair {
 	return list
 }
 
-// traffic is what the host must let through.
+// traffic is the traffic that the host must let through.
 func (k *Kernel) traffic() foreign.Traffic {
 	t := foreign.Traffic{
 		PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
 		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,
 	}
 	if k.pushOn() == 0 {
-		t.Tunnel = k.tunnel // elsewhere the host's stack sees nothing of it
+		t.Tunnel = k.tunnel // otherwise the programs handle tunnel packets before the stack
 	}
-	// Nothing leaves the node in a family that it has no address of.
+	// A family without an address of the node leaves it nowhere.
 	for _, source := range []netip.Addr{k.opened.TunnelSource4, k.opened.TunnelSource6} {
 		if shadow := k.cfg.shadow(source.Is4()); source.IsValid() && shadow.IsValid() {
 			t.Shadows = append(t.Shadows, shadow)

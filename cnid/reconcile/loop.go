@@ -14,13 +14,13 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// firstRetry and lastRetry bound the wait between failed passes.
+// firstRetry and lastRetry are the limits of the wait between failed passes.
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Config is what a Loop works with. All fields are required.
+// Config is the configuration of a Loop. All fields are required.
 type Config struct {
 	Plan     plan.Config
 	Store    *store.Store
@@ -29,22 +29,23 @@ type Config struct {
 	Observer Observer
 	Metrics  *Metrics
 	Log      *slog.Logger
-	// Every is how often a pass looks at devices, and a survey at the rest of the
-	// kernel, whether or not something changed.
+	// Every is the interval at which a pass compares devices, and a survey the rest of
+	// the kernel, without a known change.
 	Every time.Duration
 
-	// Synced reports whether what is on this node has been read from the API; the
+	// Synced reports whether the objects of this node have been read from the API; the
 	// channel is closed when that may have changed.
 	Synced func() (bool, <-chan struct{})
-	// Adopt takes into the journal what is on the node and not in it, which the first
-	// pass would otherwise cut off, and returns for how many pods that is not possible.
+	// Adopt adds to the journal the attachments that exist on the node without a
+	// record, which the first pass would otherwise disconnect, and returns the number
+	// of pods for which that is not possible.
 	Adopt func(context.Context) (int, error)
-	// Records are those of the journal; Departed those of attachments that are gone and
-	// that the kubelet may still probe.
+	// Records are those of the journal; Departed those of removed attachments that the
+	// kubelet may still probe.
 	Records, Departed func() []journal.Record
-	// VPCs are the names of those of which a pass may come to program something.
+	// VPCs are the names of the VPCs for which a pass may program something.
 	VPCs func() []string
-	// Reserved are addresses of API servers, beside those that Plan knows.
+	// Reserved are addresses of API servers, in addition to those of Plan.
 	Reserved func() []netip.Addr
 }
 
@@ -54,7 +55,7 @@ type Loop struct {
 	notify   notifier
 	planned  planned
 	existing existing
-	// unknown reports that Adopt has left something.
+	// unknown reports that Adopt has left pods without records.
 	unknown bool
 }
 
@@ -66,8 +67,8 @@ func New(cfg Config) *Loop {
 	}
 }
 
-// Run makes passes until ctx ends: after a request, after a change of the
-// store, after a failure, and now and then.
+// Run makes passes until ctx ends: after a request, after a change of the store, after
+// a failure, and at intervals.
 func (l *Loop) Run(ctx context.Context) {
 	retry := firstRetry
 	var lastThorough time.Time
@@ -103,8 +104,8 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// awaitSync blocks until everything that is on this node has been read. With
-// less, a pass would take away what an earlier process had programmed.
+// awaitSync blocks until all objects of this node have been read. With fewer, a pass
+// would remove the work of an earlier process.
 func (l *Loop) awaitSync(ctx context.Context) bool {
 	for {
 		synced, changed := l.cfg.Synced()
@@ -119,8 +120,8 @@ func (l *Loop) awaitSync(ctx context.Context) bool {
 	}
 }
 
-// adopt makes sure once that the journal has everything that is here, and
-// looks now and then for what was left.
+// adopt completes the journal once with the attachments that exist on the node, and
+// repeats this at intervals for those that it had to leave.
 func (l *Loop) adopt(ctx context.Context, thorough bool) error {
 	if l.cfg.Progress.Adopted() && (!l.unknown || !thorough) {
 		return nil
@@ -134,7 +135,7 @@ func (l *Loop) adopt(ctx context.Context, thorough bool) error {
 	return nil
 }
 
-// makePass makes a pass, and notifies everybody of how it went.
+// makePass makes a pass, and notifies the observer and all waiting calls of its result.
 func (l *Loop) makePass(look scope) outcome {
 	began := time.Now()
 	last := l.pass(look)
@@ -149,18 +150,19 @@ func (l *Loop) makePass(look scope) outcome {
 	if len(last.missing) > 0 {
 		l.cfg.Observer.Missing(last.missing)
 	}
-	// A node that was never programmed is not announced, which is notice enough.
+	// A node that was never programmed is not announced, so no further report is
+	// needed.
 	if mtu, _ := l.cfg.Progress.PodMTU(); mtu != 0 && (look.thorough() || last.err != nil) {
 		l.cfg.Observer.Check(last.err, l.cfg.Kernel.traffic(), last.mtu)
 	}
 	return last
 }
 
-// idle returns when there is something to do.
+// idle returns when the next pass is due.
 func (l *Loop) idle(ctx context.Context, last outcome, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	// The error reports that the time is up, which is a reason to go on.
+	// The error reports the end of the wait, which is a reason for a pass.
 	_ = l.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
 		pending, asking := l.cfg.Progress.pending(last.upTo)
 		ws.Add(asking)

@@ -68,7 +68,7 @@ func repairKinds() []string {
 // Repaired counts a repair of a kind.
 func (m *Metrics) Repaired(kind string) { m.repairs.WithLabelValues(kind).Inc() }
 
-// since observes a step that began at start and has just ended.
+// since observes the duration of a step that began at start and has just ended.
 func (m *Metrics) since(step string, start time.Time) {
 	m.seconds.WithLabelValues(step).Observe(time.Since(start).Seconds())
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/alioth-net/alioth/cnid/report"
 )
 
-// Observer is notified of what passes found. Its methods must not block.
+// Observer is notified of the results of passes. Its methods must not block.
 type Observer interface {
 	// Lost is called for an attachment that has lost its addresses, once for each
 	// reason.
 	Lost(plan.Lost)
 	// Closed is called once for a port of the node that a running pod does not have.
 	Closed(plan.ClosedPort)
-	// Repaired is called with what was deleted or changed by others and is repaired.
+	// Repaired is called with objects that others have deleted or changed, and that are
+	// repaired.
 	Repaired(list []report.Repair)
 	// Missing is called with the attachments whose device is gone.
 	Missing(list []journal.Record)
-	// Check is called when it is time to look for problems on a programmed node:
-	// failure is why the last pass failed, or nil, traffic what the host must let
-	// through, and mtu what the node's network carries of pods, in bytes.
+	// Check is called at the times of problem checks on a programmed node: failure is
+	// the error of the last pass, or nil, traffic the traffic that the host must let
+	// through, and mtu the MTU of the node's network for pods, in bytes.
 	Check(failure error, traffic foreign.Traffic, mtu int)
 }
 
@@ -53,8 +54,8 @@ func (n *notifier) newlyLost(lost []plan.Lost) {
 	n.lost = now
 }
 
-// newlyClosed notifies of ports that are newly closed to a pod, unless the pass did
-// not come to know.
+// newlyClosed notifies of ports that are newly closed to a pod, unless the pass failed
+// before it read them.
 func (n *notifier) newlyClosed(last outcome) {
 	if last.err != nil {
 		return

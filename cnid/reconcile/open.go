@@ -16,12 +16,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// errNoUnderlay reports that the Node object has no address to tunnel with yet.
+// errNoUnderlay reports that the Node object has no address for the tunnel yet.
 var errNoUnderlay = errors.New("the Node object has no InternalIP")
 
-// prepare makes the devices and opens the datapath for the node that the kernel
-// belongs to; nil if its Node object is not known. Only a thorough call looks at devices
-// that are there.
+// prepare makes the devices and opens the datapath for the kernel's node. It returns
+// nil if its Node object is not known. Only a thorough call checks existing devices.
 func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 	if self == nil {
 		return errNoUnderlay
@@ -51,13 +50,14 @@ func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 	})
 }
 
-// makeDevices finds the devices of the node's addresses, and makes Alioth's own.
+// makeDevices finds the devices of the node's addresses, and makes Alioth's own
+// devices.
 func (k *Kernel) makeDevices(tunnel, source6 netip.Addr) error {
 	underlay, err := k.cfg.Host.Underlay(tunnel)
 	if err != nil {
 		return fmt.Errorf("find the node's network: %w", err)
 	}
-	// As with a pod that has IPv6, which the node may have.
+	// As for a pod with IPv6, which the node may have.
 	k.indexes, err = k.cfg.Host.Links(netdev.Devices{TunnelPort: k.cfg.TunnelPort, MTU: max(underlay.PodMTU, attach.MinMTU6)})
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (k *Kernel) makeDevices(tunnel, source6 netip.Addr) error {
 	return err
 }
 
-// deviceOf returns the index of the device with an address; 0: there is none.
+// deviceOf returns the index of the device with an address; 0: none.
 func (k *Kernel) deviceOf(ip netip.Addr) (int, error) {
 	if !ip.IsValid() {
 		return 0, nil
@@ -101,9 +101,10 @@ func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
 }
 
 // open replaces the open datapath when the load-time configuration of the programs has
-// changed. The new programs take the place of the old ones on every hook.
+// changed. The new programs replace the old ones on every hook.
 func (k *Kernel) open(cfg datapath.Config) error {
-	// Only the loop writes them. A reader of the datapath may hold the lock for long.
+	// Only the loop writes these fields. A reader of the datapath may hold the lock for
+	// long.
 	if k.path != nil && k.opened == cfg {
 		return nil
 	}

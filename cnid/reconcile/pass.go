@@ -14,10 +14,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// pass programs what is wanted now.
+// pass programs the present plan.
 func (l *Loop) pass(look scope) (o outcome) {
 	o.upTo = l.cfg.Progress.begin()
-	// Whatever the pass comes to find of the node's network counts, a failure too.
+	// The result for the node's network counts, even if the pass fails afterwards.
 	defer func() { o.mtu, o.devices = l.cfg.Kernel.underlay.PodMTU, l.cfg.Kernel.devices() }()
 	var self *store.Node
 	l.cfg.Store.View(func(tx store.ReadTx) {
@@ -49,8 +49,9 @@ func (l *Loop) pass(look scope) (o outcome) {
 	return o
 }
 
-// input is what a pass plans with. The journal is read before the devices: a device is
-// made before its record is complete, so a complete record's device is among them.
+// input is the input of a pass's plan. The journal is read before the devices: a device
+// is made before its record is complete, so the devices of all complete records are
+// among those read.
 func (l *Loop) input(look scope) (plan.Input, error) {
 	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.indexes.NodePeer}
 	input.Departed = l.cfg.Departed() // behind the records, out of which they come
@@ -60,7 +61,7 @@ func (l *Loop) input(look scope) (plan.Input, error) {
 	return input, err
 }
 
-// missing are the records whose device on the node should be there and is not.
+// missing are the records without their device, which should exist on the node.
 func missing(records []journal.Record, devices map[string]int) []journal.Record {
 	var list []journal.Record
 	for _, rec := range records {
@@ -71,16 +72,16 @@ func missing(records []journal.Record, devices map[string]int) []journal.Record 
 	return list
 }
 
-// planned is what passes have planned.
+// planned is the result of the plans of passes.
 type planned struct {
-	// mu is held while a pass decides what to program.
+	// mu is held while a pass makes its plan.
 	mu      sync.Mutex
 	planner plan.Planner
-	// vnis are those that the kernel has and those that the pass is about to add.
+	// vnis are the VNIs of the kernel and those that the pass is about to add.
 	vnis map[uint32]bool
 }
 
-// plan decides what to program, and notes its VNIs before anything is done.
+// plan makes the plan of a pass, and stores its VNIs before anything is programmed.
 func (p *planned) plan(s *store.Store, input plan.Input) (want plan.Wanted, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +93,7 @@ func (p *planned) plan(s *store.Store, input plan.Input) (want plan.Wanted, revi
 	return want, revision
 }
 
-// programmed notes what the kernel has.
+// programmed stores the VNIs that the kernel has.
 func (p *planned) programmed(want plan.Wanted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +109,8 @@ func vnisOf(want plan.Wanted) map[uint32]bool {
 	return vnis
 }
 
-// VNIs returns every one that the node programs, has an attachment of, or may
-// come to have by what it has read so far; ascending.
+// VNIs returns every VNI that the node programs, has an attachment of, or may program
+// after what it has read so far; ascending.
 func (l *Loop) VNIs() []uint32 {
 	l.planned.mu.Lock()
 	defer l.planned.mu.Unlock()

@@ -16,21 +16,21 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
-// lasting is how long passes must have failed for Ready to report it.
+// lasting is the time for which passes must have failed for Ready to report it.
 const lasting = time.Minute
 
-// Progress has the requests for passes, and how the passes went. The zero value is
+// Progress has the requests for passes, and the results of passes. The zero value is
 // ready to use, before the first pass.
 type Progress struct {
 	mu sync.Mutex
-	// thorough reports that the next pass has to look at everything.
+	// thorough reports that the next pass has to compare everything.
 	thorough bool
-	// asked counts the requests for a pass; programmed is the count that the
-	// last pass included which did not fail for the node as a whole.
+	// asked counts the requests for a pass; programmed is the count that was included
+	// in the last pass that did not fail for the node as a whole.
 	asked, programmed uint64
-	// failed are the devices that the last pass could not set up or refused.
+	// failed are the devices that the last pass could not set up or rejected.
 	failed map[int]error
-	// passing is since when a pass is under way, done when the last one succeeded.
+	// passing is the start of the running pass, done the time of the last success.
 	passing, done time.Time
 	// lastError of the passes since failing, which is zero after a success; the
 	// failures of single devices are not among them. problem has those as well.
@@ -60,7 +60,7 @@ func (p *Progress) ask() uint64 {
 	return p.asked
 }
 
-// Recheck requests a pass that looks at everything in the kernel.
+// Recheck requests a pass that compares everything in the kernel.
 func (p *Progress) Recheck() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Progress) Recheck() {
 	p.ask()
 }
 
-// takeRecheck reports whether Recheck was called since the last time.
+// takeRecheck reports whether Recheck was called since the last call of takeRecheck.
 func (p *Progress) takeRecheck() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,8 @@ func (p *Progress) pending(upTo uint64) (bool, <-chan struct{}) {
 }
 
 // settle returns once a pass with that request, or a later one, has succeeded, and the
-// last pass has set up this device; 0 stands for none. Failing passes are followed by
-// others.
+// last pass has set up this device; 0 stands for none. After a failed pass it waits for
+// the next ones.
 func (p *Progress) settle(ctx context.Context, number uint64, device int) error {
 	for {
 		p.mu.Lock()
@@ -131,8 +131,8 @@ func (p *Progress) AwaitFirst(ctx context.Context) bool {
 	}
 }
 
-// Ready returns nil, or why passes have failed for the node as a whole for a minute
-// or longer.
+// Ready returns nil, or the error of the passes that have failed for the node as a
+// whole for a minute or longer.
 func (p *Progress) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,9 +142,9 @@ func (p *Progress) Ready() error {
 	return fmt.Errorf("programming the node has failed for %s: %w", time.Since(p.failing).Round(time.Second), p.lastError)
 }
 
-// Serving reports whether the node serves what the API has: a pass has succeeded, and
-// for the time that Ready allows none has failed or hung. It returns when the last one
-// succeeded, the zero value if none has.
+// Serving reports whether the node serves the objects of the API: a pass has succeeded,
+// and none has failed or hung for the time that Ready allows. It returns the time of
+// the last success, the zero value if there was none.
 func (p *Progress) Serving() (since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Progress) Serving() (since time.Time, ok bool) {
 	return p.done, p.mtu != 0 && !late(p.failing) && !late(p.passing)
 }
 
-// Problem returns what keeps the kernel from being programmed now, or "".
+// Problem returns the reason why the kernel cannot be programmed now, or "".
 func (p *Progress) Problem() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +170,8 @@ func (p *Progress) Devices() []int {
 	return slices.Clone(p.devices)
 }
 
-// Adopted reports whether what was on the node and not in the journal is in the
-// journal now.
+// Adopted reports whether the attachments that existed on the node without a record are
+// in the journal now.
 func (p *Progress) Adopted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +184,8 @@ func (p *Progress) setAdopted() {
 	p.adopted = true
 }
 
-// begin notes that a pass begins, and returns up to which request the pass includes.
+// begin notes the start of a pass, and returns the number of requests that the pass
+// includes.
 func (p *Progress) begin() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +193,7 @@ func (p *Progress) begin() uint64 {
 	return p.asked
 }
 
-// finish notes how a pass went, and wakes everything that waits for a pass.
+// finish stores the result of a pass, and wakes all waiting calls.
 func (p *Progress) finish(o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

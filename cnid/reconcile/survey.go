@@ -12,22 +12,22 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// scope is how much of the kernel a pass looks at.
+// scope is the part of the kernel that a pass compares.
 type scope int
 
 const (
-	// atChanges is what the pass has to change.
+	// atChanges is only the part that the pass has to change.
 	atChanges scope = iota
-	// atDevices is all but what a survey looks at.
+	// atDevices is everything but the part of a survey.
 	atDevices
-	// atEverything is what a first pass looks at, and one after Recheck.
+	// atEverything is the scope of a first pass, and of one after Recheck.
 	atEverything
 )
 
 func (s scope) thorough() bool { return s != atChanges }
 
-// scope is how much the next pass has to look at; the last that looked at devices was
-// then, or never, or has failed.
+// scope returns the scope of the next pass; last is the time of the last pass that
+// compared devices, zero if there was none or it failed.
 func (l *Loop) scope(last time.Time) scope {
 	switch {
 	case l.cfg.Progress.takeRecheck() || last.IsZero():
@@ -38,9 +38,9 @@ func (l *Loop) scope(last time.Time) scope {
 	return atChanges
 }
 
-// Survey looks now and then, until ctx ends, whether the kernel still has what passes
-// have left there, as far as that takes long: maps may have tens of thousands of rows,
-// and a change waits for no look at all of them. What it finds, a pass repairs.
+// Survey compares at intervals, until ctx ends, the large parts of the kernel with what
+// passes have left there: maps may have tens of thousands of rows, and a change must
+// not wait for the comparison of all of them. A pass repairs the differences.
 func (l *Loop) Survey(ctx context.Context) {
 	ticker := time.NewTicker(l.cfg.Every)
 	defer ticker.Stop()
@@ -61,7 +61,7 @@ func (l *Loop) Survey(ctx context.Context) {
 }
 
 // survey reports whether rows of the maps, programs of pods or rules of the packet
-// filter are not as they were left. It changes nothing.
+// filter have changed. It changes nothing.
 func (k *Kernel) survey() (harmed bool, err error) {
 	if harmed, err = k.surveyPath(); harmed || err != nil {
 		return harmed, err
@@ -69,7 +69,7 @@ func (k *Kernel) survey() (harmed bool, err error) {
 	const attempts = 3
 	for range attempts {
 		want := k.inForce.Load()
-		if want == nil { // not yet; whoever makes it so looks at what there is
+		if want == nil { // not open yet; opening it includes a comparison
 			return false, nil
 		}
 		held, err := netfilter.Holds(*want)
@@ -77,7 +77,7 @@ func (k *Kernel) survey() (harmed bool, err error) {
 			return !held, err
 		}
 	}
-	return true, nil // it changes all the time
+	return true, nil // the filter changes all the time
 }
 
 func (k *Kernel) surveyPath() (harmed bool, err error) {
@@ -89,11 +89,11 @@ func (k *Kernel) surveyPath() (harmed bool, err error) {
 	return k.path.Survey()
 }
 
-// sweepEvery is how often ended flows to shared services are forgotten, and
-// counters of what is gone.
+// sweepEvery is the interval at which ended flows to shared services, and counters of
+// removed objects, are deleted.
 const sweepEvery = 5 * time.Second
 
-// Sweep forgets them until ctx ends.
+// Sweep deletes them until ctx ends.
 func (k *Kernel) Sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
