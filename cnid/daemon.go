@@ -106,7 +106,7 @@ func newDaemon(n *node, c control) (*daemon, error) {
 	d.loop = reconcile.New(reconcile.Config{
 		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
 		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.synced, Adopt: rebuilder.Rebuild,
-		Records: n.journal.Records, Departed: n.held.Departed, VPCs: c.vpcs, Reserved: d.apiHost.Addresses,
+		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Reserved: d.apiHost.Addresses,
 	})
 	return &d, nil
 }

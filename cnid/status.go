@@ -30,7 +30,7 @@ func (d *daemon) dumpStatus(_ context.Context, dump *nodestatus.Dump) {
 
 // dumpAttachments adds errors of attachments, and reserved attachments, to a dump.
 func (d *daemon) dumpAttachments(ctx context.Context, dump *nodestatus.Dump) {
-	dump.Departed = convert.Attachments(d.held.Departed())
+	dump.Removed = convert.Attachments(d.held.Removed())
 	for key, err := range d.attachments.Inspect(ctx) {
 		dump.Broken = append(dump.Broken, nodestatus.Broken{ContainerID: key.ContainerID, IfName: key.IfName, What: err.Error()})
 	}

@@ -13,8 +13,8 @@ type Dump struct {
 	Status
 	// Config is the configuration of the daemon's plan.
 	Config Settings `json:"config"`
-	// Departed are attachments that are gone and that the kubelet may still probe.
-	Departed []Attachment `json:"departed,omitempty"`
+	// Removed are attachments that are gone and that the kubelet may still probe.
+	Removed []Attachment `json:"removed,omitempty"`
 	// Links are the devices in the node's network namespace that carry one of
 	// Alioth's names, by name.
 	Links []Link `json:"links"`

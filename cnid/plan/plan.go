@@ -90,9 +90,9 @@ type Input struct {
 	// Records are all records of the journal, the oldest first. To a Planner the
 	// same slice has the same content.
 	Records []journal.Record
-	// Departed are records of attachments that are gone and that the kubelet may still
+	// Removed are records of attachments that are gone and that the kubelet may still
 	// probe for a moment.
-	Departed []journal.Record
+	Removed []journal.Record
 	// Devices are the indexes of the host ends that exist, by name. A record
 	// whose device has gone is left out until it is undone.
 	Devices map[string]int

@@ -63,8 +63,8 @@ type world struct {
 	store   *store.Store
 	records []journal.Record
 	devices map[string]int
-	// departed is Input.Departed.
-	departed []journal.Record
+	// removed is Input.Removed.
+	removed []journal.Record
 }
 
 func newWorld(t testing.TB, rows ...func(store.Tx) error) *world {
@@ -159,7 +159,7 @@ func (w *world) input(change ...func(*Config)) Input {
 	for _, c := range change {
 		c(&cfg)
 	}
-	return Input{Config: cfg, Records: w.records, Departed: w.departed, Devices: w.devices, NodePeer: 7}
+	return Input{Config: cfg, Records: w.records, Removed: w.removed, Devices: w.devices, NodePeer: 7}
 }
 
 func (w *world) build(change ...func(*Config)) (wanted whole) {

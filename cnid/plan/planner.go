@@ -158,7 +158,7 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 		s.records(last, p.attached)
 		s.parts[probesPart] = true
 	}
-	if !reflect.DeepEqual(p.in.Departed, in.Departed) {
+	if !reflect.DeepEqual(p.in.Removed, in.Removed) {
 		s.parts[probesPart] = true
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)

@@ -45,7 +45,7 @@ func (b *nodeBuilder) probes() {
 			}
 		}
 	}
-	for _, rec := range slices.Concat(b.in.Records, b.in.Departed) {
+	for _, rec := range slices.Concat(b.in.Records, b.in.Removed) {
 		if isProbed(b.tx, rec) {
 			for _, prefix := range rec.Addrs {
 				lead(rec, prefix.Addr(), netip.Addr{})

@@ -63,20 +63,20 @@ func TestTheKubeletIsRefusedWhereItsPodHasNoInterface(t *testing.T) {
 		want   []state.ProbeTarget
 	}{
 		"it leaves":                {func(w *world, r *journal.Record) { r.Phase = journal.PhaseLeaving; w.records = append(w.records, *r) }, refused},
-		"it has left a moment ago": {func(w *world, r *journal.Record) { w.departed = append(w.departed, *r) }, refused},
+		"it has left a moment ago": {func(w *world, r *journal.Record) { w.removed = append(w.removed, *r) }, refused},
 		"its device is gone":       {func(w *world, r *journal.Record) { r.Phase = journal.PhaseDone; w.records = append(w.records, *r) }, refused},
 		"it leads outside of every VPC": {func(w *world, r *journal.Record) {
 			r.Phase, r.Outside = journal.PhaseDone, "physical"
 			w.records = append(w.records, *r)
 		}, nil},
-		"nobody probed it": {func(w *world, r *journal.Record) { r.Probed = false; w.departed = append(w.departed, *r) }, nil},
+		"nobody probed it": {func(w *world, r *journal.Record) { r.Probed = false; w.removed = append(w.removed, *r) }, nil},
 		"the address is the node's": {func(w *world, r *journal.Record) {
 			r.Addrs = prefixes("192.0.2.1/24")
-			w.departed = append(w.departed, *r)
+			w.removed = append(w.removed, *r)
 		}, nil},
 		"somebody else has it by now": {func(w *world, r *journal.Record) {
 			r.Addrs = prefixes("10.10.1.10/24")
-			w.departed = append(w.departed, *r)
+			w.removed = append(w.removed, *r)
 		}, []state.ProbeTarget{{IP: ip("10.10.1.10"), Shadow: ip("169.254.64.2")}}},
 	}
 	for name, c := range cases {

@@ -40,9 +40,9 @@ type Config struct {
 	// record, which the first pass would otherwise disconnect, and returns the number
 	// of pods for which that is not possible.
 	Adopt func(context.Context) (int, error)
-	// Records are those of the journal; Departed those of removed attachments that the
+	// Records are those of the journal; Removed those of removed attachments that the
 	// kubelet may still probe.
-	Records, Departed func() []journal.Record
+	Records, Removed func() []journal.Record
 	// VPCs are the names of the VPCs for which a pass may program something.
 	VPCs func() []string
 	// Reserved are addresses of API servers, in addition to those of Plan.

@@ -40,7 +40,7 @@ func newTestLoop(t *testing.T, synced func() (bool, <-chan struct{})) (*Loop, *P
 		Plan: plan.Config{Node: "node1"}, Store: s, Kernel: NewKernel(KernelConfig{Host: host, Metrics: metrics, Log: log}), Progress: progress,
 		Observer: &noting{}, Metrics: metrics, Log: log, Every: time.Minute, Synced: synced,
 		Adopt:   func(context.Context) (int, error) { return 0, nil },
-		Records: none, Departed: none, VPCs: func() []string { return nil }, Reserved: func() []netip.Addr { return nil },
+		Records: none, Removed: none, VPCs: func() []string { return nil }, Reserved: func() []netip.Addr { return nil },
 	}), progress
 }
 

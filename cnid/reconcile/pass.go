@@ -54,7 +54,7 @@ func (l *Loop) pass(look scope) (o outcome) {
 // among those read.
 func (l *Loop) input(look scope) (plan.Input, error) {
 	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.indexes.NodePeer}
-	input.Departed = l.cfg.Departed() // behind the records, out of which they come
+	input.Removed = l.cfg.Removed() // behind the records, out of which they come
 	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.Reserved())
 	err := l.existing.look(l.cfg.Kernel.cfg.Host, input.Records, look.thorough())
 	input.Devices = l.existing.devices

@@ -70,11 +70,11 @@ func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
 	fewer := h.fewer.Next()
 	// In this order, because an attachment moves from the records to the queue.
 	list := h.journal.Records()
-	return slices.Concat(list, h.Departed()), fewer
+	return slices.Concat(list, h.Removed()), fewer
 }
 
-// Departed are the reserved elements of the queue.
-func (h *Held) Departed() []journal.Record {
+// Removed are the reserved elements of the queue.
+func (h *Held) Removed() []journal.Record {
 	return slices.DeleteFunc(h.journal.Releases(), func(rec journal.Record) bool { return !h.Holds(rec) })
 }
 

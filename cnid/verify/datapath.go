@@ -48,7 +48,7 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 // wanted returns what the datapath of a node has to hold by its own journal and devices.
 func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.Link) state.State {
 	in := plan.Input{
-		Config: convert.Config(d.Config), Records: convert.Records(d.Attachments), Departed: convert.Records(d.Departed),
+		Config: convert.Config(d.Config), Records: convert.Records(d.Attachments), Removed: convert.Records(d.Removed),
 		Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index,
 	}
 	for name, link := range devices {

@@ -110,7 +110,7 @@ func (v vnis) rows(t *testing.T, dump nodestatus.Dump) (rows []string) {
 // orphans returns the rows for probes and hooks that belong to no pod of the node.
 func orphans(dump nodestatus.Dump) (list []string) {
 	shadows := map[string]bool{}
-	for _, record := range slices.Concat(dump.Attachments, dump.Releasing, dump.Departed) {
+	for _, record := range slices.Concat(dump.Attachments, dump.Releasing, dump.Removed) {
 		shadows[record.Shadow4.String()], shadows[record.Shadow6.String()] = true, true
 	}
 	for key, content := range dump.Rows {
