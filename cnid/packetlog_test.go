@@ -133,7 +133,7 @@ func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
 	}
 }
 
-func TestAFlowThroughTheDoorHasTheNamesOfBothSides(t *testing.T) {
+func TestAFlowFromAShadowAddressHasTheNamesOfBothEnds(t *testing.T) {
 	vip := netip.MustParseAddr("10.96.0.10")
 	l := newOutsideLab(t, func(s *script) {
 		s.Services = []store.Service{{

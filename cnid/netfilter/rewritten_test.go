@@ -42,7 +42,7 @@ func (r rig) divert(t *testing.T, from, to string) {
 	})
 }
 
-func TestWhatSomebodyElseSendsElsewhereDoesNotLeaveThroughTheDoor(t *testing.T) {
+func TestPacketsThatOthersRedirectAreNotForwarded(t *testing.T) {
 	const pod4, pod6 = "169.254.64.5", "fd41:6c69:6f74:6801::5"
 	const vip4, vip6 = "203.0.113.50", "2001:db8:50::50"
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000

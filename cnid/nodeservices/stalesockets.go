@@ -151,7 +151,7 @@ func destroy(sockets []connections.StaleSocket) (ended int, err error) {
 func CanEndSockets(log *slog.Logger) (bool, error) {
 	err := sockdiag.Probe()
 	if errors.Is(err, sockdiag.ErrNotSupported) {
-		log.Warn("sockets for datagrams that are connected to a service are served by the packet door; "+
+		log.Warn("connected UDP sockets are translated in packets instead of at the socket; "+
 			"the node's own, and those without a host end, keep a removed backend until they are closed", "reason", err)
 		return false, nil
 	}

@@ -49,8 +49,8 @@ type Packet struct {
 	// Proto is the protocol by its name at IANA, or its number. Of IPv6 it may be
 	// that of the first extension header.
 	Proto string `json:"proto,omitempty"`
-	// Came is the packet as it came, Went what a service or the shadow door made
-	// of it, if they did, and Outer between which nodes it goes through the tunnel.
+	// Came has the packet's ends as received, Went those after translation for a service
+	// or a shadow address, if any, and Outer the two nodes if it goes through the tunnel.
 	Came  *Ends `json:"came,omitempty"`
 	Went  *Ends `json:"went,omitempty"`
 	Outer *Ends `json:"outer,omitempty"`

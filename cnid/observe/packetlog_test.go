@@ -57,7 +57,7 @@ func TestFlowsAreAskedOfTheProgramsWhileSomebodyListens(t *testing.T) {
 	}
 }
 
-func TestAnAddressHasTheNameThatItHasOnItsSideOfTheDoor(t *testing.T) {
+func TestAnAddressIsNamedByItsPlaceInTheVPCOrOnTheNode(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {
 		t.Fatal(err)

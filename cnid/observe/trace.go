@@ -207,16 +207,16 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 	case telemetry.RepliedRefused:
 		step.Dropped, step.Does = true, "the service has no ready backend: the connection is refused at once"
 	case telemetry.ToStack:
-		return t.throughDoor(step, a, q), nil
+		return t.throughHost(step, a, q), nil
 	default:
 		return step, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
 	}
 	return step, nil
 }
 
-// throughDoor adds the decision of the host's rules about a packet that left the VPC, by
+// throughHost adds the decision of the host's rules about a packet that left the VPC, by
 // the mark that the program has set.
-func (t Tracer) throughDoor(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) nodestatus.PacketTrace {
+func (t Tracer) throughHost(step nodestatus.PacketTrace, a arrival, q nodestatus.Question) nodestatus.PacketTrace {
 	step.Facts = append(step.Facts, fmt.Sprintf("the pod's address on the node is %s", a.after.Src))
 	for _, warning := range t.warnings() {
 		step.Facts = append(step.Facts, "a warning on this node: "+warning)

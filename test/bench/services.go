@@ -37,9 +37,9 @@ const servicesHelp = `The part "services" measures Services on nodes without a k
 network namespaces, with a real API server:
   - the rate of TCP connections with one request each (opened, one byte there and
     back, reset), and the time of a round trip on one connection, between two pods
-    of one node: to the ClusterIP and to the backend's own address; at the socket
-    door, and at the packet door from a namespace that no socket hook knows, as a
-    virtual machine's sockets are;
+    of one node: to the ClusterIP and to the backend's own address; translated at
+    the socket, and translated in packets for a namespace without socket hooks, as
+    for a virtual machine;
   - the same on a node whose VPC has 5 Services, and on one whose VPC has 5,000;
   - the same through kube-proxy in nftables mode on a Linux bridge, with as many
     Services;
@@ -48,8 +48,8 @@ network namespaces, with a real API server:
     takes, with empty maps; and what a changed slice costs when all Services have a
     node port;
   - what the maps of services take of the kernel's memory.
-Rates at the packet door, and those held against them, take 1,000 source ports in
-turn: a pod has 2,048 flows there at a time.`
+Rates with translation in packets, and those compared with them, use 1,000 source
+ports in turn: a pod has at most 2,048 flows at a time in the table.`
 
 const (
 	fewServices, manyServices = 5, 5000
@@ -59,11 +59,12 @@ const (
 	serviceAddresses = 200
 	// serviceChanges is how many slices are changed one by one in a round.
 	serviceChanges = 200
-	// doorTurns is in how many turns a round measures the ways to a Service, which differ
-	// by a few per cent.
-	doorTurns = 10
-	// doorPorts is how many source ports a client of the packet door takes in turn.
-	doorPorts = 1000
+	// serviceTurns is the number of turns in which a round measures the paths to a
+	// Service, which differ by a few per cent.
+	serviceTurns = 10
+	// packetPorts is the number of source ports that a client uses in turn if its packets
+	// are translated.
+	packetPorts = 1000
 	// lookEvery is how exactly it is told when a change is in the maps. To look all the
 	// time would take a processor from the daemon.
 	lookEvery = 100 * time.Microsecond
@@ -98,7 +99,7 @@ func (b *bench) services(ctx context.Context) (err error) {
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context) error{s.socketDoor, s.packetDoor, s.daemonCosts, s.mapCosts, s.nodePortCosts} {
+	for _, measure := range []func(context.Context) error{s.atSockets, s.inPackets, s.daemonCosts, s.mapCosts, s.nodePortCosts} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -286,7 +287,7 @@ func connects(ports int) measure {
 	return func(ctx context.Context, p path, span time.Duration) (float64, error) {
 		first := 20000
 		if p.name == ownAddress {
-			first -= doorPorts
+			first -= packetPorts
 		}
 		var result report.Latency
 		err := ask(ctx, p, &result, "connect-latency", at(p.address, report.PortRoundTrip),
@@ -295,10 +296,10 @@ func connects(ports int) measure {
 	}
 }
 
-// socketDoor measures sockets of pods.
-func (s *servicesRig) socketDoor(ctx context.Context) error {
+// atSockets measures sockets of pods.
+func (s *servicesRig) atSockets(ctx context.Context) error {
 	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.Pod("first"))
-	return s.door(ctx, "At the socket door", 0, 0.97, []path{
+	return s.paths(ctx, "Translated at the socket", 0, 0.97, []path{
 		{ownAddress, many, scaleIP(1)},
 		{manyPath, many, s.vips[manyNamespace]},
 		{fewPath, few, s.vips[fewNamespace]},
@@ -307,19 +308,19 @@ func (s *servicesRig) socketDoor(ctx context.Context) error {
 	}, figures.Bar{Reference: fewPath, AtLeast: 0.95})
 }
 
-// packetDoor measures sockets that no hook knows.
-func (s *servicesRig) packetDoor(ctx context.Context) error {
+// inPackets measures sockets in a namespace without hooks.
+func (s *servicesRig) inPackets(ctx context.Context) error {
 	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.Pod("first"))
-	return s.door(ctx, "At the packet door", doorPorts, 0.90, []path{
+	return s.paths(ctx, "Translated in packets", packetPorts, 0.90, []path{
 		{ownAddress, machine, scaleIP(1)},
 		{manyPath, machine, s.vips[manyNamespace]},
 		{proxiedPath, bridged, s.vips[proxiedName]},
 	})
 }
 
-// door measures the way to a Service, held against that to the backend's address,
-// of which it has to reach a share, and against kube-proxy's.
-func (s *servicesRig) door(ctx context.Context, title string, ports int, share float64, paths []path, more ...figures.Bar) error {
+// paths measures the path to a Service, compared with the path to the backend's address,
+// of which it has to reach a share, and with kube-proxy's.
+func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []path, more ...figures.Bar) error {
 	if err := s.warmUp(ctx, paths); err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (s *servicesRig) door(ctx context.Context, title string, ports int, share f
 	for _, j := range jobs {
 		j.row.Subject = manyPath
 	}
-	if err := s.measureInTurns(ctx, title, jobs, doorTurns); err != nil {
+	if err := s.measureInTurns(ctx, title, jobs, serviceTurns); err != nil {
 		return err
 	}
 	return figures.Print(s.out, title+", between two pods of a node", names, rowsOf(jobs))

@@ -27,9 +27,9 @@ import (
 // Addresses that pods of two tenants have at once: a backend, and one that asks.
 const backendIP, machineIP = "10.10.1.20", "10.10.2.22"
 
-// TestServicesBehaveAtBothDoors has one tenant with all kinds of Services, and another
-// with the same addresses, which must be nowhere in the way.
-func TestServicesBehaveAtBothDoors(t *testing.T) {
+// TestServicesBehaveAlikeAtSocketsAndInPackets has one tenant with all kinds of Services,
+// and another with the same addresses, which must have no effect on the first.
+func TestServicesBehaveAlikeAtSocketsAndInPackets(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	f, r := e.fleet(t, "fleet", backendIP, machineIP), e.rival(t)
@@ -173,13 +173,13 @@ func (f *fleet) keepsClients(t *testing.T) {
 		}
 		return err
 	})
-	t.Run("at both doors alike", func(t *testing.T) { f.expectSameAtBothDoors(t, sticky) })
+	t.Run("affinity of a packet without a socket", func(t *testing.T) { f.expectSameWithoutSocket(t, sticky) })
 	each(t, f.asking(), func(ctx context.Context, pod *corev1.Pod) error { return f.awaitAnother(ctx, pod, at(brief, "tcp")[0]) })
 }
 
-// expectSameAtBothDoors sends a crafted packet, which no socket has translated, from a
-// pod whose sockets have asked before.
-func (f *fleet) expectSameAtBothDoors(t *testing.T, service *corev1.Service) {
+// expectSameWithoutSocket sends a crafted packet, which no socket has translated, from a
+// pod whose sockets have reached a backend before, and requires the same backend.
+func (f *fleet) expectSameWithoutSocket(t *testing.T, service *corev1.Service) {
 	target := at(service, "udp")[0]
 	heard, err := f.hear(within(t, patience), f.near, 1, target)
 	if err != nil {
@@ -290,8 +290,9 @@ func (f *fleet) staysOnNodes(t *testing.T) {
 	f.expectHeard(t, []*corev1.Pod{f.far, f.farMachine}, vipTargets(service), there)
 }
 
-// reachesItself through the packet door, where a pod sees its gateway as the asker: an
-// address that is none of its own. At the socket door others do so.
+// reachesItself requires that a pod that is its own backend sees its gateway as the
+// client, an address that is none of its own. This is so where packets are translated;
+// other tests cover translation at the socket.
 func (f *fleet) reachesItself(t *testing.T) {
 	service := f.service(t, "self")
 	pod := f.nearMachine

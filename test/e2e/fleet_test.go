@@ -34,9 +34,9 @@ const (
 	echoPort, datagramPort, webPort = "echo", "echo-udp", "http"
 )
 
-// fleet is a tenant with pods that are put behind Services by labels, and pods that ask
-// these, on both nodes and at both doors: what the sockets of most ask is translated
-// when they ask, what machines send is translated packet by packet.
+// fleet is a tenant with pods that labels put behind Services, and client pods on both
+// nodes. Services are translated at the socket for most clients, and in packets for
+// machines, whose sockets are in a namespace without hooks.
 type fleet struct {
 	*scene.Tenant
 	e *env

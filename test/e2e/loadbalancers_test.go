@@ -67,8 +67,9 @@ func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 	}
 }
 
-// socketPort and framePort are those from which pods ask by sockets, which is the
-// socket door, and by frames of their own, which is the packet door.
+// socketPort is the source port of sockets, framePort that of frames that pods send past
+// their sockets. Services are translated at the socket for the first, in packets for the
+// second.
 const socketPort, framePort = 40000, 40001
 
 // checkBalanced asks the load balancer from a pod, all from one and the same port,
@@ -107,9 +108,9 @@ func (e *env) sendFrames(ctx context.Context, t *testing.T, from *corev1.Pod, ma
 	}
 }
 
-// checkPacketDoor has pods of both tenants send frames at the same moment, with nothing
-// that differs but the text, and requires that each tenant's server gets its own.
-func (e *env) checkPacketDoor(ctx context.Context, t *testing.T, one, other *shop) {
+// checkFrames lets pods of both tenants send frames at the same time, which differ in
+// their text only, and requires that each tenant's server gets its own.
+func (e *env) checkFrames(ctx context.Context, t *testing.T, one, other *shop) {
 	t.Helper()
 	texts := map[*shop]string{one: unique("frame"), other: unique("frame")}
 	var sending sync.WaitGroup
@@ -147,7 +148,7 @@ func TestLoadBalancersOfTwoTenantsWithOneAddressNeverCross(t *testing.T) {
 		}
 		asking.Wait()
 	}
-	e.checkPacketDoor(ctx, t, one, other)
+	e.checkFrames(ctx, t, one, other)
 	if err := e.Delete(ctx, first); err != nil {
 		t.Fatal(err)
 	}

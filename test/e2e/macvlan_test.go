@@ -292,8 +292,8 @@ func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	c.expectStale(t, h, nil)
 }
 
-// Two tenants' pods with the same addresses have macvlan interfaces. The socket door is
-// all that leads to their services then.
+// Two tenants' pods with the same addresses have macvlan interfaces. Their services are
+// translated at the socket only.
 func TestPodsOnMacvlanReachServicesOfTheirVPC(t *testing.T) {
 	t.Parallel()
 	e := start(t)

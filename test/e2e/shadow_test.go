@@ -108,7 +108,7 @@ func unsharedService(namespace string) *corev1.Service {
 	}
 }
 
-func TestTheShadowDoorIsClosed(t *testing.T) {
+func TestTenantsReachNeitherNodesNorShadowAddresses(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()

@@ -220,7 +220,7 @@ func (q question) patience() time.Duration {
 	return patience
 }
 
-func TestTheDoorLetsThroughWhatTheProgramsMarkedAndRepliesOnly(t *testing.T) {
+func TestOnlyMarkedPacketsAndRepliesAreForwarded(t *testing.T) {
 	const pod4, pod6 = "169.254.64.5", "fd41:6c69:6f74:6801::5"
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000
 	cases := []struct {
@@ -242,7 +242,7 @@ func TestTheDoorLetsThroughWhatTheProgramsMarkedAndRepliesOnly(t *testing.T) {
 		{"a pod of the default VPC asks the node", node, atPod, atNode, pod4, "192.0.2.1", pod4, ""},
 		{"a pod of the default VPC asks the node, IPv6", node, atPod, atNode, pod6, "2001:db8::1", pod6, ""},
 		{"a pod of the default VPC asks outside", node, atPod, atOutside, pod4, "192.0.2.9", "192.0.2.1", ""},
-		{"a pod of the default VPC asks the default VPC through the door", node, atPod, atBackend, pod4, "10.244.0.9", "", ReasonDefaultVPCClosed},
+		{"a pod of the default VPC asks the default VPC under its shadow address", node, atPod, atBackend, pod4, "10.244.0.9", "", ReasonDefaultVPCClosed},
 		{"a pod asks the node marked for a shared service", shared, atPod, atNode, pod4, "192.0.2.1", pod4, ""},
 		{"a pod asks outside unmarked", 0, atPod, atOutside, pod4, "192.0.2.9", "", ReasonForwardClosed},
 		{"a pod asks outside marked for egress", egress, atPod, atOutside, pod4, "192.0.2.9", "192.0.2.1", ""},
