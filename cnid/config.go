@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // Config is the daemon's command line.
@@ -89,15 +89,15 @@ const DefaultRecheck = 30 * time.Second
 func DefaultConfig() Config {
 	return Config{
 		StateDir: "/var/lib/alioth", RunDir: filepath.Dir(cniapi.DefaultSocket),
-		BPFDir: datapath.DefaultPinDir, CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d",
+		BPFDir: programs.DefaultPinDir, CNIBinDir: "/opt/cni/bin", CNIConfDir: "/etc/cni/net.d",
 		DefaultVPC: v1alpha1.DefaultVPCName,
 		Shadows:    []netip.Prefix{netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6)},
 		SharedServices: []plan.ServiceRef{
 			apiServerService(), {Namespace: "kube-system", Name: "kube-dns"},
 		},
 		Metadata:       defaultMetadata(),
-		TunnelPort:     datapath.DefaultTunnelPort,
-		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
+		TunnelPort:     programs.DefaultTunnelPort,
+		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
 		NodePorts:    true,
 		PodDevice:    PodDeviceVeth,
 		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,

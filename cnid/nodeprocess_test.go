@@ -37,7 +37,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -248,7 +248,7 @@ func (s *script) fill(tx store.Tx) error {
 // playKubelet dials the address in its first argument as the kubelet probes,
 // and prints what it is answered.
 func playKubelet() error {
-	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", datapath.DefaultKubeletPort))
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 func mapCommand() *cobra.Command {
 	maps := &cobra.Command{Use: "map", Short: "Inspect a node's BPF maps"}
-	pins, socket, format := datapath.DefaultPinDir, cniapi.DefaultSocket, asText
+	pins, socket, format := programs.DefaultPinDir, cniapi.DefaultSocket, asText
 	dump := &cobra.Command{
 		Use:   "dump",
 		Short: "Print the contents of a node's BPF maps as text or JSON; works without the daemon",

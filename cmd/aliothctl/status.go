@@ -17,11 +17,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 func statusCommand() *cobra.Command {
-	socket, pins := cniapi.DefaultSocket, datapath.DefaultPinDir
+	socket, pins := cniapi.DefaultSocket, programs.DefaultPinDir
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show this node's attachments and packet counters",

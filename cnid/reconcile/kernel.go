@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // KernelConfig is the configuration of a Kernel. All fields are required but the two
@@ -91,7 +92,7 @@ type Kernel struct {
 	// changes.
 	mu     sync.Mutex
 	path   *datapath.Datapath
-	opened datapath.Config
+	opened programs.Config
 }
 
 // NewKernel returns a Kernel that has opened nothing yet.

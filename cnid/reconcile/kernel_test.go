@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -75,8 +75,8 @@ func newTestKernel(t *testing.T, pinDir, cgroup string) (*Kernel, error) {
 	}
 	t.Cleanup(host.Close)
 	k := NewKernel(KernelConfig{
-		PinDir: pinDir, CgroupRoot: cgroup, Shadow4: shadow4, TunnelPort: datapath.DefaultTunnelPort,
-		FlowsPerShadow: 4096, ConnectionsPerInterface: datapath.DefaultConnectionsPerInterface,
+		PinDir: pinDir, CgroupRoot: cgroup, Shadow4: shadow4, TunnelPort: programs.DefaultTunnelPort,
+		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
 		Host: host, HealthChecks: nodeservices.NewHealthChecks(log), Announcer: nodeservices.NewAnnouncer(log),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
@@ -96,7 +96,7 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 	testnet.Veth(t, space, "eth0", []string{"192.0.2.1/24"}, neighbour, "eth0", []string{"192.0.2.2/24"})
 	rows := nodeRows(t)
 	cfg := plan.Config{
-		Node: "node1", DefaultVPC: "default", Shadows: []netip.Prefix{shadow4}, TunnelPort: datapath.DefaultTunnelPort,
+		Node: "node1", DefaultVPC: "default", Shadows: []netip.Prefix{shadow4}, TunnelPort: programs.DefaultTunnelPort,
 		FlowsPerShadow: 4096, NodePorts: true, Kinds: drivers.All().Catalog(),
 	}
 	testnet.In(t, space, func() error {

@@ -6,6 +6,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -40,13 +42,13 @@ func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 			return err
 		}
 	}
-	return k.open(datapath.Config{
+	return k.open(programs.Config{
 		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.Shadow4), NodeShadow6: journal.NodeShadow(k.cfg.Shadow6),
 		KubeletPort: k.kubeletPort, ConnectedDatagrams: k.cfg.EndsSockets,
-		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, datapath.ShareOfConnections(k.pods.Load())),
+		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, programs.ShareOfConnections(k.pods.Load())),
 	})
 }
 
@@ -102,7 +104,7 @@ func firstOf(addrs []netip.Addr, is4 bool) netip.Addr {
 
 // open replaces the open datapath when the load-time configuration of the programs has
 // changed. The new programs replace the old ones on every hook.
-func (k *Kernel) open(cfg datapath.Config) error {
+func (k *Kernel) open(cfg programs.Config) error {
 	// Only the loop writes these fields. A reader of the datapath may hold the lock for
 	// long.
 	if k.path != nil && k.opened == cfg {
@@ -110,7 +112,7 @@ func (k *Kernel) open(cfg datapath.Config) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	path, err := datapath.Open(cfg, k.cfg.Log)
+	path, err := openDatapath(cfg, k.cfg.Log)
 	if err != nil {
 		return fmt.Errorf("open datapath: %w", err)
 	}
@@ -122,6 +124,16 @@ func (k *Kernel) open(cfg datapath.Config) error {
 		err = errors.Join(err, reader.ReadFrom(path))
 	}
 	return err
+}
+
+// openDatapath loads the programs, which the running ones outlive if that fails, and
+// puts them in their place.
+func openDatapath(cfg programs.Config, log *slog.Logger) (*datapath.Datapath, error) {
+	loaded, err := programs.Load(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return datapath.Open(loaded, log)
 }
 
 // devices returns the indexes of the devices that exist always, and of the underlay.

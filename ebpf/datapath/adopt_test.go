@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
@@ -34,7 +35,7 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}
 	for _, name := range hook.LinkNames() {
-		l, err := link.LoadPinnedLink(linkPath(pinDir, name), nil)
+		l, err := link.LoadPinnedLink(LinkPath(pinDir, name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -64,7 +65,7 @@ func rowsOf(s state.State, have *tables.Rows) *tables.Rows {
 	return tables.Compile(p, all.VNIs, all.Is, have)
 }
 
-func wantState(t *testing.T, d *Datapath, want state.State) {
+func wantState(t *testing.T, d *opened, want state.State) {
 	t.Helper()
 	got, err := d.Snapshot()
 	if err != nil {
@@ -75,15 +76,10 @@ func wantState(t *testing.T, d *Datapath, want state.State) {
 	}
 }
 
-func wantSettled(t *testing.T, d *Datapath, s state.State) {
+func wantSettled(t *testing.T, d *opened, s state.State) {
 	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.have = nil // read everything back
-	have, _, err := d.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	have, err := d.ReadBack()
+	Must(t, err)
 	if plan := tables.Plan(have, rowsOf(s, have)); len(plan) != 0 {
 		t.Errorf("the applied state leaves steps to take: %v", plan)
 	}
@@ -114,11 +110,11 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, w.Datapath, s)
-	wantSettled(t, w.Datapath, s)
+	wantState(t, w.opened, s)
+	wantSettled(t, w.opened, s)
 	query := ask(udp{Sport: 1000, Dport: 53})
 	run(t, w.objects.AliothFromPod, w.podA, query.bytes())
-	before := counts(t, w.Datapath)
+	before := counts(t, w.opened)
 	links, programs := attachedIDs(t, w.cfg.PinDir)
 	if len(links) != pinnedLinks(t, false) || len(programs) != socketLinkCount()+2+2*5+1 {
 		t.Fatalf("links are %v, programs are attached to %v", links, programs)
@@ -148,7 +144,7 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 
 func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
 	w := newWorld(t)
-	if err := w.objects.AliothLayout.Put(uint32(0), uint32(layoutVersion+1)); err != nil {
+	if err := w.objects.AliothLayout.Put(uint32(0), uint32(programs.LayoutVersion+1)); err != nil {
 		t.Fatal(err)
 	}
 	links, programs := attachedIDs(t, w.cfg.PinDir)
@@ -250,14 +246,14 @@ func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
 	if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != gone {
 		t.Errorf("applying a vanished device gives %v", err)
 	}
-	wantState(t, w.Datapath, s)
+	wantState(t, w.opened, s)
 	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == gone })
 	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == gone })
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, w.Datapath, s)
-	wantSettled(t, w.Datapath, s)
+	wantState(t, w.opened, s)
+	wantSettled(t, w.opened, s)
 }
 
 func TestADeviceThatStaysBehindIsShut(t *testing.T) {
@@ -299,7 +295,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range qdiscs {
-		if q.Type() == clsactKind {
+		if q.Type() == ClsactKind {
 			t.Errorf("left on a device: %v", q)
 		}
 	}
@@ -317,7 +313,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 
 func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
 	inNetns(t)
-	_, err := Open(Config{PinDir: filepath.Join(t.TempDir(), "pins"), VXLANIfindex: 1}, testLog(t))
+	_, err := programs.Load(programs.Config{PinDir: filepath.Join(t.TempDir(), "pins"), VXLANIfindex: 1})
 	if err == nil || !strings.Contains(err.Error(), "mount -t bpf") {
 		t.Errorf("error is %v, want one that says how to mount", err)
 	}
@@ -340,7 +336,7 @@ func testReplacingTheProgramsLosesNoPacket(t *testing.T, device podDevice) {
 	var err error
 	in(t, n.ns, func() {
 		for range 3 {
-			next, openErr := Open(n.cfg, testLog(t))
+			next, openErr := openOnce(t, n.cfg)
 			if err = openErr; err != nil {
 				return
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // links are the pinned attachments of the programs that do not belong to a pod's
@@ -230,31 +231,19 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
-// Targets are the devices and the cgroup of the programs that do not belong to an
-// interface.
-type Targets struct {
-	// CgroupRoot is the cgroup2 directory to whose processes' sockets the programs
-	// apply.
-	CgroupRoot string
-	// Tunnel is the index of the tunnel's device, Uplink of the one whose addresses
-	// other nodes send to, Fragments of the one that receives what has to be
-	// fragmented. Of the last two 0 stands for none.
-	Tunnel, Uplink, Fragments int
-}
-
 // upsertAll attaches the current programs to the node's devices and sockets. It returns
 // the names of the links that it had to change.
-func (l *links) upsertAll(to Targets) (changed []string, err error) {
-	wanted := append(l.onSockets(to.CgroupRoot), l.onDevice(hook.FromTunnel, to.Tunnel, l.objects.AliothFromTunnel, link.Head()))
-	if uplink := to.Uplink; uplink != 0 {
+func (l *links) upsertAll(cfg programs.Config) (changed []string, err error) {
+	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
+	if uplink := cfg.Uplink(); uplink != 0 {
 		// After the programs of the host's owner.
 		wanted = append(wanted, l.onDevice(hook.FromUnderlay, uplink, l.objects.AliothFromUnderlay, link.Tail()),
 			l.onDevice(hook.ToUnderlay, uplink, l.objects.AliothToUnderlay, link.Tail()))
 	} else if err := errors.Join(l.leaveDevice(hook.FromUnderlay), l.leaveDevice(hook.ToUnderlay)); err != nil {
 		return nil, err
 	}
-	if to.Fragments != 0 {
-		wanted = append(wanted, l.onDevice(hook.Fragment, to.Fragments, l.objects.AliothFragment, link.Head()))
+	if cfg.FragmentPeerIfindex != 0 {
+		wanted = append(wanted, l.onDevice(hook.Fragment, cfg.FragmentPeerIfindex, l.objects.AliothFragment, link.Head()))
 	} else if err := l.leaveDevice(hook.Fragment); err != nil {
 		return nil, err
 	}
@@ -282,7 +271,7 @@ func (l *links) leaveDevice(p hook.Program) error {
 // retire removes the links by which earlier versions attached programs to pods'
 // interfaces, each after the filter that replaces it is in place.
 func (l *links) retire() error {
-	entries, err := os.ReadDir(linkDir(l.pinDir))
+	entries, err := os.ReadDir(programs.LinkDir(l.pinDir))
 	if err != nil {
 		return fmt.Errorf("list pinned links: %w", err)
 	}
@@ -319,9 +308,6 @@ func (l *links) retireOne(name string) error {
 	return os.Remove(l.path(name))
 }
 
-// linkDir is the directory of pinned links.
-func linkDir(pinDir string) string { return filepath.Join(pinDir, "links") }
-
 // linkPath is the path of a link's pin. Earlier versions handle each unknown link in
 // their folder as one of a pod's interface, and replace its program by the one for
 // pods: after a downgrade that one would drop the node's packets. So later links are
@@ -330,5 +316,5 @@ func linkPath(pinDir, name string) string {
 	if name == string(hook.ToUnderlay) {
 		return filepath.Join(pinDir, bpf.Prefix+name)
 	}
-	return filepath.Join(linkDir(pinDir), name)
+	return filepath.Join(programs.LinkDir(pinDir), name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
@@ -20,7 +21,7 @@ import (
 // Datapath is the loaded datapath of a node. Its methods may be called
 // concurrently.
 type Datapath struct {
-	cfg     Config
+	cfg     programs.Config
 	log     *slog.Logger
 	objects *bpf.AliothObjects
 	reader  *Reader
@@ -61,37 +62,15 @@ type Datapath struct {
 	promote func() error
 }
 
-// Open loads the programs and makes them the node's datapath: it adopts the maps pinned
-// by an earlier process, replaces the programs on every interface and link that has one
-// without ever detaching it, and attaches those of the tunnel and of the sockets. Maps
-// pinned by an incompatible version stay in use until the first Apply has filled new
-// ones. Devices are those of the network namespace in which Open is called.
-func Open(cfg Config, log *slog.Logger) (*Datapath, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if err := preparePinDir(cfg.PinDir); err != nil {
-		return nil, err
-	}
-	spec, err := specify(cfg)
-	if err != nil {
-		return nil, err
-	}
-	adopted, err := adopt(cfg.PinDir, spec)
-	if err != nil {
-		return nil, err
-	}
-	defer adopted.close()
-	objects, err := load(spec, adopted)
-	if err != nil {
-		return nil, err
-	}
-	return assemble(cfg, log, objects, adopted)
-}
-
-// assemble makes loaded programs the node's datapath. If it fails it closes them.
-func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted *adoption) (*Datapath, error) {
+// Open makes loaded programs the node's datapath, which holds them from then on: it
+// adopts the maps pinned by an earlier process, replaces the programs on every interface
+// and link that has one without ever detaching it, and attaches those of the tunnel and
+// of the sockets. Maps pinned by an incompatible version stay in use until the first
+// Apply has filled new ones. Devices are those of the network namespace in which Open is
+// called. If it fails it closes the programs.
+func Open(loaded *programs.Loaded, log *slog.Logger) (*Datapath, error) {
+	defer loaded.Adopted.Close()
+	cfg, objects := loaded.Config, loaded.Objects
 	filters, err := newFilters(objects, log)
 	if err != nil {
 		objects.Close()
@@ -111,7 +90,7 @@ func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted 
 		// An earlier process may have ended in between.
 		unpruned: true, servicesChanged: true,
 	}
-	if err := d.takeOver(adopted); err != nil {
+	if err := d.takeOver(loaded); err != nil {
 		filters.close()
 		d.links.close()
 		objects.Close()
@@ -122,16 +101,16 @@ func assemble(cfg Config, log *slog.Logger, objects *bpf.AliothObjects, adopted 
 
 // takeOver promotes the loaded objects now, or prepares the promotion for when their
 // maps are filled.
-func (d *Datapath) takeOver(a *adoption) error {
-	adopted := maps.Clone(a.maps)
+func (d *Datapath) takeOver(loaded *programs.Loaded) error {
+	adopted := maps.Clone(loaded.Adopted)
 	promote := func() error {
 		if err := pinMaps(d.cfg.PinDir, d.reader.maps, adopted, d.log); err != nil {
 			return err
 		}
 		return d.attachAll()
 	}
-	if a.foreign != "" {
-		d.log.Warn("pinned maps do not fit; replacing them with the first state", "reason", a.foreign)
+	if loaded.Foreign != "" {
+		d.log.Warn("pinned maps do not fit; replacing them with the first state", "reason", loaded.Foreign)
 		d.promote = promote
 		return nil
 	}
@@ -147,7 +126,7 @@ func (d *Datapath) attachAll() error {
 	if err := d.filters.replaceAll(); err != nil {
 		return err
 	}
-	_, err := d.links.upsertAll(d.cfg.targets())
+	_, err := d.links.upsertAll(d.cfg)
 	return err
 }
 

@@ -18,12 +18,13 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // whose returns the drops as "device VNI direction/reason" -> packets.
-func whose(t *testing.T, d *Datapath) map[string]uint64 {
+func whose(t *testing.T, d *opened) map[string]uint64 {
 	t.Helper()
 	counters, err := d.DropCounters()
 	if err != nil {
@@ -36,7 +37,7 @@ func whose(t *testing.T, d *Datapath) map[string]uint64 {
 	return m
 }
 
-func sweep(t *testing.T, d *Datapath) {
+func sweep(t *testing.T, d *opened) {
 	t.Helper()
 	if err := d.SweepDropCounters(); err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
 		fmt.Sprintf("%d %d to_pod/not_shadow", w.podB, vniRed):    1,
 		"1 0 from_pod/unknown_interface":                          1,
 	}
-	if d := cmp.Diff(want, whose(t, w.Datapath)); d != "" {
+	if d := cmp.Diff(want, whose(t, w.opened)); d != "" {
 		t.Errorf("drops (-want +got):\n%s", d)
 	}
 }
@@ -78,7 +79,7 @@ func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
 		fmt.Sprintf("%d %d from_tunnel/unknown_node", w.podA, vniRed): 1,
 		fmt.Sprintf("%d %d from_tunnel/no_endpoint", w.podA, vniRed):  1,
 	}
-	if d := cmp.Diff(want, whose(t, w.Datapath)); d != "" {
+	if d := cmp.Diff(want, whose(t, w.opened)); d != "" {
 		t.Errorf("drops (-want +got):\n%s", d)
 	}
 }
@@ -104,20 +105,20 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 		keys = keys[n:]
 	}
 	lost := fromA(func(f *frame) { f.Dst = Ip("10.0.1.99") }).bytes()
-	before := counts(t, w.Datapath)
+	before := counts(t, w.opened)
 	if verdict, _, _ := run(t, w.objects.AliothFromPod, w.podA, lost); verdict != actShot {
 		t.Errorf("verdict is %d", verdict)
 	}
-	if d := cmp.Diff(one("from_pod/no_endpoint"), added(before, counts(t, w.Datapath))); d != "" {
+	if d := cmp.Diff(one("from_pod/no_endpoint"), added(before, counts(t, w.opened))); d != "" {
 		t.Errorf("counters (-want +got):\n%s", d)
 	}
-	if n := countedTwice(t, w.Datapath)["from_pod/no_endpoint"]; n != 0 {
+	if n := countedTwice(t, w.opened)["from_pod/no_endpoint"]; n != 0 {
 		t.Errorf("a full table has taken %d more", n)
 	}
 	// All of these belong to nobody, so that a sweep makes room.
-	sweep(t, w.Datapath)
+	sweep(t, w.opened)
 	run(t, w.objects.AliothFromPod, w.podA, lost)
-	if n := countedTwice(t, w.Datapath)["from_pod/no_endpoint"]; n != 1 {
+	if n := countedTwice(t, w.opened)["from_pod/no_endpoint"]; n != 1 {
 		t.Errorf("after the sweep, %d were counted, want 1", n)
 	}
 }
@@ -128,8 +129,8 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 	own := func(ifindex int) string { return fmt.Sprintf("%d %d from_pod/no_endpoint", ifindex, vniRed) }
 	expect := func(when string, want map[string]uint64) {
 		t.Helper()
-		sweep(t, w.Datapath)
-		if d := cmp.Diff(want, whose(t, w.Datapath)); d != "" {
+		sweep(t, w.opened)
+		if d := cmp.Diff(want, whose(t, w.opened)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", when, d)
 		}
 	}
@@ -162,7 +163,7 @@ func TestDropsOfAnInterfaceThatIsGoneStayWithItsVPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("when the VPC has gone", map[string]uint64{})
-	if n := counts(t, w.Datapath)["from_pod/no_endpoint"]; n != 3 {
+	if n := counts(t, w.opened)["from_pod/no_endpoint"]; n != 3 {
 		t.Errorf("%d drops are counted over all, want 3", n)
 	}
 }
@@ -196,7 +197,7 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 	}
 	popped := func(vni uint32, f frame) []byte {
 		return wrapped{
-			eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vni, inner: f.bytes(),
+			eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: programs.DefaultTunnelPort, flags: 8, vni: vni, inner: f.bytes(),
 		}.bytes()
 	}
 	later := fromA(func(f *frame) {
@@ -251,7 +252,7 @@ func TestFlowsToServicesAreRead(t *testing.T) {
 	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
 	run(t, w.objects.AliothFromPod, w.twin, ask(tcp{Sport: 1000, Dport: 53, Flags: flagSYN}).bytes())
 	run(t, w.objects.AliothToPod, w.podA, answer(shadowA, udp{Sport: 5353, Dport: 1000}).bytes())
-	got, err := w.reader.Connections()
+	got, err := connections.List(bpf.Pinnable(w.objects))
 	if err != nil {
 		t.Fatal(err)
 	}

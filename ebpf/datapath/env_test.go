@@ -24,6 +24,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
@@ -159,7 +160,7 @@ func addPair(t *testing.T, name, peer string) int {
 	return addLink(t, &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: peer})
 }
 
-// addFragmenter creates the pair that fragments packets, as Config wants it.
+// addFragmenter creates the pair that fragments packets, as the configuration wants it.
 func addFragmenter(t *testing.T) (ifindex, peer int) {
 	t.Helper()
 	ifindex = addPair(t, "frag", "frag-peer")
@@ -183,11 +184,11 @@ func addFragmenter(t *testing.T) (ifindex, peer int) {
 	return ifindex, peer
 }
 
-// addTunnel creates a VXLAN device as Config wants it.
+// addTunnel creates a VXLAN device as the configuration wants it.
 func addTunnel(t *testing.T, name string) int {
 	t.Helper()
 	return addLink(t, &netlink.Vxlan{
-		LinkAttrs: netlink.LinkAttrs{Name: name}, FlowBased: true, Port: DefaultTunnelPort, UDP6ZeroCSumRx: true,
+		LinkAttrs: netlink.LinkAttrs{Name: name}, FlowBased: true, Port: programs.DefaultTunnelPort, UDP6ZeroCSumRx: true,
 	})
 }
 
@@ -200,10 +201,17 @@ func testLog(t *testing.T) *slog.Logger {
 // that are loaded with another can't be handed on.
 const fewConnections = 4096
 
+// opened is a datapath with the programs that it holds.
+type opened struct {
+	*Datapath
+	objects *bpf.AliothObjects
+	cfg     programs.Config
+}
+
 // open opens a datapath that is taken down with the test.
-func open(t *testing.T, cfg Config) *Datapath {
+func open(t *testing.T, cfg programs.Config) *opened {
 	t.Helper()
-	d, err := Open(cfg, testLog(t))
+	d, err := openOnce(t, cfg)
 	if err != nil {
 		t.Fatalf("open datapath: %v", err)
 	}
@@ -211,8 +219,21 @@ func open(t *testing.T, cfg Config) *Datapath {
 	return d
 }
 
+// openOnce opens a datapath that somebody else takes down.
+func openOnce(t *testing.T, cfg programs.Config) (*opened, error) {
+	loaded, err := programs.Load(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Open(loaded, testLog(t))
+	if err != nil {
+		return nil, err
+	}
+	return &opened{d, loaded.Objects, loaded.Config}, nil
+}
+
 // takeDown ends a datapath with the test, in the namespace that it is opened in.
-func takeDown(t *testing.T, d *Datapath) {
+func takeDown(t *testing.T, d *opened) {
 	t.Helper()
 	ns, err := netns.Get()
 	Must(t, err)
@@ -228,7 +249,7 @@ func takeDown(t *testing.T, d *Datapath) {
 }
 
 // counts returns all counters as "direction/reason" -> packets.
-func counts(t *testing.T, d *Datapath) map[string]uint64 {
+func counts(t *testing.T, d *opened) map[string]uint64 {
 	t.Helper()
 	counters, err := d.Counters()
 	if err != nil {
@@ -242,7 +263,7 @@ func counts(t *testing.T, d *Datapath) map[string]uint64 {
 }
 
 // countedTwice returns the drops of all devices and VPCs, as counts does.
-func countedTwice(t *testing.T, d *Datapath) map[string]uint64 {
+func countedTwice(t *testing.T, d *opened) map[string]uint64 {
 	t.Helper()
 	counters, err := d.DropCounters()
 	if err != nil {

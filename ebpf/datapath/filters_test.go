@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -28,19 +29,14 @@ import (
 func attachedFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
 	found := allFilters(t)
-	maps.DeleteFunc(found, func(a hook.Attachment, _ ebpf.ProgramID) bool { return places[a.Program].node })
+	maps.DeleteFunc(found, func(a hook.Attachment, _ ebpf.ProgramID) bool { return IsOnNode(a.Program) })
 	return found
 }
 
 // allFilters are those and the ones that stand in for links.
 func allFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer handle.Close()
-	found, err := (&filters{netlink: handle}).all()
+	found, err := Filters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +44,11 @@ func allFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 }
 
 // wantPrograms checks that a pod's interface has the current programs.
-func wantPrograms(t *testing.T, d *Datapath, ifindex int) {
+func wantPrograms(t *testing.T, d *opened, ifindex int) {
 	t.Helper()
 	found := attachedFilters(t)
 	for _, name := range []hook.Program{hook.FromPod, hook.ToPod} {
-		if id, want := found[hook.Attachment{Ifindex: uint32(ifindex), Program: name}], d.filters.programs[name].id; id != want {
+		if id, want := found[hook.Attachment{Ifindex: uint32(ifindex), Program: name}], d.ProgramID(name); id != want {
 			t.Errorf("device %d has program %d as %s, want %d", ifindex, id, name, want)
 		}
 	}
@@ -69,9 +65,9 @@ func foreign(w *world, ifindex int, parent uint32, priority uint16, handle uint3
 }
 
 // foreigners lists the filters of foreign on one side of a device.
-func foreigners(t *testing.T, d *Datapath, ifindex int, side uint32) (priorities []uint16) {
+func foreigners(t *testing.T, d *opened, ifindex int, side uint32) (priorities []uint16) {
 	t.Helper()
-	list, err := d.filters.list(ifindex, side)
+	list, err := d.ListFilters(ifindex, side)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +98,11 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 		harm func(ifindex int) error
 	}{
 		{"a filter is deleted", func(ifindex int) error {
-			return netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.ToPod}))
+			return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.ToPod}))
 		}},
-		{"the qdisc is deleted", func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) }},
+		{"the qdisc is deleted", func(ifindex int) error { return netlink.QdiscDel(Clsact(ifindex)) }},
 		{"a filter is given another program", func(ifindex int) error {
-			f := w.filters.filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromPod})
+			f := w.Filter(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromPod})
 			f.Fd = w.objects.AliothFromTunnel.FD()
 			return netlink.FilterReplace(f)
 		}},
@@ -114,12 +110,12 @@ func TestProgramsTakenAwayByHandComeBackWithAThoroughLook(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
 			Must(t, c.harm(w.podA))
-			if left, err := w.filters.Attached(); err != nil || len(left) == 2*5+1 {
+			if left, err := w.Attached(); err != nil || len(left) == 2*5+1 {
 				t.Fatalf("nothing was taken away: %v, %v", left, err)
 			}
 			w.Recheck()
 			Must(t, w.Apply(w.state()))
-			wantPrograms(t, w.Datapath, w.podA)
+			wantPrograms(t, w.opened, w.podA)
 		})
 	}
 }
@@ -137,8 +133,7 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 			Must(t, netlink.LinkSetNsFd(device, int(elsewhere)))
 		}},
 		{"more devices leave than are noted", func(t *testing.T, ifindex int) {
-			// The smallest buffer that the kernel grants holds one event.
-			Must(t, unix.SetsockoptInt(w.filters.vanished.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
+			Must(t, w.NoteFewVanished())
 			for range 10 {
 				deleteDevice(t, addPair(t, "passing", "passing-peer"))
 			}
@@ -154,7 +149,7 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 				t.Fatalf("device %d is to follow %d, filters are %v", again, w.podB, attachedFilters(t))
 			}
 			Must(t, w.Apply(w.state()))
-			wantPrograms(t, w.Datapath, w.podB)
+			wantPrograms(t, w.opened, w.podB)
 		})
 	}
 }
@@ -169,7 +164,7 @@ func qdiscRequests(t *testing.T, ifindex int) (count func() int) {
 	last := addPair(t, "last", "last-peer")
 	return func() (granted int) {
 		t.Helper()
-		Must(t, netlink.QdiscAdd(clsact(last)))
+		Must(t, netlink.QdiscAdd(Clsact(last)))
 		for {
 			messages, _, err := events.Receive()
 			Must(t, err)
@@ -195,7 +190,7 @@ func TestOneRequestMakesTheQdiscOfBothPrograms(t *testing.T) {
 	s := w.state()
 	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: device, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
 	Must(t, w.Apply(s))
-	wantPrograms(t, w.Datapath, device)
+	wantPrograms(t, w.opened, device)
 	if got := requests(); got != 1 {
 		t.Errorf("%d requests about the qdisc, want 1", got)
 	}
@@ -205,11 +200,11 @@ func TestAQdiscThatGoesBetweenTwoProgramsIsMadeAgain(t *testing.T) {
 	w := newWorld(t)
 	device := addPair(t, "fresh", "fresh-peer")
 	ingress := hook.Attachment{Ifindex: uint32(device), Program: hook.FromPod}
-	Must(t, w.filters.Ensure(ingress))
-	Must(t, netlink.QdiscDel(clsact(device)))
-	Must(t, w.filters.Ensure(hook.Attachment{Ifindex: uint32(device), Program: hook.ToPod}))
-	Must(t, w.filters.Ensure(ingress))
-	wantPrograms(t, w.Datapath, device)
+	Must(t, w.Attach(ingress))
+	Must(t, netlink.QdiscDel(Clsact(device)))
+	Must(t, w.Attach(hook.Attachment{Ifindex: uint32(device), Program: hook.ToPod}))
+	Must(t, w.Attach(ingress))
+	wantPrograms(t, w.opened, device)
 }
 
 func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
@@ -222,18 +217,18 @@ func TestAnInterfaceThatComesBackKeepsItsFilter(t *testing.T) {
 		t.Errorf("%d programs are attached without interfaces, want all to stay", n)
 	}
 	Must(t, w.Apply(s))
-	wantPrograms(t, w.Datapath, w.podA)
-	wantSettled(t, w.Datapath, s)
+	wantPrograms(t, w.opened, w.podA)
+	wantSettled(t, w.opened, s)
 }
 
 func TestFiltersOfOthersAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	// On the first device they came later, on the second earlier than ours.
 	device := addPair(t, "late", "late-peer")
-	Must(t, netlink.QdiscAdd(clsact(device)))
+	Must(t, netlink.QdiscAdd(Clsact(device)))
 	for _, ifindex := range []int{w.podA, device} {
 		for _, side := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
-			Must(t, netlink.FilterAdd(foreign(w, ifindex, side, filterPriority, 0)))
+			Must(t, netlink.FilterAdd(foreign(w, ifindex, side, FilterPriority, 0)))
 			Must(t, netlink.FilterAdd(foreign(w, ifindex, side, 7, 0)))
 		}
 	}
@@ -273,18 +268,18 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 		{
 			name: "a filter of somebody else",
 			put: func(ifindex int) error {
-				return errors.Join(netlink.QdiscAdd(clsact(ifindex)),
-					netlink.FilterAdd(foreign(w, ifindex, netlink.HANDLE_MIN_INGRESS, filterPriority, filterHandle)))
+				return errors.Join(netlink.QdiscAdd(Clsact(ifindex)),
+					netlink.FilterAdd(foreign(w, ifindex, netlink.HANDLE_MIN_INGRESS, FilterPriority, FilterHandle)))
 			},
-			take:     func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) },
+			take:     func(ifindex int) error { return netlink.QdiscDel(Clsact(ifindex)) },
 			complain: "tc filter del",
 		},
 		{
 			name: "a qdisc without an egress side",
 			put: func(ifindex int) error {
-				return netlink.QdiscAdd(&netlink.Ingress{QdiscAttrs: *clsact(ifindex).Attrs()})
+				return netlink.QdiscAdd(&netlink.Ingress{QdiscAttrs: *Clsact(ifindex).Attrs()})
 			},
-			take:     func(ifindex int) error { return netlink.QdiscDel(clsact(ifindex)) },
+			take:     func(ifindex int) error { return netlink.QdiscDel(Clsact(ifindex)) },
 			complain: "add clsact qdisc",
 		},
 	} {
@@ -301,7 +296,7 @@ func TestWhatIsInThePlaceOfOurFilterIsReported(t *testing.T) {
 			}
 			Must(t, c.take(device))
 			Must(t, w.Apply(s))
-			wantPrograms(t, w.Datapath, device)
+			wantPrograms(t, w.opened, device)
 		})
 	}
 }
@@ -311,7 +306,7 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	if !hasTCX(t) {
 		t.Skip("missing feature: TCX (Linux 6.6)")
 	}
-	Must(t, netlink.QdiscDel(clsact(w.podA)))
+	Must(t, netlink.QdiscDel(Clsact(w.podA)))
 	for _, old := range []struct {
 		name    string
 		ifindex int
@@ -323,14 +318,14 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	} {
 		l, err := link.AttachTCX(link.TCXOptions{Interface: old.ifindex, Program: w.objects.AliothFromPod, Attach: old.hook})
 		Must(t, err)
-		Must(t, l.Pin(filepath.Join(linkDir(w.cfg.PinDir), old.name)))
+		Must(t, l.Pin(filepath.Join(programs.LinkDir(w.cfg.PinDir), old.name)))
 		Must(t, l.Close())
 	}
 	deleteDevice(t, w.podB)
 	Must(t, w.Close())
 	again := open(t, w.cfg)
 	wantPrograms(t, again, w.podA)
-	if links, err := os.ReadDir(linkDir(w.cfg.PinDir)); err != nil || len(links) != pinnedLinks(t, false) {
+	if links, err := os.ReadDir(programs.LinkDir(w.cfg.PinDir)); err != nil || len(links) != pinnedLinks(t, false) {
 		t.Errorf("pinned links are %v, %v, want those of the tunnel and of the sockets", links, err)
 	}
 }
@@ -342,7 +337,7 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	first, second := addPair(t, "first", "first-peer"), addPair(t, "second", "second-peer")
 	settle := func(ifindex int) (changed bool) {
 		t.Helper()
-		changed, err := w.filters.settle(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromUnderlay})
+		changed, err := w.Settle(hook.Attachment{Ifindex: uint32(ifindex), Program: hook.FromUnderlay})
 		Must(t, err)
 		return changed
 	}
@@ -361,7 +356,7 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	if !settle(second) || !slices.Equal(on(), []int{second}) {
 		t.Errorf("the program is on %v, want %d alone", on(), second)
 	}
-	wantPrograms(t, w.Datapath, w.podA)
+	wantPrograms(t, w.opened, w.podA)
 	if settle(0); len(on()) != 0 {
 		t.Errorf("the program is still on %v", on())
 	}
@@ -369,7 +364,7 @@ func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	Must(t, w.Close())
 	again := open(t, w.cfg)
 	for a, id := range allFilters(t) {
-		if a.Program == hook.FromUnderlay && id != again.filters.programs[hook.FromUnderlay].id {
+		if a.Program == hook.FromUnderlay && id != again.ProgramID(hook.FromUnderlay) {
 			t.Errorf("a new process left program %d on device %d", id, a.Ifindex)
 		}
 	}
@@ -390,7 +385,7 @@ func TestReplacingAFilterLosesNoPacket(t *testing.T) {
 	go func() { lost <- pingPong(client, server, stop) }()
 	var err error
 	for range 500 {
-		if err = n.d.filters.replaceAll(); err != nil {
+		if err = n.d.ReplaceFilters(); err != nil {
 			break
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
@@ -91,7 +92,7 @@ func TestAFlowIsToldWithBothItsEndsAndItsNodes(t *testing.T) {
 	flows := w.watchFlows(t)
 	inner := frame{EthDst: MacA, EthSrc: macR, Src: Ip("10.0.1.20"), Dst: Ip("10.0.1.10"), L4: udp{Sport: 7, Dport: 8}}
 	wrapped := wrapped{
-		eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vniRed, inner: inner.bytes(),
+		eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: programs.DefaultTunnelPort, flags: 8, vni: vniRed, inner: inner.bytes(),
 	}
 	later := fromA(func(f *frame) { f.Fragment, f.L4 = &fragment{185, false}, raw{state.ProtoUDP, []byte("the rest")} })
 	fromA := fromA(unchanged)

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
@@ -285,7 +286,7 @@ func testForgedTunnelPacketsReachNothing(t *testing.T, device podDevice) {
 		before := counts(t, n.d)
 		for family := range 2 {
 			in(t, l.outside, func() {
-				tx, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(routerAddrs[family], DefaultTunnelPort)))
+				tx, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(routerAddrs[family], programs.DefaultTunnelPort)))
 				if err != nil {
 					t.Fatal(err)
 				}

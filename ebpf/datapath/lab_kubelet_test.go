@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -25,7 +26,7 @@ import (
 func beKubelet(t *testing.T, n *labNode) {
 	t.Helper()
 	in(t, n.ns, func() {
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 		Must(t, err)
 		t.Cleanup(func() { l.Close() })
 	})
@@ -69,7 +70,7 @@ func TestOneProcess(t *testing.T) {
 		return
 	}
 	if listens {
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 		Must(t, err)
 		defer l.Close()
 	}
@@ -155,7 +156,7 @@ func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 	n := l.nodes[0]
 	dst := netip.MustParseAddrPort(inPod[0].Addr().String())
 	in(t, n.ns, func() {
-		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", DefaultKubeletPort))
+		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 		Must(t, err)
 		defer listener.Close()
 		_, err = dial(t, n.ns, dst, 0)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -39,7 +40,7 @@ func toTunnelPort(headers ...[]byte) []byte {
 		frame = append(frame, header...)
 	}
 	frame = binary.BigEndian.AppendUint16(frame, 40000)
-	frame = binary.BigEndian.AppendUint16(frame, DefaultTunnelPort)
+	frame = binary.BigEndian.AppendUint16(frame, programs.DefaultTunnelPort)
 	return append(frame, make([]byte, 60)...)
 }
 

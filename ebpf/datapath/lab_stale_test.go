@@ -40,7 +40,7 @@ func describe(t *testing.T, p *labPod, conn *net.UDPConn, remote netip.AddrPort)
 }
 
 // expectStale looks for stale sockets.
-func expectStale(t *testing.T, d *Datapath, want ...connections.StaleSocket) {
+func expectStale(t *testing.T, d *opened, want ...connections.StaleSocket) {
 	t.Helper()
 	got, err := d.StaleSockets()
 	Must(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/cgrouptest"
 )
@@ -38,8 +39,8 @@ type lab struct {
 
 type labNode struct {
 	ns       netns.NsHandle
-	d        *Datapath
-	cfg      Config
+	d        *opened
+	cfg      programs.Config
 	state    state.State
 	underlay [2]netip.Addr
 	ifindex  int // of the underlay
@@ -254,7 +255,7 @@ func (n *labNode) open(t *testing.T, cgroup string) {
 	enable(t, "net/ipv6/conf/all/forwarding")
 	addAddr(t, 1, host(Ip(nodeShadowV4)))
 	addAddr(t, 1, host(Ip(nodeShadowV6)))
-	n.cfg = Config{
+	n.cfg = programs.Config{
 		PinDir: bpffs(t), CgroupRoot: cgroup, VXLANIfindex: addTunnel(t, "tunnel"), Connections: fewConnections,
 		NodeShadow4: Ip(nodeShadowV4), NodeShadow6: Ip(nodeShadowV6),
 		UnderlayIfindex: n.ifindex, UnderlayIfindex6: n.ifindex, TunnelSource4: n.underlay[0], TunnelSource6: n.underlay[1],
@@ -272,7 +273,7 @@ func (n *labNode) restart(t *testing.T, meanwhile func()) {
 		Must(t, n.d.Close())
 		meanwhile()
 		var err error
-		if n.d, err = Open(n.cfg, testLog(t)); err != nil {
+		if n.d, err = openOnce(t, n.cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { n.d.Close() })

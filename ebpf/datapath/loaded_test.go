@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
-	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -37,28 +37,29 @@ const constantsMap = ".rodata"
 // nothing is pinned, upon programs that may have been another test's. What they
 // leave in their maps is deleted before the next test gets them; after a failed
 // test none does.
-func openLoaded(t *testing.T, cfg Config) *Datapath {
+func openLoaded(t *testing.T, cfg programs.Config) *opened {
 	t.Helper()
-	cfg, err := cfg.withDefaults()
+	cfg, err := cfg.WithDefaults()
 	Must(t, err)
-	Must(t, preparePinDir(cfg.PinDir))
+	Must(t, programs.PreparePinDir(cfg.PinDir))
 	l, err := take(cfg)
 	Must(t, err)
 	t.Cleanup(func() { l.handOn(t, cfg.Connections) })
 	objects, err := l.objects()
 	Must(t, err)
-	d, err := assemble(cfg, testLog(t), objects, &adoption{})
+	open, err := Open(&programs.Loaded{Config: cfg, Objects: objects}, testLog(t))
 	if err != nil {
 		t.Fatalf("open datapath: %v", err)
 	}
+	d := &opened{open, objects, cfg}
 	takeDown(t, d)
 	return d
 }
 
 // take returns spare programs, newly loaded ones when there are none, with the
 // given configuration.
-func take(cfg Config) (loaded, error) {
-	spec, err := specify(cfg)
+func take(cfg programs.Config) (loaded, error) {
+	spec, err := programs.Specify(cfg)
 	if err != nil {
 		return loaded{}, err
 	}
@@ -241,7 +242,7 @@ func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 
 // unlikeNew returns the names of a datapath's maps that are not as newly made ones,
 // but for the version of their layout.
-func unlikeNew(t *testing.T, d *Datapath) (names []string) {
+func unlikeNew(t *testing.T, d *opened) (names []string) {
 	t.Helper()
 	for name, m := range bpf.Pinnable(d.objects) {
 		if name != bpf.LayoutMap && leftovers(t, m) > 0 {
@@ -263,6 +264,14 @@ var soiled = []string{
 	"alioth_flows", "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_flows_until",
 }
 
+func programID(t *testing.T, p *ebpf.Program) ebpf.ProgramID {
+	t.Helper()
+	info, err := p.Info()
+	Must(t, err)
+	id, _ := info.ID()
+	return id
+}
+
 func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 	var used [2]ebpf.ProgramID
 	t.Run("one test", func(t *testing.T) {
@@ -275,21 +284,21 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 		}
 		Must(t, w.objects.AliothFragments.Put(bpf.AliothFollowKey{Ifindex: 1}, bpf.AliothFirstFragment{}))
 		Must(t, w.objects.AliothIcmpGate.Put(uint32(1), uint64(1)))
-		got := unlikeNew(t, w.Datapath)
+		got := unlikeNew(t, w.opened)
 		for _, name := range soiled {
 			if !slices.Contains(got, name) {
 				t.Errorf("the test leaves nothing in %s", name)
 			}
 		}
-		used[0] = w.filters.programs[hook.FromPod].id
+		used[0] = programID(t, w.objects.AliothFromPod)
 	})
 	t.Run("the next", func(t *testing.T) {
 		w := newWorld(t)
 		Must(t, w.Apply(state.State{}))
-		if left := unlikeNew(t, w.Datapath); len(left) > 0 {
+		if left := unlikeNew(t, w.opened); len(left) > 0 {
 			t.Errorf("there is something of the test before in %v", left)
 		}
-		used[1] = w.filters.programs[hook.FromPod].id
+		used[1] = programID(t, w.objects.AliothFromPod)
 	})
 	if used[0] != used[1] {
 		t.Errorf("the first test had program %d, the next %d", used[0], used[1])
@@ -303,7 +312,7 @@ const mostVerified = 100_000
 
 func TestNoProgramTakesTheVerifierLong(t *testing.T) {
 	inNetns(t)
-	cfg, err := Config{VXLANIfindex: 1, Connections: fewConnections}.withDefaults()
+	cfg, err := programs.Config{VXLANIfindex: 1, Connections: fewConnections}.WithDefaults()
 	Must(t, err)
 	l, err := take(cfg)
 	Must(t, err)

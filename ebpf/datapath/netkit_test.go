@@ -45,11 +45,11 @@ func onPair(t *testing.T, device int) (programs []ebpf.ProgramID) {
 
 // wantPair checks that a netkit pair has the current programs, and no others of
 // ours.
-func wantPair(t *testing.T, d *Datapath, device int) {
+func wantPair(t *testing.T, d *opened, device int) {
 	t.Helper()
 	want := map[hook.Attachment]ebpf.ProgramID{
-		{Ifindex: uint32(device), Program: hook.FromNetkit}: d.filters.programs[hook.FromPod].id,
-		{Ifindex: uint32(device), Program: hook.ToPod}:      d.filters.programs[hook.ToPod].id,
+		{Ifindex: uint32(device), Program: hook.FromNetkit}: d.ProgramID(hook.FromPod),
+		{Ifindex: uint32(device), Program: hook.ToPod}:      d.ProgramID(hook.ToPod),
 	}
 	have := map[hook.Attachment]ebpf.ProgramID{}
 	for a, id := range attachedFilters(t) {
@@ -64,9 +64,9 @@ func wantPair(t *testing.T, d *Datapath, device int) {
 
 func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 	w, device, s := netkitWorld(t)
-	wantPair(t, w.Datapath, device)
-	wantState(t, w.Datapath, s)
-	wantSettled(t, w.Datapath, s)
+	wantPair(t, w.opened, device)
+	wantState(t, w.opened, s)
+	wantSettled(t, w.opened, s)
 	Must(t, w.Check(s))
 	before := onPair(t, device)
 	Must(t, w.Close())
@@ -91,13 +91,13 @@ func TestANetkitPairKeepsItsProgramThroughARestart(t *testing.T) {
 
 func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 	w, device, s := netkitWorld(t)
-	Must(t, w.filters.leaveNetkit(uint32(device)))
+	Must(t, w.LeaveNetkit(uint32(device)))
 	if err := w.Check(s); !errors.Is(err, ErrDiffers) || !strings.Contains(err.Error(), "alioth_from_pod") {
 		t.Errorf("without it, the check gives %v", err)
 	}
 	w.Recheck()
 	Must(t, w.Apply(s))
-	wantPair(t, w.Datapath, device)
+	wantPair(t, w.opened, device)
 	if got := w.Repaired(); len(got) != 1 || got[0].Kind != RepairProgram {
 		t.Errorf("repaired %v", got)
 	}
@@ -109,7 +109,7 @@ func TestTheProgramOfANetkitPairComesBack(t *testing.T) {
 		t.Fatalf("the device has index %d, not %d", got, device)
 	}
 	Must(t, w.Apply(s))
-	wantPair(t, w.Datapath, device)
+	wantPair(t, w.opened, device)
 }
 
 func TestProgramsOfOthersOnANetkitPairStay(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
@@ -30,7 +31,7 @@ func (d *Datapath) DropCounters() ([]telemetry.DropCounter, error) { return d.re
 func (d *Datapath) SweepDropCounters() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return telemetry.NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.uplink()).Sweep()
+	return telemetry.NewDropSweeper(d.reader.maps, d.cfg.VXLANIfindex, d.cfg.Uplink()).Sweep()
 }
 
 // SweepConnections deletes the flows to services that have ended or have been silent
@@ -107,7 +108,7 @@ func (d *Datapath) try(ask func(*trial.Trial) (trial.Outcome, error)) (trial.Out
 	d.trials.Lock()
 	defer d.trials.Unlock()
 	if d.trial == nil {
-		spec, err := specify(d.cfg)
+		spec, err := programs.Specify(d.cfg)
 		if err != nil {
 			return trial.Outcome{}, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
 // others are remote addresses that come and go in a world's VPC.
@@ -59,7 +60,7 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 			now.VPCs[vni] = &part
 		}
 		Must(t, w.ApplyParts(now))
-		wantState(t, w.Datapath, now.State())
+		wantState(t, w.opened, now.State())
 	}
 	w.Recheck()
 	Must(t, w.ApplyParts(now))
@@ -78,7 +79,7 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	key := bpf.AliothAddressKey{Vni: address.VNI, Ip: bpf.EncodeAddr(address.IP)}
 	Must(t, w.objects.AliothAddresses.Delete(key))
 	has := func() bool {
-		found, err := w.reader.HasAddress(address.VNI, address.IP)
+		found, err := tables.HasAddress(bpf.Pinnable(w.objects), address.VNI, address.IP)
 		Must(t, err)
 		return found
 	}
@@ -100,7 +101,7 @@ func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
 	if !has() || len(w.Repaired()) != 1 {
 		t.Error("the row that was deleted by hand was not repaired, or counts as no repair")
 	}
-	wantState(t, w.Datapath, p.State())
+	wantState(t, w.opened, p.State())
 }
 
 func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
@@ -125,5 +126,5 @@ func TestInvalidPartsChangeNothing(t *testing.T) {
 	if err := w.ApplyParts(bad); !errors.Is(err, state.ErrInvalid) {
 		t.Errorf("error %v, want an invalid state", err)
 	}
-	wantState(t, w.Datapath, p.State())
+	wantState(t, w.opened, p.State())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
@@ -51,13 +52,13 @@ func (d *Datapath) restorePins() error {
 	if !d.recheck && !d.repin || d.promote != nil {
 		return nil
 	}
-	if err := preparePinDir(d.cfg.PinDir); err != nil {
+	if err := programs.PreparePinDir(d.cfg.PinDir); err != nil {
 		return err
 	}
 	if err := d.restoreMaps(); err != nil {
 		return err
 	}
-	changed, err := d.links.upsertAll(d.cfg.targets())
+	changed, err := d.links.upsertAll(d.cfg)
 	for _, name := range changed {
 		d.repaired = append(d.repaired, Repair{RepairLink, "link " + name})
 	}

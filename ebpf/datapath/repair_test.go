@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
@@ -31,26 +32,26 @@ func detachPinned(path string) error {
 // device is that of a program of the node.
 func (w *world) device(p hook.Program) int {
 	return map[hook.Program]int{
-		hook.FromTunnel: w.cfg.VXLANIfindex, hook.FromUnderlay: w.cfg.uplink(), hook.ToUnderlay: w.cfg.uplink(), hook.Fragment: w.cfg.FragmentPeerIfindex,
+		hook.FromTunnel: w.cfg.VXLANIfindex, hook.FromUnderlay: w.cfg.Uplink(), hook.ToUnderlay: w.cfg.Uplink(), hook.Fragment: w.cfg.FragmentPeerIfindex,
 	}[p]
 }
 
 // unhook takes a program of the node off its device.
 func (w *world) unhook(t *testing.T, p hook.Program) error {
 	if hasTCX(t) {
-		return detachPinned(w.links.path(string(p)))
+		return detachPinned(LinkPath(w.cfg.PinDir, string(p)))
 	}
-	return w.filters.netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p}))
+	return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p}))
 }
 
 // exchange gives the hook of a program of the node another program.
 func (w *world) exchange(t *testing.T, p hook.Program, other *ebpf.Program) error {
 	if !hasTCX(t) {
-		f := w.filters.filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p})
+		f := w.Filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p})
 		f.Fd = other.FD()
-		return w.filters.netlink.FilterReplace(f)
+		return netlink.FilterReplace(f)
 	}
-	lnk, err := link.LoadPinnedLink(w.links.path(string(p)), nil)
+	lnk, err := link.LoadPinnedLink(LinkPath(w.cfg.PinDir, string(p)), nil)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func liveLinks(t *testing.T, w *world) []string {
 			names = append(names, name)
 			continue
 		}
-		lnk, err := link.LoadPinnedLink(w.links.path(name), nil)
+		lnk, err := link.LoadPinnedLink(LinkPath(w.cfg.PinDir, name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -97,12 +98,12 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 		{"nothing", func() error { return nil }, nil},
 		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, []string{RepairPin}},
 		{"another map is pinned in its place", func() error {
-			return pinOver(w.objects.AliothNodes, pin("alioth_addresses"))
+			return PinOver(w.objects.AliothNodes, pin("alioth_addresses"))
 		}, []string{RepairPin}},
-		{"the pin of a link is removed", func() error { return os.Remove(w.links.path(hook.Connect6)) }, []string{RepairLink}},
+		{"the pin of a link is removed", func() error { return os.Remove(LinkPath(w.cfg.PinDir, hook.Connect6)) }, []string{RepairLink}},
 		{"a link is detached", func() error { return w.unhook(t, hook.FromTunnel) }, []string{RepairLink}},
 		{"the uplink's link is detached", func() error { return w.unhook(t, hook.FromUnderlay) }, []string{RepairLink}},
-		{"a cgroup's link is detached", func() error { return detachPinned(w.links.path(hook.Connect4)) }, []string{RepairLink}},
+		{"a cgroup's link is detached", func() error { return detachPinned(LinkPath(w.cfg.PinDir, hook.Connect4)) }, []string{RepairLink}},
 		{"a link is given another program", func() error {
 			return w.exchange(t, hook.FromTunnel, w.objects.AliothFromPod)
 		}, []string{RepairLink}},
@@ -128,7 +129,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			return w.objects.AliothServices.Delete(bpf.AliothServiceKey{Vip: bpf.EncodeAddr(Ip("10.96.0.10")), Port: bpf.NetworkOrder(53), Proto: state.ProtoUDP})
 		}, []string{RepairMap}},
 		{"a program is removed", func() error {
-			return w.filters.netlink.FilterDel(w.filters.filter(hook.Attachment{Ifindex: uint32(w.podA), Program: hook.FromPod}))
+			return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.podA), Program: hook.FromPod}))
 		}, []string{RepairProgram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,8 +152,8 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			if !slices.Equal(kinds, c.want) {
 				t.Errorf("repaired %v, want %v", kinds, c.want)
 			}
-			wantState(t, w.Datapath, w.state())
-			wantPrograms(t, w.Datapath, w.podA)
+			wantState(t, w.opened, w.state())
+			wantPrograms(t, w.opened, w.podA)
 			if live := liveLinks(t, w); len(live) != len(hook.LinkNames()) {
 				t.Errorf("of the links, %v are attached", live)
 			}
@@ -169,7 +170,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 // has just written nor what it has just taken away is harm.
 func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 	w := newWorld(t)
-	if harmed, err := (&Datapath{kernel: w.kernel}).Survey(); harmed || err != nil {
+	if harmed, err := w.Unapplied().Survey(); harmed || err != nil {
 		t.Errorf("where nothing is known to be applied: %v, %v", harmed, err)
 	}
 	surveyed := make(chan error, 1)

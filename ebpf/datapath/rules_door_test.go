@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -81,7 +82,7 @@ func (r *rules) outside(from state.Interface, out seen, mark uint32) error {
 	if !nodes && slices.Contains(r.state.Nodes, out.dst) {
 		return fmt.Errorf("%s is a node", out.dst)
 	}
-	if out.proto == state.ProtoUDP && out.dport == DefaultTunnelPort {
+	if out.proto == state.ProtoUDP && out.dport == programs.DefaultTunnelPort {
 		return fmt.Errorf("to the tunnel's port")
 	}
 	return nil

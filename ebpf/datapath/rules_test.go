@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
@@ -44,7 +45,7 @@ type rules struct {
 func newRules(t *testing.T) *rules {
 	t.Helper()
 	// The programs see the frames that the test gives them, and no clone of one.
-	elsewhere := func(cfg *Config) {
+	elsewhere := func(cfg *programs.Config) {
 		cfg.FragmentPeerIfindex = addPair(t, "elsewhere", "elsewhere-peer")
 		cfg.ConnectionsPerInterface = 1000
 	}
@@ -345,7 +346,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.w.cfg.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
-		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI || port != DefaultTunnelPort {
+		if vni := binary.BigEndian.Uint32(out.all[46:]) >> 8; !own || !out.sound || vni != from.VNI || port != programs.DefaultTunnelPort {
 			return fmt.Errorf("outer headers from %s to %s, VNI %d, port %d", out.src, out.dst, vni, port)
 		}
 		inner = view(out.all[50:])

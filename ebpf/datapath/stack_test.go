@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // Linux 6.1 gives a program and the functions that it is in this many bytes of stack
@@ -71,9 +73,9 @@ func deepest(list map[string]*function, name string) (size int, way string) {
 
 func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
 	inNetns(t)
-	cfg, err := Config{VXLANIfindex: 1, Connections: fewConnections}.withDefaults()
+	cfg, err := programs.Config{VXLANIfindex: 1, Connections: fewConnections}.WithDefaults()
 	Must(t, err)
-	spec, err := specify(cfg)
+	spec, err := programs.Specify(cfg)
 	Must(t, err)
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
@@ -24,7 +25,7 @@ type traces struct {
 
 func (w *world) traces(t *testing.T) traces {
 	t.Helper()
-	left := traces{Counters: counts(t, w.Datapath), Drops: whose(t, w.Datapath), Rows: map[string]map[string]string{}}
+	left := traces{Counters: counts(t, w.opened), Drops: whose(t, w.opened), Rows: map[string]map[string]string{}}
 	for name, m := range bpf.Pinnable(w.objects) {
 		switch m.Type() {
 		case ebpf.RingBuf, ebpf.PerCPUArray, ebpf.PerCPUHash, ebpf.SkStorage:
@@ -50,9 +51,9 @@ func (w *world) trial(t *testing.T) *trial.Trial {
 	if w.asked != nil {
 		return w.asked
 	}
-	spec, err := specify(w.cfg)
+	spec, err := programs.Specify(w.cfg)
 	Must(t, err)
-	trial, err := trial.New(spec, w.reader.maps, w.cfg.VXLANIfindex)
+	trial, err := trial.New(spec, bpf.Pinnable(w.objects), w.cfg.VXLANIfindex)
 	Must(t, err)
 	t.Cleanup(trial.Close)
 	w.asked = trial
@@ -150,9 +151,9 @@ func TestATrialOfATunnelPacketSaysWhatTheProgramDoes(t *testing.T) {
 			if d := cmp.Diff(before, w.traces(t)); d != "" {
 				t.Errorf("a trial leaves traces (-before +after):\n%s", d)
 			}
-			real := counts(t, w.Datapath)
+			real := counts(t, w.opened)
 			run(t, tunnelled(t, w, c.vni, c.node), w.podA, c.in)
-			if d := cmp.Diff(one("from_tunnel/"+c.want), added(real, counts(t, w.Datapath))); d != "" {
+			if d := cmp.Diff(one("from_tunnel/"+c.want), added(real, counts(t, w.opened))); d != "" {
 				t.Errorf("program (-want +got):\n%s", d)
 			}
 			if outcome.Reason.String() != c.want {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // Uninstall removes every program from its hook, on devices from those of the caller's
@@ -35,7 +36,7 @@ func Uninstall(pinDir, cgroupRoot string) error {
 		detached = append(detached, id)
 		return err
 	}
-	if err := removePins(linkDir(pinDir), "", detachOne); err != nil {
+	if err := removePins(programs.LinkDir(pinDir), "", detachOne); err != nil {
 		return err
 	}
 	err := removePins(pinDir, bpf.Prefix, func(path string) error {
@@ -47,7 +48,7 @@ func Uninstall(pinDir, cgroupRoot string) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{linkDir(pinDir), pinDir} {
+	for _, dir := range []string{programs.LinkDir(pinDir), pinDir} {
 		err := os.Remove(dir)
 		// Files of others or a mount point may stay.
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {

@@ -20,7 +20,7 @@ import (
 )
 
 // affinitiesOf returns the table of a VPC's clients, nil if it has none.
-func affinitiesOf(t *testing.T, d *Datapath, vni uint32) *ebpf.Map {
+func affinitiesOf(t *testing.T, d *opened, vni uint32) *ebpf.Map {
 	t.Helper()
 	var table *ebpf.Map
 	if err := d.objects.AliothAffinities.Lookup(vni, &table); errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -33,7 +33,7 @@ func affinitiesOf(t *testing.T, d *Datapath, vni uint32) *ebpf.Map {
 }
 
 // crowd gives affinity to twice as many clients of a VPC as there is room for.
-func crowd(t *testing.T, d *Datapath, vni uint32) {
+func crowd(t *testing.T, d *opened, vni uint32) {
 	t.Helper()
 	table := affinitiesOf(t, d, vni)
 	key := bpf.AliothAffinityKey{Service: bpf.AliothServiceKey{Vni: vni, Vip: bpf.EncodeAddr(Ip(vipB)), Port: bpf.NetworkOrder(1), Proto: state.ProtoTCP}, Vni: vni}
@@ -75,7 +75,7 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 	w := newScaledWorld(t)
 	Must(t, w.Apply(sticky(w)))
 	kept := opens(t, w, w.twin, 1000)
-	crowd(t, w.Datapath, vniRed)
+	crowd(t, w.opened, vniRed)
 	for port := range uint16(50) {
 		if got := opens(t, w, w.twin, 1001+port); got != kept {
 			t.Fatalf("flow %d of the other VPC goes to %s, the first went to %s", port, got, kept)
@@ -91,7 +91,7 @@ func TestAVPCTakesAffinityFromItsOwnClientsAlone(t *testing.T) {
 }
 
 // stickyVNIs lists the VPCs that have a table.
-func stickyVNIs(t *testing.T, d *Datapath) []uint32 {
+func stickyVNIs(t *testing.T, d *opened) []uint32 {
 	t.Helper()
 	ids := map[uint32]uint32{}
 	Must(t, bpf.ReadMap(d.objects.AliothAffinities, ids))
@@ -119,7 +119,7 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 		{"one does again", one, []uint32{vniRed}},
 	} {
 		Must(t, w.Apply(c.now))
-		if got := stickyVNIs(t, w.Datapath); !slices.Equal(got, c.want) {
+		if got := stickyVNIs(t, w.opened); !slices.Equal(got, c.want) {
 			t.Errorf("%s: tables of VNIs %v, want %v", c.what, got, c.want)
 		}
 	}
@@ -130,7 +130,7 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 	}
 	w.Recheck()
 	Must(t, w.Apply(one))
-	if got := stickyVNIs(t, w.Datapath); !slices.Equal(got, []uint32{vniRed}) {
+	if got := stickyVNIs(t, w.opened); !slices.Equal(got, []uint32{vniRed}) {
 		t.Errorf("tables of VNIs %v after the repair", got)
 	}
 }

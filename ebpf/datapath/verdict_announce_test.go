@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 	underlay := onUnderlay(t)
 	var uplink int
-	w := newWorld(t, func(cfg *Config) {
+	w := newWorld(t, func(cfg *programs.Config) {
 		underlay(cfg)
 		cfg.UnderlayMAC = macUplink
 		uplink = cfg.UnderlayIfindex
@@ -67,7 +68,7 @@ func TestTheNodeAnswersForTheAddressesThatItAnnounces(t *testing.T) {
 // A node with IPv6 addresses only announces on the device that has them.
 func TestTheUplinkIsTheDeviceWithTheAddressThatThereIs(t *testing.T) {
 	underlay := onUnderlay(t)
-	w := newWorld(t, func(cfg *Config) {
+	w := newWorld(t, func(cfg *programs.Config) {
 		underlay(cfg)
 		cfg.UnderlayIfindex, cfg.TunnelSource4 = 0, netip.Addr{}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -24,7 +25,7 @@ func datagramIn(f frame, l4 udp, id uint16) (first, later frame) {
 
 func TestALaterFragmentFollowsTheFirstThroughTheDoor(t *testing.T) {
 	w := newWorld(t)
-	free, tunnel := udp{Sport: 1000, Dport: 2000}, udp{Sport: 1000, Dport: DefaultTunnelPort}
+	free, tunnel := udp{Sport: 1000, Dport: 2000}, udp{Sport: 1000, Dport: programs.DefaultTunnelPort}
 	v4 := fromA(func(f *frame) { f.Dst = Ip(outside) })
 	v6 := fromA6(func(f *frame) { f.Dst = Ip(outside6) })
 	shadow, shadow6 := func(f *frame) { f.Src = Ip(shadowOpen) }, func(f *frame) { f.Src = Ip(shadowOpen6) }
@@ -104,9 +105,9 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			enter(t, r.w.ns)
-			before := counts(t, r.w.Datapath)
+			before := counts(t, r.w.opened)
 			_, out, end := runContext(t, at.program, c.in, bpf.Context{Ifindex: uint32(at.device), Mark: c.mark})
-			if d := cmp.Diff(one("to_tunnel/forwarded_remote"), added(before, counts(t, r.w.Datapath))); d != "" {
+			if d := cmp.Diff(one("to_tunnel/forwarded_remote"), added(before, counts(t, r.w.opened))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
 			if err := r.fragment(at, c.in, out, c.mark, end.Mark); err != nil || len(out) != c.length {
@@ -125,9 +126,9 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 		"of a VPC that has gone":         {made("10.0.1.21", 1281), 999, "no_endpoint"},
 		"a clone with nothing left over": {clone, markSecond | 1400, "bad_header"},
 	} {
-		before := counts(t, r.w.Datapath)
+		before := counts(t, r.w.opened)
 		verdict, _, _ := runMarked(t, at.program, at.device, c.in, c.mark)
-		if d := cmp.Diff(one("to_tunnel/"+c.reason), added(before, counts(t, r.w.Datapath))); d != "" || verdict != actShot {
+		if d := cmp.Diff(one("to_tunnel/"+c.reason), added(before, counts(t, r.w.opened))); d != "" || verdict != actShot {
 			t.Errorf("%s: verdict %d, counters (-want +got):\n%s", name, verdict, d)
 		}
 	}

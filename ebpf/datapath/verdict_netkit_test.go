@@ -36,12 +36,12 @@ func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
-			before := counts(t, w.Datapath)
+			before := counts(t, w.opened)
 			_, _, end := runContext(t, w.objects.AliothFromPod, c.in, bpf.Context{Ifindex: uint32(c.device), Mark: state.MarkEgress})
 			if end.Mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", end.Mark, c.mark)
 			}
-			if d := cmp.Diff(one("from_pod/"+c.reason), added(before, counts(t, w.Datapath))); d != "" {
+			if d := cmp.Diff(one("from_pod/"+c.reason), added(before, counts(t, w.opened))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
 		})
@@ -63,12 +63,12 @@ func TestWhatWasDecidedPassesTheHostEnd(t *testing.T) {
 		uint32(bpf.AliothMarkMARK_DELIVERED) | 2: {actShot, one("to_pod/not_shadow")},
 		0:                                        {actShot, one("to_pod/not_shadow")},
 	} {
-		before := counts(t, w.Datapath)
+		before := counts(t, w.opened)
 		verdict, out, after := runMarked(t, w.objects.AliothToPod, w.podA, in, mark)
 		if verdict != want.verdict || after != mark || cmp.Diff(in, out) != "" {
 			t.Errorf("mark %#x: verdict %d, mark %#x, packet %x", mark, verdict, after, out)
 		}
-		if d := cmp.Diff(want.counts, added(before, counts(t, w.Datapath))); d != "" {
+		if d := cmp.Diff(want.counts, added(before, counts(t, w.opened))); d != "" {
 			t.Errorf("mark %#x: counters (-want +got):\n%s", mark, d)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -116,7 +117,7 @@ func oddPackets() map[string]odd {
 		"SCTP over IPv6":                     {v6: true, mutate: proto(132)},
 		"ESP over IPv6":                      {v6: true, mutate: proto(50)},
 		"no next header over IPv6":           {v6: true, mutate: proto(59)},
-		"VXLAN of a pod's own":               {mutate: l4(udp{Sport: 50000, Dport: DefaultTunnelPort, Payload: make([]byte, 64)})},
+		"VXLAN of a pod's own":               {mutate: l4(udp{Sport: 50000, Dport: programs.DefaultTunnelPort, Payload: make([]byte, 64)})},
 		"UDP without a checksum":             {mutate: l4(udp{Sport: 1, Dport: 2, NoChecksum: true, Payload: []byte("odd")})},
 		"TCP with no flags":                  {mutate: l4(tcp{Sport: 1, Dport: 2})},
 		"TCP with every flag":                {mutate: l4(tcp{Sport: 1, Dport: 2, Flags: 0xff})},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -21,8 +22,8 @@ const actNext = 0xffffffff
 var macUplink = state.MAC{0x02, 0, 0, 0, 0, 0xee}
 
 // onUnderlay gives a world the device with the node's tunnel addresses.
-func onUnderlay(t *testing.T) func(*Config) {
-	return func(cfg *Config) {
+func onUnderlay(t *testing.T) func(*programs.Config) {
+	return func(cfg *programs.Config) {
 		enable(t, "net/ipv4/ip_forward")
 		cfg.UnderlayIfindex = addLink(t, &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "underlay", MTU: 1500, HardwareAddr: macUplink[:]}, PeerName: "underlay-peer",
@@ -62,7 +63,7 @@ func checkOuter(t *testing.T, out []byte, vni uint32, tos uint8) {
 	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, vni<<8)
 	want := frame{
 		EthDst: state.VirtualMAC, EthSrc: MacA, Src: Ip("192.0.2.1"), Dst: Ip("192.0.2.2"), Hops: 8,
-		L4: udp{Sport: source, Dport: DefaultTunnelPort, NoChecksum: true, Payload: append(header, out[50:]...)},
+		L4: udp{Sport: source, Dport: programs.DefaultTunnelPort, NoChecksum: true, Payload: append(header, out[50:]...)},
 	}.bytes()
 	copy(want[18:22], []byte{0, 0, 0x40, 0}) // no identification, don't fragment
 	want = trafficClass(want, tos)
@@ -105,12 +106,12 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			enter(t, w.ns)
-			before := counts(t, w.Datapath)
+			before := counts(t, w.opened)
 			verdict, out, _ := run(t, w.objects.AliothFromPod, w.podA, c.in)
 			if verdict != actRedirect {
 				t.Errorf("verdict is %d, want %d", verdict, actRedirect)
 			}
-			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.Datapath))); d != "" {
+			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.opened))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
 			inner := out
@@ -191,7 +192,7 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 		L4: tcp{Sport: 1000, Dport: 80, Flags: flagSYN, Payload: []byte("payload")},
 	}
 	inner6 := inner.with(func(f *frame) { f.Src, f.Dst = Ip("fd10:0:0:1::20"), Ip("fd10:0:0:1::10") })
-	usual := wrapped{eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: DefaultTunnelPort, flags: 8, vni: vniRed}
+	usual := wrapped{eth: macUplink, from: Ip("192.0.2.2"), to: Ip("192.0.2.1"), port: programs.DefaultTunnelPort, flags: 8, vni: vniRed}
 	in := func(change func(*wrapped)) []byte {
 		p := usual
 		p.inner = inner.bytes()

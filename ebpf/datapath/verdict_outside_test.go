@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -34,7 +36,7 @@ func (w *world) lead(t *testing.T, services ...state.Service) {
 
 func newLeadingWorld(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, func(c *Config) { c.ConnectionsPerInterface = 1000 })
+	w := newWorld(t, func(c *programs.Config) { c.ConnectionsPerInterface = 1000 })
 	w.lead(t, leading(vniOpen, outside, outside6)...)
 	return w
 }
@@ -167,7 +169,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 		t.Helper()
 		rows, err := flowRows(w.objects.AliothConnections)
 		Must(t, err)
-		pairs, err := w.reader.Connections() // of which both entries are there
+		pairs, err := connections.List(bpf.Pinnable(w.objects)) // of which both entries are there
 		if err != nil || len(pairs) != flows || len(rows) != 2*flows {
 			t.Fatalf("%s there are %d rows of %d flows, %v, want %d flows", when, len(rows), len(pairs), err, flows)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -48,9 +49,9 @@ func (w *world) scaledState() state.State {
 	return s
 }
 
-func newScaledWorld(t *testing.T, adapt ...func(*Config)) *world {
+func newScaledWorld(t *testing.T, adapt ...func(*programs.Config)) *world {
 	t.Helper()
-	w := newWorld(t, append(adapt, func(c *Config) { c.ConnectionsPerInterface = 1000 })...)
+	w := newWorld(t, append(adapt, func(c *programs.Config) { c.ConnectionsPerInterface = 1000 })...)
 	Must(t, w.Apply(w.scaledState()))
 	return w
 }
@@ -408,7 +409,7 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 		Vni:     vniRed, Client: bpf.EncodeAddr(Ip("10.0.1.10")),
 	}
 	var row bpf.AliothAffinity
-	table := affinitiesOf(t, w.Datapath, vniRed)
+	table := affinitiesOf(t, w.opened, vniRed)
 	Must(t, table.Lookup(key, &row))
 	row.LastOpened -= uint64(time.Hour + time.Second)
 	Must(t, table.Put(key, row))

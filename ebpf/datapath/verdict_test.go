@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
@@ -74,7 +75,7 @@ const (
 
 // world is the state that the verdict tests run against.
 type world struct {
-	*Datapath
+	*opened
 	ns                                 netns.NsHandle
 	podA, podB, twin, open, main, node int
 	// asked is a trial of its programs.
@@ -83,7 +84,7 @@ type world struct {
 
 // newWorld makes a world with its datapath open, whose configuration may be
 // adapted from inside the world's namespace.
-func newWorld(t *testing.T, adapt ...func(*Config)) *world {
+func newWorld(t *testing.T, adapt ...func(*programs.Config)) *world {
 	t.Helper()
 	ns := inNetns(t)
 	w := &world{
@@ -91,7 +92,7 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 		podA: addPair(t, "pod-a", "pod-a-peer"), podB: addPair(t, "pod-b", "pod-b-peer"), twin: addPair(t, "twin", "twin-peer"),
 		open: addPair(t, "open", "open-peer"), main: addPair(t, "main", "main-peer"), node: addPair(t, "node", "node-peer"),
 	}
-	cfg := Config{
+	cfg := programs.Config{
 		PinDir: bpffs(t), CgroupRoot: childCgroup(t), VXLANIfindex: addTunnel(t, "tunnel"),
 		NodeShadow4: Ip("169.254.64.1"), NodeShadow6: Ip("fd00:a110::1"), ConnectionsPerInterface: 2, Connections: fewConnections,
 	}
@@ -99,7 +100,7 @@ func newWorld(t *testing.T, adapt ...func(*Config)) *world {
 	for _, f := range adapt {
 		f(&cfg)
 	}
-	w.Datapath = openLoaded(t, cfg)
+	w.opened = openLoaded(t, cfg)
 	if err := w.Apply(w.state()); err != nil {
 		t.Fatalf("apply: %v", err)
 	}
@@ -217,7 +218,7 @@ func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 			if trial != nil {
 				w.checkTrial(t, trial, c)
 			}
-			before := counts(t, w.Datapath)
+			before := counts(t, w.opened)
 			verdict, out, mark := run(t, p, c.device, c.in)
 			if verdict != c.verdict {
 				t.Errorf("verdict is %d, want %d", verdict, c.verdict)
@@ -232,11 +233,11 @@ func (w *world) check(t *testing.T, p *ebpf.Program, cases []verdictCase) {
 			if mark != c.mark {
 				t.Errorf("mark is %#x, want %#x", mark, c.mark)
 			}
-			after := counts(t, w.Datapath)
+			after := counts(t, w.opened)
 			if d := cmp.Diff(c.counts, added(before, after)); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(onlyDrops(after), countedTwice(t, w.Datapath)); d != "" {
+			if d := cmp.Diff(onlyDrops(after), countedTwice(t, w.opened)); d != "" {
 				t.Errorf("drops by device and VPC (-all +theirs):\n%s", d)
 			}
 		})

@@ -133,12 +133,12 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			enter(t, w.ns)
-			before := counts(t, w.Datapath)
+			before := counts(t, w.opened)
 			verdict, out, mark := run(t, w.objects.AliothFromPod, w.podA, in)
 			if verdict != actRedirect || mark != vniRed {
 				t.Errorf("verdict %d, mark %d; want %d, the VNI %d", verdict, mark, actRedirect, vniRed)
 			}
-			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.Datapath))); d != "" {
+			if d := cmp.Diff(one("from_pod/forwarded_remote"), added(before, counts(t, w.opened))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff(append(append(macR[:], MacA[:]...), in[12:]...), out); d != "" {
@@ -156,14 +156,14 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	})
 	for size, reason := range map[uint32]string{1410: "forwarded_remote", 1411: "replied_too_big"} {
 		enter(t, w.ns)
-		before := counts(t, w.Datapath)
+		before := counts(t, w.opened)
 		ctx := bpf.Received(w.podA)
 		ctx.GSOSize, ctx.GSOSegs = size, 3
 		verdict, out, end := runContext(t, w.objects.AliothFromPod, in, ctx)
 		if verdict != actRedirect {
 			t.Errorf("verdict for segments of %d bytes is %d", size, verdict)
 		}
-		if d := cmp.Diff(one("from_pod/"+reason), added(before, counts(t, w.Datapath))); d != "" {
+		if d := cmp.Diff(one("from_pod/"+reason), added(before, counts(t, w.opened))); d != "" {
 			t.Errorf("counters (-want +got):\n%s", d)
 		}
 		if reason != "replied_too_big" {
@@ -243,14 +243,14 @@ func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := long("10.0.1.20", 1451, unchanged)
-	before, began := counts(t, w.Datapath), time.Now()
+	before, began := counts(t, w.opened), time.Now()
 	const sent = 2000
 	for range sent {
 		run(t, w.objects.AliothFromPod, w.podA, in)
 	}
 	// Up to 100 at once, and one more per ms: the slower the machine, the more.
 	bound := uint64(102 + time.Since(began).Milliseconds())
-	got := added(before, counts(t, w.Datapath))
+	got := added(before, counts(t, w.opened))
 	told, silent := got["from_pod/replied_too_big"], got["from_pod/too_big"]
 	if told < 100 || told > bound || told+silent != sent {
 		t.Errorf("of %d packets the sender was told of %d, of %d not; want from 100 to %d", sent, told, silent, bound)
@@ -259,9 +259,9 @@ func TestErrorsToAnInterfaceAreBounded(t *testing.T) {
 		f.EthSrc, f.Src, f.Dst, f.Whole = MacB, Ip("10.0.1.11"), Ip("10.0.1.20"), true
 		f.L4 = udp{Sport: 1, Dport: 2, Payload: make([]byte, 1451-28)}
 	})
-	before = counts(t, w.Datapath)
+	before = counts(t, w.opened)
 	run(t, w.objects.AliothFromPod, w.podB, f.bytes())
-	if d := cmp.Diff(one("from_pod/replied_too_big"), added(before, counts(t, w.Datapath))); d != "" {
+	if d := cmp.Diff(one("from_pod/replied_too_big"), added(before, counts(t, w.opened))); d != "" {
 		t.Errorf("another interface's packet at that time (-want +got):\n%s", d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -55,7 +56,7 @@ func (m *liar) base(s sender) frame {
 }
 
 func (m *liar) port() uint16 {
-	return oneOf[uint16](m, 53, 53, 443, 1000, 1001, 5353, 6443, 9153, wholePort, DefaultTunnelPort)
+	return oneOf[uint16](m, 53, 53, 443, 1000, 1001, 5353, 6443, 9153, wholePort, programs.DefaultTunnelPort)
 }
 
 func (m *liar) transport(s sender, f frame) transport {

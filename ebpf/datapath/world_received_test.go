@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -180,7 +181,7 @@ func (s *stack) related(t *testing.T) (list [][]netip.Addr) {
 func TestTheStackReadsWhatTheProgramAccepted(t *testing.T) {
 	duration, seed := mutations(t)
 	duration = min(duration, 15*time.Second)
-	w := newWorld(t, func(cfg *Config) { cfg.ConnectionsPerInterface = 4000 })
+	w := newWorld(t, func(cfg *programs.Config) { cfg.ConnectionsPerInterface = 4000 })
 	behind := newStack(t, Ip(outside), Ip(outside6), Ip(nodeShadow), Ip(nodeShadow6), Ip("10.8.1.10"), Ip("fd18:0:0:1::10"), Ip("192.0.2.1"))
 	r := &receiving{w: w, behind: behind, flows: w.watchFlows(t), accepted: map[reading]bool{}}
 	m := &liar{Rand: rand.New(rand.NewPCG(seed, 1)), w: w}

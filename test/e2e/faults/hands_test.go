@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
-	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -49,7 +49,7 @@ type deed struct {
 // other: the loss of the tunnel device makes the daemon open the whole datapath
 // anew, which would repair the others in passing.
 func deeds(device string) []deed {
-	pin := func(name string) string { return filepath.Join(datapath.DefaultPinDir, name) }
+	pin := func(name string) string { return filepath.Join(programs.DefaultPinDir, name) }
 	return []deed{
 		{[]string{"ip", "link", "set", "dev", device, "down"}, []string{device + ", which was down"}},
 		{[]string{"tc", "qdisc", "del", "dev", device, "clsact"}, []string{"program from_pod on device", "program to_pod on device"}},

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package programs
 
 import (
 	"cmp"
@@ -92,9 +92,9 @@ type Config struct {
 	Connections uint32
 }
 
-// withDefaults returns the configuration with its zero fields filled in, or an error
+// WithDefaults returns the configuration with its zero fields filled in, or an error
 // that names the field that cannot be used.
-func (c Config) withDefaults() (Config, error) {
+func (c Config) WithDefaults() (Config, error) {
 	if c.PinDir == "" {
 		c.PinDir = DefaultPinDir
 	}
@@ -133,13 +133,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// uplink is the device on whose network the node announces external addresses; 0: none.
-func (c Config) uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
-
-// targets are the devices and the cgroup of the programs of the node.
-func (c Config) targets() Targets {
-	return Targets{CgroupRoot: c.CgroupRoot, Tunnel: c.VXLANIfindex, Uplink: c.uplink(), Fragments: c.FragmentPeerIfindex}
-}
+// Uplink is the device on whose network the node announces external addresses; 0: none.
+func (c Config) Uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
 func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
@@ -240,10 +235,10 @@ func ownNetnsCookie() (uint64, error) {
 	return cookie, nil
 }
 
-// preparePinDir makes the pin directories. Pins on another file system than
+// PreparePinDir makes the pin directories. Pins on another file system than
 // bpf are impossible, and a bpf file system mounted here would vanish with the
 // caller's mount namespace, so a missing one is an error.
-func preparePinDir(dir string) error {
+func PreparePinDir(dir string) error {
 	var fs unix.Statfs_t
 	parent := dir
 	for {
@@ -260,8 +255,11 @@ func preparePinDir(dir string) error {
 		return fmt.Errorf("use pin directory %s: not on a bpf file system; "+
 			"run 'mount -t bpf bpf /sys/fs/bpf' on the host", dir)
 	}
-	if err := os.MkdirAll(linkDir(dir), 0o700); err != nil {
+	if err := os.MkdirAll(LinkDir(dir), 0o700); err != nil {
 		return fmt.Errorf("make pin directory: %w", err)
 	}
 	return nil
 }
+
+// LinkDir is the directory of pinned links.
+func LinkDir(pinDir string) string { return filepath.Join(pinDir, "links") }

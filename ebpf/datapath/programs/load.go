@@ -1,0 +1,167 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package programs knows the compiled programs of a node: how their configuration is
+// written into them, and on which pinned maps they are loaded.
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+)
+
+// LayoutVersion is the version of the meaning of the maps' contents. If the pin
+// directory has another version, the pinned maps are not adopted. Version 1 is the
+// first; with version 2 interfaces have gateways.
+const LayoutVersion = 2
+
+// observing are maps on whose contents no decision depends for longer than a moment,
+// and that of affinities, without which clients get a backend once more. If their
+// layout has changed, only they are replaced. Tables within a map keep their layout:
+// another layout needs another name of the map.
+var observing = []string{
+	bpf.AffinitiesMap,
+	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
+	bpf.FlowsMap, "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_kubelets",
+}
+
+// Loaded are programs with their maps, which the kernel has accepted and nothing runs.
+type Loaded struct {
+	// Config is their configuration, complete.
+	Config  Config
+	Objects *bpf.AliothObjects
+	// Adopted are those of their maps that an earlier process has pinned.
+	Adopted bpf.Maps
+	// Foreign explains why the pinned maps do not fit, or is empty. If they do not, the
+	// programs of another version keep running on those until new maps are filled.
+	Foreign string
+}
+
+// Load loads the programs, on top of the pinned maps if these fit. It changes nothing
+// of what runs, and takes the kernel long.
+func Load(cfg Config) (*Loaded, error) {
+	cfg, err := cfg.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := PreparePinDir(cfg.PinDir); err != nil {
+		return nil, err
+	}
+	spec, err := Specify(cfg)
+	if err != nil {
+		return nil, err
+	}
+	adopted, foreign, err := adopt(cfg.PinDir, spec)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := load(spec, adopted)
+	if err != nil {
+		return nil, errors.Join(err, adopted.Close())
+	}
+	return &Loaded{Config: cfg, Objects: objects, Adopted: adopted, Foreign: foreign}, nil
+}
+
+// adopt opens the pinned maps. It takes all that decide anything or none, since half of
+// an old state would be worse than none; foreign explains why it takes none.
+func adopt(dir string, spec *ebpf.CollectionSpec) (adopted bpf.Maps, foreign string, err error) {
+	adopted, foreign, err = openFitting(dir, spec)
+	if err == nil && foreign == "" {
+		foreign, err = checkVersion(adopted)
+	}
+	if err != nil || foreign != "" {
+		adopted.Close()
+		adopted = bpf.Maps{}
+	}
+	return adopted, foreign, err
+}
+
+// openFitting opens the pinned maps that fit. foreign explains why one that decides
+// anything does not.
+func openFitting(dir string, spec *ebpf.CollectionSpec) (fitting bpf.Maps, foreign string, err error) {
+	fitting = bpf.Maps{}
+	for name, ms := range spec.Maps {
+		if !strings.HasPrefix(name, bpf.Prefix) {
+			continue
+		}
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fitting, "", fmt.Errorf("open pinned map %s: %w", name, err)
+		}
+		if err := ms.Compatible(m); err != nil {
+			m.Close()
+			if !isObserving(name) {
+				foreign = fmt.Sprintf("pinned map %s: %v", name, err)
+			}
+			continue
+		}
+		fitting[name] = m
+	}
+	return fitting, foreign, nil
+}
+
+func isObserving(name string) bool {
+	return slices.Contains(observing, name)
+}
+
+// checkVersion explains why maps of another layout version cannot be adopted. Maps
+// without any version are leftovers of an Open that did not finish.
+func checkVersion(pinned bpf.Maps) (foreign string, err error) {
+	layout, ok := pinned[bpf.LayoutMap]
+	if !ok {
+		if len(pinned) == 0 {
+			return "", nil
+		}
+		return "pinned maps have no layout version", nil
+	}
+	var version uint32
+	if err := layout.Lookup(uint32(0), &version); err != nil {
+		return "", fmt.Errorf("read layout version: %w", err)
+	}
+	if version != LayoutVersion {
+		return fmt.Sprintf("pinned maps have layout version %d, not %d", version, LayoutVersion), nil
+	}
+	return "", nil
+}
+
+// Specify returns the compiled programs and maps, adapted to the configuration.
+func Specify(cfg Config) (*ebpf.CollectionSpec, error) {
+	spec, err := bpf.LoadAlioth()
+	if err != nil {
+		return nil, fmt.Errorf("read compiled programs: %w", err)
+	}
+	spec.Maps[bpf.ConnectionsMap].MaxEntries = cfg.Connections
+	constants, err := cfg.constants()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables["alioth_config"].Set(constants); err != nil {
+		return nil, fmt.Errorf("set constants of the programs: %w", err)
+	}
+	return spec, nil
+}
+
+// load loads the programs on top of the adopted maps.
+func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, error) {
+	objects := &bpf.AliothObjects{}
+	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: adopted})
+	var verifier *ebpf.VerifierError
+	if errors.As(err, &verifier) {
+		return nil, fmt.Errorf("load programs: %w:\n%s", err, strings.Join(verifier.Log, "\n"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load programs: %w", err)
+	}
+	return objects, nil
+}
