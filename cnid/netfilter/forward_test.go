@@ -35,7 +35,6 @@ type rig struct {
 
 func newRig(t *testing.T, mark uint32) rig {
 	r := rig{testnet.New(t), testnet.New(t), testnet.New(t), testnet.New(t)}
-	r.mark(t, mark)
 	testnet.Veth(t, r.node, "alv0", []string{"169.254.64.1/32", "fd41:6c69:6f74:6801::1/128"},
 		r.pod, "eth0", []string{"169.254.64.5/18", "fd41:6c69:6f74:6801::5/64"})
 	testnet.Veth(t, r.node, "eth0", []string{"192.0.2.1/24", "2001:db8::1/64"},
@@ -50,18 +49,35 @@ func newRig(t *testing.T, mark uint32) rig {
 	neighbours(t, r.node, "alv0", r.pod, "eth0", "169.254.64.5", "fd41:6c69:6f74:6801::5")
 	neighbours(t, r.pod, "eth0", r.node, "alv0", "169.254.64.1", "fd41:6c69:6f74:6801::1")
 	testnet.In(t, r.node, func() error {
-		for _, file := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {
-			if err := os.WriteFile(file, []byte("1"), 0o644); err != nil {
+		for file, value := range map[string]string{
+			"/proc/sys/net/ipv4/ip_forward": "1", "/proc/sys/net/ipv6/conf/all/forwarding": "1",
+			// Each refusal is answered, however many there were before.
+			"/proc/sys/net/ipv4/icmp_ratelimit": "0", "/proc/sys/net/ipv6/icmp/ratelimit": "0",
+		} {
+			if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
 				return err
 			}
 		}
-		if err := addAddress("lo", loAddress+"/32"); err != nil {
-			return err
-		}
+		return addAddress("lo", loAddress+"/32")
+	})
+	r.reset(t, mark)
+	return r
+}
+
+// reset makes the node's tables anew, without flows and with all counters at zero. Tests of
+// many cases share the namespaces, which take longer to make than a case takes.
+func (r rig) reset(t *testing.T, mark uint32) {
+	t.Helper()
+	testnet.In(t, r.node, func() error {
+		conn := &nftables.Conn{}
+		conn.FlushRuleset()
+		return errors.Join(conn.Flush(), netlink.ConntrackTableFlush(netlink.ConntrackTable))
+	})
+	r.mark(t, mark)
+	testnet.In(t, r.node, func() error {
 		_, err := Apply(testState())
 		return err
 	})
-	return r
 }
 
 // neighbours stands in for the datapath, which answers for every neighbour of
@@ -258,10 +274,11 @@ func TestOnlyMarkedPacketsAndRepliesAreForwarded(t *testing.T) {
 		{"the default VPC asks the node", 0, atBackend, atNode, "10.244.0.9", "10.244.0.1", "10.244.0.9", ""},
 		{"the node asks outside", 0, atNode, atOutside, "192.0.2.1", "192.0.2.9", "192.0.2.1", ""},
 	}
+	r := newRig(t, 0)
+	routes(t, r.backend, "eth0", "10.244.0.1", "169.254.64.0/18")
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
-			routes(t, r.backend, "eth0", "10.244.0.1", "169.254.64.0/18")
+			r.reset(t, c.mark)
 			q := question{from: c.from(r), to: c.to(r), source: c.source, target: c.target, shy: c.seen == ""}
 			seen, err := q.ask(t)
 			r.wantCounter(t, c.reason)

@@ -160,12 +160,13 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 		{"nowhere, from the node", []ruleset.Frontend{nodePort("0.0.0.0", nil, nil)}, 0, fromNode, "192.0.2.1", pod4, forbidden, ""},
 		{"nowhere, from a pod of the default VPC", []ruleset.Frontend{nodePort("0.0.0.0", nil, nil)}, node, fromPod, "192.0.2.1", "192.0.2.1", refused, ""},
 	}
+	r := newRig(t, 0)
+	routeThroughNode(t, r)
+	routes(t, r.outside, "eth0", "192.0.2.1", externalAddress+"/32")
+	routes(t, r.node, "eth0", "192.0.2.9", "203.0.113.0/24")
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
-			routeThroughNode(t, r)
-			routes(t, r.outside, "eth0", "192.0.2.1", externalAddress+"/32")
-			routes(t, r.node, "eth0", "192.0.2.9", "203.0.113.0/24")
+			r.reset(t, c.mark)
 			r.serve(t, c.frontends...)
 			q := c.from(r)
 			q.to, q.target, q.port, q.dialled, q.dialledPort = r.pod, c.target, 9000, c.dialled, 30000

@@ -80,10 +80,11 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 		{"of another protocol", []ruleset.HostPort{tcp}, 0, fromOutside, "192.0.2.1", "", ""},
 		{"of another port", []ruleset.HostPort{udpPort("", 7001, pod4)}, 0, fromOutside, "192.0.2.1", "", ""},
 	}
+	r := newRig(t, 0)
+	routeThroughNode(t, r)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
-			routeThroughNode(t, r)
+			r.reset(t, c.mark)
 			r.open(t, c.ports...)
 			q := c.from(r)
 			q.to, q.target, q.port, q.dialled, q.dialledPort, q.shy = r.pod, pod4, 9000, c.dialled, 7000, c.seen == ""

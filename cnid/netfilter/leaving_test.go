@@ -122,6 +122,7 @@ func TestWhatConntrackCallsInvalidDoesNotLeaveTheNode(t *testing.T) {
 	}
 	// An error about nothing: a quote of zeros.
 	unreachable := []byte{3, 3, 0xfc, 0xfc, 31: 0}
+	r := newRig(t, 0)
 	for _, c := range []struct {
 		name     string
 		mark     uint32
@@ -139,7 +140,7 @@ func TestWhatConntrackCallsInvalidDoesNotLeaveTheNode(t *testing.T) {
 		{"RST of no flow, to the node", node, pod4, "192.0.2.1", unix.IPPROTO_TCP, segment(pod4, "192.0.2.1", 0x04)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
+			r.reset(t, c.mark)
 			outside, backend := capture(t, r.outside), capture(t, r.backend)
 			r.sendIP(t, c.src, c.dst, c.protocol, c.payload)
 			r.wantCounter(t, ReasonInvalid)
@@ -167,6 +168,9 @@ func (r rig) untracked(t *testing.T) {
 
 func TestNoShadowAddressLeavesTheNode(t *testing.T) {
 	const egress, shared = 0x20000000, 0x10000000
+	r := newRig(t, 0)
+	routes(t, r.node, "eth0", "192.0.2.9", "169.254.64.77/32")
+	routes(t, r.node, "eth0", "2001:db8::9", "fd41:6c69:6f74:6801::77/128")
 	for _, c := range []struct {
 		name            string
 		mark            uint32
@@ -182,10 +186,8 @@ func TestNoShadowAddressLeavesTheNode(t *testing.T) {
 		{"to nobody's shadow, IPv6", egress, atNode, "2001:db8::1", "fd41:6c69:6f74:6801::77"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
+			r.reset(t, c.mark)
 			r.untracked(t)
-			routes(t, r.node, "eth0", "192.0.2.9", "169.254.64.77/32")
-			routes(t, r.node, "eth0", "2001:db8::9", "fd41:6c69:6f74:6801::77/128")
 			outside, backend := capture(t, r.outside), capture(t, r.backend)
 			testnet.In(t, c.from(r), func() error {
 				conn, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(c.source)}}).Dial("udp", net.JoinHostPort(c.dialled, "9"))

@@ -61,9 +61,10 @@ func TestPacketsThatOthersRedirectAreNotForwarded(t *testing.T) {
 		{"a shared service's, to the node", shared, atNode, pod4, vip4, "192.0.2.1"},
 		{"a shared service's, to the default VPC", shared, atBackend, pod4, vip4, "10.244.0.9"},
 	}
+	r := newRig(t, 0)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
+			r.reset(t, c.mark)
 			r.divert(t, c.dialled, c.target)
 			seen, err := question{from: r.pod, to: c.to(r), source: c.source, target: c.target, dialled: c.dialled, shy: true}.ask(t)
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -114,6 +115,7 @@ func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
 
 func TestNothingFromAPodLooksLikeATunnel(t *testing.T) {
 	const shared, egress, node = 0x10000000, 0x20000000, 0x30000000
+	r := newRig(t, 0)
 	for _, c := range []struct {
 		name   string
 		mark   uint32
@@ -127,7 +129,7 @@ func TestNothingFromAPodLooksLikeATunnel(t *testing.T) {
 		{"the default VPC's, to the node", node, atNode, "192.0.2.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, c.mark)
+			r.reset(t, c.mark)
 			q := question{from: r.pod, to: c.to(r), source: "169.254.64.5", target: c.target, port: testState().TunnelPort, shy: true}
 			if seen, err := q.ask(t); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("answered with %v, error %v; want silence", seen, err)
