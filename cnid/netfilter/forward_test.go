@@ -19,6 +19,7 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -35,8 +36,12 @@ type rig struct {
 
 func newRig(t *testing.T, mark uint32) rig {
 	r := rig{testnet.New(t), testnet.New(t), testnet.New(t), testnet.New(t)}
+	// As the daemon makes it, the pod's device has no link-local address on the node: the
+	// node would send redirects from there.
+	linkLocal(t, r.node, false)
 	testnet.Veth(t, r.node, "alv0", []string{"169.254.64.1/32", "fd41:6c69:6f74:6801::1/128"},
 		r.pod, "eth0", []string{"169.254.64.5/18", "fd41:6c69:6f74:6801::5/64"})
+	linkLocal(t, r.node, true)
 	testnet.Veth(t, r.node, "eth0", []string{"192.0.2.1/24", "2001:db8::1/64"},
 		r.outside, "eth0", []string{"192.0.2.9/24", "2001:db8::9/64"})
 	testnet.Veth(t, r.node, "alioth_node", []string{"10.244.0.1/16", "fd10:244::1/48"},
@@ -62,6 +67,18 @@ func newRig(t *testing.T, mark uint32) rig {
 	})
 	r.reset(t, mark)
 	return r
+}
+
+// linkLocal sets whether devices that a namespace gets have IPv6 link-local addresses.
+func linkLocal(t *testing.T, space ns.NetNS, have bool) {
+	t.Helper()
+	mode := nl.IN6_ADDR_GEN_MODE_NONE
+	if have {
+		mode = nl.IN6_ADDR_GEN_MODE_EUI64
+	}
+	testnet.In(t, space, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/addr_gen_mode", []byte(strconv.Itoa(mode)), 0o644)
+	})
 }
 
 // reset makes the node's tables anew, without flows and with all counters at zero. Tests of
