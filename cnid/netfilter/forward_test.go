@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
 // loAddress is one of the node's that no list of nodes has.
@@ -65,7 +66,7 @@ func newRig(t *testing.T, mark uint32) rig {
 		}
 		return addAddress("lo", loAddress+"/32")
 	})
-	r.reset(t, mark)
+	r.reset(t, mark, testState())
 	return r
 }
 
@@ -81,9 +82,9 @@ func linkLocal(t *testing.T, space ns.NetNS, have bool) {
 	})
 }
 
-// reset makes the node's tables anew, without flows and with all counters at zero. Tests of
-// many cases share the namespaces, which take longer to make than a case takes.
-func (r rig) reset(t *testing.T, mark uint32) {
+// reset makes the node's tables anew, without flows and with all counters at zero. The cases
+// of a test share the namespaces, which take longer to make than a case takes.
+func (r rig) reset(t *testing.T, mark uint32, s ruleset.State) {
 	t.Helper()
 	testnet.In(t, r.node, func() error {
 		conn := &nftables.Conn{}
@@ -92,8 +93,8 @@ func (r rig) reset(t *testing.T, mark uint32) {
 	})
 	r.mark(t, mark)
 	testnet.In(t, r.node, func() error {
-		_, err := Apply(testState())
-		return err
+		apply(t, s)
+		return nil
 	})
 }
 
@@ -295,7 +296,7 @@ func TestOnlyMarkedPacketsAndRepliesAreForwarded(t *testing.T) {
 	routes(t, r.backend, "eth0", "10.244.0.1", "169.254.64.0/18")
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
+			r.reset(t, c.mark, testState())
 			q := question{from: c.from(r), to: c.to(r), source: c.source, target: c.target, shy: c.seen == ""}
 			seen, err := q.ask(t)
 			r.wantCounter(t, c.reason)

@@ -53,12 +53,16 @@ func inOrder(list ...ruleset.Frontend) []*ruleset.Frontend {
 
 func (r rig) serve(t *testing.T, frontends ...ruleset.Frontend) {
 	t.Helper()
-	s := testState()
-	s.Frontends = inOrder(frontends...)
 	testnet.In(t, r.node, func() error {
-		apply(t, s)
+		apply(t, serving(frontends...))
 		return nil
 	})
+}
+
+func serving(frontends ...ruleset.Frontend) ruleset.State {
+	s := testState()
+	s.Frontends = inOrder(frontends...)
+	return s
 }
 
 func TestAFrontendLeadsToBackends(t *testing.T) {
@@ -166,8 +170,7 @@ func TestAFrontendLeadsToBackends(t *testing.T) {
 	routes(t, r.node, "eth0", "192.0.2.9", "203.0.113.0/24")
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
-			r.serve(t, c.frontends...)
+			r.reset(t, c.mark, serving(c.frontends...))
 			q := c.from(r)
 			q.to, q.target, q.port, q.dialled, q.dialledPort = r.pod, c.target, 9000, c.dialled, 30000
 			switch c.target {

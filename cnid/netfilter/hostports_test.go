@@ -19,11 +19,24 @@ import (
 // open leads the node's UDP ports 7000 and up to the pod's port 9000.
 func (r rig) open(t *testing.T, ports ...ruleset.HostPort) {
 	t.Helper()
+	testnet.In(t, r.node, func() error {
+		apply(t, opened(ports...))
+		return nil
+	})
+	r.routeLoopback(t)
+}
+
+func opened(ports ...ruleset.HostPort) ruleset.State {
 	s := testState()
 	s.HostPorts = ports
+	return s
+}
+
+// routeLoopback does what the daemon does for a pod whose port is open on loopback
+// addresses.
+func (r rig) routeLoopback(t *testing.T) {
+	t.Helper()
 	testnet.In(t, r.node, func() error {
-		apply(t, s)
-		// As the daemon does for a pod whose port is open on loopback addresses.
 		return os.WriteFile("/proc/sys/net/ipv4/conf/alv0/route_localnet", []byte("1"), 0o644)
 	})
 }
@@ -81,11 +94,11 @@ func TestAPortOfTheNodeLeadsToItsPod(t *testing.T) {
 		{"of another port", []ruleset.HostPort{udpPort("", 7001, pod4)}, 0, fromOutside, "192.0.2.1", "", ""},
 	}
 	r := newRig(t, 0)
+	r.routeLoopback(t)
 	routeThroughNode(t, r)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
-			r.open(t, c.ports...)
+			r.reset(t, c.mark, opened(c.ports...))
 			q := c.from(r)
 			q.to, q.target, q.port, q.dialled, q.dialledPort, q.shy = r.pod, pod4, 9000, c.dialled, 7000, c.seen == ""
 			if netip.MustParseAddr(c.dialled).Is6() {

@@ -140,7 +140,7 @@ func TestWhatConntrackCallsInvalidDoesNotLeaveTheNode(t *testing.T) {
 		{"RST of no flow, to the node", node, pod4, "192.0.2.1", unix.IPPROTO_TCP, segment(pod4, "192.0.2.1", 0x04)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
+			r.reset(t, c.mark, testState())
 			outside, backend := capture(t, r.outside), capture(t, r.backend)
 			r.sendIP(t, c.src, c.dst, c.protocol, c.payload)
 			r.wantCounter(t, ReasonInvalid)
@@ -186,7 +186,7 @@ func TestNoShadowAddressLeavesTheNode(t *testing.T) {
 		{"to nobody's shadow, IPv6", egress, atNode, "2001:db8::1", "fd41:6c69:6f74:6801::77"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
+			r.reset(t, c.mark, testState())
 			r.untracked(t)
 			outside, backend := capture(t, r.outside), capture(t, r.backend)
 			testnet.In(t, c.from(r), func() error {

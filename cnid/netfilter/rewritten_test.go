@@ -64,7 +64,7 @@ func TestPacketsThatOthersRedirectAreNotForwarded(t *testing.T) {
 	r := newRig(t, 0)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
+			r.reset(t, c.mark, testState())
 			r.divert(t, c.dialled, c.target)
 			seen, err := question{from: r.pod, to: c.to(r), source: c.source, target: c.target, dialled: c.dialled, shy: true}.ask(t)
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -129,7 +129,7 @@ func TestNothingFromAPodLooksLikeATunnel(t *testing.T) {
 		{"the default VPC's, to the node", node, atNode, "192.0.2.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r.reset(t, c.mark)
+			r.reset(t, c.mark, testState())
 			q := question{from: r.pod, to: c.to(r), source: "169.254.64.5", target: c.target, port: testState().TunnelPort, shy: true}
 			if seen, err := q.ask(t); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("answered with %v, error %v; want silence", seen, err)
