@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // TestChangingFrontendsIsLikeApplyingThem changes few frontends that share much, and looks
@@ -52,7 +53,7 @@ func TestChangingFrontendsIsLikeApplyingThem(t *testing.T) {
 		if _, err := table.Apply(last); err != nil {
 			return err
 		}
-		for step := range 60 {
+		for step := range soak.Or(t, 600, 20) {
 			next := last
 			for range 1 + random.IntN(2) {
 				if len(all) > 0 && random.IntN(3) == 0 {
