@@ -83,7 +83,8 @@ func newWorld(t *testing.T, name string) *world {
 	w.create(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
 		&v1alpha1.VPC{ObjectMeta: named, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.0.0.0/16"}, AllowedTenants: []string{name}}},
-		&v1alpha1.Subnet{ObjectMeta: named, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.0.1.0/24"}}},
+		// Larger than all pods of a soak: an address is kept while the node of its pod exists.
+		&v1alpha1.Subnet{ObjectMeta: named, Spec: v1alpha1.SubnetSpec{VPC: name, CIDRs: []string{"10.0.4.0/22"}}},
 		&arktosv1.Network{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: arktosv1.DefaultNetwork},
 			Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: name},
@@ -297,7 +298,7 @@ func (w *world) refusals() {
 		Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: "no-such"},
 	}
 	w.create(vpc, subnet, network)
-	pod := w.schedule("refused", `{"ip": "10.0.1.1"}`)
+	pod := w.schedule("refused", `{"ip": "10.0.4.1"}`)
 	w.eventually(w.told(pod, v1alpha1.IPReservedReason))
 	for object, conditions := range map[client.Object]*[]metav1.Condition{
 		vpc: &vpc.Status.Conditions, subnet: &subnet.Status.Conditions, network: &network.Status.Conditions,
