@@ -108,10 +108,14 @@ func (l *lab) stream(ctx context.Context, t *testing.T, busy *errgroup.Group) {
 	}
 }
 
-// echoes sends over a connection what is to come back, until ctx ends.
+// echoes sends over a connection what is to come back, until ctx ends: once in a
+// millisecond, because daemons that start beside it need the processors.
 func echoes(ctx context.Context, conn net.Conn) error {
 	text, back := make([]byte, 16<<10), make([]byte, 16<<10)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for round := 0; ctx.Err() == nil; round++ {
+		<-tick.C
 		for i := range text {
 			text[i] = byte(round + i)
 		}

@@ -84,7 +84,7 @@ func buildOlder(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := run(source, "go", "test", "-c", "-trimpath", "-o", binary, "./cnid"); err != nil {
+	if err := run(source, "go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cnid"); err != nil {
 		t.Fatal(err)
 	}
 	return binary
