@@ -124,7 +124,7 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	@test -z "$$(git status --porcelain -- api ebpf helm)" || { git status --short -- api ebpf helm; echo "generated files are not committed: commit them" >&2; exit 1; }
 
 lint: ## golangci-lint, which vets too, with the layering as depguard rules
-	$(TOOL) golangci-lint run --allow-parallel-runners
+	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
 
 bench: setup ## Measure, as ratios against references in the same run
 	$(GO) run ./test/bench
