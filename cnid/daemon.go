@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/decision"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/maintenance"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -21,7 +22,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -47,9 +47,9 @@ type reporter interface {
 	Refused(pod journal.Pod, reason, message string)
 	Lost(plan.Lost)
 	Closed(plan.ClosedPort)
-	Repaired(list []report.Repair)
+	Repaired(list []finding.Repair)
 	// Problems are all that there are now, the gravest first.
-	Problems(list []report.Problem)
+	Problems(list []finding.Problem)
 	// Restored is called for a pod whose interface was restored or, with a cause,
 	// could not be.
 	Restored(pod journal.Pod, cause error)

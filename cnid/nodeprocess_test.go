@@ -30,13 +30,13 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
@@ -185,9 +185,9 @@ func (l logged) Closed(c plan.ClosedPort) {
 	l.log.Warn("closed", "pod", c.Pod.String(), "reason", c.Refusal.Message)
 }
 
-func (l logged) Repaired(list []report.Repair) { l.log.Warn("repaired", "repairs", list) }
+func (l logged) Repaired(list []finding.Repair) { l.log.Warn("repaired", "repairs", list) }
 
-func (l logged) Problems(list []report.Problem) { l.log.Warn("problems", "problems", list) }
+func (l logged) Problems(list []finding.Problem) { l.log.Warn("problems", "problems", list) }
 
 func (l logged) Restored(pod journal.Pod, cause error) {
 	l.log.Warn("restored", "pod", pod.String(), "cause", cause)

@@ -19,11 +19,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -125,14 +125,14 @@ func noticed(p *labPod) []harm {
 		{"a pod's host end gets another MTU", onLink(p.hostEnd(), func(link netlink.Link) error {
 			return netlink.LinkSetMTU(link, 600)
 		}), netdev.RepairDevice},
-		{"a pod's host end is deleted", onLink(p.hostEnd(), netlink.LinkDel), report.RepairInterface},
+		{"a pod's host end is deleted", onLink(p.hostEnd(), netlink.LinkDel), finding.RepairInterface},
 		{"the tunnel device is deleted", onLink(hostdev.Tunnel, netlink.LinkDel), netdev.RepairDevice},
 		{"the tunnel device is set down", onLink(hostdev.Tunnel, netlink.LinkSetDown), netdev.RepairDevice},
 		{"the node's own device is deleted", onLink(hostdev.Node, netlink.LinkDel), netdev.RepairDevice},
 		{"the node's shadow address is deleted", onLink("lo", func(link netlink.Link) error {
 			return netlink.AddrDel(link, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{169, 254, 64, 1}, Mask: net.CIDRMask(32, 32)}})
 		}), netdev.RepairAddress},
-		{"the packet filter's table is deleted", netfilter.Remove, report.RepairFilter},
+		{"the packet filter's table is deleted", netfilter.Remove, finding.RepairFilter},
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // RestorerConfig is what a Restorer works with. All fields are required.
@@ -68,7 +68,7 @@ func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
 	case ctx.Err() != nil || !deleted && err == nil:
 	case err == nil:
 		delete(r.failed, rec.Seq)
-		r.cfg.Repaired(report.RepairInterface)
+		r.cfg.Repaired(finding.RepairInterface)
 		r.cfg.Notify(rec.Pod, nil)
 	case !r.failed[rec.Seq]: // the next passes find it again
 		r.failed[rec.Seq] = true

@@ -10,12 +10,12 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // mtuProblems returns the problems of attachments with a network of this MTU for pods.
-func mtuProblems(records []journal.Record, carried int) []report.Problem {
+func mtuProblems(records []journal.Record, carried int) []finding.Problem {
 	var larger, below []string
 	for _, rec := range records {
 		if rec.Phase != journal.PhaseDone || !rec.InVPC() {
@@ -29,14 +29,14 @@ func mtuProblems(records []journal.Record, carried int) []report.Problem {
 			below = append(below, rec.Pod.String())
 		}
 	}
-	var list []report.Problem
+	var list []finding.Problem
 	if len(larger) > 0 {
-		list = append(list, report.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
+		list = append(list, finding.Problem{Reason: v1alpha1.PodMTUTooLargeReason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes now, and the MTU of %s could not be changed, so ICMP errors have to report it;"+
 				" delete and recreate them, or restore the network's MTU", carried, named(larger))})
 	}
 	if len(below) > 0 {
-		list = append(list, report.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
+		list = append(list, finding.Problem{Reason: v1alpha1.MTUBelowIPv6Reason, Message: fmt.Sprintf(
 			"the node's network carries packets of pods up to %d bytes, and IPv6 needs %d; larger packets are fragmented in the tunnel,"+
 				" which costs throughput; raise the MTU of the node's network by %d bytes: %s",
 			carried, attach.MinMTU6, attach.MinMTU6-carried, named(below))})
@@ -49,5 +49,5 @@ func named(pods []string) string {
 	slices.Sort(pods)
 	pods = slices.Compact(pods)
 	first := pods[:min(len(pods), 5)]
-	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), report.AndMore(len(pods)-len(first)))
+	return fmt.Sprintf("%d pod(s) (%s%s)", len(pods), strings.Join(first, ", "), finding.AndMore(len(pods)-len(first)))
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 func TestMTUsAreProblemsOfAttachmentsInVPCsAlone(t *testing.T) {
@@ -46,7 +46,7 @@ func TestMTUsAreProblemsOfAttachmentsInVPCsAlone(t *testing.T) {
 	}
 }
 
-func reasons(problems []report.Problem) []string {
+func reasons(problems []finding.Problem) []string {
 	var list []string
 	for _, p := range problems {
 		list = append(list, p.Reason)

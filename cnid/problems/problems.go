@@ -13,10 +13,10 @@ import (
 	"sync"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // Config is what a Checker works with. All fields are required.
@@ -29,7 +29,7 @@ type Config struct {
 	// or "".
 	ProxyHealth func() string
 	// Notify is called with all problems that there are now, the gravest first.
-	Notify func([]report.Problem)
+	Notify func([]finding.Problem)
 	Log    *slog.Logger
 }
 
@@ -89,7 +89,7 @@ func (c *Checker) Warnings() []string {
 }
 
 // check looks for all problems that need an administrator.
-func (c *Checker) check(ctx context.Context, r request) []report.Problem {
+func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), mtuProblems(c.cfg.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
@@ -101,25 +101,25 @@ func (c *Checker) check(ctx context.Context, r request) []report.Problem {
 	c.warnings = warnings
 	c.mu.Unlock()
 	if r.failure != nil {
-		list = slices.Insert(list, 0, report.Problem{Reason: v1alpha1.NotProgrammedReason, Message: r.failure.Error()})
+		list = slices.Insert(list, 0, finding.Problem{Reason: v1alpha1.NotProgrammedReason, Message: r.failure.Error()})
 	}
 	return list
 }
 
 // blocked are rules of other programs that drop what the host must let through.
-func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []report.Problem) {
+func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []finding.Problem) {
 	blocks, err := foreign.Blocks(ctx, traffic)
 	if err != nil {
 		c.cfg.Log.Warn("can't read other programs' packet filters", "error", err)
 	}
 	for _, b := range blocks {
-		list = append(list, report.Problem{Reason: v1alpha1.TrafficBlockedReason, Message: b.String()})
+		list = append(list, finding.Problem{Reason: v1alpha1.TrafficBlockedReason, Message: b.String()})
 	}
 	return list
 }
 
 // otherCNI is a CNI configuration that the container runtime uses in place of Alioth's.
-func (c *Checker) otherCNI() []report.Problem {
+func (c *Checker) otherCNI() []finding.Problem {
 	other, err := install.ConfigurationBefore(c.cfg.CNIConfDir)
 	if err != nil {
 		c.cfg.Log.Warn("can't look for other CNI configurations", "error", err)
@@ -127,14 +127,14 @@ func (c *Checker) otherCNI() []report.Problem {
 	if other == "" {
 		return nil
 	}
-	return []report.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
+	return []finding.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
 		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
 }
 
-func (c *Checker) proxyHealth() []report.Problem {
+func (c *Checker) proxyHealth() []finding.Problem {
 	taken := c.cfg.ProxyHealth()
 	if taken == "" {
 		return nil
 	}
-	return []report.Problem{{Reason: v1alpha1.ProxyHealthUnservedReason, Message: taken}}
+	return []finding.Problem{{Reason: v1alpha1.ProxyHealthUnservedReason, Message: taken}}
 }

@@ -6,9 +6,9 @@ package reconcile
 import (
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 func (k *Kernel) applyFilter(want ruleset.State, look scope) error {
@@ -24,7 +24,7 @@ func (k *Kernel) applyFilter(want ruleset.State, look scope) error {
 		return err
 	}
 	if replaced && known {
-		k.repaired = append(k.repaired, report.Repair{Kind: report.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName})
+		k.repaired = append(k.repaired, finding.Repair{Kind: finding.RepairFilter, Detail: "packet filter table inet " + netfilter.TableName})
 	}
 	k.forget(want)
 	k.filter = want

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -19,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
@@ -86,7 +86,7 @@ type Kernel struct {
 	// services has an element when a service has changed since it was last received.
 	services chan struct{}
 	// repaired are the repairs since takeRepairs was last called.
-	repaired []report.Repair
+	repaired []finding.Repair
 
 	// mu guards path, which is replaced when the load-time configuration of its programs
 	// changes.
@@ -159,17 +159,17 @@ func (k *Kernel) Close() error {
 }
 
 // takeRepairs returns what was repaired since the last call.
-func (k *Kernel) takeRepairs() []report.Repair {
+func (k *Kernel) takeRepairs() []finding.Repair {
 	list := k.repaired
 	k.repaired = nil
 	for _, r := range k.cfg.Host.Repaired() {
-		list = append(list, report.Repair(r))
+		list = append(list, finding.Repair(r))
 	}
 	if k.path == nil {
 		return list
 	}
 	for _, r := range k.path.Repaired() {
-		list = append(list, report.Repair(r))
+		list = append(list, finding.Repair(r))
 	}
 	return list
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -61,7 +61,7 @@ func repairKinds() []string {
 	return []string{
 		netdev.RepairDevice, netdev.RepairAddress, netdev.RepairRoute, netdev.RepairSetting,
 		datapath.RepairPin, datapath.RepairLink, datapath.RepairProgram, datapath.RepairMap,
-		report.RepairFilter, report.RepairInterface,
+		finding.RepairFilter, finding.RepairInterface,
 	}
 }
 

@@ -6,10 +6,10 @@ package reconcile
 import (
 	"log/slog"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // Observer is notified of the results of passes. Its methods must not block.
@@ -21,7 +21,7 @@ type Observer interface {
 	Closed(plan.ClosedPort)
 	// Repaired is called with objects that others have deleted or changed, and that are
 	// repaired.
-	Repaired(list []report.Repair)
+	Repaired(list []finding.Repair)
 	// Missing is called with the attachments whose device is gone.
 	Missing(list []journal.Record)
 	// Check is called at the times of problem checks on a programmed node: failure is
@@ -71,7 +71,7 @@ func (n *notifier) newlyClosed(last outcome) {
 }
 
 // repaired notifies of repairs, and counts them.
-func (n *notifier) repaired(list []report.Repair) {
+func (n *notifier) repaired(list []finding.Repair) {
 	if len(list) == 0 {
 		return
 	}

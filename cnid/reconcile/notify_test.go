@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/report"
 )
 
 // noting notes the pods of ports that are closed.
@@ -22,7 +22,7 @@ func (n *noting) Lost(plan.Lost) {}
 
 func (n *noting) Closed(c plan.ClosedPort) { n.closed = append(n.closed, c.Pod.Name) }
 
-func (n *noting) Repaired([]report.Repair) {}
+func (n *noting) Repaired([]finding.Repair) {}
 
 func (n *noting) Missing([]journal.Record) {}
 

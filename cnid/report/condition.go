@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -31,7 +32,7 @@ type Reporter struct {
 	mu sync.Mutex
 	// known is true once the node's problems have been determined.
 	known bool
-	now   []Problem
+	now   []finding.Problem
 	// changed is sent when now has changed.
 	changed broadcast.Signal
 	// said has the number of writes of each event.
@@ -44,7 +45,7 @@ func New(node string, api *kube.Client, s *store.Store, log *slog.Logger) *Repor
 }
 
 // Problems sets the content of the condition NetworkHealthy.
-func (r *Reporter) Problems(list []Problem) {
+func (r *Reporter) Problems(list []finding.Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known && slices.Equal(r.now, list) {
@@ -66,7 +67,7 @@ func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 }
 
 // healthCondition summarizes the problems: the reason is that of the gravest one.
-func healthCondition(list []Problem) *corev1.NodeCondition {
+func healthCondition(list []finding.Problem) *corev1.NodeCondition {
 	c := &corev1.NodeCondition{
 		Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue,
 		Reason: v1alpha1.NetworkHealthyReason, Message: "nothing waits for a person",

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store/kube"
@@ -113,14 +114,14 @@ const maxName = 253
 
 // Repaired writes an event on the Node for each kind of repair. It does not
 // wait for the API server.
-func (r *Reporter) Repaired(list []Repair) {
+func (r *Reporter) Repaired(list []finding.Repair) {
 	for _, message := range repairMessages(list) {
 		go r.write(r.event(nodeReference(r.node), v1alpha1.RepairedReason, message))
 	}
 }
 
 // repairMessages has one message for each kind, with the first few repairs.
-func repairMessages(list []Repair) []string {
+func repairMessages(list []finding.Repair) []string {
 	const most = 5
 	byKind := map[string][]string{}
 	for _, r := range list {
@@ -132,7 +133,7 @@ func repairMessages(list []Repair) []string {
 		slices.Sort(details) // so that the same damage gives the same message
 		named := details[:min(len(details), most)]
 		messages = append(messages, fmt.Sprintf("deleted or changed by another program, and repaired: %s%s",
-			strings.Join(named, ", "), AndMore(len(details)-len(named))))
+			strings.Join(named, ", "), finding.AndMore(len(details)-len(named))))
 	}
 	return messages
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
@@ -35,9 +36,9 @@ func TestAnEventOfWhateverIsNamedHasANameThatTheAPITakes(t *testing.T) {
 }
 
 func TestOneAndTheSameHarmIsToldInTheSameWords(t *testing.T) {
-	var list []Repair
+	var list []finding.Repair
 	for _, name := range []string{"f", "b", "e", "a", "g", "c", "d"} {
-		list = append(list, Repair{datapath.RepairLink, name})
+		list = append(list, finding.Repair{Kind: datapath.RepairLink, Detail: name})
 	}
 	want := []string{"deleted or changed by another program, and repaired: a, b, c, d, e and 2 more"}
 	for range 2 {

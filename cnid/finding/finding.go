@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+// Package finding has the findings of the daemon about its node: repairs and problems.
+// Passes and problem checks make them, and package report reports them. It is pure.
+package finding
 
 import "fmt"
 
