@@ -7,21 +7,16 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/alioth-net/alioth/cnid/periodic"
 )
 
 // RemoveDead removes attachments whose sandbox is gone, at this interval until ctx ends.
 // reconcile is that of attachment.Manager.
 func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context.Context) error, log *slog.Logger) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	periodic.Run(ctx, every, nil, func() {
 		if err := reconcile(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("can't remove every attachment that is left over; trying again", "error", err)
 		}
-	}
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/cnid/sockdiag"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 )
@@ -53,21 +54,13 @@ const lookEvery = 5 * time.Second
 
 // Run ends them until ctx ends, those of a changed service at once.
 func (s *StaleSockets) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		case <-s.changed:
-		}
+	periodic.Run(ctx, lookEvery, s.changed, func() {
 		ended, err := s.end()
 		s.ended.Add(float64(ended))
 		if err != nil {
 			s.log.Warn("can't end all sockets of a removed backend; trying again", "error", err)
 		}
-	}
+	})
 }
 
 // end ends all present stale sockets and returns their number. Of two sockets with the

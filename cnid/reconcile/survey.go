@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -42,22 +43,15 @@ func (l *Loop) scope(last time.Time) scope {
 // passes have left there: maps may have tens of thousands of rows, and a change must
 // not wait for the comparison of all of them. A pass repairs the differences.
 func (l *Loop) Survey(ctx context.Context) {
-	ticker := time.NewTicker(l.cfg.Every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	periodic.Run(ctx, l.cfg.Every, nil, func() {
 		harmed, err := l.cfg.Kernel.survey()
 		if err != nil {
-			l.cfg.Log.Warn("can't look at what the kernel has beside the passes; a pass looks", "error", err)
+			l.cfg.Log.Warn("can't compare the kernel beside the passes; the next pass does", "error", err)
 		}
 		if harmed || err != nil {
 			l.cfg.Progress.Recheck()
 		}
-	}
+	})
 }
 
 // survey reports whether rows of the maps, programs of pods or rules of the packet
@@ -95,18 +89,11 @@ const sweepEvery = 5 * time.Second
 
 // Sweep deletes them until ctx ends.
 func (k *Kernel) Sweep(ctx context.Context) {
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	periodic.Run(ctx, sweepEvery, nil, func() {
 		if err := k.sweepOnce(); err != nil {
-			k.cfg.Log.Warn("can't forget what has ended", "error", err)
+			k.cfg.Log.Warn("can't delete ended flows and old counters; trying again", "error", err)
 		}
-	}
+	})
 }
 
 func (k *Kernel) sweepOnce() error {
