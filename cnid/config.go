@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -61,8 +62,7 @@ type Config struct {
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
-	// PodDevice is what the interfaces of new pods are made of; those of running
-	// pods stay as they are.
+	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
 
 	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
@@ -99,7 +99,7 @@ func DefaultConfig() Config {
 		TunnelPort:     programs.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
 		NodePorts:    true,
-		PodDevice:    PodDeviceVeth,
+		PodDevice:    PodDevice(drivers.DefaultPair),
 		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",

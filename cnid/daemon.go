@@ -22,7 +22,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -79,16 +78,12 @@ type observer struct {
 
 // newDaemon constructs a daemon on what its node has open and on the API's side. The
 // loop comes last: whatever requests or awaits passes goes by the node's Progress.
-func newDaemon(n *node, c control) (*daemon, error) {
-	opened, err := n.drivers.Open(state.VirtualMAC[:])
-	if err != nil {
-		return nil, err
-	}
-	d := daemon{node: n, control: c}
+func newDaemon(n *node, c control) *daemon {
+	d := &daemon{node: n, control: c}
 	ask := func() { n.progress.Ask() }
 	d.apiHost = apihost.New(n.cfg.APIServerHost, lookup, ask, n.log)
 	d.attachments = attachment.New(attachment.Config{
-		Journal: n.journal, Drivers: opened, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
+		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
 		Releaser: release.NewDelayed(n.held, c.releaser, ask), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Wait: n.cfg.Wait,
 	})
@@ -108,7 +103,7 @@ func newDaemon(n *node, c control) (*daemon, error) {
 		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.synced, Adopt: rebuilder.Rebuild,
 		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Reserved: d.apiHost.Addresses,
 	})
-	return &d, nil
+	return d
 }
 
 // decisions returns the decisions about pods of the node.

@@ -10,42 +10,41 @@ import (
 	"log/slog"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/netkit"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
 )
 
-// PodDevice is a choice of what pods' interfaces are made of.
+// PodDevice selects the kind of the devices of new pods: a kind of pair, or PodDeviceAuto.
 type PodDevice string
 
-const (
-	// PodDeviceVeth is a pair of virtual Ethernet devices, which every kernel has.
-	PodDeviceVeth PodDevice = "veth"
-	// PodDeviceNetkit is a pair of netkit devices. A node whose kernel has none
-	// is of no use then, and its daemon ends.
-	PodDeviceNetkit PodDevice = "netkit"
-	// PodDeviceAuto is netkit where the kernel has it, and veth elsewhere.
-	PodDeviceAuto PodDevice = "auto"
-)
+// PodDeviceAuto selects the first kind of the registry that the node's kernel has.
+const PodDeviceAuto PodDevice = "auto"
 
-// PodDevices are all of them.
-func PodDevices() []PodDevice { return []PodDevice{PodDeviceVeth, PodDeviceNetkit, PodDeviceAuto} }
+// PodDevices are all choices in this release.
+func PodDevices() []PodDevice {
+	var list []PodDevice
+	for _, kind := range drivers.All().Pairs() {
+		list = append(list, PodDevice(kind))
+	}
+	return append(list, PodDeviceAuto)
+}
 
 // choosePodDevice returns the kind that new attachments have on this node.
-func choosePodDevice(ctx context.Context, choice PodDevice, probe func(context.Context, attach.Kind) error, log *slog.Logger) (attach.Kind, error) {
-	if choice == PodDeviceVeth {
-		return veth.Kind, nil
+func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Registry, log *slog.Logger) (attach.Kind, error) {
+	kinds := registry.Pairs()
+	if choice != PodDeviceAuto {
+		kinds = []attach.Kind{attach.Kind(choice)}
 	}
-	err := probe(ctx, netkit.Kind)
-	switch {
-	case err == nil:
-		log.Info("new pods get netkit devices")
-		return netkit.Kind, nil
-	case choice == PodDeviceNetkit && errors.Is(err, attach.ErrUnsupported):
-		return "", fmt.Errorf("--pod-device=netkit: %w; it takes Linux 6.7 built with CONFIG_NETKIT, or else --pod-device=auto "+
-			"(daemon.podDevice of the chart), which uses veth on nodes like this one", err)
-	case choice == PodDeviceNetkit:
-		return "", fmt.Errorf("--pod-device=netkit: %w", err)
+	var missing error
+	for _, kind := range kinds {
+		err := registry.Probe(ctx, kind)
+		if err == nil {
+			log.Info("new pods get devices of a kind", "kind", kind, "missing", missing)
+			return kind, nil
+		}
+		missing = errors.Join(missing, err)
 	}
-	log.Info("new pods get veth devices", "because", err)
-	return veth.Kind, nil
+	if choice != PodDeviceAuto && errors.Is(missing, attach.ErrUnsupported) {
+		return "", fmt.Errorf("--pod-device=%s: %w; --pod-device=auto (daemon.podDevice of the chart) selects a kind that the node has", choice, missing)
+	}
+	return "", fmt.Errorf("--pod-device=%s: %w", choice, missing)
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
+const podDeviceVeth, podDeviceNetkit = PodDevice(veth.Kind), PodDevice(netkit.Kind)
+
 func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
 	broken := errors.New("no memory")
 	for _, c := range []struct {
@@ -32,23 +34,23 @@ func TestTheDeviceOfPodsIsChosenBySettingAndKernel(t *testing.T) {
 		want    attach.Kind
 		refusal string
 	}{
-		{choice: PodDeviceVeth, want: veth.Kind},
-		{choice: PodDeviceVeth, kernel: attach.ErrUnsupported, want: veth.Kind},
-		{choice: PodDeviceNetkit, want: netkit.Kind},
-		{choice: PodDeviceNetkit, kernel: attach.ErrUnsupported, refusal: "--pod-device=auto"},
-		{choice: PodDeviceNetkit, kernel: broken, refusal: "no memory"},
+		{choice: podDeviceVeth, want: veth.Kind},
+		{choice: podDeviceVeth, kernel: attach.ErrUnsupported, want: veth.Kind},
+		{choice: podDeviceNetkit, want: netkit.Kind},
+		{choice: podDeviceNetkit, kernel: attach.ErrUnsupported, refusal: "--pod-device=auto"},
+		{choice: podDeviceNetkit, kernel: broken, refusal: "no memory"},
 		{choice: PodDeviceAuto, want: netkit.Kind},
 		{choice: PodDeviceAuto, kernel: attach.ErrUnsupported, want: veth.Kind},
 		{choice: PodDeviceAuto, kernel: broken, want: veth.Kind},
 	} {
 		t.Run(fmt.Sprintf("%s, %v", c.choice, c.kernel), func(t *testing.T) {
-			probe := func(_ context.Context, kind attach.Kind) error {
-				if kind != netkit.Kind {
-					t.Errorf("probed for %s", kind)
+			registry := drivers.All()
+			for i := range registry {
+				if registry[i].Kind == netkit.Kind {
+					registry[i].Probe = func(context.Context) error { return c.kernel }
 				}
-				return c.kernel
 			}
-			got, err := choosePodDevice(t.Context(), c.choice, probe, slog.New(slog.DiscardHandler))
+			got, err := choosePodDevice(t.Context(), c.choice, registry, slog.New(slog.DiscardHandler))
 			if got != c.want || (err != nil) != (c.refusal != "") || err != nil && !strings.Contains(err.Error(), c.refusal) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -109,7 +111,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	}
 	l := newLab(t)
 	for _, m := range l.nodes {
-		m.cfg.PodDevice = PodDeviceNetkit
+		m.cfg.PodDevice = podDeviceNetkit
 	}
 	l.start(t)
 	b1, b2, n := l.pods["b1"], l.pods["b2"], l.nodes[0]
@@ -119,7 +121,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	l.unharmed(t, "at first")
 
 	n.stop(unix.SIGTERM)
-	n.cfg.PodDevice = PodDeviceVeth
+	n.cfg.PodDevice = podDeviceVeth
 	n.start(t)
 	for _, command := range []string{"DEL", "ADD"} {
 		if err := l.cni(t, command, b2); err != nil {

@@ -32,11 +32,11 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 			return err
 		}
 		t.Cleanup(n.close)
-		d, err = newDaemon(n, control{
+		d = newDaemon(n, control{
 			synced: alwaysSynced, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
-		return err
+		return nil
 	})
 	return d
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -36,8 +37,8 @@ type node struct {
 	store   *store.Store
 	journal *journal.Journal
 	host    *netdev.Host
-	// drivers are those that the node can open, kind is the one of new pairs of devices.
-	drivers  attach.Registry
+	// drivers are open, kind is the one of new pairs of devices.
+	drivers  attach.Drivers
 	kind     attach.Kind
 	registry *prometheus.Registry
 	// held are attachments that are gone and that the kubelet may still probe.
@@ -58,33 +59,28 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {
 		return nil, err
 	}
-	kind, err := choosePodDevice(ctx, cfg.PodDevice, registry.Probe, log)
-	if err != nil {
+	n := &node{
+		cfg: cfg, plan: cfg.planConfig(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), progress: &reconcile.Progress{},
+		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
+		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
+	}
+	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {
 		return nil, err
 	}
 	ends, err := nodeservices.CanEndSockets(log)
 	if err != nil {
 		return nil, err
 	}
-	planned := cfg.planConfig(registry.Catalog())
-	if planned.NetnsCookie, err = ownNetns(); err != nil {
+	if n.plan.NetnsCookie, err = ownNetns(); err != nil {
 		return nil, err
 	}
-	s, err := store.NewForNode()
-	if err != nil {
+	if n.store, err = store.NewForNode(); err != nil {
 		return nil, err
 	}
-	j, host, err := openState(ctx, cfg, log)
-	if err != nil {
+	if err := n.open(ctx, registry); err != nil {
 		return nil, err
 	}
-	n := &node{
-		cfg: cfg, plan: planned, log: log, store: s, journal: j, host: host, drivers: registry, kind: kind,
-		registry: prometheus.NewRegistry(), held: release.NewHeld(j), progress: &reconcile.Progress{},
-		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
-		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
-	}
-	n.passes = reconcile.NewMetrics(n.registry)
+	n.held, n.passes = release.NewHeld(n.journal), reconcile.NewMetrics(n.registry)
 	n.kernel = n.newKernel(ends)
 	return n, nil
 }
@@ -98,25 +94,29 @@ func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	})
 }
 
-// openState opens the journal, and the node's devices with the settings that they had.
-func openState(ctx context.Context, cfg Config, log *slog.Logger) (*journal.Journal, *netdev.Host, error) {
-	for _, dir := range []string{cfg.StateDir, cfg.RunDir} {
+// open opens the journal, the node's devices with the settings that they had, and the
+// drivers.
+func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
+	for _, dir := range []string{n.cfg.StateDir, n.cfg.RunDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, nil, fmt.Errorf("make directory: %w", err)
+			return fmt.Errorf("make directory: %w", err)
 		}
 	}
 	// In a rollout the last daemon may still be about to end.
-	j, err := journal.Open(ctx, journal.Config{
-		Path: cfg.journalFile(), Shadow4: cfg.shadow(true), Shadow6: cfg.shadow(false), Log: log,
+	n.journal, err = journal.Open(ctx, journal.Config{
+		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	host, err := netdev.New(cfg.settingsFile(), log)
-	if err != nil {
-		return nil, nil, errors.Join(err, j.Close())
+	if n.host, err = netdev.New(n.cfg.settingsFile(), n.log); err != nil {
+		return errors.Join(err, n.journal.Close())
 	}
-	return j, host, nil
+	if n.drivers, err = registry.Open(state.VirtualMAC[:]); err != nil {
+		n.host.Close()
+		return errors.Join(err, n.journal.Close())
+	}
+	return nil
 }
 
 // ownNetns returns the cookie of the network namespace that the daemon runs in: the
@@ -131,6 +131,7 @@ func ownNetns() (uint64, error) {
 func (n *node) close() {
 	n.health.Close()
 	err := n.kernel.Close()
+	n.drivers.Close()
 	n.host.Close()
 	if err = errors.Join(err, n.journal.Close()); err != nil {
 		n.log.Warn("can't close what the daemon had opened", "error", err)

@@ -119,13 +119,10 @@ func playNode() error {
 		return err
 	}
 	always := func() (bool, <-chan struct{}) { return true, nil }
-	d, err := newDaemon(n, control{
+	d := newDaemon(n, control{
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
 		vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
-	if err != nil {
-		return err
-	}
 	go func() { // what the API says later
 		for {
 			var next script

@@ -52,12 +52,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
-	d, err := newDaemon(n, control{
+	d := newDaemon(n, control{
 		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporter, api: config,
 	})
-	if err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
 	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter)))

@@ -51,6 +51,8 @@ type Catalog map[Kind]Capabilities
 type Type struct {
 	Kind         Kind
 	Capabilities Capabilities
+	// Pair: a node can select this kind for the pairs of devices of its new pods.
+	Pair bool
 	// Probe tries whether the kernel can make such interfaces. A kernel that
 	// can't is an ErrUnsupported.
 	Probe func(context.Context) error
@@ -134,6 +136,9 @@ type Driver interface {
 	// List returns the interfaces on the node that Attach has marked, the oldest
 	// first.
 	List(ctx context.Context) ([]Found, error)
+	// Close releases what the driver keeps open. The interfaces stay. No other method
+	// may be called afterwards.
+	Close()
 }
 
 // Drivers are the open drivers of a node, by kind.
@@ -146,6 +151,13 @@ func (d Drivers) Of(kind Kind) (Driver, error) {
 		return nil, fmt.Errorf("this node has no attachments of kind %q", kind)
 	}
 	return driver, nil
+}
+
+// Close closes all drivers.
+func (d Drivers) Close() {
+	for _, driver := range d {
+		driver.Close()
+	}
 }
 
 // ErrUnsupported is the error of a kernel that has no such interfaces, or not with

@@ -9,7 +9,8 @@ import (
 	"net"
 )
 
-// Registry lists the drivers that a node can open, each kind once.
+// Registry lists the drivers that a node can open, each kind once. Of the kinds of pairs
+// the preferred one comes first.
 type Registry []Type
 
 // Catalog returns the capabilities of every driver.
@@ -19,6 +20,17 @@ func (r Registry) Catalog() Catalog {
 		catalog[t.Kind] = t.Capabilities
 	}
 	return catalog
+}
+
+// Pairs returns the kinds of pairs, in the order of the registry.
+func (r Registry) Pairs() []Kind {
+	var kinds []Kind
+	for _, t := range r {
+		if t.Pair {
+			kinds = append(kinds, t.Kind)
+		}
+	}
+	return kinds
 }
 
 // Probe tries whether the kernel can make attachments of a kind. A kind that is not
@@ -39,6 +51,7 @@ func (r Registry) Open(hostMAC net.HardwareAddr) (Drivers, error) {
 	for _, t := range r {
 		driver, err := t.Open(hostMAC)
 		if err != nil {
+			drivers.Close()
 			return nil, fmt.Errorf("open driver %s: %w", t.Kind, err)
 		}
 		drivers[t.Kind] = driver

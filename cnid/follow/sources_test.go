@@ -68,7 +68,13 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {
 		t.Errorf("VPCs that the node tells of (-want +got):\n%s", diff)
 	}
-	<-s.parts[part{vpc: vpc.Name}].sources[0].Synced()
+	for source := s.parts[part{vpc: vpc.Name}].sources[0]; ; {
+		_, changed := s.Synced()
+		if source.HasSynced() {
+			break
+		}
+		<-changed
+	}
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}

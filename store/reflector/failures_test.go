@@ -320,7 +320,8 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 	}
 	complaints := &complaints{said: make(chan string, 100)}
 	set := reflector.NewSet(rows, newClient(t, config), slog.New(complaints))
-	source := set.Start(t.Context(), kinds.Address.OfVPC("refused"), func() {})
+	synced := make(chan struct{})
+	set.Start(t.Context(), kinds.Address.OfVPC("refused"), func() { close(synced) })
 	select {
 	case said := <-complaints.said:
 		if !strings.Contains(said, `cannot list resource "addresses"`) {
@@ -331,7 +332,7 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 	}
 	allow(t, server.Config(t), "refused")
 	select {
-	case <-source.Synced():
+	case <-synced:
 	case <-time.After(patience):
 		t.Fatal("the source doesn't get in sync")
 	}

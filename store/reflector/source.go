@@ -80,14 +80,9 @@ func newSource(s *Set, scope descriptor.Scope) *Source {
 	}
 }
 
-// Synced returns a channel that is closed once everything that the scope
-// contained when the source was started is in the store; with an API server that
-// has no streaming lists, what its cache contained.
-func (src *Source) Synced() <-chan struct{} {
-	return src.synced
-}
-
-// HasSynced reports whether the channel of Synced is closed.
+// HasSynced reports whether all objects that the scope contained when the source was
+// started are in the store; with an API server without streaming lists, those that its
+// cache contained.
 func (src *Source) HasSynced() bool {
 	select {
 	case <-src.synced:

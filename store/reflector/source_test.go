@@ -92,9 +92,10 @@ func waitFor(t *testing.T, s *store.Store, want ...*v1alpha1.Address) {
 
 func start(t *testing.T, set *reflector.Set, scope descriptor.Scope) *reflector.Source {
 	t.Helper()
-	source := set.Start(t.Context(), scope, func() {})
+	synced := make(chan struct{})
+	source := set.Start(t.Context(), scope, func() { close(synced) })
 	select {
-	case <-source.Synced():
+	case <-synced:
 	case <-time.After(patience):
 		t.Fatal("the source doesn't get in sync")
 	}

@@ -10,10 +10,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 )
 
+// DefaultPair is the kind of pairs that every kernel has.
+const DefaultPair = veth.Kind
+
 // All returns the registry of this release. It has one line for each driver.
 func All() attach.Registry {
 	return attach.Registry{
-		veth.Devices.Type(),
 		netkit.Devices.Type(),
+		veth.Devices.Type(),
 	}
 }

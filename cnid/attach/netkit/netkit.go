@@ -18,7 +18,9 @@ import (
 const Kind attach.Kind = "netkit"
 
 // Devices describes the pairs of this kind.
-var Devices = pair.Devices{Kind: Kind, Hook: attach.HookPodEnd, Ends: ends}
+var Devices = pair.Devices{
+	Kind: Kind, Hook: attach.HookPodEnd, Requires: "Linux 6.7 built with CONFIG_NETKIT", Ends: ends,
+}
 
 func ends(host, pod netlink.LinkAttrs) netlink.Link {
 	pair := &netlink.Netkit{

@@ -22,6 +22,8 @@ type Devices struct {
 	Kind attach.Kind
 	// Hook is where the datapath's programs process the pod's packets.
 	Hook attach.Hook
+	// Requires describes the kernels that have such devices; "": all have them.
+	Requires string
 	// Ends returns the description of a new pair.
 	Ends func(host, pod netlink.LinkAttrs) netlink.Link
 }
@@ -29,9 +31,14 @@ type Devices struct {
 // Type returns the driver of such pairs.
 func (d Devices) Type() attach.Type {
 	return attach.Type{
-		Kind: d.Kind, Capabilities: d.capabilities(),
-		Probe: func(ctx context.Context) error { return Probe(ctx, d) },
-		Open:  func(hostMAC net.HardwareAddr) (attach.Driver, error) { return New(d, hostMAC) },
+		Kind: d.Kind, Capabilities: d.capabilities(), Pair: true,
+		Probe: func(ctx context.Context) error {
+			if d.Requires == "" {
+				return nil
+			}
+			return Probe(ctx, d)
+		},
+		Open: func(hostMAC net.HardwareAddr) (attach.Driver, error) { return New(d, hostMAC) },
 	}
 }
 
@@ -71,7 +78,7 @@ func (d Devices) probe() error {
 	pod.Name, pod.HardwareAddr = "pod", net.HardwareAddr{2, 0, 0, 0, 0, 2}
 	err := netlink.LinkAdd(d.Ends(host, pod))
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %w", attach.ErrUnsupported, err)
+		return fmt.Errorf("%w: %w; they require %s", attach.ErrUnsupported, err, d.Requires)
 	}
 	return err
 }

@@ -81,7 +81,7 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 // Capabilities implements attach.Driver.
 func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilities() }
 
-// Close releases what the Driver keeps open.
+// Close implements attach.Driver.
 func (d *Driver) Close() {
 	d.sockets.close()
 	d.states.close()

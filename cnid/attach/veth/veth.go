@@ -16,7 +16,7 @@ import (
 // Kind is the driver's, and the kernel's name of such devices.
 const Kind attach.Kind = "veth"
 
-// Devices are what pairs of this kind consist of.
+// Devices describes the pairs of this kind.
 var Devices = pair.Devices{Kind: Kind, Hook: attach.HookHostEnd, Ends: ends}
 
 func ends(host, pod netlink.LinkAttrs) netlink.Link {

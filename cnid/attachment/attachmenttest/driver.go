@@ -110,6 +110,9 @@ func (d Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) 
 // Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
 func (d Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
 
+// Close implements attach.Driver.
+func (d Driver) Close() {}
+
 // List implements attach.Driver.
 func (d Driver) List(context.Context) ([]attach.Found, error) {
 	var list []attach.Found
