@@ -242,7 +242,7 @@ func annotate(obj client.Object, annotations map[string]string) {
 	}
 }
 
-// claimAddress makes a pod's Address object, and returns what the pod's annotation is to say.
+// claimAddress makes a pod's Address object, and returns the content of the pod's annotation.
 func (n *apiNode) claimAddress(t *testing.T, p *labPod) string {
 	t.Helper()
 	pod := n.get(t, p)

@@ -160,7 +160,7 @@ func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
 	})
 }
 
-// nft runs a script as somebody else would.
+// nft runs a script, as another program would.
 func nft(script string) error {
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(script)

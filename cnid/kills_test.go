@@ -210,7 +210,7 @@ func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.G
 		}
 	}()
 	return func() int {
-		// What is on its way arrives before this does.
+		// Packets on their way arrive before this one.
 		if err := receiver.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}

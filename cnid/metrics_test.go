@@ -187,7 +187,7 @@ func TestLoopbackIsTold(t *testing.T) {
 			t.Errorf("%s is loopback: %t", addr, got)
 		}
 	}
-	// What the chart writes for either family.
+	// The chart writes these for either family.
 	for _, addr := range []string{"[192.0.2.1]:9472", "[2001:db8::1]:9472"} {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			t.Error(err)

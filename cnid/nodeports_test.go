@@ -266,7 +266,7 @@ func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
 // shyness is how long an answer is waited for that must not come.
 const shyness = 400 * time.Millisecond
 
-// say sends a datagram and waits for another.
+// say sends a datagram and waits for the reply.
 func say(conn net.Conn) error {
 	if _, err := conn.Write([]byte("hello")); err != nil {
 		return err
@@ -376,7 +376,7 @@ func forgetNeighbours(t *testing.T, at ns.NetNS) {
 	})
 }
 
-// health is status and body of what a load balancer is told.
+// health is status and body of the response to a load balancer.
 func (l *outsideLab) health(from ns.NetNS, at string) (answer string, err error) {
 	err = from.Do(func(ns.NetNS) error {
 		conn, err := net.DialTimeout("tcp", at, patience)

@@ -123,7 +123,7 @@ func playNode() error {
 		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
 		vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
-	go func() { // what the API says later
+	go func() { // later changes of the API
 		for {
 			var next script
 			if input.Decode(&next) != nil || n.store.Update(next.fill) != nil {
@@ -354,7 +354,7 @@ func (m *machine) launch(t *testing.T) {
 	m.say(t, m.script)
 }
 
-// say tells the daemon what the API says: at first everything, later changes.
+// say sends the daemon the objects of the API: at first all, later the changes.
 func (m *machine) say(t *testing.T, s script) {
 	t.Helper()
 	if _, err := io.Copy(m.input, m.encode(t, s)); err != nil {

@@ -194,7 +194,7 @@ func (p *labPod) mustDial(t *testing.T, network string, from uint16, to netip.Ad
 	return conn
 }
 
-// says sends a text and wants it back.
+// says sends a text and expects it back.
 func says(conn net.Conn, text string) error {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return err
@@ -269,7 +269,7 @@ func TestPodsOfOneAddressAndPortTalkToOnePeerAtOnce(t *testing.T) {
 	}
 }
 
-// refusal sends and returns what the socket is told of it.
+// refusal sends and returns the socket's error.
 func refusal(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "anybody there?"); err != nil {
 		return err
@@ -295,7 +295,7 @@ func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 			t.Errorf("a pod that has sent nothing has a path MTU of %d, had %d", got, wide)
 		}
 		eventually(t, "the pod that sends learns the path's MTU", func() error {
-			// A datagram that is lost is what this is about; an error tells of it.
+			// The test is about a lost datagram; the socket's error reports it.
 			_, _ = conn.Write(make([]byte, narrowMTU))
 			if got := pathMTU(t, conn, addr.Is4()); got != narrowMTU {
 				return fmt.Errorf("it is %d", got)

@@ -22,7 +22,7 @@ func TestDropsAreToldWithNames(t *testing.T) {
 	node := l.nodes[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	// A first packet before anybody asks, and one while somebody does.
+	// A first packet before a client listens, and one while it does.
 	sent := map[string]bool{}
 	send := func(to string) {
 		if !sent[to] {
@@ -119,7 +119,7 @@ func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
 		"(ns/r1) > 10.10.1.11:80 (ns/r3) in the tunnel 192.0.2.1 (node1) > 192.0.2.2 (node2) passed: delivered on this node")
 	far.expectFlow(t, connect("b1", "fd10:10:0:1::11"), "node2 VPC blue from pod ns/b3: TCP [fd10:10:0:1::11]:80 (ns/b3) > [fd10:10:0:1::10]:")
 
-	// Who asks for nothing new gets what was told, and no more.
+	// A reader of old events gets the reported ones, and no more.
 	told := 0
 	err := nodestatus.FetchPackets(t.Context(), near.cfg.socket(), nodestatus.FlowsPath, nodestatus.Watch{}, func(packet nodestatus.Packet) error {
 		told++

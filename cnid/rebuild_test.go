@@ -83,7 +83,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 	}
 	testnet.In(t, n.NetNS, func() error {
 		_, err := netlink.LinkByName("alvforeign")
-		return err // nobody else's device is touched
+		return err // devices of other programs are not changed
 	})
 }
 
@@ -178,7 +178,7 @@ func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(
 	if _, got, err := dialFrom(t, a.NetNS, b.ip(true)); err == nil {
 		t.Errorf("the pod without an Address is not cut off: answered by %q", got)
 	}
-	n.decide(t, b) // as the operator does for what a living pod was told
+	n.decide(t, b) // as the operator does for the allocation status of a living pod
 	eventually(t, "the pod has its network back", func() error {
 		conn, got, err := dialFrom(t, a.NetNS, b.ip(true))
 		if err != nil {

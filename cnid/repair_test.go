@@ -100,7 +100,7 @@ type harm struct {
 	kind string
 }
 
-// noticed is harm of which the kernel tells.
+// noticed is damage that the kernel reports.
 func noticed(p *labPod) []harm {
 	return []harm{
 		{"a pod's route is deleted", func() error {

@@ -34,7 +34,7 @@ func ask(t *testing.T, space ns.NetNS, to string) net.Conn {
 	return conn
 }
 
-// ended says that a socket has been ended, or why not.
+// ended returns nil if a socket has been ended, otherwise the reason.
 func ended(t *testing.T, conn net.Conn) error {
 	t.Helper()
 	if errno := unix.Errno(option(t, conn, unix.SOL_SOCKET, unix.SO_ERROR)); errno != unix.ECONNABORTED {

@@ -444,7 +444,7 @@ func TestAPodCostsOneClaimPerAddressAndOnePatch(t *testing.T) {
 }
 
 // TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo deletes a VPC while a node
-// that knows it does not answer.
+// that has it does not reply.
 func TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo(t *testing.T) {
 	w := calm(t)
 	w.host("node-2").up = false

@@ -15,7 +15,7 @@ import (
 
 func TestAdmissionIsToldWhatTenantsHaveOfNodes(t *testing.T) {
 	r := newRig(t)
-	// One of an object that was deleted while nobody looked.
+	// One of an object that was deleted while no operator ran.
 	told := hostGrants(map[string]v1alpha1.HostGrant{"gone": {HostNetwork: true}})
 	r.create(told)
 	r.operate(testConfig())
@@ -62,7 +62,7 @@ func newHostAccess(name string, spec v1alpha1.HostAccessSpec) *v1alpha1.HostAcce
 	return &v1alpha1.HostAccess{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 }
 
-// hostAccessReady reports that admission has been told of what the object is now.
+// hostAccessReady reports that the parameters of admission include the present object.
 func hostAccessReady() func(*v1alpha1.HostAccess) error {
 	return func(a *v1alpha1.HostAccess) error {
 		if a.Status.ObservedGeneration != a.Generation {

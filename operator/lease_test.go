@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// paper is a lock that anybody may write to, or nobody.
+// paper is a lock that all writers can write, or none.
 type paper struct {
 	resourcelock.Interface
 	err error

@@ -289,7 +289,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	r.delete(last)
 	sees(r, late, shows("192.0.2.17"))
 
-	// A Service goes while nobody looks; of another an operator died behind the claim.
+	// A Service is deleted while no operator runs; for another, an operator died after the claim.
 	stop()
 	r.delete(late)
 	half := newBalancer("edge", "half", outside())
@@ -303,7 +303,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	sees(r, half, shows("192.0.2.25"))
 	r.gone(&v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.17"}})
 
-	// What the pool gives no more goes, and the addresses with their kind.
+	// Addresses that the pool no longer has are deleted, and those of their kind with them.
 	change(r, pool, func(p *v1alpha1.ExternalPool) { p.Spec.AllowedTenants = []string{"somebody"} })
 	sees(r, half, shows())
 	r.announced(half, v1alpha1.ExternalPoolNotFoundReason)

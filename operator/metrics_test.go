@@ -30,7 +30,7 @@ import (
 
 type families map[string]*dto.MetricFamily
 
-// scrape reads a real endpoint; the text is what it says.
+// scrape reads a real endpoint, and returns its text.
 func scrape(t *testing.T, addr string) (all families, text string, err error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/metrics", nil)

@@ -124,7 +124,7 @@ func (c *chaos) rest() {
 	c.checkAtRest()
 }
 
-// step is something that happens by itself, mostly, or that somebody does.
+// step is an event of the system, or an action of a person.
 func (c *chaos) step() {
 	c.clock = c.clock.Add(time.Duration(c.rand.IntN(20)) * time.Millisecond)
 	switch n := c.rand.IntN(100); {
@@ -228,7 +228,7 @@ func (c *chaos) disturb(_ string, o *instance, verb string, object client.Object
 	return err
 }
 
-// somebody does something.
+// an action of a person.
 func (c *chaos) somebody() {
 	deeds := []func(){
 		c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.makePod, c.endPod, c.endPod, c.endPod, c.forcePod, c.finishPod,
@@ -345,7 +345,7 @@ func (c *chaos) returnToService(h *host) {
 	edit(c.world, nodeObject(h.name), func(node *corev1.Node) { node.Spec.Taints = nil })
 }
 
-// fenceNode switches a lost host off, and says so.
+// fenceNode switches a lost host off, and marks it so.
 func (c *chaos) fenceNode() {
 	for _, h := range c.hosts {
 		if h.up {

@@ -159,7 +159,7 @@ func (s *informers) listAll() {
 	}
 }
 
-// view returns what a program knows of a kind, by name.
+// view returns a program's objects of a kind, by name.
 func view[O client.Object](s *informers) []O {
 	i := s.of(reflect.TypeFor[O]())
 	all := make([]O, 0, len(i.objects))

@@ -101,7 +101,7 @@ func (w *world) operate() *instance {
 	return o
 }
 
-// crash ends an operator, whatever it is doing.
+// crash ends an operator at any step.
 func (w *world) crash(o *instance) {
 	w.note("%s is killed", o.name)
 	o.kill()
@@ -248,7 +248,7 @@ func (w *world) check() {
 	}
 }
 
-// toldTo returns the attachment that a pod was told, nil for none.
+// toldTo returns the attachment in a pod's status, nil for none.
 func toldTo(pod *corev1.Pod) *annotations.Attachment {
 	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
 	if err != nil || len(list) != 1 || pod.Annotations[arktosv1.ReadinessAnnotation] != "true" {

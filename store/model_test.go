@@ -270,7 +270,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 // FuzzStore runs an action log against the store and against plain maps.
-// Transactions end when the log says so, with a commit or an abort.
+// Transactions end where the log has their end, with a commit or an abort.
 func FuzzStore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("puts, deletes and conflicts in an order that nobody thought of"))

@@ -7,7 +7,7 @@ import "testing"
 
 func TestASignalWakesWhoWaitsAndNobodyLater(t *testing.T) {
 	var s Signal
-	s.Send() // nobody waits
+	s.Send() // no waiting call
 	first, second := s.Next(), s.Next()
 	for _, waiting := range []<-chan struct{}{first, second} {
 		select {

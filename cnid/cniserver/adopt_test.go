@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// rebuild knows the pods given, by UID.
+// rebuild has the given pods, by UID.
 func rebuild(pods ...pod) attachment.Rebuild {
 	return func(_ attach.Kind, found attach.Found) (journal.Record, error) {
 		for _, p := range pods {

@@ -65,7 +65,7 @@ func TestADaemonThatDoesNotSeeTheRuntimesMountsRemovesNoPod(t *testing.T) {
 	if resp := r.server.Do(t.Context(), req); resp.Error != nil {
 		t.Fatal(resp.Error)
 	}
-	// What a file looks like on which the mount is missing.
+	// A file without its mount looks like this.
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

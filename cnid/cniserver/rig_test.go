@@ -158,7 +158,7 @@ func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 func (r *rig) restart(t testing.TB) {
 	t.Helper()
 	r.reopen(t)
-	// The datapath starts from the journal, as its contract says.
+	// The datapath starts from the journal, as its contract requires.
 	for _, rec := range r.journal.Records() {
 		r.programmed[rec.Key] = rec.Phase == journal.PhaseDone
 	}

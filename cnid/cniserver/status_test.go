@@ -64,7 +64,7 @@ func TestThePluginBridgesARestartOfTheDaemon(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		// ready is what the daemon says while it lives.
+		// ready is the daemon's reply while it runs.
 		ready error
 		then  func(t *testing.T, cni plugin, stop func())
 		want  string

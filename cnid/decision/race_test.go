@@ -116,7 +116,7 @@ func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T
 	}
 }
 
-// Who lost it at the last moment has no Warning yet: the runtime's next attempt
+// The pod that lost it at the last moment has no Warning yet: the runtime's next attempt
 // gives it.
 func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	s, j := newRows(t), newJournal(t)

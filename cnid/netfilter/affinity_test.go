@@ -113,7 +113,7 @@ func TestAClientStaysWhileItsPlaceIsOne(t *testing.T) {
 			t.Errorf("a client whose place is one still has moved from %s to %s", at["192.0.2.10"], now)
 		}
 	}
-	// A place that is one again takes nobody back.
+	// A place that is added again gets none of its former clients.
 	again := *s.Frontends[0]
 	again.All = stickyPlaces
 	s.Frontends = inOrder(again)
@@ -146,7 +146,7 @@ func TestClientsOfAVPCTakeNoRoomFromAnothers(t *testing.T) {
 	if list := r.clients(t, vniA); !slices.Equal(list, []netip.Addr{netip.MustParseAddr("192.0.2.9")}) {
 		t.Errorf("the VPC remembers %v", list)
 	}
-	// Where there is no room a client's address decides, and nobody else's is forgotten.
+	// Without room a client's address decides, and no other client's entry is removed.
 	other.Port = 30000
 	s.Frontends = inOrder(other)
 	r.applies(t, s)

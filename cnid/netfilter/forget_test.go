@@ -30,7 +30,7 @@ func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
 	for _, c := range []struct {
 		name, asked, answers string
 		stale                bool
-		client               string // "": somebody outside
+		client               string // "": a client outside
 	}{
 		{"to a backend here", "192.0.2.1:30000", "169.254.64.5:9001", false, ""},
 		{"to one that only other nodes use", "192.0.2.1:30000", "169.254.64.6:9001", false, ""},

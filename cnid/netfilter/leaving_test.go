@@ -150,7 +150,7 @@ func TestWhatConntrackCallsInvalidDoesNotLeaveTheNode(t *testing.T) {
 	}
 }
 
-// untracked stands in for somebody's rule that spares packets conntrack.
+// untracked stands in for another program's rule that exempts packets from conntrack.
 func (r rig) untracked(t *testing.T) {
 	t.Helper()
 	testnet.In(t, r.node, func() error {
@@ -195,7 +195,7 @@ func TestNoShadowAddressLeavesTheNode(t *testing.T) {
 					return err
 				}
 				defer conn.Close()
-				// Where the packet is dropped at once, the node's own sender is told.
+				// If the packet is dropped at once, the node's own sender gets an error.
 				if _, err = conn.Write([]byte("hello")); errors.Is(err, unix.EPERM) {
 					return nil
 				}

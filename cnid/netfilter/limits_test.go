@@ -155,7 +155,7 @@ func TestApplyBoundsTheShareByTheKernelsConntrack(t *testing.T) {
 	testnet.In(t, testnet.New(t), func() error {
 		s := testState()
 		s.FlowsPerShadow = 1 << 30
-		apply(t, s) // loads conntrack if nobody has
+		apply(t, s) // loads conntrack unless it is loaded
 		apply(t, s)
 		before := handles(t)
 		apply(t, s)

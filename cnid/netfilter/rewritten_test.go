@@ -89,7 +89,7 @@ func TestAFlowOpenedBeforeTheTableCameIsNoReply(t *testing.T) {
 	r := newRig(t, 0x20000000)
 	testnet.In(t, r.node, Remove)
 	testnet.In(t, r.node, func() error {
-		// Rules of somebody else that use conntrack, so that the flow is known.
+		// Rules of another program that use conntrack, so that the flow is tracked.
 		conn := &nftables.Conn{}
 		other := conn.AddTable(&nftables.Table{Name: "other", Family: nftables.TableFamilyINet})
 		c := conn.AddChain(&nftables.Chain{

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store/external"
 )
 
-// selectorless makes a Service one whose slices somebody writes by hand.
+// selectorless removes the selector of a Service, whose slices people write then.
 func selectorless(namespace, name string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		row := *store.GetService(tx, namespace, name)

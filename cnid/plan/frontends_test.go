@@ -16,7 +16,7 @@ import (
 
 func serveNodePorts(cfg *Config) { cfg.NodePorts = true }
 
-// on is a ready endpoint that its slice says to be on a node.
+// on is a ready endpoint that is on a node according to its slice.
 func on(node, addr string) store.Endpoint {
 	return store.Endpoint{Addresses: ips(addr), Ready: true, Node: node}
 }

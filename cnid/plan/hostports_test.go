@@ -82,7 +82,7 @@ func TestAPortThatIsAServicesLeadsToNoPod(t *testing.T) {
 				t.Errorf("closed before there is a Service: %+v", before.Closed)
 			}
 			w.put(t, service("ns", "web", []string{"10.96.1.1"}, port(30080)...), service("red", "web", []string{"10.96.1.2"}, port(30081)...), checked)
-			// Whoever serves node ports, and whether the Service has a VPC.
+			// With and without node ports of the node, and with and without a VPC of the Service.
 			for _, change := range [][]func(*Config){nil, {serveNodePorts}} {
 				got := w.build(change...)
 				if closed := len(got.Closed) == 1 && len(got.Filter.HostPorts) == 0; closed != (c.want != "") {
@@ -164,7 +164,7 @@ func TestTenantsHaveThePortsThatAreGrantedThem(t *testing.T) {
 	}
 }
 
-// A pod whose port is closed keeps nobody else from it.
+// A pod whose port is closed does not reserve the port.
 func TestAClosedPortIsFreeForOthers(t *testing.T) {
 	w := newWorld(t, node("node1", "192.0.2.1"), vpc("blue", 20, "10.10.0.0/16"), namespace("ns", "blue"), namespace("plain", "ns:plain"))
 	w.attach("blue", 20, "old", "10.10.1.10/24")

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// of is an endpoint whose slice says that it is a certain pod's.
+// of is an endpoint that belongs to a certain pod according to its slice.
 func of(pod string, e store.Endpoint) store.Endpoint {
 	e.PodUID = pod
 	return e
@@ -25,7 +25,7 @@ func hostPod(uid, namespace, node string, terminal bool) func(store.Tx) error {
 	}
 }
 
-// Whoever writes slices names any pod of any node. What counts is which pod is there.
+// A writer of slices may name any pod of any node. Only the pod that is there counts.
 func TestNodePortsLeadToPodsOnTheNodesNetwork(t *testing.T) {
 	cases := map[string]struct {
 		namespace string

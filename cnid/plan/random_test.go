@@ -249,7 +249,7 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 	case 1, 2:
 		namespace, name := r.serviceName()
 		holder = store.Holder{Kind: store.HolderService, Namespace: namespace, Name: name, UID: r.serviceUID(namespace, name)}
-		if r.IntN(3) == 0 { // which nobody writes but by hand
+		if r.IntN(3) == 0 { // which only people write
 			holder.UID = r.serviceUID(r.serviceName())
 		}
 	}

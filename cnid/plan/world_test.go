@@ -124,7 +124,7 @@ func (w *world) hold(rec journal.Record) {
 	}
 }
 
-// tell puts a pod of node1 as the operator has told it an address of a VPC.
+// tell puts a pod of node1 with an address of a VPC in its allocation status.
 func tell(name, vpc, addr string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		text, err := annotations.FormatAttachments([]annotations.Attachment{{Name: "eth0", VPC: vpc, Addresses: prefixes(addr)}})

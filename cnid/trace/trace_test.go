@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
-// route answers for each node what it is told to.
+// route returns the configured answer of each node.
 func route(steps map[string]nodestatus.PacketTrace) Ask {
 	return func(_ context.Context, node string, _ nodestatus.Question) (nodestatus.PacketTrace, error) {
 		step, ok := steps[node]

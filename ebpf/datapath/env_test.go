@@ -104,7 +104,7 @@ func childCgroup(t *testing.T) string {
 	return ""
 }
 
-// hasTCX tells whether the kernel has links to devices; where it has none,
+// hasTCX reports whether the kernel has links to devices; where it has none,
 // filters stand in for them.
 func hasTCX(t *testing.T) bool {
 	t.Helper()
@@ -117,7 +117,7 @@ func hasTCX(t *testing.T) bool {
 	return true
 }
 
-// popsIPv6 tells whether a program can take an outer IPv4 header off an IPv6
+// popsIPv6 reports whether a program can take an outer IPv4 header off an IPv6
 // packet; where it can't, the tunnel's device does.
 func popsIPv6(t *testing.T) bool {
 	t.Helper()

@@ -29,21 +29,21 @@ func gatewayOf(i state.Interface, like netip.Addr) netip.Addr {
 	return i.Gateway4
 }
 
-// serves tells whether a VPC has a service with that address and backend.
+// serves reports whether a VPC has a service with that address and backend.
 func (r *rules) serves(vni uint32, vip, backend netip.Addr) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend })
 	})
 }
 
-// leadsOutside tells whether a service of a VPC leads from the one address to the other.
+// leadsOutside reports whether a service of a VPC leads from the one address to the other.
 func (r *rules) leadsOutside(vni uint32, vip, backend netip.Addr) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == vni && s.VIP == vip && slices.ContainsFunc(s.Backends, func(b state.Backend) bool { return b.IP == backend && b.Outside })
 	})
 }
 
-// leads tells whether one of those services leads from the one port to the other.
+// leads reports whether one of those services leads from the one port to the other.
 func (r *rules) leads(vni uint32, in, out seen) bool {
 	return slices.ContainsFunc(r.state.Services, func(s state.Service) bool {
 		return s.VNI == vni && s.VIP == in.dst && s.Proto == in.proto && s.Port == in.dport &&

@@ -293,7 +293,7 @@ func (r *rules) packet(at place, reason telemetry.Reason, in, out seen, before, 
 	return nil
 }
 
-// translatedFirst tells whether a frame of a pod's is translated before its way is
+// translatedFirst reports whether a frame of a pod's is translated before its way is
 // looked for, which it may not find.
 func (r *rules) translatedFirst(at place, in seen) bool {
 	from := r.owner[at.device]
@@ -362,7 +362,7 @@ func (r *rules) remote(at place, in, out seen, mark uint32) error {
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
 }
 
-// delivers tells whether a packet for an interface has the mark that it has to
+// delivers reports whether a packet for an interface has the mark that it has to
 // have.
 func (at place) delivers(mark uint32, toNode bool) bool {
 	if at.sent && !toNode {

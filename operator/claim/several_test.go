@@ -164,7 +164,7 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 			a.before = nil
 			second := newClaimer(t, a, secondVPC()...)
 			a.reads(t, second)
-			// What comes free meanwhile, or is chosen first, changes nothing of it.
+			// Addresses that are released meanwhile, or chosen first, do not change it.
 			if err := second.Store.Update(func(tx store.Tx) error { return store.SetCursor(tx, "s2", netip.MustParseAddr("10.1.0.4")) }); err != nil {
 				t.Fatal(err)
 			}

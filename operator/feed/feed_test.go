@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// heard is what a subscriber was told about a pod, and what the store held then.
+// heard is a subscriber's notification about a pod, and the content of the store then.
 type heard struct{ old, now, stored string }
 
 func listen(f *Feed) *[]heard {

@@ -27,7 +27,7 @@ func world() []any {
 	}
 }
 
-// assignedPod is a pod that was told its addresses.
+// assignedPod is a pod with its allocation status.
 func assignedPod(t *testing.T, ips ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", "p", "n", "")

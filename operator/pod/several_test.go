@@ -149,7 +149,7 @@ func (g *rig) addresses() (all []string) {
 	return all
 }
 
-// told returns what the pod was told: its condition, and its attachments.
+// told returns the pod's allocation status: its condition and its attachments.
 func (g *rig) told(pod *corev1.Pod) (corev1.PodCondition, []annotations.Attachment) {
 	g.Helper()
 	if err := g.Get(g.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -330,7 +330,7 @@ func TestARestartedOperatorFindsClaimsByInterface(t *testing.T) {
 	}
 }
 
-// What a pod was told of one interface is restored, whatever becomes of another one.
+// The status of one interface is restored, independent of another interface.
 func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	pod := newPod()
 	api := newAPI(t, pod)
@@ -344,7 +344,7 @@ func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	if err := api.Create(t.Context(), strangers()); err != nil {
 		t.Fatal(err)
 	}
-	second := newRig(t, api, pod) // whatever the sources say by now
+	second := newRig(t, api, pod) // independent of the present sources
 	if err := second.reconcile(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// podTold is a pod that was told addresses of VPC v.
+// podTold is a pod with addresses of VPC v in its status.
 func podTold(t *testing.T, name string, addrs ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", name, "", "")

@@ -32,7 +32,7 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
-// script is an API server that answers as a test says.
+// script is an API server with the responses of a test.
 type script struct {
 	// requests come here, each with what is to answer it.
 	requests chan scripted
@@ -67,7 +67,7 @@ func follow(t *testing.T) (*script, *store.Store, *reflector.Source) {
 	return s, rows, source
 }
 
-// What a source asks for, beside watches from a version.
+// Requests of a source, beside watches from a version.
 const (
 	everything = "a watch that begins with what there is"
 	list       = "a list not older than "
@@ -104,7 +104,7 @@ func (s *script) expect(t *testing.T, want string, answer http.HandlerFunc) {
 	}
 }
 
-// says answers with these texts, and ends.
+// says responds with these texts, and ends.
 func says(status int, texts ...any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -28,7 +28,7 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 		holder *store.Address
 		// uid is that of the pod that the slice names.
 		uid string
-		// bySelector and byHand say whether a Service with or without a selector leads there.
+		// bySelector and byHand report whether a Service with or without a selector leads there.
 		bySelector, byHand bool
 	}{
 		"the pod that the slice names":              {heldBy(mine, "10.0.0.1", "node-1"), mine.UID, true, true},
@@ -103,7 +103,7 @@ func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
 	}
 }
 
-// What a slice says of another node's pods decides which node is asked, and no more.
+// The content of a slice about another node's pods selects the node, and nothing else.
 func TestAnEndpointWithoutAPodIsOnNoNode(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")
 	e := endpoint(true, false, "10.0.0.2")

@@ -92,7 +92,7 @@ func heldBy(pod *store.Pod, ip, node string) *store.Address {
 }
 
 func endpoint(ready, terminating bool, ips ...string) store.Endpoint {
-	// What a slice says of the node is its writer's word.
+	// The node in a slice is a claim of its writer.
 	return store.Endpoint{Addresses: operatortest.Addrs(ips...), Ready: ready, Terminating: terminating, Node: "node-1", PodUID: podOf.UID}
 }
 

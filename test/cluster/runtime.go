@@ -116,7 +116,7 @@ func foreignArchive(path string) (images.Archive, error) {
 	return images.Archive{Ref: path, Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// registered tells whether a node's object exists.
+// registered reports whether a node's object exists.
 func (c *Cluster) registered(ctx context.Context, nodeName string) error {
 	_, err := c.Client().CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	return err

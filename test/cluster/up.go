@@ -309,7 +309,7 @@ func (c *Cluster) startKubelets(ctx context.Context, p parts) error {
 	return g.Wait()
 }
 
-// exists tells whether a file is there.
+// exists reports whether a file is there.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)

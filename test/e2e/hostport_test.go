@@ -103,7 +103,7 @@ func TestAHostPortLeadsToAPodOfAnyVPC(t *testing.T) {
 	})
 	t.Run("not from another tenant's pod", func(t *testing.T) { e.expectSilence(t, foreign, targets(node.IPv4)...) })
 	t.Run("not at another address than its own", func(t *testing.T) {
-		// The node itself refuses it, which pods of the default VPC are told.
+		// The node itself refuses it, and pods of the default VPC get the refusal.
 		results, err := e.Ask(within(t, patience), plain, silenceTime, scene.TargetPort("http", node.IPv6, hostTied)+"/echo")
 		if err != nil || len(results) != 1 || results[0].OK {
 			t.Errorf("%+v, %v", results, err)

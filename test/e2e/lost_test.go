@@ -129,7 +129,7 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 	})
 }
 
-// connects tells whether a connection can be made from a pod.
+// connects reports whether a connection can be made from a pod.
 func (e *env) connects(t *testing.T, from *corev1.Pod, target string, wait time.Duration) bool {
 	t.Helper()
 	results, err := e.Ask(within(t, patience), from, wait, target)

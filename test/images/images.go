@@ -157,7 +157,7 @@ func (b *Builder) Program(ref, name string) string {
 	return filepath.Join(b.Out, "bin", shortName(ref), name)
 }
 
-// Available tells whether the work tree has the sources of the image ref.
+// Available reports whether the work tree has the sources of the image ref.
 func (b *Builder) Available(ref string) bool {
 	switch ref {
 	case Alioth:
@@ -168,7 +168,7 @@ func (b *Builder) Available(ref string) bool {
 	return true
 }
 
-// hasSources tells whether a folder of the work tree holds Go files.
+// hasSources reports whether a folder of the work tree holds Go files.
 func (b *Builder) hasSources(folder string) bool {
 	sources, err := filepath.Glob(filepath.Join(b.Root, folder, "*.go"))
 	return err == nil && len(sources) > 0

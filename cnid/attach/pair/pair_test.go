@@ -169,7 +169,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 		t.Errorf("host end's alias %q does not name the pod", host.Attrs().Alias)
 	}
 	link := linkByName(t, pod, "eth0").Attrs()
-	// The kernel says so a moment after the device is up.
+	// The kernel reports it a moment after the device is up.
 	for end := time.Now().Add(10 * time.Second); link.OperState != netlink.OperUp && time.Now().Before(end); {
 		link = linkByName(t, pod, "eth0").Attrs()
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
-// reviewer is an API server that knows two tokens, one of which may get /metrics.
+// reviewer is an API server with two tokens, one of which may get /metrics.
 type reviewer struct {
 	t     *testing.T
 	away  bool

@@ -78,7 +78,7 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	const network, port = `no HostAccess grants the network of the nodes to the tenant "`, "no HostAccess grants "
 	grants := published(t, v1alpha1.HostAccessGrants)
 	eventually(t, func(ctx context.Context) error { return admin.Create(ctx, blue(), client.DryRunAll) })
-	// The operator has told it that nothing is granted, which is how a cluster begins.
+	// The operator's parameters grant nothing, as in a new cluster.
 	run(t, slices.Concat(
 		creations(t, "nothing of the node", blueAdmin, blue(), ""),
 		creations(t, "a port of the pod alone", blueAdmin, withHostPort(blue(), "", 0), ""),

@@ -81,7 +81,7 @@ func fixedKeys(key, with, without, refusal string, put func(key, value string) f
 	return append(all,
 		change[*corev1.Pod]{name: key + " set through the status", who: clusterAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: refusal},
 		change[*corev1.Pod]{name: key + " changed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: put(key, "forged"), refused: refusal},
-		// Whoever applies a status owns nothing that was applied to the object.
+		// The writer of a status owns no field that was applied to the object.
 		change[*corev1.Pod]{name: key + " removed through the status", who: clusterAdmin(), object: pod(namespace, with, ""), through: "status", edit: drop(key), refused: refusal, except: byApply},
 		change[*corev1.Pod]{name: key + " set through the status by an admin", who: podsAdmin(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: `resource "pods/status"`},
 		change[*corev1.Pod]{name: key + " set by a kubelet", who: kubelet(), object: pod(namespace, without, ""), through: "status", edit: put(key, "forged"), refused: "forbidden", except: byUpdate},

@@ -215,7 +215,7 @@ func rulesOf(t *testing.T, admin client.Client, account string) (everywhere, hom
 	return everywhere, home
 }
 
-// review asks the API server what somebody may do in a namespace.
+// review asks the API server for a user's rights in a namespace.
 func review(t *testing.T, who user, namespace string) []string {
 	t.Helper()
 	answer, err := kubernetes.NewForConfigOrDie(configAs(t, who)).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
@@ -244,7 +244,7 @@ func TestProgramsMayDoWhatIsListedAndNoMore(t *testing.T) {
 			if diff := cmp.Diff(p.home, merge(home)); diff != "" {
 				t.Errorf("rules in Alioth's namespace (-listed +installed):\n%s", diff)
 			}
-			// What any ServiceAccount may do, the account may do, too.
+			// The account also has the rights of every ServiceAccount.
 			anybody := serviceAccount("system:serviceaccount:"+chart.Namespace+":nobody", "")
 			for namespace, want := range map[string][]string{
 				"default":       p.everywhere,

@@ -69,7 +69,7 @@ func TestTenantLabelNeedsTheRightToAssignTheTenant(t *testing.T) {
 		{name: "so it is through the status", who: alice, object: plain, through: "status", edit: labelled(tenant("blue")), refused: give},
 		{name: "and through finalize", who: alice, object: plain, through: "finalize", edit: labelled(tenant("blue")), refused: give},
 		{name: "removing the label is refused", who: alice, object: blue, edit: labelled(nil), refused: take},
-		// Whoever applies a status owns nothing that was applied to the object.
+		// The writer of a status owns no field that was applied to the object.
 		{name: "so it is through the status", who: alice, object: blue, through: "status", edit: labelled(nil), refused: take, except: byApply},
 		{name: "and through finalize", who: alice, object: blue, through: "finalize", edit: labelled(nil), refused: take},
 		{name: "emptying the label is removing it", who: alice, object: blue, edit: labelled(tenant("")), refused: take},

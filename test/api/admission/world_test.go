@@ -177,7 +177,7 @@ func awaitGrants(t *testing.T, admin client.Client) {
 	})
 }
 
-// user is somebody who sends requests.
+// user sends requests under a name.
 type user struct {
 	name   string
 	groups []string
@@ -205,7 +205,7 @@ func clusterAdmin() user {
 	return user{name: "root", groups: []string{"system:masters", "system:authenticated"}}
 }
 
-// as returns a client that sends requests as somebody.
+// as returns a client that sends requests as a user.
 func as(t *testing.T, u user) client.Client {
 	t.Helper()
 	return newClient(t, configAs(t, u))
@@ -320,7 +320,7 @@ func run(t *testing.T, attempts []attempt) {
 	}
 }
 
-// wantRefused returns an error unless err is a refusal that says text.
+// wantRefused returns an error unless err is a refusal that contains text.
 func wantRefused(err error, text string) error {
 	switch {
 	case err == nil:

@@ -62,7 +62,7 @@ type write struct {
 func waysOf(object client.Object, subresource string) []write {
 	ways := []write{{byUpdate, byUpdate, func(ctx context.Context, to target, _, after client.Object) error { return to.update(ctx, after) }}}
 	if subresource == "finalize" {
-		return ways // it knows no patch
+		return ways // it has no patch
 	}
 	ways = append(ways,
 		write{"merge patch", byPatch, mergePatch(types.MergePatchType)},

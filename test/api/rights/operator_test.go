@@ -146,7 +146,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 		node, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TenantLabel: name}}},
 		vpc, subnet, network, served, refused, shared,
 	} {
-		// Pods are forbidden before admission knows what the operator told it.
+		// Pods are forbidden until admission has the operator's parameters.
 		until(t, fmt.Sprintf("%T %s is created", object, object.GetName()), func(ctx context.Context) (bool, error) {
 			err := admin.Create(ctx, object)
 			return err == nil, ignoreForbidden(err)

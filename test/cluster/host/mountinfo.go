@@ -81,7 +81,7 @@ func FindCgroups(mounts []Mount) Cgroups {
 	return c
 }
 
-// V2Only tells whether resource control happens in cgroup2.
+// V2Only reports whether resource control happens in cgroup2.
 func (c Cgroups) V2Only() bool { return c.Unified != "" && len(c.V1) == 0 }
 
 // Roots returns the mount point of every hierarchy once, sorted.

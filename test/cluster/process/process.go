@@ -142,7 +142,7 @@ func startTime(stat string) (uint64, error) {
 	return strconv.ParseUint(fields[index], 10, 64)
 }
 
-// Alive tells whether the process still runs. A zombie does not.
+// Alive reports whether the process still runs. A zombie does not.
 func (id ID) Alive() bool {
 	fd, err := id.open()
 	if err != nil {

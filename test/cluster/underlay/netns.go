@@ -104,7 +104,7 @@ func (t Topology) Namespaces() ([]string, error) {
 	return names, nil
 }
 
-// InUse tells whether the underlay of the lab of that name exists.
+// InUse reports whether the underlay of the lab of that name exists.
 func InUse(lab string) bool { return isNS(NetNSPath(Topology{Lab: lab}.Switch())) }
 
 // setSysctl writes a network setting in the calling thread's namespace. name

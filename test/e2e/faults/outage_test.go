@@ -239,7 +239,7 @@ func (e *env) deleteSlowly(t *testing.T, pods []*corev1.Pod) {
 	}
 }
 
-// detached tells whether a node has attachments of none of the pods, by the
+// detached reports whether a node has attachments of none of the pods, by the
 // word of its daemon.
 func (e *env) detached(ctx context.Context, node string, pods []*corev1.Pod) (bool, string, error) {
 	dump, err := e.Dump(ctx, node)
@@ -257,7 +257,7 @@ func (e *env) detached(ctx context.Context, node string, pods []*corev1.Pod) (bo
 	return left == 0, fmt.Sprintf("%d are attached", left), nil
 }
 
-// leasesRenewed tells whether every node has renewed its lease since then.
+// leasesRenewed reports whether every node has renewed its lease since then.
 func (e *env) leasesRenewed(since time.Time) func(context.Context) (bool, string, error) {
 	return func(ctx context.Context) (bool, string, error) {
 		for _, node := range e.Lab.Nodes() {

@@ -73,7 +73,7 @@ func (p *pinger) once() error {
 	}
 }
 
-// answers tells whether a packet, IP header included, is the reply to the last
+// answers reports whether a packet, IP header included, is the reply to the last
 // request.
 func (p *pinger) answers(packet []byte) (bool, error) {
 	header, err := ipv4.ParseHeader(packet)
