@@ -69,6 +69,10 @@ func (e *env) serve(t *testing.T, tenant *scene.Tenant, pods ...*corev1.Pod) hea
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "staying"},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "staying"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
 	}
+	// The slices of earlier tests go with their namespaces.
+	if err := e.AwaitLeft(stage.Within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
 	e.Run(t, pods...)
 	e.Make(t, service)
 	e.waits(t, "the pods to be endpoints", func(ctx context.Context) (bool, string, error) {

@@ -124,7 +124,62 @@ func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 // TearDown deletes a tenant, its pods first, and waits until all of it is gone.
 // What was never created is skipped.
 func (s *Scene) TearDown(ctx context.Context, tenant *Tenant) error {
-	if err := s.Delete(ctx, tenant.Namespace); err != nil {
+	if err := s.BeginToLeave(ctx, tenant.Namespace); err != nil {
+		return err
+	}
+	if err := s.FinishLeaving(ctx, tenant); err != nil {
+		return err
+	}
+	return s.WaitGone(ctx, tenant.Namespace)
+}
+
+// leavers are the kinds of objects that hold addresses or VPCs.
+func leavers() []client.Object {
+	return []client.Object{&corev1.Pod{}, &corev1.Service{}, &arktosv1.Network{}}
+}
+
+// BeginToLeave deletes a namespace, and in it what holds addresses or VPCs: the
+// namespace controller of Kubernetes waits for seconds before it begins with that.
+func (s *Scene) BeginToLeave(ctx context.Context, namespace *corev1.Namespace) error {
+	if err := s.Client.Delete(ctx, namespace); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, kind := range leavers() {
+		if err := s.Client.DeleteAllOf(ctx, kind, client.InNamespace(namespace.Name)); err != nil {
+			return fmt.Errorf("delete the content of %s: %w", nameOf(namespace), err)
+		}
+	}
+	return nil
+}
+
+// WaitEmpty waits until nothing in a namespace holds addresses or VPCs.
+func (s *Scene) WaitEmpty(ctx context.Context, namespace *corev1.Namespace) error {
+	for _, kind := range leavers() {
+		gvk, err := s.Client.GroupVersionKindFor(kind)
+		if err != nil {
+			return err
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk)
+		err = Until(ctx, fmt.Sprintf("%s to have no %s", nameOf(namespace), gvk.Kind), func(ctx context.Context) (bool, string, error) {
+			err := s.Client.List(ctx, list, client.InNamespace(namespace.Name))
+			if err != nil || len(list.Items) == 0 {
+				return err == nil, "", err
+			}
+			first := list.Items[0]
+			return false, fmt.Sprintf("%d, the first is %s with finalizers %v", len(list.Items), first.Name, first.Finalizers), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FinishLeaving deletes what else a tenant has once its namespace, which has begun to
+// leave, is empty. It does not wait for the namespace itself.
+func (s *Scene) FinishLeaving(ctx context.Context, tenant *Tenant) error {
+	if err := s.WaitEmpty(ctx, tenant.Namespace); err != nil {
 		return err
 	}
 	var rest []client.Object

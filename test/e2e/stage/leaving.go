@@ -4,16 +4,24 @@
 package stage
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// leaving are the tenants that tests have, until a test ends.
+// leaving are the tenants that tests have, until a test ends, and the namespaces of
+// tests that have ended.
 type leaving struct {
-	mu      sync.Mutex
-	tenants map[*testing.T][]*scene.Tenant
+	mu         sync.Mutex
+	tenants    map[*testing.T][]*scene.Tenant
+	namespaces []*corev1.Namespace
 }
 
 func (l *leaving) add(t *testing.T, tenant *scene.Tenant) {
@@ -32,4 +40,28 @@ func (l *leaving) take(t *testing.T) []*scene.Tenant {
 	tenants := l.tenants[t]
 	delete(l.tenants, t)
 	return tenants
+}
+
+// emptied notes a namespace that has nothing of Alioth's any more.
+func (l *leaving) emptied(namespace *corev1.Namespace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.namespaces = append(l.namespaces, namespace)
+}
+
+// AwaitLeft waits until the namespaces of tests that have ended are gone. Kubernetes
+// takes ten seconds for a namespace that is empty, so no test waits for its own:
+// the suite does at its end, and a test does that looks at the whole cluster.
+func (e *Env) AwaitLeft(ctx context.Context) error {
+	e.leaving.mu.Lock()
+	namespaces := slices.Clone(e.leaving.namespaces)
+	e.leaving.mu.Unlock()
+	var failures []error
+	for _, namespace := range namespaces {
+		failures = append(failures, e.WaitGone(ctx, namespace))
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("namespaces of tests that have ended: %w", err)
+	}
+	return nil
 }

@@ -60,9 +60,10 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		e.beginToLeave(ctx, t)
-		if err := e.TearDown(ctx, tenant); err != nil {
+		if err := e.FinishLeaving(ctx, tenant); err != nil {
 			t.Errorf("clean up tenant %s: %v\n%s", tenant.Name, err, e.evidence(tenant))
 		}
+		e.leaving.emptied(tenant.Namespace)
 	})
 	if err != nil {
 		t.Fatalf("set up tenant %s: %v", tenant.Name, err)
@@ -70,13 +71,13 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 	return tenant
 }
 
-// beginToLeave deletes the namespaces of all tenants of a test, so that the pods of
-// all of them end at the same time. Each is waited for in its turn: what else the test
+// beginToLeave deletes the namespaces of all tenants of a test and what is in them, so
+// that the pods of all of them end at the same time. Each is waited for in its turn: what else the test
 // has made for it goes before.
 func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, tenant := range e.leaving.take(t) {
-		if err := e.Client.Delete(ctx, tenant.Namespace); client.IgnoreNotFound(err) != nil {
+		if err := e.BeginToLeave(ctx, tenant.Namespace); err != nil {
 			t.Errorf("clean up tenant %s: %v", tenant.Name, err)
 		}
 	}
@@ -115,17 +116,29 @@ func (e *Env) Make(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// RemoveAfter deletes an object at the end of a test and waits until it is
-// gone.
+// RemoveAfter deletes an object at the end of a test and waits until it is gone; of a
+// namespace, until it is empty.
 func (e *Env) RemoveAfter(t *testing.T, object client.Object) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		if err := e.Delete(ctx, object); err != nil {
+		if err := e.remove(ctx, object); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
 	})
+}
+
+func (e *Env) remove(ctx context.Context, object client.Object) error {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return e.Delete(ctx, object)
+	}
+	if err := e.BeginToLeave(ctx, namespace); err != nil {
+		return err
+	}
+	e.leaving.emptied(namespace)
+	return e.WaitEmpty(ctx, namespace)
 }
 
 // Run creates pods and waits until they are Ready. They are deleted with their

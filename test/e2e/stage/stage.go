@@ -68,6 +68,10 @@ func (s *Suite) Main(m *testing.M) int {
 	code := m.Run()
 	if e, err := s.open(); err == nil {
 		os.RemoveAll(filepath.Dir(e.Tool))
+		if err := e.awaitLeft(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, err)
+			code = max(code, 1)
+		}
 	}
 	if mine && os.Getenv("ALIOTH_E2E_KEEP") == "" {
 		if err := cluster.Down(context.Background(), s.root, "", progress); err != nil {
@@ -141,6 +145,13 @@ func (s *Suite) Start(t *testing.T) *Env {
 	}
 	t.Cleanup(func() { e.ExpectAgreement(t) })
 	return e
+}
+
+// awaitLeft waits until nothing of any test is left.
+func (e *Env) awaitLeft() error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	return e.AwaitLeft(ctx)
 }
 
 // ExpectAgreement fails the test for everything in which what is known of the
