@@ -29,7 +29,7 @@ const (
 func verifyCommand() *cobra.Command {
 	var node string
 	reach := defaultAccess()
-	format, settle := asText, 15*time.Second
+	format, settle, answerWithin := asText, 15*time.Second, collect.DefaultAnswerWithin
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare API objects, journals, devices and BPF maps, and print the differences",
@@ -56,6 +56,7 @@ read.`,
 			if err != nil {
 				return err
 			}
+			collector.AnswerWithin = answerWithin
 			found, err := collector.Differences(cmd.Context(), node, settle)
 			if err != nil {
 				return err
@@ -66,6 +67,7 @@ read.`,
 	flags := cmd.Flags()
 	flags.StringVar(&node, "node", node, "check this node only")
 	flags.DurationVar(&settle, "settle", settle, "how long a difference must last; 0 reads once")
+	flags.DurationVar(&answerWithin, "answer-within", answerWithin, "how long a node may take to answer; after that it is reported as silent")
 	reach.addFlags(cmd)
 	addFormat(cmd, &format)
 	complete(cmd, &reach.kubeconfig)

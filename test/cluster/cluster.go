@@ -121,6 +121,9 @@ func (c *Cluster) lock() (unlock func(), err error) {
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 
+// Aliothctl returns the path of the program that people use, which knows this lab.
+func (c *Cluster) Aliothctl() string { return c.path("bin", "aliothctl") }
+
 // Config returns the administrator's client configuration; change a copy only.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.clients.config) }
 

@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,24 +22,12 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// aliothctl builds the program that people use.
-func aliothctl(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "aliothctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/aliothctl")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build aliothctl: %v\n%s", err, out)
-	}
-	return path
-}
-
 // ctl runs aliothctl on the host, as people do; status 1 is an answer.
-func (e *env) ctl(t *testing.T, path string, arguments ...string) (out string, status int) {
+func (e *env) ctl(t *testing.T, arguments ...string) (out string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, append(arguments, "--kubeconfig", e.Lab.Kubeconfig())...)
+	cmd := exec.CommandContext(ctx, e.Lab.Aliothctl(), arguments...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	text, err := cmd.Output()
@@ -69,7 +55,6 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 	asker, near, far := tenant.Pod("asker", scene.OnNode(first)), tenant.Pod("near", scene.OnNode(first)), tenant.Pod("far", scene.OnNode(second))
 	foreign, goer := other.Pod("foreign", scene.OnNode(second)), open.Pod("goer", scene.OnNode(second))
 	e.Run(t, asker, near, far, foreign, goer)
-	program := aliothctl(t)
 
 	echo := func(ip netip.Addr) netip.AddrPort { return netip.AddrPortFrom(ip, report.PortEcho) }
 	for _, c := range []struct {
@@ -91,7 +76,7 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := c.from.Namespace + "/" + c.from.Name
-			text, status := e.ctl(t, program, "trace", pod, c.to.String(), "-o", "json")
+			text, status := e.ctl(t, "trace", pod, c.to.String(), "-o", "json")
 			var steps []nodestatus.PacketTrace
 			if err := json.Unmarshal([]byte(text), &steps); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -113,15 +98,15 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 				t.Errorf("connected: %t; the trace ends with status %d\n%s", connected, status, text)
 			}
 			if !connected {
-				e.expectDrop(t, program, c.from, c.to, steps[len(steps)-1].Reason)
+				e.expectDrop(t, c.from, c.to, steps[len(steps)-1].Reason)
 				return
 			}
-			e.expectFlow(t, program, c.from, c.to, steps[0].Reason)
+			e.expectFlow(t, c.from, c.to, steps[0].Reason)
 		})
 	}
 	t.Run("status and maps of a node name the pod", func(t *testing.T) {
 		for _, command := range [][]string{{"status"}, {"map", "dump"}} {
-			text, _ := e.ctl(t, program, append(command, "--node", first)...)
+			text, _ := e.ctl(t, append(command, "--node", first)...)
 			if !strings.Contains(text, asker.Namespace+"/"+asker.Name) || !strings.Contains(text, tenant.VPC.Name) {
 				t.Errorf("%v:\n%s", command, text)
 			}
@@ -140,11 +125,11 @@ func (e *env) connects(t *testing.T, from *corev1.Pod, target string, wait time.
 }
 
 // expectDrop looks for the drop of a packet that was just sent.
-func (e *env) expectDrop(t *testing.T, program string, from *corev1.Pod, to netip.AddrPort, reason string) {
+func (e *env) expectDrop(t *testing.T, from *corev1.Pod, to netip.AddrPort, reason string) {
 	t.Helper()
 	pod := from.Namespace + "/" + from.Name
 	err := scene.Until(within(t, answerTime), "the drop to be shown", func(context.Context) (bool, string, error) {
-		text, _ := e.ctl(t, program, "drops", "--pod", pod, "-o", "json")
+		text, _ := e.ctl(t, "drops", "--pod", pod, "-o", "json")
 		shown := false
 		err := nodestatus.DecodePackets(strings.NewReader(text), func(drop nodestatus.Packet) error {
 			shown = shown || drop.Reason == reason && drop.Pod == pod && drop.VPC == from.Namespace && drop.Node == from.Spec.NodeName &&
@@ -159,7 +144,7 @@ func (e *env) expectDrop(t *testing.T, program string, from *corev1.Pod, to neti
 }
 
 // expectFlow makes a flow pass again and again until it is shown.
-func (e *env) expectFlow(t *testing.T, program string, from *corev1.Pod, to netip.AddrPort, reason string) {
+func (e *env) expectFlow(t *testing.T, from *corev1.Pod, to netip.AddrPort, reason string) {
 	t.Helper()
 	pod, target := from.Namespace+"/"+from.Name, scene.TargetPort("connect", to.Addr(), to.Port())
 	ctx, stop := context.WithCancel(within(t, patience))
@@ -172,7 +157,7 @@ func (e *env) expectFlow(t *testing.T, program string, from *corev1.Pod, to neti
 		}
 	}()
 	err := scene.Until(ctx, "the flow to be shown", func(context.Context) (bool, string, error) {
-		text, _ := e.ctl(t, program, "flows", "--pod", pod, "--for", "2s", "-o", "json")
+		text, _ := e.ctl(t, "flows", "--pod", pod, "--for", "2s", "-o", "json")
 		shown := false
 		err := nodestatus.DecodePackets(strings.NewReader(text), func(flow nodestatus.Packet) error {
 			shown = shown || flow.Reason == reason && flow.Pod == pod && flow.VPC == from.Namespace && flow.Node == from.Spec.NodeName &&

@@ -26,11 +26,17 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// readAgainAfter is the time between two readings.
-const readAgainAfter = 2 * time.Second
+// firstPause is the time before the second reading. It doubles up to longestPause.
+const (
+	firstPause   = 250 * time.Millisecond
+	longestPause = 2 * time.Second
+)
 
 // Collector reads one cluster.
 type Collector struct {
+	// AnswerWithin is how long a node may take to answer.
+	AnswerWithin time.Duration
+
 	api       client.Reader
 	namespace string
 	// ask requests the dump of the daemon in a pod.
@@ -55,7 +61,7 @@ func New(config *rest.Config, namespace string) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{api: api, namespace: namespace, ask: func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
+	return &Collector{AnswerWithin: DefaultAnswerWithin, api: api, namespace: namespace, ask: func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error) {
 		return dump(ctx, exec, pod)
 	}}, nil
 }
@@ -70,13 +76,14 @@ func (c *Collector) Differences(ctx context.Context, node string, settle time.Du
 	if err != nil {
 		return nil, err
 	}
+	pause := firstPause
 	for last := began; len(found) > 0 && last.Sub(began) < settle; {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read again: %w", context.Cause(ctx))
-		case <-time.After(min(readAgainAfter, settle)):
+		case <-time.After(min(pause, settle)):
 		}
-		last = time.Now()
+		last, pause = time.Now(), min(2*pause, longestPause)
 		again, err := c.read(ctx, node)
 		if err != nil {
 			return nil, err

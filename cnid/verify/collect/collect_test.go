@@ -57,7 +57,7 @@ func newCollector(t *testing.T, calls interceptor.Funcs, objects ...client.Objec
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(calls).Build()
-	return &Collector{api: api, namespace: namespace, ask: func(context.Context, *corev1.Pod) (*nodestatus.Dump, error) {
+	return &Collector{AnswerWithin: DefaultAnswerWithin, api: api, namespace: namespace, ask: func(context.Context, *corev1.Pod) (*nodestatus.Dump, error) {
 		return &nodestatus.Dump{Status: nodestatus.Status{Synced: true, Programmed: true}, Unreadable: []string{"no kernel in this test"}}, nil
 	}}, api
 }

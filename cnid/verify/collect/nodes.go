@@ -19,12 +19,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/verify"
 )
 
-const (
-	// answerWithin is the timeout of a node.
-	answerWithin = 20 * time.Second
-	// asksAtOnce limits how many nodes are read at the same time.
-	asksAtOnce = 16
-)
+// DefaultAnswerWithin is enough for a node with many pods, through a busy API server.
+const DefaultAnswerWithin = 20 * time.Second
+
+// asksAtOnce limits how many nodes are read at the same time.
+const asksAtOnce = 16
 
 // nodes reads the daemons of all nodes, or of one.
 func (c *Collector) nodes(ctx context.Context, only string) ([]verify.Node, error) {
@@ -74,7 +73,7 @@ func (c *Collector) node(ctx context.Context, name string, daemon *corev1.Pod) v
 		node.Silent = "it has no pod in namespace " + c.namespace
 		return node
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, c.AnswerWithin)
 	defer cancel()
 	dump, err := c.ask(ctx, daemon)
 	if err != nil {

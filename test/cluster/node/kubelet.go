@@ -50,7 +50,9 @@ func (m Machine) Kubelet(c Membership) (process.Spec, error) {
 			"--hostname-override=" + m.Name,
 			"--node-ip=" + nodeIP,
 		},
-		Env: Environment(),
+		// A node's address and MTU change while connections to the API server are open.
+		// By default the kubelet gives them up after 45 s.
+		Env: append(Environment(), "HTTP2_READ_IDLE_TIMEOUT_SECONDS=5", "HTTP2_PING_TIMEOUT_SECONDS=10"),
 		Log: m.LogFile("kubelet"), Cgroups: m.Daemons,
 	}, nil
 }

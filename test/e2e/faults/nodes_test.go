@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -108,8 +107,7 @@ func (e *env) setTaint(ctx context.Context, name string, tainted bool) error {
 }
 
 func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
-	program := aliothctl(t)
-	defer func() { start(t).expectVerdict(t, program, exitAgrees, "no differences") }()
+	defer func() { start(t).expectVerdict(t, exitAgrees, "no differences") }()
 	for _, fencing := range fencings() {
 		t.Run(fencing.name, func(t *testing.T) {
 			e := start(t)
@@ -133,7 +131,7 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 			}
 			e.expectToldToFence(t, successor, second)
 			e.expectHeld(t, held, 2)
-			e.expectVerdict(t, program, exitDifferent, string(verify.AddressWaits), held.Namespace+"/"+held.Name, corev1.TaintNodeOutOfService)
+			e.expectVerdict(t, exitDifferent, string(verify.AddressWaits), held.Namespace+"/"+held.Name, corev1.TaintNodeOutOfService)
 
 			e.does(t, "the node to be fenced", func(ctx context.Context) error { return fencing.fence(ctx, e, second) })
 			e.waitReady(t, successor)
@@ -152,10 +150,10 @@ const (
 
 // expectVerdict runs `aliothctl verify`, as people do, until it exits as wanted,
 // and requires that it says something.
-func (e *env) expectVerdict(t *testing.T, program string, want int, says ...string) {
+func (e *env) expectVerdict(t *testing.T, want int, says ...string) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("aliothctl verify to exit with %d", want), func(ctx context.Context) (bool, string, error) {
-		cmd := exec.CommandContext(ctx, program, "verify", "--settle", "0", "--kubeconfig", e.Lab.Kubeconfig())
+		cmd := exec.CommandContext(ctx, e.Lab.Aliothctl(), "verify", "--settle", "0", "--answer-within", "5s")
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {
 			return false, "", err
@@ -166,18 +164,6 @@ func (e *env) expectVerdict(t *testing.T, program string, want int, says ...stri
 		}
 		return asWanted, fmt.Sprintf("exit code %d: %s", cmd.ProcessState.ExitCode(), out), nil
 	})
-}
-
-// aliothctl builds the program and returns its path.
-func aliothctl(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "aliothctl")
-	build := exec.Command("go", "build", "-o", path, "./cmd/aliothctl")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build aliothctl: %v\n%s", err, out)
-	}
-	return path
 }
 
 // forceDelete removes a pod's object although nobody has ended the pod.
