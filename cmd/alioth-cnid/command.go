@@ -94,6 +94,8 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "limit of flows to services per pod")
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
 		fmt.Sprintf("kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has", cnid.PodDevices()))
+	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
+		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())
 	flags.DurationVar(&o.Wait, "wait", o.Wait, "time for which an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.ProxyHealthAddr, "proxy-health-addr", o.ProxyHealthAddr, "address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none")

@@ -40,6 +40,8 @@ func (c *Cluster) helmArgs(chart string) []string {
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
 		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true",
+		// Tests wait until a daemon finds what the kernel reports to nobody.
+		"--set", "daemon.extraArgs={--recheck-every=8s}",
 		"--wait", "--timeout", "3m",
 	}
 }

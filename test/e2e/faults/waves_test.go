@@ -122,7 +122,7 @@ func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
 	began, killings := time.Now(), e.killings()
 	e.does(t, "the namespace to be deleted", func(ctx context.Context) error {
-		return client.IgnoreNotFound(e.Client.Delete(ctx, tenant.Namespace))
+		return e.BeginToLeave(ctx, tenant.Namespace)
 	})
 	whole := 2 * waveSize
 	for i, killing := range killings {
