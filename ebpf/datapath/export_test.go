@@ -19,6 +19,9 @@ var (
 	LinkPath = linkPath
 	PinOver  = pinOver
 	Clsact   = clsact
+
+	AttachedTo       = attachedTo
+	AttachedToCgroup = attachedToCgroup
 )
 
 // Where filters are, and how the kernel calls their qdisc.

@@ -135,7 +135,9 @@ func behindATunnel(t *testing.T, ifindex int) (inject func(frame []byte)) {
 	tun := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun"}, Mode: netlink.TUNTAP_MODE_TUN, Queues: 1, Flags: netlink.TUNTAP_TUN_EXCL}
 	from := addLink(t, tun)
 	t.Cleanup(func() { tun.Fds[0].Close() })
-	Must(t, netlink.QdiscAdd(Clsact(from)))
+	Must(t, netlink.QdiscAdd(&netlink.GenericQdisc{QdiscType: "clsact", QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: from, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}))
 	err := netlink.FilterAdd(&netlink.MatchAll{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: from, Parent: netlink.HANDLE_MIN_INGRESS, Priority: 1, Protocol: unix.ETH_P_ALL},
 		Actions:     []netlink.Action{netlink.NewMirredAction(ifindex)},

@@ -56,10 +56,12 @@ type labPod struct {
 
 const (
 	labVNI1, labVNI2 = 1001, 1002
-	labMTU           = 1430 // 1500 less VXLAN over IPv6
 	nodeShadowV4     = "169.254.64.1"
 	nodeShadowV6     = "fd00:a110::1"
 )
+
+// labMTU is that of pods: 1500 less VXLAN over IPv6.
+const labMTU = 1430
 
 // newNs makes a namespace and returns to the one the thread is in.
 func newNs(t *testing.T) netns.NsHandle {

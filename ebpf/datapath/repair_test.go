@@ -75,9 +75,9 @@ func liveLinks(t *testing.T, w *world) []string {
 			continue
 		}
 		Must(t, err)
-		attached, err := attachedToCgroup(lnk, w.cfg.CgroupRoot)
+		attached, err := AttachedToCgroup(lnk, w.cfg.CgroupRoot)
 		if ifindex != 0 {
-			attached, err = attachedTo(lnk, uint32(ifindex))
+			attached, err = AttachedTo(lnk, uint32(ifindex))
 		}
 		Must(t, errors.Join(err, lnk.Close()))
 		if attached {

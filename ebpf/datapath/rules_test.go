@@ -205,8 +205,8 @@ func (r *rules) try(t *testing.T, at place, in []byte, ctx bpf.Context) {
 		r.seen["told"]++
 	}
 	if err != nil {
-		t.Errorf("program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %s\nout: %s",
-			at.kind, at.device, at.vni, err, c.Reason, int32(verdict), ctx.Mark, end.Mark, ctx.GSOSize, hexOf(in), hexOf(out))
+		t.Errorf("program %d on device %d, VNI %d: %v\nreason %s, verdict %d, mark %#x to %#x, segments of %d\nin:  %x\nout: %x",
+			at.kind, at.device, at.vni, err, c.Reason, int32(verdict), ctx.Mark, end.Mark, ctx.GSOSize, in, out)
 	}
 }
 

@@ -60,11 +60,13 @@ var (
 	macR    = state.MAC{0x02, 0, 0, 0, 0, 0xcc}
 	macNode = state.MAC{0x02, 0, 0, 0, 0, 0xdd}
 	Bcast   = state.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
-	Ip = netip.MustParseAddr
 )
 
-func Px(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+// Ip and Px read addresses and prefixes.
+var (
+	Ip = netip.MustParseAddr
+	Px = netip.MustParsePrefix
+)
 
 const (
 	vniRed  = 100 // two pods, egress closed

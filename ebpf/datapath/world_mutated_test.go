@@ -5,7 +5,6 @@ package datapath
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -281,5 +280,3 @@ func TestMutatedFramesKeepTheRules(t *testing.T) {
 	}
 	t.Logf("%d mutated frames; what became of all: %v", frames, r.seen)
 }
-
-func hexOf(b []byte) string { return hex.EncodeToString(b) }

@@ -260,7 +260,7 @@ func (r *receiving) check(t *testing.T) {
 	}
 	if r.errors = len(related); t.Failed() {
 		for _, f := range r.last {
-			t.Logf("device %d: %s", f.device, hexOf(f.frame))
+			t.Logf("device %d: %x", f.device, f.frame)
 		}
 	}
 }
