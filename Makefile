@@ -83,7 +83,7 @@ test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	ALIOTH_MUTATE=10s $(RUN_TESTS) -timeout 20m $(UNIT)
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
-	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath
+	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
 
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
 	$(LAB) build kubernetes

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package datapath_test
 
 import (
 	"errors"
@@ -20,6 +20,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/lab"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -35,7 +40,7 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}
 	for _, name := range hook.LinkNames() {
-		l, err := link.LoadPinnedLink(LinkPath(pinDir, name), nil)
+		l, err := link.LoadPinnedLink(datapath.LinkPath(pinDir, name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -65,7 +70,7 @@ func rowsOf(s state.State, have *tables.Rows) *tables.Rows {
 	return tables.Compile(p, all.VNIs, all.Is, have)
 }
 
-func wantState(t *testing.T, d *opened, want state.State) {
+func wantState(t *testing.T, d *bpftest.Datapath, want state.State) {
 	t.Helper()
 	got, err := d.Snapshot()
 	if err != nil {
@@ -76,10 +81,10 @@ func wantState(t *testing.T, d *opened, want state.State) {
 	}
 }
 
-func wantSettled(t *testing.T, d *opened, s state.State) {
+func wantSettled(t *testing.T, d *bpftest.Datapath, s state.State) {
 	t.Helper()
 	have, err := d.ReadBack()
-	Must(t, err)
+	bpftest.Must(t, err)
 	if plan := tables.Plan(have, rowsOf(s, have)); len(plan) != 0 {
 		t.Errorf("the applied state leaves steps to take: %v", plan)
 	}
@@ -99,23 +104,23 @@ func wantReplaced(t *testing.T, before, after map[string]ebpf.ProgramID) {
 }
 
 func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
-	w := newWorld(t)
-	s := w.state()
-	s.Probes = []state.ProbeTarget{{IP: Ip("10.0.1.10"), Shadow: Ip(shadowA)}, {IP: Ip("fd10:0:0:1::10"), Shadow: Ip(ShadowA6)}}
-	s.Hooks = []state.HookTarget{{IP: Ip("10.0.1.11"), Shadow: Ip("169.254.64.11")}}
+	w := world.New(t)
+	s := w.State()
+	s.Probes = []state.ProbeTarget{{IP: wire.IP("10.0.1.10"), Shadow: wire.IP(world.ShadowA)}, {IP: wire.IP("fd10:0:0:1::10"), Shadow: wire.IP(world.ShadowA6)}}
+	s.Hooks = []state.HookTarget{{IP: wire.IP("10.0.1.11"), Shadow: wire.IP("169.254.64.11")}}
 	s.Namespaces = []state.Namespace{{Cookie: 4711, Shared: true, Memberships: []state.Membership{
-		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{Ip("fd10:0:0:1::10")}},
-		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{Ip("10.0.1.10")}, Ifindex: w.podA},
+		{VNI: s.VPCs[1].VNI, Addrs: []netip.Addr{wire.IP("fd10:0:0:1::10")}},
+		{VNI: s.VPCs[0].VNI, Addrs: []netip.Addr{wire.IP("10.0.1.10")}, Ifindex: w.PodA},
 	}}}
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, w.opened, s)
-	wantSettled(t, w.opened, s)
-	query := ask(udp{Sport: 1000, Dport: 53})
-	run(t, w.objects.AliothFromPod, w.podA, query.bytes())
-	before := counts(t, w.opened)
-	links, programs := attachedIDs(t, w.cfg.PinDir)
+	wantState(t, w.Datapath, s)
+	wantSettled(t, w.Datapath, s)
+	query := world.Ask(wire.UDP{Sport: 1000, Dport: 53})
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, query.Bytes())
+	before := bpftest.Counts(t, w.Datapath)
+	links, programs := attachedIDs(t, w.Config.PinDir)
 	if len(links) != pinnedLinks(t, false) || len(programs) != socketLinkCount()+2+2*5+1 {
 		t.Fatalf("links are %v, programs are attached to %v", links, programs)
 	}
@@ -123,50 +128,52 @@ func TestAReopenedDatapathAdoptsWhatItFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	again := open(t, w.cfg)
+	again := bpftest.Open(t, w.Config)
 	wantState(t, again, s)
 	wantSettled(t, again, s)
-	linksAfter, programsAfter := attachedIDs(t, w.cfg.PinDir)
+	linksAfter, programsAfter := attachedIDs(t, w.Config.PinDir)
 	if d := cmp.Diff(links, linksAfter); d != "" {
 		t.Errorf("links were attached anew (-before +after):\n%s", d)
 	}
 	wantReplaced(t, programs, programsAfter)
-	if d := cmp.Diff(before, counts(t, again)); d != "" {
+	if d := cmp.Diff(before, bpftest.Counts(t, again)); d != "" {
 		t.Errorf("counters (-before +after):\n%s", d)
 	}
-	reply := answer(shadowA, udp{Sport: 5353, Dport: 1000})
-	_, out, _ := run(t, again.objects.AliothToPod, w.podA, reply.bytes())
-	want := reply.with(func(f *frame) { f.Src, f.Dst, f.L4 = Ip("10.96.0.10"), Ip("10.0.1.10"), udp{Sport: 53, Dport: 1000} })
-	if d := cmp.Diff(want.bytes(), out); d != "" {
+	reply := world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: 1000})
+	_, out, _ := world.Run(t, again.Objects.AliothToPod, w.PodA, reply.Bytes())
+	want := reply.With(func(f *wire.Frame) {
+		f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.UDP{Sport: 53, Dport: 1000}
+	})
+	if d := cmp.Diff(want.Bytes(), out); d != "" {
 		t.Errorf("a flow did not survive (-want +got):\n%s", d)
 	}
 }
 
 func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
-	w := newWorld(t)
-	if err := w.objects.AliothLayout.Put(uint32(0), uint32(programs.LayoutVersion+1)); err != nil {
+	w := world.New(t)
+	if err := w.Objects.AliothLayout.Put(uint32(0), uint32(programs.LayoutVersion+1)); err != nil {
 		t.Fatal(err)
 	}
-	links, programs := attachedIDs(t, w.cfg.PinDir)
+	links, programs := attachedIDs(t, w.Config.PinDir)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, w.cfg)
-	if _, now := attachedIDs(t, w.cfg.PinDir); !cmp.Equal(programs, now) {
+	again := bpftest.Open(t, w.Config)
+	if _, now := attachedIDs(t, w.Config.PinDir); !cmp.Equal(programs, now) {
 		t.Error("programs were replaced before the new maps were filled")
 	}
-	s := w.state()
+	s := w.State()
 	s.Subnets = s.Subnets[:2]
 	if err := again.Apply(s); err != nil {
 		t.Fatal(err)
 	}
 	wantState(t, again, s)
-	linksAfter, programsAfter := attachedIDs(t, w.cfg.PinDir)
+	linksAfter, programsAfter := attachedIDs(t, w.Config.PinDir)
 	if d := cmp.Diff(links, linksAfter); d != "" {
 		t.Errorf("links were attached anew (-before +after):\n%s", d)
 	}
 	wantReplaced(t, programs, programsAfter)
-	reader, err := OpenReader(w.cfg.PinDir)
+	reader, err := datapath.OpenReader(w.Config.PinDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +188,8 @@ func TestMapsOfAnotherLayoutServeUntilNewOnesAreFilled(t *testing.T) {
 }
 
 func TestAChangedCounterLayoutKeepsTheState(t *testing.T) {
-	w := newWorld(t)
-	path := filepath.Join(w.cfg.PinDir, "alioth_counters")
+	w := world.New(t)
+	path := filepath.Join(w.Config.PinDir, "alioth_counters")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +204,10 @@ func TestAChangedCounterLayoutKeepsTheState(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, w.cfg)
-	wantState(t, again, w.state())
-	run(t, again.objects.AliothFromPod, w.podA, fromA(unchanged).bytes())
-	reader, err := OpenReader(w.cfg.PinDir)
+	again := bpftest.Open(t, w.Config)
+	wantState(t, again, w.State())
+	world.Run(t, again.Objects.AliothFromPod, w.PodA, world.FromA(world.Unchanged).Bytes())
+	reader, err := datapath.OpenReader(w.Config.PinDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,83 +218,83 @@ func TestAChangedCounterLayoutKeepsTheState(t *testing.T) {
 }
 
 func TestMapsOfAnUnfinishedOpenAreNotAdopted(t *testing.T) {
-	w := newWorld(t)
+	w := world.New(t)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(w.cfg.PinDir, bpf.LayoutMap)); err != nil {
+	if err := os.Remove(filepath.Join(w.Config.PinDir, bpf.LayoutMap)); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, w.cfg)
-	if err := again.Apply(w.state()); err != nil {
+	again := bpftest.Open(t, w.Config)
+	if err := again.Apply(w.State()); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, again, w.state())
+	wantState(t, again, w.State())
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, open(t, w.cfg), w.state())
+	wantState(t, bpftest.Open(t, w.Config), w.State())
 }
 
 func TestTheProgramsOfAVanishedDeviceAreForgotten(t *testing.T) {
-	w := newWorld(t)
-	device, err := netlink.LinkByIndex(w.podB)
+	w := world.New(t)
+	device, err := netlink.LinkByIndex(w.PodB)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := netlink.LinkDel(device); err != nil {
 		t.Fatal(err)
 	}
-	gone := w.podB
-	s := w.state()
+	gone := w.PodB
+	s := w.State()
 	// The plan has not heard of it yet: the rest must not suffer.
-	s.Nodes = append(s.Nodes, Ip("192.0.2.3"))
-	var failed *AttachError
+	s.Nodes = append(s.Nodes, wire.IP("192.0.2.3"))
+	var failed *datapath.AttachError
 	if err := w.Apply(s); !errors.As(err, &failed) || failed.Ifindex != gone {
 		t.Errorf("applying a vanished device gives %v", err)
 	}
-	wantState(t, w.opened, s)
+	wantState(t, w.Datapath, s)
 	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == gone })
 	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == gone })
 	if err := w.Apply(s); err != nil {
 		t.Fatal(err)
 	}
-	wantState(t, w.opened, s)
-	wantSettled(t, w.opened, s)
+	wantState(t, w.Datapath, s)
+	wantSettled(t, w.Datapath, s)
 }
 
 func TestADeviceThatStaysBehindIsShut(t *testing.T) {
-	onEveryDevice(t, testADeviceThatStaysBehindIsShut)
+	lab.OnEveryDevice(t, testADeviceThatStaysBehindIsShut)
 }
 
-func testADeviceThatStaysBehindIsShut(t *testing.T, device podDevice) {
-	l, red, _ := twoTenants(t, device)
-	n := l.nodes[0]
-	s := n.state
+func testADeviceThatStaysBehindIsShut(t *testing.T, device lab.PodDevice) {
+	l, red, _ := lab.TwoTenants(t, device)
+	n := l.Nodes[0]
+	s := n.State
 	s.Interfaces = s.Interfaces[1:]
-	s.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(a state.Address) bool { return a.Ifindex == red[10].ifindex })
-	in(t, n.ns, func() {
-		if err := n.d.Apply(s); err != nil {
+	s.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(a state.Address) bool { return a.Ifindex == red[10].Ifindex })
+	bpftest.In(t, n.NS, func() {
+		if err := n.Datapath.Apply(s); err != nil {
 			t.Fatal(err)
 		}
 	})
-	before := counts(t, n.d)
-	if ping(t, red[10].ns, outsideAddrs[0], 56, shyness) || ping(t, red[10].ns, red[11].addrs[0], 56, shyness) {
+	before := bpftest.Counts(t, n.Datapath)
+	if bpftest.Ping(t, red[10].NS, lab.OutsideAddrs[0], 56, bpftest.Shyness) || bpftest.Ping(t, red[10].NS, red[11].Addrs[0], 56, bpftest.Shyness) {
 		t.Error("an interface without a row reached something")
 	}
 	// One question for the gateway's MAC may stand for both.
-	if added(before, counts(t, n.d))["from_pod/unknown_interface"] == 0 {
+	if bpftest.Added(before, bpftest.Counts(t, n.Datapath))["from_pod/unknown_interface"] == 0 {
 		t.Error("its packets were not counted")
 	}
 }
 
 func TestUninstallLeavesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := world.New(t)
 	// The datapath stays open: what another process holds must go as well.
-	if err := Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot); err != nil {
+	if err := datapath.Uninstall(w.Config.PinDir, w.Config.CgroupRoot); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(w.cfg.PinDir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(w.Config.PinDir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("pin directory is still there: %v", err)
 	}
 	qdiscs, err := netlink.QdiscList(nil)
@@ -295,24 +302,24 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range qdiscs {
-		if q.Type() == ClsactKind {
+		if q.Type() == datapath.ClsactKind {
 			t.Errorf("left on a device: %v", q)
 		}
 	}
 	if hasTCX(t) {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: w.cfg.VXLANIfindex, Attach: ebpf.AttachTCXIngress})
-		Must(t, err)
+		found, err := link.QueryPrograms(link.QueryOptions{Target: w.Config.VXLANIfindex, Attach: ebpf.AttachTCXIngress})
+		bpftest.Must(t, err)
 		if len(found.Programs) != 0 {
 			t.Errorf("programs left on the tunnel's device: %v", found.Programs)
 		}
 	}
-	if err := Uninstall(w.cfg.PinDir, w.cfg.CgroupRoot); err != nil {
+	if err := datapath.Uninstall(w.Config.PinDir, w.Config.CgroupRoot); err != nil {
 		t.Errorf("uninstalling nothing: %v", err)
 	}
 }
 
 func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
-	inNetns(t)
+	bpftest.InNamespace(t)
 	_, err := programs.Load(programs.Config{PinDir: filepath.Join(t.TempDir(), "pins"), VXLANIfindex: 1})
 	if err == nil || !strings.Contains(err.Error(), "mount -t bpf") {
 		t.Errorf("error is %v, want one that says how to mount", err)
@@ -322,25 +329,25 @@ func TestOpenRefusesAPinDirectoryThatIsNotBPF(t *testing.T) {
 // TestReplacingTheProgramsLosesNoPacket asks and answers in step, without ever
 // asking twice, while the datapath is reopened again and again.
 func TestReplacingTheProgramsLosesNoPacket(t *testing.T) {
-	onEveryDevice(t, testReplacingTheProgramsLosesNoPacket)
+	lab.OnEveryDevice(t, testReplacingTheProgramsLosesNoPacket)
 }
 
-func testReplacingTheProgramsLosesNoPacket(t *testing.T, device podDevice) {
-	l, red, _ := twoTenants(t, device)
-	n := l.nodes[0]
-	dst := netip.AddrPortFrom(red[20].addrs[0], 9000)
-	server, client := udpPair(t, red[20].ns, red[10].ns, dst)
+func testReplacingTheProgramsLosesNoPacket(t *testing.T, device lab.PodDevice) {
+	l, red, _ := lab.TwoTenants(t, device)
+	n := l.Nodes[0]
+	dst := netip.AddrPortFrom(red[20].Addrs[0], 9000)
+	server, client := bpftest.UdpPair(t, red[20].NS, red[10].NS, dst)
 	stop := make(chan struct{})
 	lost := make(chan error, 1)
-	go func() { lost <- pingPong(client, server, stop) }()
+	go func() { lost <- bpftest.PingPong(client, server, stop) }()
 	var err error
-	in(t, n.ns, func() {
+	bpftest.In(t, n.NS, func() {
 		for range 3 {
-			next, openErr := openOnce(t, n.cfg)
+			next, openErr := bpftest.OpenOnce(t, n.Config)
 			if err = openErr; err != nil {
 				return
 			}
-			if err = errors.Join(next.Apply(n.state), next.Close()); err != nil {
+			if err = errors.Join(next.Apply(n.State), next.Close()); err != nil {
 				return
 			}
 		}
@@ -352,15 +359,15 @@ func testReplacingTheProgramsLosesNoPacket(t *testing.T, device podDevice) {
 }
 
 func TestConnectionsDatedByThePrograms(t *testing.T) {
-	w := newWorld(t)
-	before := monotonic(t)
-	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	rows, err := flowRows(w.objects.AliothConnections)
+	w := world.New(t)
+	before := world.Monotonic(t)
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
 	for key, row := range rows {
-		if at := time.Duration(row.LastSeen); at < before || at > monotonic(t) {
+		if at := time.Duration(row.LastSeen); at < before || at > world.Monotonic(t) {
 			t.Errorf("%v was seen at %v, not after %v", key, at, before)
 		}
 	}

@@ -1,29 +1,33 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package datapath_test
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is what CNI CHECK asks: it
 // knows one attachment, and nothing of the VPC.
 func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
-	w := newWorld(t)
-	one := state.State{Interfaces: w.state().Interfaces[:1], Addresses: w.state().Addresses[:2]}
-	Must(t, w.Check(one))
-	s := w.state()
+	w := world.New(t)
+	one := state.State{Interfaces: w.State().Interfaces[:1], Addresses: w.State().Addresses[:2]}
+	bpftest.Must(t, w.Check(one))
+	s := w.State()
 	s.Services = append(s.Services, state.Service{
-		VNI: one.Interfaces[0].VNI, VIP: Ip("10.0.200.1"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("10.0.1.11"), Port: 8080}},
+		VNI: one.Interfaces[0].VNI, VIP: wire.IP("10.0.200.1"), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: 8080}},
 	})
-	Must(t, w.Apply(s))
-	Must(t, w.Check(one))
-	one.Interfaces[0].MAC = MacB
-	if err := w.Check(one); !errors.Is(err, ErrDiffers) {
+	bpftest.Must(t, w.Apply(s))
+	bpftest.Must(t, w.Check(one))
+	one.Interfaces[0].MAC = world.MacB
+	if err := w.Check(one); !errors.Is(err, datapath.ErrDiffers) {
 		t.Errorf("another MAC gives %v", err)
 	}
 }

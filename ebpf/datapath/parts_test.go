@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package datapath_test
 
 import (
 	"errors"
@@ -13,6 +13,9 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
@@ -32,13 +35,13 @@ func others(random *rand.Rand, vni uint32) []state.Address {
 // TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks after each change what the
 // maps hold, and at the end that a thorough look finds nothing to repair.
 func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
-	w := newWorld(t)
-	base := w.state().Parts()
+	w := world.New(t)
+	base := w.State().Parts()
 	random := rand.New(rand.NewPCG(3, 4))
 	now := base
 	for range 100 {
 		now = statetest.Clone(now)
-		vni := []uint32{vniRed, vniBlue, vniOpen}[random.IntN(3)]
+		vni := []uint32{world.VNIRed, world.VNIBlue, world.VNIOpen}[random.IntN(3)]
 		switch random.IntN(5) {
 		case 0: // the VPC leaves, and with it the namespaces that are in it
 			delete(now.VPCs, vni)
@@ -59,11 +62,11 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 			part.Addresses = append(slices.Clone(part.Addresses), others(random, vni)...)
 			now.VPCs[vni] = &part
 		}
-		Must(t, w.ApplyParts(now))
-		wantState(t, w.opened, now.State())
+		bpftest.Must(t, w.ApplyParts(now))
+		wantState(t, w.Datapath, now.State())
 	}
 	w.Recheck()
-	Must(t, w.ApplyParts(now))
+	bpftest.Must(t, w.ApplyParts(now))
 	if repaired := w.Repaired(); len(repaired) > 0 {
 		t.Errorf("the maps were not what was noted: %v", repaired)
 	}
@@ -72,59 +75,59 @@ func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 // TestAPartThatIsTheSameIsNotLookedAt deletes a row by hand, which only a
 // thorough look repairs while the row's part stays.
 func TestAPartThatIsTheSameIsNotLookedAt(t *testing.T) {
-	w := newWorld(t)
-	p := w.state().Parts()
-	Must(t, w.ApplyParts(p))
-	address := p.VPCs[vniRed].Addresses[0]
+	w := world.New(t)
+	p := w.State().Parts()
+	bpftest.Must(t, w.ApplyParts(p))
+	address := p.VPCs[world.VNIRed].Addresses[0]
 	key := bpf.AliothAddressKey{Vni: address.VNI, Ip: bpf.EncodeAddr(address.IP)}
-	Must(t, w.objects.AliothAddresses.Delete(key))
+	bpftest.Must(t, w.Objects.AliothAddresses.Delete(key))
 	has := func() bool {
-		found, err := tables.HasAddress(bpf.Pinnable(w.objects), address.VNI, address.IP)
-		Must(t, err)
+		found, err := tables.HasAddress(bpf.Pinnable(w.Objects), address.VNI, address.IP)
+		bpftest.Must(t, err)
 		return found
 	}
 	change := func() {
 		p = statetest.Clone(p)
-		part := *p.VPCs[vniMain]
-		part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(vniMain, "10.8.200.1", "192.0.2.2"))
-		p.VPCs[vniMain] = &part
+		part := *p.VPCs[world.VNIMain]
+		part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(world.VNIMain, "10.8.200.1", "192.0.2.2"))
+		p.VPCs[world.VNIMain] = &part
 	}
 	change()
-	Must(t, w.ApplyParts(p))
+	bpftest.Must(t, w.ApplyParts(p))
 	if has() {
 		t.Error("a row of another part was written")
 	}
-	p.VPCs[vniMain] = w.state().Parts().VPCs[vniMain]
+	p.VPCs[world.VNIMain] = w.State().Parts().VPCs[world.VNIMain]
 	change()
 	w.Recheck()
-	Must(t, w.ApplyParts(p))
+	bpftest.Must(t, w.ApplyParts(p))
 	if !has() || len(w.Repaired()) != 1 {
 		t.Error("the row that was deleted by hand was not repaired, or counts as no repair")
 	}
-	wantState(t, w.opened, p.State())
+	wantState(t, w.Datapath, p.State())
 }
 
 func TestADeviceThatVanishesIsNoticedAlthoughItsPartStays(t *testing.T) {
-	w := newWorld(t)
-	p := w.state().Parts()
-	Must(t, w.ApplyParts(p))
-	Must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: w.twin}}))
-	var failed *AttachError
-	if err := w.ApplyParts(statetest.Clone(p)); !errors.As(err, &failed) || failed.Ifindex != w.twin {
-		t.Errorf("error %v, want one of device %d", err, w.twin)
+	w := world.New(t)
+	p := w.State().Parts()
+	bpftest.Must(t, w.ApplyParts(p))
+	bpftest.Must(t, netlink.LinkDel(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: w.Twin}}))
+	var failed *datapath.AttachError
+	if err := w.ApplyParts(statetest.Clone(p)); !errors.As(err, &failed) || failed.Ifindex != w.Twin {
+		t.Errorf("error %v, want one of device %d", err, w.Twin)
 	}
 }
 
 func TestInvalidPartsChangeNothing(t *testing.T) {
-	w := newWorld(t)
-	p := w.state().Parts()
-	Must(t, w.ApplyParts(p))
+	w := world.New(t)
+	p := w.State().Parts()
+	bpftest.Must(t, w.ApplyParts(p))
 	bad := statetest.Clone(p)
-	part := *p.VPCs[vniRed]
-	part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(vniRed, "::ffff:10.0.1.10", "192.0.2.2"))
-	bad.VPCs[vniRed], bad.VPCs[vniBlue] = &part, &state.State{VPCs: p.VPCs[vniBlue].VPCs}
+	part := *p.VPCs[world.VNIRed]
+	part.Addresses = append(slices.Clone(part.Addresses), statetest.Remote(world.VNIRed, "::ffff:10.0.1.10", "192.0.2.2"))
+	bad.VPCs[world.VNIRed], bad.VPCs[world.VNIBlue] = &part, &state.State{VPCs: p.VPCs[world.VNIBlue].VPCs}
 	if err := w.ApplyParts(bad); !errors.Is(err, state.ErrInvalid) {
 		t.Errorf("error %v, want an invalid state", err)
 	}
-	wantState(t, w.opened, p.State())
+	wantState(t, w.Datapath, p.State())
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package datapath_test
 
 import (
 	"errors"
@@ -16,7 +16,12 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -29,29 +34,22 @@ func detachPinned(path string) error {
 	return lnk.Detach()
 }
 
-// device is that of a program of the node.
-func (w *world) device(p hook.Program) int {
-	return map[hook.Program]int{
-		hook.FromTunnel: w.cfg.VXLANIfindex, hook.FromUnderlay: w.cfg.Uplink(), hook.ToUnderlay: w.cfg.Uplink(), hook.Fragment: w.cfg.FragmentPeerIfindex,
-	}[p]
-}
-
 // unhook takes a program of the node off its device.
-func (w *world) unhook(t *testing.T, p hook.Program) error {
+func unhook(t *testing.T, w *world.World, p hook.Program) error {
 	if hasTCX(t) {
-		return detachPinned(LinkPath(w.cfg.PinDir, string(p)))
+		return detachPinned(datapath.LinkPath(w.Config.PinDir, string(p)))
 	}
-	return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p}))
+	return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.Device(p)), Program: p}))
 }
 
 // exchange gives the hook of a program of the node another program.
-func (w *world) exchange(t *testing.T, p hook.Program, other *ebpf.Program) error {
+func exchange(t *testing.T, w *world.World, p hook.Program, other *ebpf.Program) error {
 	if !hasTCX(t) {
-		f := w.Filter(hook.Attachment{Ifindex: uint32(w.device(p)), Program: p})
+		f := w.Filter(hook.Attachment{Ifindex: uint32(w.Device(p)), Program: p})
 		f.Fd = other.FD()
 		return netlink.FilterReplace(f)
 	}
-	lnk, err := link.LoadPinnedLink(LinkPath(w.cfg.PinDir, string(p)), nil)
+	lnk, err := link.LoadPinnedLink(datapath.LinkPath(w.Config.PinDir, string(p)), nil)
 	if err != nil {
 		return err
 	}
@@ -60,26 +58,26 @@ func (w *world) exchange(t *testing.T, p hook.Program, other *ebpf.Program) erro
 
 // liveLinks are the names of the pinned links that are attached, and of those
 // that filters stand in for.
-func liveLinks(t *testing.T, w *world) []string {
+func liveLinks(t *testing.T, w *world.World) []string {
 	t.Helper()
 	var names []string
 	filters := allFilters(t)
 	for _, name := range hook.LinkNames() {
-		ifindex := w.device(hook.Program(name))
+		ifindex := w.Device(hook.Program(name))
 		if filters[hook.Attachment{Ifindex: uint32(ifindex), Program: hook.Program(name)}] != 0 {
 			names = append(names, name)
 			continue
 		}
-		lnk, err := link.LoadPinnedLink(LinkPath(w.cfg.PinDir, name), nil)
+		lnk, err := link.LoadPinnedLink(datapath.LinkPath(w.Config.PinDir, name), nil)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		Must(t, err)
-		attached, err := AttachedToCgroup(lnk, w.cfg.CgroupRoot)
+		bpftest.Must(t, err)
+		attached, err := datapath.AttachedToCgroup(lnk, w.Config.CgroupRoot)
 		if ifindex != 0 {
-			attached, err = AttachedTo(lnk, uint32(ifindex))
+			attached, err = datapath.AttachedTo(lnk, uint32(ifindex))
 		}
-		Must(t, errors.Join(err, lnk.Close()))
+		bpftest.Must(t, errors.Join(err, lnk.Close()))
 		if attached {
 			names = append(names, name)
 		}
@@ -88,63 +86,63 @@ func liveLinks(t *testing.T, w *world) []string {
 }
 
 func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
-	w := newWorld(t, onUnderlay(t))
-	pin := func(name string) string { return filepath.Join(w.cfg.PinDir, name) }
+	w := world.New(t, world.OnUnderlay(t))
+	pin := func(name string) string { return filepath.Join(w.Config.PinDir, name) }
 	for _, c := range []struct {
 		name string
 		harm func() error
 		want []string
 	}{
 		{"nothing", func() error { return nil }, nil},
-		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, []string{RepairPin}},
+		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, []string{datapath.RepairPin}},
 		{"another map is pinned in its place", func() error {
-			return PinOver(w.objects.AliothNodes, pin("alioth_addresses"))
-		}, []string{RepairPin}},
-		{"the pin of a link is removed", func() error { return os.Remove(LinkPath(w.cfg.PinDir, hook.Connect6)) }, []string{RepairLink}},
-		{"a link is detached", func() error { return w.unhook(t, hook.FromTunnel) }, []string{RepairLink}},
-		{"the uplink's link is detached", func() error { return w.unhook(t, hook.FromUnderlay) }, []string{RepairLink}},
-		{"a cgroup's link is detached", func() error { return detachPinned(LinkPath(w.cfg.PinDir, hook.Connect4)) }, []string{RepairLink}},
+			return datapath.PinOver(w.Objects.AliothNodes, pin("alioth_addresses"))
+		}, []string{datapath.RepairPin}},
+		{"the pin of a link is removed", func() error { return os.Remove(datapath.LinkPath(w.Config.PinDir, hook.Connect6)) }, []string{datapath.RepairLink}},
+		{"a link is detached", func() error { return unhook(t, w, hook.FromTunnel) }, []string{datapath.RepairLink}},
+		{"the uplink's link is detached", func() error { return unhook(t, w, hook.FromUnderlay) }, []string{datapath.RepairLink}},
+		{"a cgroup's link is detached", func() error { return detachPinned(datapath.LinkPath(w.Config.PinDir, hook.Connect4)) }, []string{datapath.RepairLink}},
 		{"a link is given another program", func() error {
-			return w.exchange(t, hook.FromTunnel, w.objects.AliothFromPod)
-		}, []string{RepairLink}},
+			return exchange(t, w, hook.FromTunnel, w.Objects.AliothFromPod)
+		}, []string{datapath.RepairLink}},
 		{"a row is deleted", func() error {
-			return w.objects.AliothAddresses.Delete(bpf.AliothAddressKey{Vni: vniRed, Ip: bpf.EncodeAddr(Ip("10.0.1.11"))})
-		}, []string{RepairMap}},
+			return w.Objects.AliothAddresses.Delete(bpf.AliothAddressKey{Vni: world.VNIRed, Ip: bpf.EncodeAddr(wire.IP("10.0.1.11"))})
+		}, []string{datapath.RepairMap}},
 		{"a row is changed", func() error {
-			return w.objects.AliothInterfaces.Put(uint32(w.podA), bpf.AliothInterface{Vni: vniBlue})
-		}, []string{RepairMap}},
+			return w.Objects.AliothInterfaces.Put(uint32(w.PodA), bpf.AliothInterface{Vni: world.VNIBlue})
+		}, []string{datapath.RepairMap}},
 		{"a row is added", func() error {
-			return w.objects.AliothNodes.Put(bpf.EncodeAddr(Ip("192.0.2.66")), uint32(0))
-		}, []string{RepairMap}},
+			return w.Objects.AliothNodes.Put(bpf.EncodeAddr(wire.IP("192.0.2.66")), uint32(0))
+		}, []string{datapath.RepairMap}},
 		{"a range is added", func() error {
-			return w.objects.AliothSubnets.Put(bpf.EncodePrefix(vniRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
-		}, []string{RepairMap}},
+			return w.Objects.AliothSubnets.Put(bpf.EncodePrefix(world.VNIRed, netip.MustParsePrefix("10.0.1.64/26")), uint32(0))
+		}, []string{datapath.RepairMap}},
 		{"a range is deleted", func() error {
-			return w.objects.AliothVpcRanges.Delete(bpf.EncodePrefix(vniRed, w.state().VPCs[0].Prefixes[0]))
-		}, []string{RepairMap}},
+			return w.Objects.AliothVpcRanges.Delete(bpf.EncodePrefix(world.VNIRed, w.State().VPCs[0].Prefixes[0]))
+		}, []string{datapath.RepairMap}},
 		{"an interface's account of flows is deleted", func() error {
-			return w.objects.AliothConnOpened.Delete(uint32(w.podA))
-		}, []string{RepairMap}},
+			return w.Objects.AliothConnOpened.Delete(uint32(w.PodA))
+		}, []string{datapath.RepairMap}},
 		{"a service is deleted", func() error {
-			return w.objects.AliothServices.Delete(bpf.AliothServiceKey{Vip: bpf.EncodeAddr(Ip("10.96.0.10")), Port: bpf.NetworkOrder(53), Proto: state.ProtoUDP})
-		}, []string{RepairMap}},
+			return w.Objects.AliothServices.Delete(bpf.AliothServiceKey{Vip: bpf.EncodeAddr(wire.IP("10.96.0.10")), Port: bpf.NetworkOrder(53), Proto: state.ProtoUDP})
+		}, []string{datapath.RepairMap}},
 		{"a program is removed", func() error {
-			return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.podA), Program: hook.FromPod}))
-		}, []string{RepairProgram}},
+			return netlink.FilterDel(w.Filter(hook.Attachment{Ifindex: uint32(w.PodA), Program: hook.FromPod}))
+		}, []string{datapath.RepairProgram}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enter(t, w.ns)
-			Must(t, c.harm())
+			bpftest.Enter(t, w.NS)
+			bpftest.Must(t, c.harm())
 			harmed, err := w.Survey()
-			Must(t, err)
-			inKernel := slices.Contains(c.want, RepairMap) || slices.Contains(c.want, RepairProgram)
+			bpftest.Must(t, err)
+			inKernel := slices.Contains(c.want, datapath.RepairMap) || slices.Contains(c.want, datapath.RepairProgram)
 			if harmed != inKernel {
 				t.Errorf("a survey has found harm: %v, want %v", harmed, inKernel)
 			}
 			if w.RecheckPins(); harmed {
 				w.Recheck()
 			}
-			Must(t, w.Apply(w.state()))
+			bpftest.Must(t, w.Apply(w.State()))
 			var kinds []string
 			for _, r := range w.Repaired() {
 				kinds = append(kinds, r.Kind)
@@ -152,13 +150,13 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 			if !slices.Equal(kinds, c.want) {
 				t.Errorf("repaired %v, want %v", kinds, c.want)
 			}
-			wantState(t, w.opened, w.state())
-			wantPrograms(t, w.opened, w.podA)
+			wantState(t, w.Datapath, w.State())
+			wantPrograms(t, w.Datapath, w.PodA)
 			if live := liveLinks(t, w); len(live) != len(hook.LinkNames()) {
 				t.Errorf("of the links, %v are attached", live)
 			}
 			w.Recheck()
-			Must(t, w.Apply(w.state()))
+			bpftest.Must(t, w.Apply(w.State()))
 			if again := w.Repaired(); len(again) != 0 {
 				t.Errorf("repaired once more: %v", again)
 			}
@@ -169,7 +167,7 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 // TestASurveyTakesNoChangeForHarm changes services while it looks: neither what Apply
 // has just written nor what it has just taken away is harm.
 func TestASurveyTakesNoChangeForHarm(t *testing.T) {
-	w := newWorld(t)
+	w := world.New(t)
 	if harmed, err := w.Unapplied().Survey(); harmed || err != nil {
 		t.Errorf("where nothing is known to be applied: %v, %v", harmed, err)
 	}
@@ -194,79 +192,91 @@ func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 		}
 	}()
 	for turn := range 200 {
-		s := w.state()
+		s := w.State()
 		for n := range 20 {
 			vip := netip.AddrFrom4([4]byte{10, 97, byte(turn), byte(n)})
 			s.Services = append(s.Services, state.Service{
-				VNI: vniRed, VIP: vip, Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: Ip("10.0.1.11"), Port: uint16(8000 + turn)}},
+				VNI: world.VNIRed, VIP: vip, Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: uint16(8000 + turn)}},
 			})
 		}
-		Must(t, w.Apply(s))
+		bpftest.Must(t, w.Apply(s))
 	}
 	close(stop)
-	Must(t, <-surveyed)
+	bpftest.Must(t, <-surveyed)
 }
 
 func TestRemovedPinsComeBackAndANewProcessAdoptsThem(t *testing.T) {
-	w := newWorld(t, onUnderlay(t))
-	Must(t, os.RemoveAll(w.cfg.PinDir))
+	w := world.New(t, world.OnUnderlay(t))
+	bpftest.Must(t, os.RemoveAll(w.Config.PinDir))
 	if live := liveLinks(t, w); len(live) != len(hook.LinkNames())-pinnedLinks(t, true) {
 		t.Fatalf("links %v outlived their pins", live)
 	}
 	w.Recheck()
-	Must(t, w.Apply(w.state()))
+	bpftest.Must(t, w.Apply(w.State()))
 	if live := liveLinks(t, w); len(live) != len(hook.LinkNames()) {
 		t.Errorf("of the links, %v are attached", live)
 	}
-	before, err := w.objects.AliothAddresses.Info()
-	Must(t, err)
-	Must(t, w.Close())
-	again := open(t, w.cfg)
-	after, err := again.objects.AliothAddresses.Info()
-	Must(t, err)
+	before, err := w.Objects.AliothAddresses.Info()
+	bpftest.Must(t, err)
+	bpftest.Must(t, w.Close())
+	again := bpftest.Open(t, w.Config)
+	after, err := again.Objects.AliothAddresses.Info()
+	bpftest.Must(t, err)
 	beforeID, _ := before.ID()
 	if afterID, _ := after.ID(); beforeID != afterID {
 		t.Errorf("the new process has map %d, not %d", afterID, beforeID)
 	}
-	wantState(t, again, w.state())
+	wantState(t, again, w.State())
 }
 
 func TestAChangedStateIsNoRepair(t *testing.T) {
-	w := newWorld(t)
-	s := w.state()
+	w := world.New(t)
+	s := w.State()
 	s.Addresses = s.Addresses[:len(s.Addresses)-1]
-	s.Nodes = append(s.Nodes, Ip("192.0.2.77"))
+	s.Nodes = append(s.Nodes, wire.IP("192.0.2.77"))
 	w.Recheck()
-	Must(t, w.Apply(s))
-	deleteDevice(t, w.podB)
-	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.podB })
-	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == w.podB })
+	bpftest.Must(t, w.Apply(s))
+	bpftest.DeleteDevice(t, w.PodB)
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.PodB })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(a state.Address) bool { return a.Ifindex == w.PodB })
 	w.Recheck()
-	Must(t, w.Apply(s))
+	bpftest.Must(t, w.Apply(s))
 	if list := w.Repaired(); len(list) != 0 {
 		t.Errorf("repaired: %v", list)
 	}
 }
 
 func TestFlowsToBackendsThatAreGoneEndThoughADeviceFails(t *testing.T) {
-	w := newWorld(t)
-	run(t, w.objects.AliothFromPod, w.podA, ask(udp{Sport: 1000, Dport: 53}).bytes())
-	if rows, err := flowRows(w.objects.AliothConnections); err != nil || len(rows) != 2 {
+	w := world.New(t)
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes())
+	if rows, err := world.FlowRows(w.Objects.AliothConnections); err != nil || len(rows) != 2 {
 		t.Fatalf("connections are %v, %v, want two", rows, err)
 	}
-	s := w.state()
-	s.Services[0].Backends = []state.Backend{{IP: Ip("10.8.1.11"), Port: 5353}}
+	s := w.State()
+	s.Services[0].Backends = []state.Backend{{IP: wire.IP("10.8.1.11"), Port: 5353}}
 	const nowhere = 1 << 30
-	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: nowhere, VNI: vniRed, MAC: macR, Addrs: []netip.Addr{Ip("10.0.1.99")}})
-	var attach *AttachError
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: nowhere, VNI: world.VNIRed, MAC: world.MacR, Addrs: []netip.Addr{wire.IP("10.0.1.99")}})
+	var attach *datapath.AttachError
 	if err := w.Apply(s); !errors.As(err, &attach) || attach.Ifindex != nowhere {
 		t.Fatalf("apply: %v, want an AttachError of device %d", err, nowhere)
 	}
-	rows, err := flowRows(w.objects.AliothConnections)
-	Must(t, err)
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	bpftest.Must(t, err)
 	for key, row := range rows { // what is left is for an answer that is under way
 		if key.Direction != bpf.AliothConnDirectionCONN_REVERSE {
 			t.Errorf("there is still the flow %v: %v", key, row)
 		}
+	}
+}
+
+// A node with IPv6 addresses only announces on the device that has them.
+func TestTheUplinkIsTheDeviceWithTheAddressThatThereIs(t *testing.T) {
+	underlay := world.OnUnderlay(t)
+	w := world.New(t, func(cfg *programs.Config) {
+		underlay(cfg)
+		cfg.UnderlayIfindex, cfg.TunnelSource4 = 0, netip.Addr{}
+	})
+	if len(liveLinks(t, w)) != len(hook.LinkNames()) {
+		t.Errorf("attached are %v", liveLinks(t, w))
 	}
 }

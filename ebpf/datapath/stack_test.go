@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package datapath
+package datapath_test
 
 import (
 	"regexp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
@@ -45,7 +46,7 @@ func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[strin
 				entry = name
 			}
 			size, err := strconv.Atoi(sizes[len(list)])
-			Must(t, err)
+			bpftest.Must(t, err)
 			current = &function{stack: size, calls: map[string]bool{}}
 			list[name] = current
 		}
@@ -72,15 +73,15 @@ func deepest(list map[string]*function, name string) (size int, way string) {
 }
 
 func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
-	inNetns(t)
-	cfg, err := programs.Config{VXLANIfindex: 1, Connections: fewConnections}.WithDefaults()
-	Must(t, err)
+	bpftest.InNamespace(t)
+	cfg, err := programs.Config{VXLANIfindex: 1, Connections: bpftest.Connections}.WithDefaults()
+	bpftest.Must(t, err)
 	spec, err := programs.Specify(cfg)
-	Must(t, err)
+	bpftest.Must(t, err)
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats},
 	})
-	Must(t, err)
+	bpftest.Must(t, err)
 	defer coll.Close()
 	for name, p := range coll.Programs {
 		list, entry := functions(t, spec.Programs[name], p.VerifierLog)

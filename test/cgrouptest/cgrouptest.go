@@ -13,7 +13,7 @@ import (
 )
 
 // Join moves the test's process into a cgroup, a child of the root's, until the test ends.
-func Join(t *testing.T, dir string) {
+func Join(t testing.TB, dir string) {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

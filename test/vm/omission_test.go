@@ -59,20 +59,25 @@ func TestEveryOmissionHasTestsKernelsAndAReason(t *testing.T) {
 // TestTheProgramsAreLoadedOnEveryKernel: the verifier, attaching and what changes a
 // frame's length differ between kernels, so no kernel leaves their tests out.
 func TestTheProgramsAreLoadedOnEveryKernel(t *testing.T) {
-	i := slices.IndexFunc(Packages(), func(p Package) bool { return p.Path == "./ebpf/datapath" })
-	p := program{folder: "../../ebpf/datapath"}
-	if err := p.findOmitted(Packages()[i].Omitted); err != nil {
-		t.Fatal(err)
-	}
-	always, err := testsIn(p.folder, "adopt_test.go", "filters_test.go", "loaded_test.go", "*netkit_test.go", "lab_fragment_test.go",
-		"lab_mtu_test.go", "lab_traffic_test.go", "verdict_fragment_test.go", "verdict_outer_test.go", "verdict_toobig_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, kernel := range Kernels() {
-		for _, test := range always {
-			if slices.Contains(p.omitted[kernel.Series], test) {
-				t.Errorf("linux %s leaves %s out", kernel.Series, test)
+	for path, files := range map[string][]string{
+		"./ebpf/datapath":               {"adopt_test.go", "filters_test.go", "loaded_test.go", "netkit_test.go"},
+		"./ebpf/datapath/test/traffic":  {"fragment_test.go", "mtu_test.go", "netkit_test.go", "vpc_test.go"},
+		"./ebpf/datapath/test/verdicts": {"forwarded_test.go", "fragment_test.go", "netkit_test.go", "outer_test.go", "toobig_test.go"},
+	} {
+		i := slices.IndexFunc(Packages(), func(p Package) bool { return p.Path == path })
+		p := program{folder: filepath.Join("../..", path)}
+		if err := p.findOmitted(Packages()[i].Omitted); err != nil {
+			t.Fatal(err)
+		}
+		always, err := testsIn(p.folder, files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kernel := range Kernels() {
+			for _, test := range always {
+				if slices.Contains(p.omitted[kernel.Series], test) {
+					t.Errorf("linux %s leaves %s out", kernel.Series, test)
+				}
 			}
 		}
 	}

@@ -50,7 +50,11 @@ func Packages() []Package {
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
-		{Path: "./ebpf/datapath", Omitted: datapathOmissions(), Files: []string{"../../docs/packets.md"}},
+		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
+		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/packets.md"}},
+		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},
+		{Path: "./ebpf/datapath/test/forged", Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},
+		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",
@@ -66,29 +70,41 @@ func betweenOthers() []Omission {
 	}}
 }
 
+// onBoth leaves a whole package out on all kernels.
+func onBoth(reason string) []Omission {
+	return []Omission{{Kernels: []string{"6.1", "6.12"}, Files: []string{everything}, Reason: reason}}
+}
+
 func datapathOmissions() []Omission {
+	return []Omission{{
+		Kernels: []string{"6.1", "6.12"},
+		Files:   []string{"check_test.go", "parts_test.go", "reader_test.go", "repair_test.go", "stack_test.go"},
+		Reason:  "maps are the same from 6.1 on; each kernel has attaching, adopting and what the verifier takes",
+	}}
+}
+
+func verdictOmissions() []Omission {
 	both := []string{"6.1", "6.12"}
 	return []Omission{{
 		Kernels: both,
 		Files: []string{
-			"verdict_a*_test.go", "verdict_[bdiqs]*_test.go", "verdict_nodeport_test.go", "verdict_odd_test.go",
-			"verdict_outside_test.go", "verdict_tunnel_test.go", "trial_test.go",
+			"[abiqs]*_test.go", "nodeport_test.go", "odd_test.go", "outside_test.go", "tunnel_test.go",
 		},
 		Reason: "what becomes of a single frame whose length stays: programs, maps and helpers are the same on all kernels, and this machine's runs them",
 	}, {
 		Kernels: both, Files: []string{"world_*_test.go"},
 		Reason: "random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time",
-	}, {
-		Kernels: both,
-		Files:   []string{"check_test.go", "drops_test.go", "flow_events_test.go", "parts_test.go", "reader_test.go", "repair_test.go", "stack_test.go"},
-		Reason:  "maps, counters and events are the same from 6.1 on; each kernel has attaching, adopting and what the verifier takes",
-	}, {
+	}}
+}
+
+func trafficOmissions() []Omission {
+	return []Omission{{
 		Kernels: []string{"6.12"},
 		Files: []string{
-			"lab_door_test.go", "lab_kubelet_test.go", "lab_outside_test.go", "lab_own_socket_test.go", "lab_scaled_test.go",
-			"lab_socket*_test.go", "lab_stale_test.go",
+			"kubelet_test.go", "outside_test.go", "own_socket_test.go", "scaled_test.go", "shadow_test.go",
+			"socket*_test.go", "stale_test.go",
 		},
-		Reason: "hooks on sockets and the door: 6.1 and this machine's kernel run these; 6.12 has traffic, tunnels, netkit and fragments",
+		Reason: "hooks on sockets and shadow addresses: 6.1 and this machine's kernel run these; 6.12 has traffic, tunnels, netkit and fragments",
 	}}
 }
 

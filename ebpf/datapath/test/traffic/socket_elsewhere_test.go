@@ -1,0 +1,137 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/lab"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// The node reaches by services of its VPC, and by those that all share, whatever these
+// lead to. What nobody serves it reaches as if there were no service.
+func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
+	l, red, _ := lab.ScaledTenants(t, lab.Veth)
+	n := l.Nodes[0]
+	addrs := joinVPC(l, 0, lab.VNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	n.State.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, n.NS), Shared: true,
+		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
+	}}
+	inside, outside, own := netip.AddrPortFrom(wire.IP("10.96.0.10"), 80), netip.AddrPortFrom(wire.IP("10.96.0.1"), 80), netip.AddrPortFrom(wire.IP("10.96.1.9"), 80)
+	n.State.Services = append(n.State.Services,
+		state.Service{VIP: inside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: red[20].Addrs[0], Port: 8080}}},
+		state.Service{VIP: outside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080}}},
+		state.Service{VIP: wire.IP("10.96.0.2"), Port: 80, Proto: state.ProtoUDP},
+		state.Service{VNI: lab.VNI1, VIP: own.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080, Outside: true}}})
+	l.Apply()
+	beyond := bpftest.Listen(t, l.Outside, netip.AddrPortFrom(lab.OutsideAddrs[0], 8080))
+	for _, dst := range []netip.AddrPort{own, outside} {
+		conn, err := bpftest.Dial(t, n.NS, dst, 0)
+		if err != nil {
+			t.Fatalf("the node does not reach what is outside by %s: %v", dst, err)
+		}
+		peer, _ := bpftest.Accept(t, beyond)
+		lab.Talk(t, conn, peer)
+	}
+	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
+	for _, dst := range []netip.AddrPort{netip.AddrPortFrom(wire.IP(world.VIPB), 80), inside} {
+		conn, err := bpftest.Dial(t, n.NS, dst, 0)
+		if err != nil {
+			t.Fatalf("the node does not reach %s: %v", dst, err)
+		}
+		peer, seen := bpftest.Accept(t, listener)
+		if seen != addrs[0] {
+			t.Errorf("the backend sees %s, want %s", seen, addrs[0])
+		}
+		lab.Talk(t, conn, peer)
+	}
+	before := bpftest.Counts(t, n.Datapath)
+	bpftest.In(t, n.NS, func() {
+		bpftest.AddRoute(t, &netlink.Route{LinkIndex: n.Uplink, Dst: bpftest.IPNet(wire.Prefix("10.96.0.0/16"))})
+		conn, err := net.Dial("udp", "10.96.0.2:80")
+		if err != nil {
+			t.Fatalf("connecting to what nobody serves: %v", err)
+		}
+		conn.Close()
+	})
+	got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))
+	if got["socket/service_rewritten"] != 0 || got["socket/replied_refused"] != 0 {
+		t.Errorf("what nobody serves was counted as %v", got)
+	}
+}
+
+// No program of packets sees what a macvlan interface sends.
+func TestAPodBehindMacvlanReachesServices(t *testing.T) {
+	l, _, _ := lab.ScaledTenants(t, lab.Veth)
+	n := l.Nodes[0]
+	var pods [2]*lab.Pod
+	bpftest.In(t, n.NS, func() {
+		parent := bpftest.AddPair(t, "trunk", "trunk-peer")
+		far, err := netlink.LinkByName("trunk-peer")
+		bpftest.Must(t, err)
+		bpftest.Must(t, netlink.LinkSetUp(far)) // carrier
+		for i := range pods {
+			p := &lab.Pod{NS: bpftest.NewNamespace(t), Addrs: []netip.Addr{wire.IP(fmt.Sprintf("10.0.1.%d", 50+i)), wire.IP(fmt.Sprintf("fd10:0:0:1::%x", 0x50+i))}}
+			err := netlink.LinkAdd(&netlink.Macvlan{
+				LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("mv%d", i), ParentIndex: parent, Namespace: netlink.NsFd(p.NS)},
+				Mode:      netlink.MACVLAN_MODE_BRIDGE,
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("missing feature: macvlan devices")
+			}
+			bpftest.Must(t, err)
+			bpftest.In(t, p.NS, func() {
+				device, err := netlink.LinkByName(fmt.Sprintf("mv%d", i))
+				bpftest.Must(t, err)
+				bpftest.Must(t, netlink.LinkSetUp(device))
+				bpftest.AddAddr(t, device.Attrs().Index, netip.PrefixFrom(p.Addrs[0], 24))
+				bpftest.AddAddr(t, device.Attrs().Index, netip.PrefixFrom(p.Addrs[1], 64))
+			})
+			pods[i] = p
+		}
+	})
+	n.State.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, pods[0].NS), Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: pods[0].Addrs}},
+	}}
+	for family, vip := range []string{world.VIPB, world.VipB6} {
+		backend := state.Backend{IP: pods[1].Addrs[family], Port: 8080}
+		replaceBackends(l, wire.IP(vip), state.ProtoTCP, backend)
+		replaceBackends(l, wire.IP(vip), state.ProtoUDP, backend)
+		listener := bpftest.Listen(t, pods[1].NS, netip.AddrPortFrom(backend.IP, backend.Port))
+		conn, err := bpftest.Dial(t, pods[0].NS, netip.AddrPortFrom(wire.IP(vip), 80), 0)
+		if err != nil {
+			t.Fatalf("connect to %s: %v", vip, err)
+		}
+		peer, seen := bpftest.Accept(t, listener)
+		if seen != pods[0].Addrs[family] {
+			t.Errorf("the backend sees %s", seen)
+		}
+		lab.Talk(t, conn, peer)
+		server := serve(t, pods[1], netip.AddrPortFrom(backend.IP, backend.Port))
+		dns := netip.AddrPortFrom(wire.IP(vip), 53)
+		client := unconnected(t, pods[0], "udp")
+		_, err = client.WriteToUDPAddrPort([]byte("hello"), dns)
+		bpftest.Must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+		client = connected(t, pods[0], dns)
+		_, err = client.Write([]byte("hello"))
+		bpftest.Must(t, err)
+		echo(t, server)
+		hears(t, client, dns)
+	}
+	nothingByPackets(t, l)
+}

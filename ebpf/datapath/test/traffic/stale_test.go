@@ -1,0 +1,111 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic_test
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"unsafe"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/lab"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
+	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// describe says how a socket of a pod is found when it is stale.
+func describe(t *testing.T, p *lab.Pod, conn *net.UDPConn, remote netip.AddrPort) connections.StaleSocket {
+	t.Helper()
+	s := connections.StaleSocket{NetnsCookie: cookieOf(t, p.NS), Remote: remote}
+	bpftest.OnSocket(t, conn, func(fd int) (err error) {
+		if s.Cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil {
+			return err
+		}
+		name, err := unix.Getsockname(fd)
+		switch name := name.(type) {
+		case *unix.SockaddrInet4:
+			s.Local = netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port))
+		case *unix.SockaddrInet6:
+			s.Local = netip.AddrPortFrom(netip.AddrFrom16(name.Addr).Unmap(), uint16(name.Port))
+		}
+		return err
+	})
+	return s
+}
+
+// expectStale looks for stale sockets.
+func expectStale(t *testing.T, d *bpftest.Datapath, want ...connections.StaleSocket) {
+	t.Helper()
+	got, err := d.StaleSockets()
+	bpftest.Must(t, err)
+	byCookie := func(a, b connections.StaleSocket) int { return cmp.Compare(a.Cookie, b.Cookie) }
+	slices.SortFunc(got, byCookie)
+	slices.SortFunc(want, byCookie)
+	if diff := gocmp.Diff(want, got, cmpopts.EquateComparable(netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("stale sockets (-want +got):\n%s", diff)
+	}
+}
+
+// disconnect makes a socket talk to nobody in particular, connect(2).
+func disconnect(t *testing.T, conn *net.UDPConn) {
+	t.Helper()
+	bpftest.OnSocket(t, conn, func(fd int) error {
+		nobody := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
+		_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&nobody)), unix.SizeofSockaddrInet4)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
+	l, red, blue := socketTenants(t)
+	n := l.Nodes[0]
+	v4, v6 := netip.AddrPortFrom(wire.IP(world.VIPB), 53), netip.AddrPortFrom(wire.IP(world.VipB6), 53)
+	old4, old6 := netip.AddrPortFrom(red[20].Addrs[0], 8080), netip.AddrPortFrom(red[20].Addrs[1], 8080)
+	mapped, moved := unconnected(t, red[10], "udp"), connected(t, red[10], v4)
+	bpftest.OnSocket(t, mapped, func(fd int) error {
+		return unix.Connect(fd, &unix.SockaddrInet6{Port: int(v4.Port()), Addr: v4.Addr().As16()})
+	})
+	lost := []connections.StaleSocket{
+		describe(t, red[10], connected(t, red[10], v4), old4),
+		describe(t, red[10], connected(t, red[10], v6), old6),
+		describe(t, red[10], mapped, old4),
+	}
+	// The same of the other VPC, the backend by its own name, sockets that have gone
+	// on to something else or nothing, and one of TCP.
+	connected(t, blue[10], v4)
+	connected(t, red[10], old4)
+	bpftest.OnSocket(t, moved, func(fd int) error {
+		return unix.Connect(fd, &unix.SockaddrInet4{Port: 53, Addr: wire.IP(world.VipSelf).As4()})
+	})
+	disconnect(t, connected(t, red[10], v4))
+	bpftest.Listen(t, red[20].NS, old4)
+	_, err := bpftest.Dial(t, red[10].NS, netip.AddrPortFrom(v4.Addr(), 80), 0)
+	bpftest.Must(t, err)
+	nothingByPackets(t, l)
+	expectStale(t, n.Datapath)
+	n.Datapath.ServicesChanged()
+	replaceBackends(l, v4.Addr(), state.ProtoTCP)
+	replaceBackends(l, v4.Addr(), state.ProtoUDP, state.Backend{IP: red[11].Addrs[0], Port: 8080})
+	replaceBackends(l, v6.Addr(), state.ProtoUDP)
+	if !n.Datapath.ServicesChanged() || n.Datapath.ServicesChanged() {
+		t.Error("that services have changed is not told once")
+	}
+	expectStale(t, n.Datapath, lost...)
+	n.Restart(t, func() {})
+	expectStale(t, n.Datapath, lost...)
+	replaceBackends(l, v4.Addr(), state.ProtoUDP, state.Backend{IP: old4.Addr(), Port: 8080}, state.Backend{IP: red[11].Addrs[0], Port: 8080})
+	expectStale(t, n.Datapath, lost[1])
+}
