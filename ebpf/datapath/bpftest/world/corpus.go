@@ -58,7 +58,7 @@ type seeds struct {
 	Closed bool
 }
 
-// Corpus is filled by all tests of this package that run before its reader.
+// Corpus is filled by all tests of a package that run before its reader.
 var Corpus = seeds{seen: map[string]bool{}}
 
 func (s *seeds) add(t testing.TB, p *ebpf.Program, in []byte) {

@@ -17,13 +17,6 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// Device is the index of the device of a program of the node.
-func (w *World) Device(p hook.Program) int {
-	return map[hook.Program]int{
-		hook.FromTunnel: w.Config.VXLANIfindex, hook.FromUnderlay: w.Config.Uplink(), hook.ToUnderlay: w.Config.Uplink(), hook.Fragment: w.Config.FragmentPeerIfindex,
-	}[p]
-}
-
 // Shadow addresses of pod A, of the pod whose VPC may leave, and of the node; a host outside.
 const (
 	ShadowA     = "169.254.64.10"
@@ -174,4 +167,11 @@ func (w *World) State() state.State {
 			{VIP: wire.IP("fd96::10"), Port: 53, Proto: state.ProtoUDP, Backends: []state.Backend{{IP: wire.IP("fd18:0:0:1::10"), Port: 5353}}},
 		},
 	}
+}
+
+// Device is the index of the device of a program of the node.
+func (w *World) Device(p hook.Program) int {
+	return map[hook.Program]int{
+		hook.FromTunnel: w.Config.VXLANIfindex, hook.FromUnderlay: w.Config.Uplink(), hook.ToUnderlay: w.Config.Uplink(), hook.Fragment: w.Config.FragmentPeerIfindex,
+	}[p]
 }
