@@ -73,7 +73,10 @@ func (r *Releaser) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := reviewReleases
 		handled, err := r.pass(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNotRead):
+			pause = retryReleases
+		case err != nil:
 			r.log.Warn("can't release addresses; trying again", "error", err, "after", retryReleases)
 			pause = retryReleases
 		}
@@ -81,12 +84,15 @@ func (r *Releaser) Run(ctx context.Context) {
 	}
 }
 
+// errNotRead reports that the node's pods and Addresses have not been read yet.
+var errNotRead = errors.New("the node's pods and addresses have not been read yet")
+
 // pass deletes releasable Addresses, and removes the processed entries from the queue. It
 // returns the UIDs of the Addresses that it deleted or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
-		return handled, nil
+		return handled, errNotRead // an entry without an Address would wake nobody afterwards
 	}
 	queue := r.journal.Releases()
 	var failures []error

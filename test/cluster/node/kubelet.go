@@ -91,6 +91,10 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		// doubles its delay from ten seconds on makes them wait for minutes.
 		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 
+		// A quarter of this is the time between two renewals of the node's lease: tests
+		// take the API server away until one is late.
+		"nodeLeaseDurationSeconds": 12,
+
 		// Nobody can pull an image again once it is deleted.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{

@@ -127,7 +127,7 @@ const (
 	// outage is how long the API server is away at least: it comes back when the
 	// pods have ended without it, after their ten seconds, and what a node says of
 	// its health and its lease is late.
-	outage = 20 * time.Second
+	outage = 10 * time.Second
 	// longOutage is the same in `make soak`: longer than the lease of a node, and
 	// than everything that is repeated with a growing delay.
 	longOutage = 2 * time.Minute
