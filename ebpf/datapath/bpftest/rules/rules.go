@@ -108,6 +108,7 @@ func New(t testing.TB) *Rules {
 	return r
 }
 
+// Addrs returns all addresses that mean something in the world.
 func (r *Rules) Addrs() []netip.Addr {
 	list := []netip.Addr{
 		wire.IP(world.NodeShadow), wire.IP(world.NodeShadow6), wire.IP(world.Outside), wire.IP(world.Outside6), wire.IP("10.96.0.10"), wire.IP("10.96.0.1"), wire.IP("fd96::10"),
@@ -130,6 +131,7 @@ func (r *Rules) Addrs() []netip.Addr {
 	return append(list, r.state.Nodes...)
 }
 
+// Macs returns all Ethernet addresses that mean something in the world.
 func (r *Rules) Macs() []state.MAC {
 	list := []state.MAC{state.VirtualMAC, world.Bcast, world.MacR, world.MacUplink}
 	for _, i := range r.state.Interfaces {
