@@ -217,7 +217,7 @@ func (r *Rules) Try(t testing.TB, at Place, in []byte, ctx bpf.Context) {
 	}
 }
 
-// Told: of a frame that went on, and under nobody's name but its sender's.
+// Told checks a reported flow: its frame went on, under nobody's name but its sender's.
 func (r *Rules) Told(at Place, c telemetry.Counter, e telemetry.Event) error {
 	owner := r.Owner[at.Device]
 	switch {
