@@ -119,7 +119,7 @@ func apiServerService() plan.ServiceRef {
 	return plan.ServiceRef{Namespace: "default", Name: "kubernetes"}
 }
 
-// check returns what a person must correct.
+// check returns the first setting that a person must correct, as an error.
 func (c Config) check() error {
 	if c.NodeName == "" {
 		return errors.New("no node name: give --node-name or set NODE_NAME")
@@ -128,15 +128,8 @@ func (c Config) check() error {
 		return fmt.Errorf("the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
 			len(c.NodeName), v1alpha1.MaxNodeName, v1alpha1.NodeRollCallPrefix)
 	}
-	families := map[bool]bool{}
-	for _, shadow := range c.Shadows {
-		if shadow != shadow.Masked() || families[shadow.Addr().Is4()] {
-			return fmt.Errorf("--shadow-cidrs: want at most one canonical range per family, got %v", c.Shadows)
-		}
-		families[shadow.Addr().Is4()] = true
-	}
-	if len(c.Shadows) == 0 {
-		return errors.New("--shadow-cidrs: want at least one range")
+	if err := c.checkShadows(); err != nil {
+		return err
 	}
 	if c.RecheckEvery <= 0 || c.RecheckEvery > DefaultRecheck {
 		return fmt.Errorf("time between rechecks: want more than 0 and at most %s, got %s", DefaultRecheck, c.RecheckEvery)
@@ -149,6 +142,20 @@ func (c Config) check() error {
 	}
 	if !slices.Contains(PodDevices(), c.PodDevice) {
 		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
+	}
+	return nil
+}
+
+func (c Config) checkShadows() error {
+	families := map[bool]bool{}
+	for _, shadow := range c.Shadows {
+		if shadow != shadow.Masked() || families[shadow.Addr().Is4()] {
+			return fmt.Errorf("--shadow-cidrs: want at most one canonical range per family, got %v", c.Shadows)
+		}
+		families[shadow.Addr().Is4()] = true
+	}
+	if len(c.Shadows) == 0 {
+		return errors.New("--shadow-cidrs: want at least one range")
 	}
 	return nil
 }

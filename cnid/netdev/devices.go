@@ -113,6 +113,10 @@ func (h *Host) pair(name, peerName string) (end, peer netlink.Link, err error) {
 			return nil, nil, err
 		}
 	}
+	return h.makePair(name, peerName)
+}
+
+func (h *Host) makePair(name, peerName string) (end, peer netlink.Link, err error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
 	if err := h.netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: peerName}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,28 +132,15 @@ func (s *settings) note(name, value string) error {
 	return nil
 }
 
-// restore gives everything its original value, the global ones first, since
-// writing those changes the ones of the devices.
+// restore restores all original values, the global ones first, because a write of these
+// changes the values of the devices.
 func (s *settings) restore() error {
 	known, err := s.originals()
 	if err != nil {
 		return err
 	}
-	var names []string
 	var failures []error
-	for name := range known {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if global(a) != global(b) {
-			if global(a) {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	for _, name := range names {
+	for _, name := range slices.SortedFunc(maps.Keys(known), globalFirst) {
 		err := os.WriteFile(filepath.Join(s.root, name), []byte(known[name]), 0o644)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failures = append(failures, fmt.Errorf("restore kernel setting: %w", err))
@@ -165,6 +153,17 @@ func (s *settings) restore() error {
 		return fmt.Errorf("remove original kernel settings: %w", err)
 	}
 	return nil
+}
+
+// globalFirst orders the names of settings.
+func globalFirst(a, b string) int {
+	switch {
+	case global(a) == global(b):
+		return strings.Compare(a, b)
+	case global(a):
+		return -1
+	}
+	return 1
 }
 
 func global(name string) bool { return name == forward4 || name == forward6 }
@@ -204,18 +203,24 @@ func (h *Host) keepAdvertisements() error {
 		return fmt.Errorf("list devices with IPv6: %w", err)
 	}
 	for _, device := range devices {
-		name := device.Name()
-		if hostdev.Managed(name) || name == "all" || name == "lo" {
-			continue
-		}
-		setting := perDevice("ipv6", name, "accept_ra")
-		if have, err := h.sysctls.get(setting); err != nil || have != "1" {
-			continue // the device has gone, or does not accept them
-		}
-		// For a new device this is no repair.
-		if _, err := h.sysctls.set(setting, "2", remember); err != nil {
+		if err := h.keepAdvertisementsOf(device.Name()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepAdvertisementsOf lets a device of others accept router advertisements with
+// forwarding, if it accepts them without.
+func (h *Host) keepAdvertisementsOf(device string) error {
+	if hostdev.Managed(device) || device == "all" || device == "lo" {
+		return nil
+	}
+	setting := perDevice("ipv6", device, "accept_ra")
+	if have, _ := h.sysctls.get(setting); have != "1" {
+		return nil // the device has gone, or does not accept them
+	}
+	// For a new device this is no repair.
+	_, err := h.sysctls.set(setting, "2", remember)
+	return err
 }

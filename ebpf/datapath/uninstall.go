@@ -48,14 +48,22 @@ func Uninstall(pinDir, cgroupRoot string) error {
 	if err != nil {
 		return err
 	}
+	if err := removePinDirs(pinDir); err != nil {
+		return err
+	}
+	return checkDetached(cgroupRoot, detached)
+}
+
+// removePinDirs removes the empty directories of pins. Files of others or a mount point
+// may stay.
+func removePinDirs(pinDir string) error {
 	for _, dir := range []string{programs.LinkDir(pinDir), pinDir} {
 		err := os.Remove(dir)
-		// Files of others or a mount point may stay.
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("remove pin directory: %w", err)
 		}
 	}
-	return checkDetached(cgroupRoot, detached)
+	return nil
 }
 
 // removePins removes the files in dir whose names start with prefix, each

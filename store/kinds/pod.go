@@ -120,12 +120,18 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	if row.Attachments == "" {
 		row.IPs = podIPs(in)
 	}
+	row.Reason, row.Message = networkReadiness(in)
+	return row, nil
+}
+
+// networkReadiness returns reason and message of the condition NetworkReady.
+func networkReadiness(in *corev1.Pod) (reason, message string) {
 	for _, condition := range in.Status.Conditions {
 		if condition.Type == v1alpha1.NetworkReadyCondition {
-			row.Reason, row.Message = condition.Reason, condition.Message
+			return condition.Reason, condition.Message
 		}
 	}
-	return row, nil
+	return "", ""
 }
 
 // podIPs are those that the kubelet has reported; text that is no address is left out.

@@ -37,15 +37,8 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 }
 
 func (d *session) check(spec attach.Spec) (attach.Link, error) {
-	name := d.HostName(spec.ContainerID, spec.IfName)
-	host, err := d.host.LinkByName(name)
-	if isNotFound(err) {
-		return attach.Link{}, fmt.Errorf("%w: host end %s: %w", attach.ErrMismatch, name, attach.ErrGone)
-	}
+	host, err := d.checkHost(spec)
 	if err != nil {
-		return attach.Link{}, fmt.Errorf("find %s: %w", name, err)
-	}
-	if err := checkDevice("host end", host, d.mac, spec.MTU); err != nil {
 		return attach.Link{}, err
 	}
 	pod, err := netns.Open(spec.NetnsPath)
@@ -67,6 +60,19 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 		return attach.Link{}, err
 	}
 	return d.describe(host, id), nil
+}
+
+// checkHost returns the host end.
+func (d *session) checkHost(spec attach.Spec) (netlink.Link, error) {
+	name := d.HostName(spec.ContainerID, spec.IfName)
+	host, err := d.host.LinkByName(name)
+	if isNotFound(err) {
+		return nil, fmt.Errorf("%w: host end %s: %w", attach.ErrMismatch, name, attach.ErrGone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", name, err)
+	}
+	return host, checkDevice("host end", host, d.mac, spec.MTU)
 }
 
 func (d *session) checkPod(h *netlink.Handle, host netlink.Link, spec attach.Spec) error {
