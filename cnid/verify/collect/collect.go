@@ -26,11 +26,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
-// firstPause is the time before the second reading. It doubles up to longestPause.
-const (
-	firstPause   = 250 * time.Millisecond
-	longestPause = 2 * time.Second
-)
+// readAgainAfter is the time between two readings.
+const readAgainAfter = 2 * time.Second
 
 // Collector reads one cluster.
 type Collector struct {
@@ -76,14 +73,13 @@ func (c *Collector) Differences(ctx context.Context, node string, settle time.Du
 	if err != nil {
 		return nil, err
 	}
-	pause := firstPause
 	for last := began; len(found) > 0 && last.Sub(began) < settle; {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read again: %w", context.Cause(ctx))
-		case <-time.After(min(pause, settle)):
+		case <-time.After(min(readAgainAfter, settle)):
 		}
-		last, pause = time.Now(), min(2*pause, longestPause)
+		last = time.Now()
 		again, err := c.read(ctx, node)
 		if err != nil {
 			return nil, err

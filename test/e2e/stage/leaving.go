@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,6 +41,22 @@ func (l *leaving) take(t *testing.T) []*scene.Tenant {
 	tenants := l.tenants[t]
 	delete(l.tenants, t)
 	return tenants
+}
+
+// beside returns the names of the tenants of tests that run beside t. Those of the
+// tests that t is a part of are not among them.
+func (l *leaving) beside(t *testing.T) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for other, tenants := range l.tenants {
+		if strings.HasPrefix(t.Name()+"/", other.Name()+"/") {
+			continue
+		}
+		for _, tenant := range tenants {
+			names = append(names, tenant.Name)
+		}
+	}
+	return names
 }
 
 // emptied notes a namespace that has nothing of Alioth's any more.
