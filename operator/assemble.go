@@ -85,7 +85,7 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 		reporter: &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust},
 	}
 	p.calls = &rollcall.Reconciler{
-		Client: p.client("rollcall"), Live: env.live, Store: rows, Publish: p.feed.Publish, Distrust: p.reporter, Now: env.now,
+		Client: p.client("rollcall"), Live: env.live, Store: rows, Publish: p.feed.Publish, Distrust: p.reporter, Now: env.now, Every: cfg.RollCallEvery,
 	}
 	p.feed.Subscribe(p.rest)
 	return p, nil

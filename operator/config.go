@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,6 +42,10 @@ type Config struct {
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 
+	// RollCallEvery is the least time between two roll calls, which release the VNIs of
+	// deleted VPCs. Each is a write of every node.
+	RollCallEvery time.Duration
+
 	// HealthAddr and MetricsAddr are host:port; "" serves nothing. Metrics on
 	// another address than a loopback one are served with TLS, only to users that
 	// the API server authenticates and authorizes.
@@ -57,8 +62,9 @@ func DefaultConfig() Config {
 		ShadowCIDRs: []netip.Prefix{
 			netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6),
 		},
-		HealthAddr:  "127.0.0.1:9473",
-		MetricsAddr: "127.0.0.1:9474",
+		RollCallEvery: 10 * time.Second,
+		HealthAddr:    "127.0.0.1:9473",
+		MetricsAddr:   "127.0.0.1:9474",
 	}
 }
 

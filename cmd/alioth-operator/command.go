@@ -57,6 +57,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, which no VPC may use")
 	flags.StringSliceVar(&o.SharedServices, "shared-services", o.SharedServices, "Services (namespace/name) that every VPC reaches, in addition to SharedService objects")
 	flags.StringSliceVar(&o.shadowCIDRs, "shadow-cidrs", o.shadowCIDRs, "ranges of shadow addresses, which no VPC may use")
+	flags.DurationVar(&o.RollCallEvery, "roll-call-every", o.RollCallEvery, "least time between two roll calls, which release the VNIs of deleted VPCs; each is a write of every node")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization unless it is a loopback address; empty for none")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")

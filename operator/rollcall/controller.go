@@ -28,12 +28,8 @@ import (
 	"github.com/alioth-net/alioth/store/replies"
 )
 
-const (
-	// patience is how long a term waits for nodes that are Ready.
-	patience = 10 * time.Second
-	// pause is the least time between two calls.
-	pause = 10 * time.Second
-)
+// patience is how long a term waits for nodes that are Ready.
+const patience = 10 * time.Second
 
 // Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
 // term, which it settles.
@@ -48,6 +44,8 @@ type Reconciler struct {
 	// Distrust reports nodes that are not trusted.
 	Distrust *distrust.Reporter
 	Now      func() time.Time
+	// Every is the least time between two calls.
+	Every time.Duration
 
 	settled atomic.Bool
 	// began is the time of the first call, asked that of the last one, and rested that
@@ -129,14 +127,14 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 	}
 	for _, claim := range rest {
 		if !r.covered[claim.UID] {
-			return pause - r.Now().Sub(r.rested), true
+			return r.Every - r.Now().Sub(r.rested), true
 		}
 	}
 	if r.Settled() && len(rest) == 0 {
 		return 0, false
 	}
 	if standing := store.GetRollCall(tx, v1alpha1.OperatorRollCall); standing == nil || standing.Call != r.call {
-		return pause - r.Now().Sub(r.asked), true
+		return r.Every - r.Now().Sub(r.asked), true
 	}
 	return 0, false
 }
