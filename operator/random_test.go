@@ -22,7 +22,7 @@ import (
 const (
 	// episodes of so many steps each, with everything at rest and checked after
 	// each one. Half of them have a thief.
-	manyEpisodes, episodes, episodeSteps = 600, 24, 1000
+	manyEpisodes, episodes, episodeSteps = 600, 12, 1000
 	// podNames are used again and again, as StatefulSets do.
 	podNames = 8
 	// nested bounds how many requests wait for each other.
