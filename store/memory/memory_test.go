@@ -22,7 +22,7 @@ type (
 		memory.Meta
 		name, colour string
 	}
-	note struct{ name, text string }
+	note struct{ name string }
 )
 
 const byColour = "colour"
