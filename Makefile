@@ -32,8 +32,8 @@ SEED ?=
 EPISODES ?= 600
 # The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
 # random steps with their packages, and those that need a lab.
-SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem
-SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/plan
+SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket
+SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/plan ./ebpf/datapath
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
 
 export CGO_ENABLED ?= 0
