@@ -144,8 +144,8 @@ func (b *Builder) compile(ctx context.Context, image string, packages ...string)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for binaries: %w", err)
 	}
-	// Without -trimpath the compiler's cache is the one that tests fill.
-	args := append([]string{"-ldflags", "-s -w", "-o", dir + "/"}, packages...)
+	// With -trimpath the compiler's cache is the one that `make` fills, from any folder.
+	args := append([]string{"-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
 	if err := build.Go(ctx, b.Root, "the programs of the image "+image, b.Progress, args...); err != nil {
 		return "", fmt.Errorf("compile %s: %w", strings.Join(packages, " "), err)
 	}
