@@ -41,16 +41,31 @@ func snooping(t *testing.T) ns.NetNS {
 		if err != nil {
 			return err
 		}
-		return errors.Join(netlink.LinkSetUp(link), queries(link.Attrs().Index))
+		return errors.Join(netlink.LinkSetUp(link), netlink.AddrAdd(link, switchAddress()), queries(link.Attrs().Index))
 	})
 	return space
 }
 
-// queries has a switch ask who listens, and believe soon that all have answered.
+// switchAddress is the source of the queries of a switch. The one that the kernel adds comes
+// with the first port at the earliest. If it comes after that port's first query, the next
+// query is sent half a minute later, and until then the switch sends multicast everywhere.
+func switchAddress() *netlink.Addr {
+	return &netlink.Addr{
+		IPNet: &net.IPNet{IP: net.ParseIP("fe80::1"), Mask: net.CIDRMask(64, 128)},
+		Flags: unix.IFA_F_NODAD,
+	}
+}
+
+// queries has a switch ask who listens, and believe soon that all have answered. It asks by
+// version 2 of the protocol (RFC 3810): by version 1 a host that leaves a group before its
+// first reply does not report it.
 func queries(ifindex int) error {
 	moment := make([]byte, 8)
 	binary.NativeEndian.PutUint64(moment, 10) // in hundredths of a second
-	soon := map[int][]byte{nl.IFLA_BR_MCAST_QUERY_RESPONSE_INTVL: moment, nl.IFLA_BR_MCAST_LAST_MEMBER_INTVL: moment}
+	soon := map[int][]byte{
+		unix.IFLA_BR_MCAST_MLD_VERSION:        {2},
+		nl.IFLA_BR_MCAST_QUERY_RESPONSE_INTVL: moment, nl.IFLA_BR_MCAST_LAST_MEMBER_INTVL: moment,
+	}
 	return errors.Join(configureSwitch(ifindex, soon), configureSwitch(ifindex, map[int][]byte{nl.IFLA_BR_MCAST_QUERIER: {1}}))
 }
 
