@@ -188,13 +188,23 @@ func candidateSubnets(tx store.ReadTx, req *Request) ([]*store.Subnet, error) {
 
 // decided returns the subnets before the first one without a verdict. That one may
 // be Ready in a moment: of two subnets applied together, the first one serves
-// whichever is examined first.
+// whichever is examined first, before or after their VPC is Ready.
 func decided(subnets []*store.Subnet) []*store.Subnet {
-	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && s.Reason == "" && !s.Deleting })
+	undecided := slices.IndexFunc(subnets, func(s *store.Subnet) bool { return !s.Ready && !s.Deleting && awaitsVerdict(s.Reason) })
 	if undecided < 0 {
 		undecided = len(subnets)
 	}
 	return subnets[:undecided]
+}
+
+// awaitsVerdict reports whether a subnet with this reason is examined again without a change
+// of any Subnet: its own ranges have not been looked at, or only the VPC was not Ready.
+func awaitsVerdict(reason string) bool {
+	switch reason {
+	case "", v1alpha1.VPCNotFoundReason, v1alpha1.VPCNotReadyReason:
+		return true
+	}
+	return false
 }
 
 // subnetsFor returns the subnets of the VPC for holders of this kind, and those for

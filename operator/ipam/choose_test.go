@@ -208,6 +208,10 @@ func TestChooseRefusesWithAReasonAndAWayOut(t *testing.T) {
 			rows:       []any{unexamined(subnet(1, "net1", "10.0.1.0/24")), subnet(1, "net2", "10.0.2.0/24")},
 			wantReason: v1alpha1.SubnetNotReadyReason, wantRetry: ipam.WhenSubnetsChange, wantWords: `subnet net1 of VPC "blue" is not Ready yet`,
 		},
+		"the first subnet was examined before its VPC was Ready": {
+			rows:       []any{examinedEarly(subnet(1, "net1", "10.0.1.0/24")), subnet(1, "net2", "10.0.2.0/24")},
+			wantReason: v1alpha1.SubnetNotReadyReason, wantRetry: ipam.WhenSubnetsChange, wantWords: `subnet net1 of VPC "blue" is not Ready: VPC "blue" is not ready`,
+		},
 		"subnet asked for isn't Ready": {
 			rows: []any{notReady(subnet(1, "net1", "10.0.1.0/24"), "range overlaps net0")}, req: ipam.Request{Subnet: "net1"},
 			wantReason: v1alpha1.SubnetNotReadyReason, wantWords: "range overlaps net0",

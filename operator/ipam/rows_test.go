@@ -123,6 +123,12 @@ func unexamined(row *store.Subnet) *store.Subnet {
 	return row
 }
 
+// examinedEarly makes a subnet one whose verdict is older than the readiness of its VPC.
+func examinedEarly(row *store.Subnet) *store.Subnet {
+	row.Ready, row.Reason, row.Message = false, v1alpha1.VPCNotReadyReason, `VPC "blue" is not ready: see its Ready condition`
+	return row
+}
+
 func notReady(row *store.Subnet, message string) *store.Subnet {
 	row.Ready, row.Reason, row.Message = false, v1alpha1.OverlapReason, message
 	return row
