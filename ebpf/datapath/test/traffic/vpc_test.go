@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -62,32 +63,48 @@ func testErrorsCrossAVPC(t *testing.T, device lab.PodDevice) {
 	for family := range 2 {
 		for _, to := range []*lab.Pod{red[11], red[20]} {
 			refused := false
-			bpftest.In(t, red[10].NS, func() {
-				addr := netip.AddrPortFrom(to.Addrs[family], 7)
-				fd, err := unix.Socket([]int{unix.AF_INET, unix.AF_INET6}[family], unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer unix.Close(fd)
-				if err := unix.Connect(fd, sockaddr(addr)); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := unix.Write(fd, []byte("anybody?")); err != nil {
-					t.Fatal(err)
-				}
-				// The error about the closed port wakes the poll.
-				poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-				if _, err := unix.Poll(poll, int(bpftest.Patience.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
-					t.Fatal(err)
-				}
-				_, err = unix.Read(fd, make([]byte, 16))
-				refused = errors.Is(err, unix.ECONNREFUSED)
-			})
+			bpftest.In(t, red[10].NS, func() { refused = isRefused(t, netip.AddrPortFrom(to.Addrs[family], 7)) })
 			if !refused {
 				t.Errorf("no error came back about a closed port of %s", to.Addrs[family])
 			}
 		}
 	}
+}
+
+// isRefused sends datagrams to a closed port until an error about it comes back, and
+// reports whether one did in time.
+func isRefused(t *testing.T, addr netip.AddrPort) bool {
+	t.Helper()
+	family := unix.AF_INET
+	if addr.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, sockaddr(addr)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(bpftest.Patience); time.Now().Before(end); {
+		_, err := unix.Write(fd, []byte("anybody?"))
+		if errors.Is(err, unix.ECONNREFUSED) {
+			return true
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The error about the closed port wakes the poll.
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, int(time.Second.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
+		if _, err = unix.Read(fd, make([]byte, 16)); errors.Is(err, unix.ECONNREFUSED) {
+			return true
+		}
+	}
+	return false
 }
 
 func sockaddr(addr netip.AddrPort) unix.Sockaddr {
