@@ -119,7 +119,7 @@ func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
 		"(ns/r1) > 10.10.1.11:80 (ns/r3) in the tunnel 192.0.2.1 (node1) > 192.0.2.2 (node2) passed: delivered on this node")
 	far.expectFlow(t, connect("b1", "fd10:10:0:1::11"), "node2 VPC blue from pod ns/b3: TCP [fd10:10:0:1::11]:80 (ns/b3) > [fd10:10:0:1::10]:")
 
-	// A reader of old events gets the reported ones, and no more.
+	// A reader of old events gets the reported ones only.
 	told := 0
 	err := nodestatus.FetchPackets(t.Context(), near.cfg.socket(), nodestatus.FlowsPath, nodestatus.Watch{}, func(packet nodestatus.Packet) error {
 		told++

@@ -50,7 +50,7 @@ func (d *Datapath) ProgramID(p hook.Program) ebpf.ProgramID { return d.filters.p
 // Filter returns the filter of a program.
 func (d *Datapath) Filter(a hook.Attachment) *netlink.BpfFilter { return d.filters.filter(a) }
 
-// ListFilters returns those on one side of a device, whoever has added them.
+// ListFilters returns all on one side of a device, those of others included.
 func (d *Datapath) ListFilters(ifindex int, side uint32) ([]netlink.Filter, error) {
 	return d.filters.list(ifindex, side)
 }

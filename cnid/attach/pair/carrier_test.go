@@ -17,13 +17,7 @@ import (
 // TestStatesAreThoseOfTheDriversNamespace reads the state of a pair that exists in a
 // namespace alone, while its peer goes up and down.
 func TestStatesAreThoseOfTheDriversNamespace(t *testing.T) {
-	space := netnstest.New(t)
-	var states operStates
-	space.Do(t, func() (err error) {
-		states, err = newOperStates()
-		return errors.Join(err, addPair("near", "far"), setUp("near"))
-	})
-	t.Cleanup(states.close)
+	space, states := halfUp(t)
 	if up, err := states.isUp("near"); up || err != nil {
 		t.Errorf("the state of a device whose peer is down: up is %t, %v", up, err)
 	}
@@ -40,13 +34,7 @@ func TestStatesAreThoseOfTheDriversNamespace(t *testing.T) {
 // TestTheWaitForACarrierEnds waits for one that does not come, and for a device that
 // does not exist.
 func TestTheWaitForACarrierEnds(t *testing.T) {
-	space := netnstest.New(t)
-	var states operStates
-	space.Do(t, func() (err error) {
-		states, err = newOperStates()
-		return errors.Join(err, addPair("near", "far"), setUp("near"))
-	})
-	t.Cleanup(states.close)
+	_, states := halfUp(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -58,6 +46,19 @@ func TestTheWaitForACarrierEnds(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the wait for a carrier has not ended after a minute")
 	}
+}
+
+// halfUp makes a namespace with a pair of devices, of which "near" is up and "far" is not.
+func halfUp(t *testing.T) (*netnstest.Namespace, operStates) {
+	t.Helper()
+	space := netnstest.New(t)
+	var states operStates
+	space.Do(t, func() (err error) {
+		states, err = newOperStates()
+		return errors.Join(err, addPair("near", "far"), setUp("near"))
+	})
+	t.Cleanup(states.close)
+	return space, states
 }
 
 func addPair(name, peer string) error {

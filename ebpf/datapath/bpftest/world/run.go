@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// What programs return to the hook.
+// Return values of programs to the hook.
 const (
 	ActOK       = 0
 	ActShot     = 2

@@ -165,7 +165,7 @@ func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 		bpftest.Must(t, err)
 	})
 	bpftest.Accept(t, inPod[0])
-	n.Restart(t, func() { // it listens no more, which it may do while it ends
+	n.Restart(t, func() { // it stops listening, which it may do while it ends
 		_, err := bpftest.Dial(t, n.NS, dst, 1)
 		bpftest.Must(t, err)
 		bpftest.Accept(t, inPod[0])

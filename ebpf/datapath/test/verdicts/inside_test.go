@@ -248,7 +248,7 @@ func TestMarksDoNotFollowAPacketIntoAVPC(t *testing.T) {
 		device int
 		in     wire.Frame
 	}{"to this node": {w.Node, toLocal}, "to another": {w.PodA, toRemote}} {
-		// What is not ours stays.
+		// Bits of the mark that others set stay.
 		if _, _, mark := world.RunMarked(t, w.Objects.AliothFromPod, c.device, c.in.Bytes(), state.MarkShared|0x4000); mark != 0x4000 {
 			t.Errorf("%s: the mark is %#x", name, mark)
 		}

@@ -360,7 +360,7 @@ func TestAClientKeepsItsBackendWhereTheServiceSaysSo(t *testing.T) {
 		t.Errorf("the first flow goes to %s by now", got)
 	}
 
-	// An affinity that is over counts no more.
+	// An affinity that has ended is not used.
 	key := bpf.AliothAffinityKey{
 		Service: bpf.AliothServiceKey{Vni: world.VNIRed, Vip: bpf.EncodeAddr(wire.IP(world.VIPB)), Port: bpf.NetworkOrder(80), Proto: state.ProtoTCP},
 		Vni:     world.VNIRed, Client: bpf.EncodeAddr(wire.IP("10.0.1.10")),

@@ -168,8 +168,8 @@ func TestSegmentsThatDoNotFitAreToldOfAsOne(t *testing.T) {
 	}
 }
 
-// What is longer than the way carried asks the routes anew, and so tells of a way
-// that has become narrower, for all that comes after it.
+// A packet longer than any before it has the routes read anew, so that a path whose MTU
+// became smaller is noticed, for all packets after it too.
 func TestAWayThatBecameNarrowerIsForgotten(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	short, fits := long("10.0.1.20", 1300, func(f *wire.Frame) { f.Whole = false }), long("10.0.1.20", 1250, world.Unchanged)
