@@ -68,6 +68,16 @@ func DefaultConfig() Config {
 	}
 }
 
+// leastRollCallEvery keeps roll calls, which every node writes for, from being a load.
+const leastRollCallEvery = time.Second
+
+func (c Config) validate() error {
+	if c.RollCallEvery < leastRollCallEvery {
+		return fmt.Errorf("time between roll calls: want at least %s, got %s: correct --roll-call-every", leastRollCallEvery, c.RollCallEvery)
+	}
+	return nil
+}
+
 func (c Config) rules() vpc.Rules {
 	rules := vpc.Rules{DefaultVPC: c.DefaultVPC}
 	for _, prefix := range c.ServiceCIDRs {

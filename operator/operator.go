@@ -38,6 +38,9 @@ const gracePeriod = 5 * time.Second
 // not end it: it stops writing and takes part in the next election. It returns an error
 // only if an administrator has to correct the cause.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
 	restConfig, err := cfg.rest()
 	if err != nil {
 		return err
