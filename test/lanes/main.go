@@ -8,8 +8,8 @@
 //
 // A lane runs its targets one after the other. A target that fails ends neither
 // its own lane nor another one, so that one run shows all that is broken. Each
-// line of output has its lane in front; the whole output, with the events of all
-// tests, is in .lanes/<lane>.log.
+// line of output has its lane in front, and the output ends with the failures in
+// short; the whole output, with the events of all tests, is in .lanes/<lane>.log.
 package main
 
 import (

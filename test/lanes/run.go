@@ -45,6 +45,9 @@ type outcome struct {
 	Took       time.Duration
 	Err        error
 	Tests      []events.Test
+	Failures   []events.Failure
+	// Last are the last lines that the step printed.
+	Last []string
 }
 
 // makeTarget runs a target of the Makefile, whose tests print events.
@@ -72,6 +75,7 @@ func (r *run) do(ctx context.Context) (passed bool) {
 		all = append(all, of...)
 	}
 	writeTable(r.Out, all, time.Since(r.began))
+	writeFailures(r.Out, all)
 	return passed
 }
 
@@ -106,14 +110,17 @@ func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outc
 	o, began := outcome{Lane: l.Name, Step: step}, time.Now()
 	r.print(l.Name, "begin "+step)
 	cmd := r.Command(step)
-	reader := events.Reader{Print: func(line string) { r.print(l.Name, line) }}
+	reader := events.Reader{Print: func(line string) {
+		r.print(l.Name, line)
+		o.Last = append(o.Last[max(0, len(o.Last)-shownLines+1):], line)
+	}}
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)
 	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
 	o.Err = wait(ctx, cmd, l.Low)
 	lines.Flush()
 	reader.Close()
-	o.Tests, o.Took = reader.Tests, time.Since(began)
+	o.Tests, o.Failures, o.Took = reader.Tests, reader.Failures, time.Since(began)
 	verdict := "ok    "
 	if o.Err != nil {
 		verdict = "FAILED"

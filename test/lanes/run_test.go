@@ -49,6 +49,28 @@ func TestAFailureHidesNothingAndFailsTheWhole(t *testing.T) {
 	}
 }
 
+func TestTheOutputEndsWithTheFailures(t *testing.T) {
+	failed := `echo '{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA"}'; ` +
+		`echo '{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: wrong"}'; ` +
+		`echo '{"Action":"fail","Package":"p","Test":"TestA","Elapsed":0}'; ` +
+		`echo '{"Action":"output","Package":"q","Test":"TestB","Output":"panic: nil"}'; ` +
+		`echo '{"Action":"fail","Package":"q","Elapsed":0}'; exit 1`
+	r, out := newRun(t, t.TempDir(), map[string]string{
+		"tests": failed, "compiler": "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; exit 2", "fine": "echo passed",
+	}, lane{Name: "one", Steps: []string{"tests", "compiler", "fine"}})
+	r.do(t.Context())
+	_, end, _ := strings.Cut(out.String(), "slowest tests")
+	for text, want := range map[string]bool{
+		"FAILED tests: exit status 1": true, "  p TestA\n        a_test.go:1: wrong\n": true, "=== RUN": false,
+		"  q TestB\n    panic: nil\n": true,
+		"FAILED compiler: exit status 2": true, "    line 2\n": true, "line 9\n": true, "line 1\n": false, "passed": false,
+	} {
+		if strings.Contains(end, text) != want {
+			t.Errorf("the end holds %q: %t, want %t\n%s", text, !want, want, end)
+		}
+	}
+}
+
 func TestWhatPassesPasses(t *testing.T) {
 	r, out := newRun(t, t.TempDir(), map[string]string{"fine": "true"}, lane{Name: "one", Steps: []string{"fine", "fine"}})
 	if !r.do(t.Context()) {

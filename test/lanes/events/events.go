@@ -20,6 +20,13 @@ type Test struct {
 	Took          time.Duration
 }
 
+// Failure is a test that failed or did not end.
+type Failure struct {
+	Package, Name string
+	// Output holds the lines of the test and of its subtests.
+	Output []string
+}
+
 // Reader reads lines, and prints what people have to know: each package's result,
 // all that failed tests have printed, why tests were skipped, and every line that
 // is no event.
@@ -28,6 +35,8 @@ type Reader struct {
 	Print func(line string)
 	// Tests have run so far; those whose result Go knew from before have not.
 	Tests []Test
+	// Failures are in the order in which the tests ended.
+	Failures []Failure
 
 	packages map[string]*pkg
 }
@@ -96,7 +105,7 @@ func (r *Reader) ofPackage(e event, text string) {
 func (r *Reader) end(path string, p *pkg) {
 	for _, name := range slices.Sorted(maps.Keys(p.output)) {
 		r.Print("--- DID NOT END: " + name)
-		r.printAll(p.output[name])
+		r.fail(path, name, p)
 	}
 	if !p.cached {
 		r.Tests = append(r.Tests, p.tests...)
@@ -128,17 +137,19 @@ func (r *Reader) ofTest(e event, text string) {
 			return
 		}
 		if e.Action == "fail" {
-			r.printAll(p.output[name])
+			r.fail(e.Package, name, p)
 		}
 		delete(p.output, name)
 		p.tests = append(p.tests, Test{Package: e.Package, Name: name, Took: time.Duration(e.Elapsed * float64(time.Second))})
 	}
 }
 
-func (r *Reader) printAll(lines []string) {
-	for _, line := range lines {
+// fail prints the output of a test that failed, and keeps it.
+func (r *Reader) fail(path, name string, p *pkg) {
+	for _, line := range p.output[name] {
 		r.Print(line)
 	}
+	r.Failures = append(r.Failures, Failure{Package: path, Name: name, Output: p.output[name]})
 }
 
 // reason is the last line that a skipped test has logged, without its place.
