@@ -334,11 +334,12 @@ func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 // remove removes our filters from every device of this namespace. A clsact qdisc is
 // removed with them unless it has filters of others.
 func (f *filters) remove() error {
-	pairs, err := f.netkitDevices()
+	all, err := dumped(f.netlink.LinkList)
 	if err != nil {
-		return err
+		return fmt.Errorf("list devices: %w", err)
 	}
-	for _, ifindex := range pairs {
+	for _, device := range all {
+		ifindex := device.Attrs().Index
 		if err := f.leaveNetkit(uint32(ifindex)); err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("device %d: %w", ifindex, err)
 		}

@@ -15,9 +15,6 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// netkitKind is the kernel's name of the kind of device.
-const netkitKind = "netkit"
-
 // ensureNetkit makes the program the only one of ours that a netkit pair runs while its
 // other end sends. It is attached directly and not by a link: so it stays with the
 // device, as a filter does, without a pin for each pod.
@@ -108,19 +105,4 @@ func (f *filters) leaveNetkit(ifindex uint32) error {
 		return fmt.Errorf("detach from netkit: %w", err)
 	}
 	return nil
-}
-
-// netkitDevices returns the indexes of all netkit devices.
-func (f *filters) netkitDevices() ([]int, error) {
-	list, err := dumped(f.netlink.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("list devices: %w", err)
-	}
-	var devices []int
-	for _, device := range list {
-		if device.Type() == netkitKind {
-			devices = append(devices, device.Attrs().Index)
-		}
-	}
-	return devices, nil
 }
