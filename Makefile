@@ -78,7 +78,7 @@ test: setup ## Everything that must pass: what computes beside what waits for a 
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-vm lab=soak-scenes
+	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
