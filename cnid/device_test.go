@@ -77,8 +77,8 @@ func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device net
 	return rec, nil, fmt.Errorf("pod %s is not attached", p.name)
 }
 
-// wantDevice checks what a pod's interface is made of, and that the journal
-// says so.
+// wantDevice checks of which kind a pod's interface is, and that the journal has the same
+// kind.
 func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	t.Helper()
 	rec, device, err := p.attachedAs(t)

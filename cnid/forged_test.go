@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// TestWithoutAnyPolicyAForgedAnnotationAttachesNothing: the API server of these
-// tests has no admission policy, and who writes here may do everything. A pod
-// that says of itself what the operator said of another gets no interface.
+// TestWithoutAnyPolicyAForgedAnnotationAttachesNothing: the API server of these tests has
+// no admission policy, and the client here has all rights. A pod with a copy of the
+// annotations that the operator wrote for another pod gets no interface.
 func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
 	n := newAPINode(t, "api-forged")
 	n.cfg.Wait = time.Second

@@ -45,9 +45,9 @@ func momentsOf(kills int) []time.Duration {
 	return moments
 }
 
-// TestDaemonsAreKilledAtAnyMomentAndNobodyNotices: connections and datagrams
-// between nodes and on one go on, while pods come and go and their daemons are
-// killed, and afterwards everything is as the API says.
+// TestDaemonsAreKilledAtAnyMomentAndNobodyNotices: connections and datagrams between
+// nodes and on one continue, while pods are added and deleted and their daemons are
+// killed. Afterwards all state agrees with the API.
 func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	l := newLab(t)
 	for i := range 4 {
@@ -162,8 +162,8 @@ func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
 	}
 }
 
-// sendNumbers sends a numbered datagram each millisecond to another pod until
-// ctx ends. The function that it returns then tells how many got lost.
+// sendNumbers sends a numbered datagram each millisecond to another pod until ctx ends.
+// The function that it returns then returns how many were lost.
 func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.Group, to *labPod) (lost func() int) {
 	t.Helper()
 	const port = 7000

@@ -75,8 +75,8 @@ func (l *outsideLab) everyNode(t *testing.T, pods ...string) {
 	}
 }
 
-// answers says why it is not all of these, and nobody else, who answer at an address
-// that is asked again and again.
+// answers asks again and again at an address. It returns an error unless all of want
+// answer and no other does.
 func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...string) error {
 	t.Helper()
 	seen := map[string]bool{}

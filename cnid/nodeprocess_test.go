@@ -76,8 +76,8 @@ func runTests(m *testing.M) int {
 	return server.Run(m)
 }
 
-// script is what a node process is told: its configuration and the rows that
-// stand for the API.
+// script is the input of a node process: its configuration and the rows that stand for
+// the API.
 type script struct {
 	Config     Config
 	Uninstall  bool

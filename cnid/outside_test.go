@@ -278,8 +278,8 @@ func refusal(conn net.Conn) error {
 	return err
 }
 
-// learnsPathMTU lets one pod send more than fits and sees who is told. Both
-// know this peer by one and the same tuple.
+// learnsPathMTU has each pod in turn send more than fits, and checks that only the sender
+// learns the path MTU. Both pods have the same tuple towards this peer.
 func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 	peer := netip.AddrPortFrom(addr, echoPort)
 	green, grey := l.green.mustDial(t, "udp", 40002, peer), l.grey.mustDial(t, "udp", 40002, peer)

@@ -64,8 +64,8 @@ func TestDropsAreToldWithNames(t *testing.T) {
 	}
 }
 
-// expectFlow makes a flow pass again and again, until a line about one that the
-// node tells of has all of the parts.
+// expectFlow makes a flow pass again and again, until a flow's line in the node's reports
+// has all of the parts.
 func (m *machine) expectFlow(t *testing.T, pass func() error, parts ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot restores a snapshot of
-// etcd that is older than a pod's Address and what it was told, in the two ways that
-// docs/operations.md tells.
+// TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot restores a snapshot of etcd
+// that is older than a pod's Address and annotations, in the two ways of
+// docs/operations.md.
 func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -60,8 +60,8 @@ func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
 			tc.then(t, n)
 			n.decide(t, p) // as the operator does anew
 			n.call(t, name)
-			// An API server that has just started knows no roles for some seconds, and
-			// the daemon asks less often the longer it is refused.
+			// An API server that has just started has no roles for some seconds, and the
+			// daemon asks less often the longer it is refused.
 			inTime(t, time.Minute, "the node answers", n.answered(name, tc.vni, true))
 			if err := reach(); err != nil {
 				t.Errorf("the pod has not kept its address: %v", err)

@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
-// installed is the part of the chart that says what a daemon may do: its roles,
-// and the admission policies that hold it to its own node.
+// installed is the part of the chart that defines the daemon's rights: its roles, and the
+// admission policies that limit it to its own node.
 var installed struct {
 	once sync.Once
 	all  []*unstructured.Unstructured

@@ -117,8 +117,8 @@ func TestARunningPodKeepsItsAddressWhileTheObjectIsMissing(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(b) })
 }
 
-// TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt: whoever hears the answer
-// may give such an address away.
+// TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt: after the answer the
+// operator may give such an address to another pod.
 func TestACallIsAnsweredOnceNothingUsesWhatTheAPIDoesNotHaveForIt(t *testing.T) {
 	n := newAPINode(t, "api-answers")
 	n.vpc(t, "answers", 52)

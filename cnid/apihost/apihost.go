@@ -25,7 +25,7 @@ const (
 // Lookup resolves a host name, as net.Resolver.LookupNetIP does for network "ip".
 type Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-// Follower knows the addresses of one host. Its methods may be called concurrently.
+// Follower follows the addresses of one host. Its methods may be called concurrently.
 type Follower struct {
 	host   string
 	lookup Lookup

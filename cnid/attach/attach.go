@@ -82,8 +82,7 @@ type Spec struct {
 	Addrs    []netip.Prefix
 	Gateways []netip.Addr
 	MAC      net.HardwareAddr
-	// MTU in bytes; 0: that of the network to which the interface leads, which the
-	// driver knows.
+	// MTU in bytes; 0: the driver takes that of the network to which the interface leads.
 	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
-// control is a control plane that decides the same for every pod. The driver here
-// has no datapath, so that nobody is to ask for one.
+// control is a control plane with one decision for all pods. The driver here has no
+// datapath, so the embedded Datapath is never called.
 type control struct {
 	attachment.Datapath
 	decisions []attachment.Decision

@@ -70,8 +70,8 @@ func (r *rig) recallAll(_ attach.Kind, found attach.Found) (journal.Record, erro
 	return journal.Record{}, errors.New("nobody decided about it")
 }
 
-// TestADriverWithoutAHostEndGoesThroughEverything is about one that no package but
-// its own and the registry knows.
+// TestADriverWithoutAHostEndGoesThroughEverything is about a driver that only its own
+// package and the registry name.
 func TestADriverWithoutAHostEndGoesThroughEverything(t *testing.T) {
 	r := newRig(t)
 	p, other := r.newPod(t, 1), r.newPod(t, 2)

@@ -18,7 +18,7 @@ type parties struct {
 	// probed are the records of all that the kubelet may probe, attached those of all
 	// that is attached.
 	probed, attached []journal.Record
-	// listens knows the ports of the node's own programs.
+	// listens reports the ports of the node's own programs.
 	listens plan.Listens
 }
 

@@ -24,7 +24,7 @@ import (
 // Config is what decisions are taken from. All fields are required.
 type Config struct {
 	Plan plan.Config
-	// Reserved are addresses of API servers, beside those that Plan knows.
+	// Reserved are addresses of API servers, beside those in Plan.
 	Reserved func() []netip.Addr
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
@@ -39,11 +39,11 @@ type Config struct {
 	// Probed are the records of all that the kubelet may probe; the channel is
 	// closed when they may have become fewer.
 	Probed func() ([]journal.Record, <-chan struct{})
-	// Attached are the records of all that is attached here, and Listens knows
-	// the ports of the node's own programs.
+	// Attached are the records of all that is attached here, and Listens reports the
+	// ports of the node's own programs.
 	Attached func() []journal.Record
 	Listens  plan.Listens
-	// Warn tells people about a pod that is refused, or not probed.
+	// Warn reports a pod that is refused, or not probed, by an event.
 	Warn func(pod journal.Pod, reason, message string)
 	Log  *slog.Logger
 }

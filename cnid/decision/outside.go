@@ -48,8 +48,8 @@ func macOf(podUID, name string) journal.MAC {
 	return mac
 }
 
-// saidOutside returns what the annotation of a pod on this node says of an attachment
-// that leads outside of every VPC.
+// saidOutside returns the attachment of that name from the annotation of a pod on this
+// node. It must lead outside of every VPC.
 func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.Attachment, err error) {
 	pod := store.GetPod(tx, podUID)
 	if pod == nil || pod.Node != node || !pod.NetworkReady {

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// holderOf returns the pod of a UID as the holder of its addresses. Of one that is gone
-// from the API they are all that knows its name.
+// holderOf returns the pod of a UID as the holder of its addresses. Of a pod that is gone
+// from the API only its addresses have the name.
 func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 	if pod := store.GetPod(tx, uid); pod != nil {
 		return pod.AsHolder()

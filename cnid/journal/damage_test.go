@@ -160,8 +160,8 @@ func TestAnAttachmentWhoseCompletionMayBeLostIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAFileOfAnEarlierReleaseIsMovedAside so that no daemon that knows its
-// format finds it later and believes it.
+// TestAFileOfAnEarlierReleaseIsMovedAside so that no daemon that reads this format finds
+// the file later and takes it for the journal.
 func TestAFileOfAnEarlierReleaseIsMovedAside(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	earlier := filepath.Join(filepath.Dir(cfg.Path), "journal.db")

@@ -169,8 +169,8 @@ type Interface struct {
 	// Gateways are those of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
-	// MTU of both ends, in bytes; 0: that of the network outside of every VPC, which the
-	// driver knows.
+	// MTU of both ends, in bytes; 0: the driver takes that of the network outside of
+	// every VPC.
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk is a file system that is easily full, with a file of somebody
-// else's.
+// smallDisk is a file system that is easily full, with a file that is not the journal's.
 type smallDisk struct{ dir string }
 
 func newSmallDisk(t *testing.T) smallDisk {
@@ -152,8 +151,8 @@ func beginWhatFits(t *testing.T, j *Journal, list ...Record) []Record {
 	return nil
 }
 
-// expectEndingsOnly fails the test unless nothing can be begun and everything
-// can be ended, each with an error that says why and what to do.
+// expectEndingsOnly fails the test unless nothing can be begun and everything can be
+// ended, each with an error that contains the cause and the remedy.
 func expectEndingsOnly(t *testing.T, j *Journal, queued, leaving Record, want error) {
 	t.Helper()
 	_, begun := j.Begin(testRecord(4))

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// linkJudge tells harm from an attachment that was just made. The daemon reads the
-// messages about the creation of a device late, when the record is complete already.
+// linkJudge distinguishes damage from an attachment that was just made. The daemon reads
+// the messages about the creation of a device late, when the record is complete already.
 // Of such a device only the last message counts: the kernel had queued that one before
 // the record was complete.
 type linkJudge struct {

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-// snooping makes a switch that sends multicast over IPv6 only to where
-// somebody has reported to listen.
+// snooping makes a switch that sends IPv6 multicast only to ports from which a listener
+// has been reported.
 func snooping(t *testing.T) ns.NetNS {
 	t.Helper()
 	space := testnet.New(t)

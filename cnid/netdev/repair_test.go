@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
-// damages are what somebody may do to a node, and the kinds of repair that they
+// damages are changes by other programs of a node, and the kinds of repair that they
 // need.
 func damages() map[string]struct {
 	do    func() error

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// DropsPath and FlowsPath are where the daemon's socket answers a GET with the
-// latest Packets that were dropped, and that went on, one JSON object a line. What
-// Watch.query asks for, it adds.
+// DropsPath and FlowsPath are where the daemon's socket answers a GET with the latest
+// Packets that were dropped, and that went on, one JSON object a line. The query of a
+// Watch adds later packets.
 const (
 	DropsPath = "/drops/v1"
 	FlowsPath = "/flows/v1"
@@ -29,9 +29,9 @@ const (
 type Packet struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"`
-	// VPC is the name; empty when there was none to tell, or none that is here.
+	// VPC is the name; empty when the packet had none, or one that is not here.
 	VPC string `json:"vpc,omitempty"`
-	// VNI of a packet from the tunnel is what the packet says.
+	// VNI of a packet from the tunnel is the one in the packet's header.
 	VNI uint32 `json:"vni,omitempty"`
 	// Pod, in the form namespace/name, is the owner of the packet's interface; Device
 	// is the device on the node.
@@ -129,16 +129,15 @@ func Protocol(number uint8) string {
 	return "protocol " + strconv.Itoa(int(number))
 }
 
-// Watch says for how long packets to come are waited for.
+// Watch is how long the request waits for further packets.
 type Watch struct {
-	// Follow: as long as they are read.
+	// Follow waits until the client ends the request.
 	Follow bool
-	// For this time otherwise.
+	// For is the time to wait otherwise.
 	For time.Duration
 }
 
-// ReadWatch reads the query of a request for packets; what it does not understand
-// asks for nothing.
+// ReadWatch reads the query of a request for packets; invalid values count as absent.
 func ReadWatch(query url.Values) (w Watch) {
 	w.Follow, _ = strconv.ParseBool(query.Get("follow"))
 	w.For, _ = time.ParseDuration(query.Get("for"))
@@ -149,8 +148,8 @@ func (w Watch) query() string {
 	return url.Values{"follow": {strconv.FormatBool(w.Follow)}, "for": {w.For.String()}}.Encode()
 }
 
-// FetchPackets asks the daemon behind a socket for its latest packets of a path,
-// and hands them on one by one, then those to come as far as w says and ctx lasts.
+// FetchPackets asks the daemon behind a socket for its latest packets of a path and calls
+// each for every one, then for further packets until the end of w or of ctx.
 func FetchPackets(ctx context.Context, socket, path string, w Watch, each func(Packet) error) error {
 	response, err := ask(ctx, socket, http.MethodGet, path+"?"+w.query(), http.NoBody)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // TracePath is where the daemon's socket answers the POST of a Question with a PacketTrace.
 const TracePath = "/trace/v1"
 
-// Question is a packet that arrives at one of a node's programs. Pod, Outgoing
-// or Tunnel says where.
+// Question is a packet that arrives at one of a node's programs. Exactly one of Pod,
+// Outgoing and Tunnel is set, by where it arrives.
 type Question struct {
 	// Pod sends it, in the form namespace/name, by the interface of that name;
 	// the pod's first, when it is empty.
@@ -46,10 +46,10 @@ type Tunnel struct {
 // PacketTrace is what one node's programs would do with a packet.
 type PacketTrace struct {
 	Node string `json:"node"`
-	// At says where the packet came to a program, and which packet it was.
+	// At describes where the packet came to a program, Packet which packet it was.
 	At     string `json:"at"`
 	Packet string `json:"packet,omitempty"`
-	// Facts are what the maps say that bears on it.
+	// Facts are the rows of the maps that concern the packet.
 	Facts []string `json:"facts,omitempty"`
 	// Reason is the program's, as in metrics; Does describes it.
 	Reason string `json:"reason"`

@@ -82,8 +82,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectTheirs tells the drops of each VPC. Interfaces are left out: they would
-// be as many series as there ever were pods.
+// collectTheirs sends the drops of each VPC. Interfaces are left out: their series would
+// become as many as there ever were pods.
 func (c *Collector) collectTheirs(ch chan<- prometheus.Metric) {
 	counters, err := c.path.DropCounters()
 	if err != nil {

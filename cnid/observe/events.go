@@ -8,11 +8,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Events are what a datapath tells of single packets, of one kind.
+// Events are a datapath's reports of single packets, of one kind.
 type Events struct {
 	of func(*datapath.Datapath) (*telemetry.EventReader, error)
-	// reader is that of the open datapath. Each is handed to readers, in place of
-	// one that nobody has taken.
+	// reader is that of the open datapath. Each new one is put into readers, in place of
+	// one that was not taken yet.
 	reader  *telemetry.EventReader
 	readers chan *telemetry.EventReader
 }
@@ -22,7 +22,7 @@ func NewEvents(of func(*datapath.Datapath) (*telemetry.EventReader, error)) *Eve
 	return &Events{of: of, readers: make(chan *telemetry.EventReader, 1)}
 }
 
-// Readers has the reader of the open datapath, for who reads it.
+// Readers delivers the reader of each datapath that is opened.
 func (e *Events) Readers() <-chan *telemetry.EventReader { return e.readers }
 
 // ReadFrom takes a datapath in place of the one before.

@@ -36,7 +36,7 @@ func (b *nodeBuilder) closed() {
 	}
 	add(state.ClosedLinkLocal, linkLocal...)
 	add(state.ClosedLinkLocal,
-		// What means the node itself reaches even less far (RFC 1122 section
+		// Addresses that mean the node itself reach even less far (RFC 1122 section
 		// 3.2.1.3, RFC 4291 section 2.5).
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
 		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))

@@ -23,7 +23,7 @@ type frontends struct {
 	list []*ruleset.Frontend
 }
 
-// frontendKey is what a packet says of the frontend that it is for.
+// frontendKey is the part of a packet's headers that selects its frontend.
 type frontendKey struct {
 	ip       netip.Addr
 	protocol uint8

@@ -51,9 +51,9 @@ func placesHere(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) places {
 	return p
 }
 
-// frontendBuilder plans what leads from outside to the backends of a Service. It knows
-// backends where they are: those here by Address objects and the journal, those of other
-// nodes by the node that slices name.
+// frontendBuilder plans what leads from outside to the backends of a Service. It finds
+// backends here by Address objects and the journal, and those of other nodes by the node
+// that slices name.
 type frontendBuilder struct {
 	tx     store.ReadTx
 	in     Input

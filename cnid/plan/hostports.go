@@ -39,10 +39,10 @@ func leadsTo(port journal.HostPort, holder journal.Pod) string {
 
 // PortRefusal explains why a port of the node must not lead to a pod.
 type PortRefusal struct {
-	// Reason is one of package v1alpha1, Message says it for a person. Both depend
-	// on the cause alone.
+	// Reason is one of package v1alpha1, Message explains it for a person. Both depend on
+	// the cause alone.
 	Reason, Message string
-	// Lasting: what is in the way is no row of the store.
+	// Lasting: no row of the store is the cause.
 	Lasting bool
 }
 

@@ -148,8 +148,8 @@ func newStale() *stale {
 	}
 }
 
-// compare finds what the last plan says no longer: by the journal and the configuration,
-// and by what parts declare of the rows that have changed.
+// compare finds what is stale in the last plan: by the journal and the
+// configuration, and by what parts declare of the rows that have changed.
 func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	s := newStale()
 	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {

@@ -226,8 +226,8 @@ func service(namespace, name string, vips []string, ports ...store.ServicePort) 
 	}
 }
 
-// targeted are endpoints that name the pods of a namespace that have their addresses by
-// now, as Kubernetes does; others name somebody.
+// targeted are endpoints with the UIDs of the pods of a namespace that have their
+// addresses by now, as Kubernetes sets them; other endpoints have the UID "somebody".
 func targeted(tx store.ReadTx, namespace string, endpoints []store.Endpoint) []store.Endpoint {
 	uids := map[netip.Addr]string{}
 	for row := range store.AllAddresses(tx) {

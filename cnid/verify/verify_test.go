@@ -108,7 +108,7 @@ type difference struct {
 	do   func(t *testing.T, w *world)
 	// kinds are those found, each of them once or more often.
 	kinds []Kind
-	// says is a part of the first one's line.
+	// says is a part of the text of the first difference.
 	says string
 }
 

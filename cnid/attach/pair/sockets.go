@@ -94,7 +94,7 @@ func (s *sockets) giveBack(h *socket) {
 	}
 }
 
-// close closes what nobody has taken.
+// close closes the idle sockets.
 func (s *sockets) close() {
 	for {
 		select {

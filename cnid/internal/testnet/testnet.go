@@ -48,8 +48,8 @@ func New(t testing.TB) ns.NetNS {
 	return space
 }
 
-// remove takes a namespace away as soon as nobody looks at it any more: a lab beside
-// the test has its name too, and so does a child that has not become its program yet.
+// remove removes a namespace as soon as it is unused: a lab beside the test has its name
+// too, and so does a child that has not become its program yet.
 func remove(t testing.TB, space ns.NetNS) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -26,9 +26,9 @@ type State struct {
 	// DefaultVPC are the ranges of the default VPC; none while there is no
 	// such VPC.
 	DefaultVPC []netip.Prefix
-	// Addresses are the node's own addresses that the datapath knows as a node's. A
-	// pod's packets to them with EgressMark are for frontends that the pod may use, and
-	// for nothing else.
+	// Addresses are the node's own addresses that the datapath has as a node's. A pod's
+	// packets to them with EgressMark are for frontends that the pod may use, and for
+	// nothing else.
 	Addresses []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
