@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is what CNI CHECK asks: it
-// knows one attachment, and nothing of the VPC.
+// TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC is about the State of CNI CHECK: it
+// has one attachment, and nothing of the VPC.
 func TestAnInterfaceIsCheckedWithoutTheServicesOfItsVPC(t *testing.T) {
 	w := world.New(t)
 	one := state.State{Interfaces: w.State().Interfaces[:1], Addresses: w.State().Addresses[:2]}

@@ -76,7 +76,7 @@ func (d *Datapath) NoteFewVanished() error {
 	return unix.SetsockoptInt(d.filters.vanished.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
 }
 
-// Unapplied returns a datapath with the same maps, which knows nothing to be applied.
+// Unapplied returns a datapath with the same maps, without a State to be applied.
 func (d *Datapath) Unapplied() *Datapath { return &Datapath{kernel: d.kernel} }
 
 // ReadBack returns what the maps and devices hold.

@@ -60,7 +60,7 @@ func wantPrograms(t *testing.T, d *bpftest.Datapath, ifindex int) {
 	}
 }
 
-// foreign is a filter that somebody else could have attached.
+// foreign is a filter as another program could have attached it.
 func foreign(w *world.World, ifindex int, parent uint32, priority uint16, handle uint32) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
@@ -150,8 +150,8 @@ func TestADeviceWithTheIndexOfAnEarlierOneGetsItsOwnPrograms(t *testing.T) {
 	}
 }
 
-// qdiscRequests tells how many requests about the qdisc of a device the kernel has granted
-// since it was called. A request for one that is there counts as well.
+// qdiscRequests counts the requests about the qdisc of a device that the kernel grants
+// from now on. A request for one that is there counts as well.
 func qdiscRequests(t *testing.T, ifindex int) (count func() int) {
 	t.Helper()
 	events, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_TC)

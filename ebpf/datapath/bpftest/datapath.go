@@ -63,8 +63,8 @@ func ChildCgroup(t testing.TB) string {
 	return ""
 }
 
-// PopsIPv6 tells whether a program can take an outer IPv4 header off an IPv6
-// packet; where it can't, the tunnel's device does.
+// PopsIPv6 reports whether a program can take an outer IPv4 header off an IPv6 packet;
+// where it can't, the tunnel's device does.
 func PopsIPv6(t testing.TB) bool {
 	t.Helper()
 	version, err := features.LinuxVersionCode()
@@ -100,7 +100,7 @@ func Open(t testing.TB, cfg programs.Config) *Datapath {
 	return d
 }
 
-// OpenOnce opens a datapath that somebody else takes down.
+// OpenOnce opens a datapath that is taken down elsewhere.
 func OpenOnce(t testing.TB, cfg programs.Config) (*Datapath, error) {
 	t.Helper()
 	loaded, err := programs.Load(cfg)

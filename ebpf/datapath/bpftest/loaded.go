@@ -146,7 +146,7 @@ const membarrierGlobal = 1
 
 // empty makes all maps as they were when they were Loaded, but the constants.
 func (l Loaded) empty() error {
-	// Whoever runs the programs at this moment has done so when it returns.
+	// Programs that run at this moment have ended when the call returns.
 	if _, _, failed := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0); failed != 0 {
 		return fmt.Errorf("wait for running programs: %w", failed)
 	}

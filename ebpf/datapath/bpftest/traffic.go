@@ -105,7 +105,7 @@ func Dial(t testing.TB, ns netns.NsHandle, addr netip.AddrPort, linger int) (net
 	return conn, err
 }
 
-// Accept takes one connection and says from where it came.
+// Accept takes one connection and returns it and the address of its peer.
 func Accept(t testing.TB, l net.Listener) (net.Conn, netip.Addr) {
 	t.Helper()
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(Patience))

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs knows the compiled programs of a node: how their configuration is
-// written into them, and on which pinned maps they are loaded.
+// Package programs loads the compiled programs of a node: it writes their configuration
+// into them, and loads them on top of pinned maps.
 package programs
 
 import (

@@ -110,7 +110,7 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// refusal says why a State is refused, nil where it is not.
+// refusal returns why a State is refused, nil where it is not.
 func refusal(s state.State) error {
 	p := s.Parts()
 	return p.Validate(p.Everything(), state.Parts{})

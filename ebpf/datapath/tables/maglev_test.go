@@ -88,7 +88,7 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 			t.Errorf("%s takes %d rows, not %d", name, got, want)
 		}
 	}
-	// So that whoever keeps to the number of backends keeps to this as well.
+	// The limit on the number of backends then implies this limit.
 	for n := range state.MaxBackends + 1 {
 		if parts, share := lookupParts(LookupEntries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
 			t.Errorf("the lookup table of %d backends takes %d rows, more than %d", n, parts, share)
@@ -119,7 +119,7 @@ func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 	}
 }
 
-// What docs/services.md and docs/design/090 say of memory.
+// The sizes are those of docs/services.md and docs/design/090.
 func TestRowsOfAServiceAreAsLargeAsDocumented(t *testing.T) {
 	for name, c := range map[string]struct{ got, want uintptr }{
 		"service": {unsafe.Sizeof(bpf.AliothServiceKey{}) + unsafe.Sizeof(bpf.AliothService{}), 32},

@@ -116,7 +116,7 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 
 func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
 	have := compile(statetest.Small(), &Rows{})
-	// What is left of a service whose removal was interrupted counts as well.
+	// The rest of a service whose removal was interrupted counts as well.
 	backendTable.of(have)[bpf.AliothBackendKey{Service: 9}] = bpf.AliothBackend{}
 	have.nextID = 0 // as read from the maps
 	s := statetest.Small()

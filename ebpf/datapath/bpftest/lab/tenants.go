@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// ScaledTenants gives both tenants of a lab services at the same addresses: TCP port
-// 80 at vipB leads to pod 20 of each, on another node than its clients, and at
-// vipSelf to pod 10 itself; there is nobody behind vipNone.
+// ScaledTenants gives both tenants of a lab services at the same addresses: TCP port 80
+// at vipB leads to pod 20 of each, on another node than its clients, and at vipSelf to
+// pod 10 itself; vipNone has no backend.
 func ScaledTenants(t testing.TB, device PodDevice) (l *Lab, red, blue map[int]*Pod) {
 	t.Helper()
 	l, red, blue = TwoTenants(t, device)

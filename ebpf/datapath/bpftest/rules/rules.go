@@ -56,7 +56,7 @@ func New(t testing.TB) *Rules {
 	w := world.New(t, world.OnUnderlay(t), elsewhere)
 	s := w.ScaledState()
 	s.Services = append(s.Services, world.Leading(world.VNIOpen, world.Outside, world.Outside6)...)
-	// A MAC of its own for each interface tells to which one a frame goes.
+	// Each interface has a MAC of its own, so that a frame's destination is unambiguous.
 	for i := range s.Interfaces {
 		s.Interfaces[i].MAC[4] = byte(i + 1)
 		s.Interfaces[i].Gateway4, s.Interfaces[i].Gateway6 = wire.IP("10.0.1.1"), wire.IP("fd10:0:0:1::1")
@@ -157,8 +157,8 @@ func (r *Rules) counters(t testing.TB) []uint64 {
 	return counts
 }
 
-// counted returns the one counter that has moved since the last call. none says
-// that there is none.
+// counted returns the one counter that has moved since the last call. none reports that
+// no counter has.
 func (r *Rules) counted(t testing.TB) (found telemetry.Counter, none bool, err error) {
 	t.Helper()
 	now := r.counters(t)
@@ -217,7 +217,7 @@ func (r *Rules) Try(t testing.TB, at Place, in []byte, ctx bpf.Context) {
 	}
 }
 
-// Told checks a reported flow: its frame went on, under nobody's name but its sender's.
+// Told checks a reported flow: its frame went on, under the name of its sender only.
 func (r *Rules) Told(at Place, c telemetry.Counter, e telemetry.Event) error {
 	owner := r.Owner[at.Device]
 	switch {
@@ -349,7 +349,7 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	}
 	inner := out
 	if len(out.all) == len(in.all)+50 {
-		// The Ethernet header in front is that of whoever sends it on.
+		// The Ethernet header in front is that of the device that sends it on.
 		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.W.Config.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
@@ -396,7 +396,7 @@ func (r *Rules) reply(at Place, in, out seen, mark uint32) error {
 	return nil
 }
 
-// seen is what a frame says of itself at first sight.
+// seen is a frame's headers as read without following extension headers.
 type seen struct {
 	all            []byte
 	ethDst, ethSrc state.MAC

@@ -47,7 +47,7 @@ func (r *Rules) leaving(at Place, in, out seen, mark uint32) error {
 	return nil
 }
 
-// answering: to whoever may have reached the pod from outside, and no opening.
+// answering: to a peer that may have reached the pod from outside, and no opening.
 func (r *Rules) answering(from state.Interface, out seen) error {
 	at := slices.IndexFunc(r.state.VPCs, func(v state.VPC) bool { return v.VNI == from.VNI })
 	if !r.state.VPCs[at].Fronted {

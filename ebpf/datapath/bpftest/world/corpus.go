@@ -32,8 +32,8 @@ const (
 	Kinds
 )
 
-// kindOf tells which program it is; what is none of ours leads to one behind the
-// tunnel.
+// kindOf returns which program it is; a program that is none of ours leads to the one
+// behind the tunnel.
 func kindOf(t testing.TB, p *ebpf.Program) int {
 	t.Helper()
 	info, err := p.Info()
@@ -71,8 +71,8 @@ func (s *seeds) add(t testing.TB, p *ebpf.Program, in []byte) {
 	s.Frames[kind] = append(s.Frames[kind], slices.Clone(in))
 }
 
-// Runnable brings a frame to a length that the kernel's test run takes: it wants
-// whole headers of what the Ethernet header says.
+// Runnable brings a frame to a length that the kernel's test run accepts: it requires the
+// whole headers that the EtherType announces.
 func Runnable(b []byte) []byte {
 	least := 15
 	if len(b) >= 14 {
@@ -89,7 +89,7 @@ func Runnable(b []byte) []byte {
 	return b[:min(len(b), 1600)]
 }
 
-// Mutations says how long frames are to be made, and from which seed.
+// Mutations returns how long frames are to be made, and from which seed.
 func Mutations(t testing.TB) (duration time.Duration, seed uint64) {
 	t.Helper()
 	duration, seed = 2*time.Second, uint64(time.Now().UnixNano())

@@ -18,8 +18,7 @@ func DatagramIn(f wire.Frame, l4 wire.UDP, id uint16) (first, later wire.Frame) 
 	return first, later
 }
 
-// Asks is a packet of pod A, or of its twin, to a virtual address; says one of pod
-// B to pod A.
+// Asks is a packet of pod A, or of its twin, to a virtual address.
 func Asks(vip string, l4 wire.Transport) wire.Frame {
 	base := FromA
 	if wire.IP(vip).Is6() {

@@ -61,9 +61,9 @@ func (w *World) Trial(t testing.TB) *trial.Trial {
 	return trial
 }
 
-// checkTrial compares a trial of a packet from a pod with what the table says
-// of the real program, and makes sure that it leaves no trace. What depends on
-// a flow that is there, a trial can't know.
+// checkTrial compares a trial of a packet from a pod with the table's entry for the real
+// program, and makes sure that the trial leaves no trace. A trial does not see the state
+// of flows, so cases with such state are not compared.
 func (w *World) checkTrial(t testing.TB, trial *trial.Trial, c Case) {
 	t.Helper()
 	before := w.Traces(t)

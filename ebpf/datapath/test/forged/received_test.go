@@ -227,7 +227,7 @@ type receiving struct {
 func (r *receiving) send(t *testing.T, frames []sent) {
 	t.Helper()
 	for _, f := range frames {
-		// So that it tells of every frame.
+		// The program then reports every frame.
 		for _, m := range []string{"alioth_flow_gate", "alioth_flow_share"} {
 			bpftest.Must(t, bpf.Empty(bpf.Pinnable(r.w.Objects)[m]))
 		}

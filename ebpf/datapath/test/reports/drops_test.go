@@ -104,7 +104,7 @@ func TestADropThatFindsNoRoomIsCountedAllTheSame(t *testing.T) {
 	if n := bpftest.CountedTwice(t, w.Datapath)["from_pod/no_endpoint"]; n != 0 {
 		t.Errorf("a full table has taken %d more", n)
 	}
-	// All of these belong to nobody, so that a sweep makes room.
+	// The rows are for an interface that does not exist, so a sweep removes them.
 	sweep(t, w.Datapath)
 	world.Run(t, w.Objects.AliothFromPod, w.PodA, lost)
 	if n := bpftest.CountedTwice(t, w.Datapath)["from_pod/no_endpoint"]; n != 1 {

@@ -34,11 +34,11 @@ func beKubelet(t *testing.T, n *lab.Node) {
 	})
 }
 
-// process is one that connects once, and says how that went.
+// process is one that connects once, and reports the result.
 type process struct {
-	// listens says that it listens at the kubelet's port meanwhile.
+	// listens: the process listens at the kubelet's port meanwhile.
 	listens bool
-	// nobody has no capabilities.
+	// nobody: the process has no capabilities.
 	nobody bool
 	linger int
 }

@@ -69,7 +69,7 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 					want = max(want, 1280)
 				}
 				expectPathMTU(t, name, way.from, way.to.Addrs[family], want)
-				// What is longer is cut into fragments that fit.
+				// A longer datagram is cut into fragments that fit.
 				if !bpftest.Datagram(t, way.from.NS, way.to.NS, netip.AddrPortFrom(way.to.Addrs[family], 9000), 20000) {
 					t.Errorf("%s: a datagram of 20000 bytes did not arrive", name)
 				}
@@ -104,15 +104,15 @@ func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, wan
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	})
 	bpftest.Eventually(t, fmt.Sprintf("%s: the pod knows a path MTU of %d", name, want), func() bool {
-		// An error is that of the datagram before: nobody listens.
+		// An error is that of the datagram before: no socket listens.
 		_, _ = tx.Write(make([]byte, jumbo-100))
 		learned, err := routeMTU(t, from, dst)
 		return err == nil && learned == want
 	})
 }
 
-// Over a network that carries no more than IPv6 needs, there is no room for the
-// tunnel, and nobody may send less.
+// Over a network that carries no more than IPv6 needs, there is no room for the tunnel,
+// and IPv6 allows no smaller MTU.
 func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 	lab.OnEveryDevice(t, testIPv6ArrivesOverIPv6ThatIsAsNarrow)
 }
@@ -154,8 +154,8 @@ func testIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-// What may be fragmented arrives where it does not fit, whether or not its sender
-// has learned of that.
+// A packet that may be fragmented arrives where it does not fit, whether or not its
+// sender has learned of that.
 func TestIPv4ThatMayBeFragmentedArrivesOverIPv6(t *testing.T) {
 	lab.OnEveryDevice(t, testIPv4ThatMayBeFragmentedArrivesOverIPv6)
 }

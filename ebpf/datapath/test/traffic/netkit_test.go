@@ -22,9 +22,9 @@ func TestPodsWithDifferentDevicesTalk(t *testing.T) {
 	testPodsOfAVPCTalkOnOneNodeAndAcrossNodes(t, lab.Either)
 }
 
-// TestAFrameIsWhatTheKernelTakesItFor is about pods that tell their kernel
-// something else than the frame says. Where it is received the kernel looks for
-// itself; a netkit pair hands on what it was told.
+// TestAFrameIsWhatTheKernelTakesItFor is about pods that give their kernel another
+// protocol than the frame has. Where a frame is received, the kernel reads its header; a
+// netkit pair passes on the protocol that the sender has given.
 func TestAFrameIsWhatTheKernelTakesItFor(t *testing.T) {
 	lab.OnEveryDevice(t, func(t *testing.T, device lab.PodDevice) {
 		l, red, _ := lab.TwoTenants(t, device)
@@ -55,7 +55,7 @@ func TestAFrameIsWhatTheKernelTakesItFor(t *testing.T) {
 	})
 }
 
-// sendAs sends a frame of which the kernel is told that it is of a protocol.
+// sendAs sends a frame with a protocol for the kernel, whatever the frame's own is.
 func sendAs(t *testing.T, ifindex int, b []byte, protocol uint16) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

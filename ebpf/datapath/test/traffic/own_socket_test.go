@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// sendFrame sends a frame by a packet socket of the node's. kind is what the sender
-// says that it is, whatever it has inside.
+// sendFrame sends a frame by a packet socket of the node's. kind is the EtherType that
+// the sender gives, whatever the frame has inside.
 func sendFrame(t *testing.T, n *lab.Node, ifindex int, kind, mark int, frame []byte) {
 	t.Helper()
 	bpftest.In(t, n.NS, func() {
@@ -103,7 +103,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	}
 }
 
-// What the host's rules mark, the test's own mark stands for.
+// The test's own mark stands for the mark that the host's rules set.
 func TestOnlyLedSocketsOpenFlowsToShadows(t *testing.T) {
 	l, inPod, _ := probedPod(t, 8080)
 	n := l.Nodes[0]

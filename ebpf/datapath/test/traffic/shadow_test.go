@@ -382,7 +382,7 @@ func sendRaw(t *testing.T, ifindex int, b []byte) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	// A netkit pair tells the sender that a program has dropped it.
+	// With a netkit pair, sendto(2) fails when a program has dropped the packet.
 	if err := unix.Sendto(fd, b, 0, &unix.SockaddrLinklayer{Ifindex: ifindex}); err != nil && !errors.Is(err, unix.ENOBUFS) {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// The node reaches by services of its VPC, and by those that all share, whatever these
-// lead to. What nobody serves it reaches as if there were no service.
+// The node reaches backends of all kinds by services of its VPC, and by those that all
+// share. It reaches an address without a service as if there were no services.
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]

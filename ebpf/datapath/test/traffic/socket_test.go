@@ -144,7 +144,7 @@ func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
 	}
 }
 
-// echo answers one datagram, and says from where it came.
+// echo answers one datagram, and returns the address of its sender.
 func echo(t *testing.T, server *net.UDPConn) netip.AddrPort {
 	t.Helper()
 	buf := make([]byte, 64)
@@ -205,7 +205,7 @@ func TestDatagramsAreTranslatedAtTheSocket(t *testing.T) {
 				bpftest.Must(t, err)
 				asker := echo(t, server)
 				hears(t, client, vip)
-				// What the same host says from another port is its own.
+				// A datagram of the same host from another port keeps its own source.
 				_, err = other.WriteToUDPAddrPort([]byte("hello"), asker)
 				bpftest.Must(t, err)
 				hears(t, client, netip.AddrPortFrom(backend.Addr(), 8081))
@@ -382,7 +382,7 @@ func TestSocketsSurviveTheDaemon(t *testing.T) {
 		begins(t, red[10], tcp, listener)
 	})
 	lab.Talk(t, conn, peer)
-	// What the sockets were given before, they still know.
+	// Sockets keep the mapping that they had before.
 	hears(t, client, udp)
 	ask()
 	hears(t, client, udp)

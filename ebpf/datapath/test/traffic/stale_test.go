@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// describe says how a socket of a pod is found when it is stale.
+// describe returns how a socket of a pod is found when it is stale.
 func describe(t *testing.T, p *lab.Pod, conn *net.UDPConn, remote netip.AddrPort) connections.StaleSocket {
 	t.Helper()
 	s := connections.StaleSocket{NetnsCookie: cookieOf(t, p.NS), Remote: remote}
@@ -56,7 +56,7 @@ func expectStale(t *testing.T, d *bpftest.Datapath, want ...connections.StaleSoc
 	}
 }
 
-// disconnect makes a socket talk to nobody in particular, connect(2).
+// disconnect removes the peer of a socket, connect(2).
 func disconnect(t *testing.T, conn *net.UDPConn) {
 	t.Helper()
 	bpftest.OnSocket(t, conn, func(fd int) error {

@@ -102,7 +102,7 @@ func TestAVPCHasATableOfAffinitiesWhileAServiceGivesAny(t *testing.T) {
 			t.Errorf("%s: tables of VNIs %v, want %v", c.what, got, c.want)
 		}
 	}
-	// A table that somebody takes away is made again.
+	// A table that another program deletes is made again.
 	bpftest.Must(t, w.Objects.AliothAffinities.Delete(uint32(world.VNIRed)))
 	if harmed, err := w.Survey(); err != nil || !harmed {
 		t.Errorf("harmed: %v, %v", harmed, err)

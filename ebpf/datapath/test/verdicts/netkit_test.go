@@ -15,9 +15,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// TestWhatIsBeingSentGoesOutOfTheHostEnd is about alioth_from_pod where a netkit
-// pair runs it: nothing has received the packet yet. It comes with a mark that
-// says nothing.
+// TestWhatIsBeingSentGoesOutOfTheHostEnd is about alioth_from_pod where a netkit pair
+// runs it: no device has received the packet yet. Its mark has no meaning.
 func TestWhatIsBeingSentGoesOutOfTheHostEnd(t *testing.T) {
 	const delivered = uint32(bpf.AliothMarkMARK_DELIVERED)
 	w := world.New(t)

@@ -57,7 +57,7 @@ func oddPackets() map[string]odd {
 			return wire.Checked(b)
 		}
 	}
-	// ends6 says so many bytes behind the IPv6 header, whatever there are.
+	// ends6 writes a payload length into the IPv6 header, whatever the real one is.
 	ends6 := func(size uint16) func([]byte) []byte {
 		return func(b []byte) []byte {
 			binary.BigEndian.PutUint16(b[18:], size)

@@ -77,7 +77,7 @@ func stopped(device int, in wire.Frame, backend string, l4 wire.Transport, reaso
 	return c
 }
 
-// Whatever a service says, what is closed to the pods of the VPC is closed behind it.
+// Addresses that are closed to the pods of the VPC are closed behind services too.
 func TestEgressDecidesByWhereAServiceLeads(t *testing.T) {
 	w := world.New(t)
 	for _, c := range []struct{ backend, backend6, reason string }{

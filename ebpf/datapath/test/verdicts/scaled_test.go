@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// goes is a packet from a pod to a pod: of this node, if its Ethernet address says
-// so, or through the tunnel.
+// goes is a packet from a pod to a pod: of this node, if its Ethernet address is one of a
+// pod here, or through the tunnel.
 func goes(name string, device int, in wire.Frame, dst state.MAC, out func(*wire.Frame)) world.Case {
 	c := world.Case{
 		Name: name, Device: device, In: in.Bytes(), Verdict: world.ActRedirect, Counts: world.One("from_pod/forwarded_local"),
@@ -157,7 +157,7 @@ func resetOf(in wire.Frame) []byte {
 	return out
 }
 
-// unreachable is what pod A is told about a datagram that nobody takes.
+// unreachable is the ICMP error to pod A about a datagram that is not delivered.
 func unreachable(about []byte) []byte {
 	out := tooBig(about, 0)
 	kind, l4, pseudo := []byte{3, 3, 0, 0}, out[34:], uint32(0)

@@ -27,7 +27,7 @@ func answered(name string, device int, in wire.Frame, out func(*wire.Frame)) wor
 	}
 }
 
-// How long flows may be silent, as docs/services.md says.
+// Flows may be idle for so long, as in docs/services.md.
 const (
 	establishedIdle = 2*time.Hour + 4*time.Minute
 	closingIdle     = 10 * time.Second

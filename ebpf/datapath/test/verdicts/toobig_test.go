@@ -32,7 +32,7 @@ func long(dst string, size int, mutate func(*wire.Frame)) []byte {
 	}).Bytes()
 }
 
-// tooBig is what pod A is told about a packet of its own.
+// tooBig is the ICMP error to pod A about a packet of its own.
 func tooBig(about []byte, mtu uint16) []byte {
 	quoted := about[14:]
 	if quoted[0]>>4 == 6 {

@@ -48,7 +48,7 @@ func tabled(t *testing.T) [world.Kinds][][]byte {
 	return world.Corpus.Frames
 }
 
-// mutator makes frames that nobody has thought of.
+// mutator makes frames by random changes of those that tests have run.
 type mutator struct {
 	*rand.Rand
 	frames [world.Kinds][][]byte
