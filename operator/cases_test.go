@@ -171,7 +171,8 @@ func (o *instance) hearAll(kinds ...client.Object) {
 	}
 }
 
-// TestARefusedPodSaysNothingElse has somebody write what only a pod that was told has.
+// TestARefusedPodSaysNothingElse copies the annotations of an attached pod to a refused
+// one.
 func TestARefusedPodSaysNothingElse(t *testing.T) {
 	w := calm(t)
 	w.create(bound("given", "red", "", "node-1"), bound("refused", "none", "", "node-1"))
@@ -470,9 +471,9 @@ func TestAReleasedVNIRestsInItsClaimWhateverOperatorsDo(t *testing.T) {
 	w.checkAtRest()
 }
 
-// TestASubnetThatGoesWhileItIsLookedAtDoesNotComeBack: the informers go on
-// beside the controllers, so what one of those has read may be gone when it acts
-// on it. A row that nobody removes any more would hold the VPC for ever.
+// TestASubnetThatGoesWhileItIsLookedAtDoesNotComeBack: the informers continue beside the
+// controllers, so an object that a controller has read may be gone when it acts on it. A
+// row that is never removed would hold the VPC for ever.
 func TestASubnetThatGoesWhileItIsLookedAtDoesNotComeBack(t *testing.T) {
 	w := calm(t)
 	o, net1 := w.operators[0], ranges("blue.net1")

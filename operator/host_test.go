@@ -74,8 +74,8 @@ func (h *host) vniOf(vpc string) int32 {
 	return 0
 }
 
-// lost reports whether the API gave one of a sandbox's addresses to somebody else, or
-// its VPC away, or whether nobody holds it for the pod any more: then no packet passes.
+// lost reports whether the API has one of a sandbox's addresses for another holder or no
+// longer for the pod, or has another VNI of its VPC: then no packet passes.
 func (h *host) lost(s *sandbox) bool {
 	if h.vniOf(s.attachment.VPC) != s.vni {
 		return true
@@ -230,8 +230,8 @@ func (h *host) asked() bool {
 	return question != nil && question.Spec.Call != answer.Spec.Call || !slices.Equal(answer.Spec.VNIs, h.vnis())
 }
 
-// answer looks at what the API itself has, by which it cuts off what that lacks, and
-// says so.
+// answer reads from the API itself, cuts off the interfaces whose addresses it lacks, and
+// answers the roll call.
 func (h *host) answer() {
 	question := v1alpha1.NoCall
 	if asked := h.rollCall(v1alpha1.OperatorRollCall); asked != nil {

@@ -261,8 +261,8 @@ func TestANewOperatorFinishesWhatADeadOneBegan(t *testing.T) {
 			},
 		}
 	}
-	// One died after the first address of a set, another one too, and
-	// somebody got the second meanwhile.
+	// One operator ended after the first address of a set, another one too, and a third
+	// pod got the second address meanwhile.
 	r.create(address("10.10.1.30", "fd10:10:0:1::30", half),
 		address("10.10.1.31", "fd10:10:0:1::31", blocked),
 		address("fd10:10:0:1::31", "10.10.1.99", somebody))

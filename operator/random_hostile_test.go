@@ -15,13 +15,12 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// stolen is the node whose daemon's token somebody else has, too. The daemon itself
-// goes on as ever.
+// stolen is the node whose daemon's token an attacker has, too. The daemon itself works
+// as ever.
 const stolen = "node-2"
 
-// abuse is a write with the stolen token, at any moment. Beside what the token's rights
-// allow these are Addresses in the names of others' pods, which they do not: safety does
-// not rest on that alone.
+// abuse is a write with the stolen token, at any moment. It includes Addresses in the
+// names of others' pods, beyond the token's rights: safety does not rest on rights alone.
 func (c *chaos) abuse() {
 	deeds := []func(){c.abuseAnswer, c.abuseDelete, c.abuseDelete, c.abuseCreate, c.abuseCreate}
 	deeds[c.rand.IntN(len(deeds))]()
@@ -73,7 +72,7 @@ func (c *chaos) abuseDelete() {
 }
 
 // abuseCreate makes an Address of the node in the name of a pod of another one, at any
-// IP of any VPC that nobody's object has.
+// free IP of any VPC.
 func (c *chaos) abuseCreate() {
 	var waiting, all []*corev1.Pod
 	for _, pod := range sorted[*corev1.Pod](c.api) {
@@ -107,8 +106,8 @@ func (c *chaos) abuseCreate() {
 	}
 }
 
-// mayBeOff reports whether a sandbox is one for which nothing is promised: it is on the
-// node whose token is stolen, and the API has its address or VPC for somebody else.
+// mayBeOff reports whether a sandbox has no guarantees: it is on the node whose token is
+// stolen, and the API has its address or VPC for another holder.
 func (w *world) mayBeOff(h *host, s *sandbox) bool {
 	if !w.thief || h.name != stolen {
 		return false
@@ -127,9 +126,9 @@ func (w *world) mayBeOff(h *host, s *sandbox) bool {
 	return false
 }
 
-// keepsToItsOwn checks what a stolen token must never bring about: a pod of another node
-// that was told something is told something else, or a pod of any tenant gets into a VPC
-// that was never its tenant's.
+// keepsToItsOwn checks what a stolen token must never cause: the allocation of a pod of
+// another node changes, or a pod of any tenant gets into a VPC that was never its
+// tenant's.
 func (w *world) keepsToItsOwn() {
 	w.t.Helper()
 	if w.toldBefore == nil {

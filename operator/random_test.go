@@ -42,10 +42,10 @@ type chaos struct {
 	backup map[apiKey]client.Object
 }
 
-// TestAnythingMayHappen runs operators, daemons and pods through crashes, node
-// losses, lost and late requests, deletions by people, and restored backups, and in
-// every other episode somebody writes with the token of a node's daemon.
-// ALIOTH_SEED repeats a run, ALIOTH_EPISODES sets how many episodes it has.
+// TestAnythingMayHappen runs operators, daemons and pods through crashes, node losses,
+// lost and late requests, deletions by people, and restored backups. In every other
+// episode an attacker writes with the token of a node's daemon. ALIOTH_SEED repeats a
+// run, ALIOTH_EPISODES sets how many episodes it has.
 func TestAnythingMayHappen(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), 0
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {

@@ -154,9 +154,8 @@ func (w *world) checkVNIs() {
 	}
 }
 
-// checkNothingIsStuck starts an operator that sees everything afresh: it must
-// leave everything as it was. On the way there a message may change that tells
-// how far the roll call is.
+// checkNothingIsStuck starts an operator without any state: it must leave all objects as
+// they were. Meanwhile a message about the progress of the roll call may change.
 func (w *world) checkNothingIsStuck() {
 	w.t.Helper()
 	for _, o := range slices.Clone(w.operators) {

@@ -33,8 +33,8 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
-	// thief reports that somebody writes with the token of a node, and toldBefore what
-	// pods were told, for what that must never change.
+	// thief reports that an attacker writes with the token of a node. toldBefore has the
+	// allocations of pods so far; those of pods on other nodes must not change.
 	thief      bool
 	toldBefore map[types.UID]string
 	// steps are the last things that happened, for the report of a failure.

@@ -45,8 +45,8 @@ func decideService(tx store.ReadTx, address *store.Address) verb {
 }
 
 // decidePod plans for one address of a pod. While the node may be running, only its
-// daemon knows whether the pod's interface is gone: a pod that is missing in the API may
-// have been deleted by force.
+// daemon can confirm that the pod's interface is gone: a pod that is missing in the API
+// may have been deleted by force.
 func decidePod(tx store.ReadTx, address *store.Address) verb {
 	pod := store.GetPod(tx, address.Holder.UID)
 	switch {

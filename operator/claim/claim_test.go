@@ -188,8 +188,8 @@ func TestClaimRefusesAnIPAskedForThatSomebodyElseHas(t *testing.T) {
 	}
 }
 
-// TestNothingIsChosenForAPodThatHasGone: its end has been seen, so nobody would
-// forget what was assumed for it, and the address were lost.
+// TestNothingIsChosenForAPodThatHasGone: the pod's end has been handled before, so the
+// assumed address would never be released.
 func TestNothingIsChosenForAPodThatHasGone(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/services"
 )
 
-// decision is what the status of one pool says.
+// decision is the planned status of one pool.
 type decision struct {
 	used            int64
 	ready           bool
