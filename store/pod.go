@@ -30,7 +30,7 @@ type Pod struct {
 	// IPs are those in the pod's status, written by the kubelet. They are kept until
 	// the pod has allocation status, and are then the addresses of an earlier sandbox.
 	IPs []netip.Addr
-	// NetworkReady is true when the readiness annotation says "true".
+	// NetworkReady is true when the readiness annotation is "true".
 	NetworkReady bool
 	// Reason and Message of the operator's pod condition NetworkReady.
 	Reason, Message string
@@ -138,8 +138,8 @@ func DeletePod(tx Tx, uid string) bool {
 	return pods.Remove(tx, memory.TextKey(uid), uid) != nil
 }
 
-// HostPod is the row of a Pod object on the network of its node, of which Alioth knows
-// only its existence. Key: UID.
+// HostPod is the row of a Pod object on the network of its node. Alioth does not
+// configure such pods. Key: UID.
 type HostPod struct {
 	Meta
 	Namespace, Name string

@@ -56,7 +56,7 @@ func TestAPodWasToldItsAddressesInAnyOrderAndNoOthers(t *testing.T) {
 	}
 }
 
-// TestAnAddressGoesBackToThePodThatWasToldIt whoever had the name meanwhile.
+// TestAnAddressGoesBackToThePodThatWasToldIt whichever pod had the name meanwhile.
 func TestAnAddressGoesBackToThePodThatWasToldIt(t *testing.T) {
 	victim := podTold(t, "victim", "10.0.0.9/24")
 	thief := operatortest.Pod("red", "b", "thief", "", "")

@@ -26,8 +26,8 @@ func OfRow(row any) *descriptor.Kind {
 	return nil
 }
 
-// Trim removes from a cached object what nobody reads. Of pods and nodes, of which
-// there may be many thousands, that is most of it.
+// Trim removes unused fields from a cached object. Of pods and nodes, of which there may
+// be many thousands, these are most of the object.
 func Trim(object any) (any, error) {
 	typed, ok := object.(kube.Object)
 	if !ok {

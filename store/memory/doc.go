@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memory has the mechanics of the store: typed tables with secondary indexes,
-// transactions over all tables at once, waiting, and a log of changes. It knows no row:
-// each package with rows defines its tables here.
+// transactions over all tables at once, waiting, and a log of changes. It has no types of
+// rows: each package with rows defines its tables here.
 //
 // Rows are immutable: the caller must not change a row after it has put it, and a reader
 // must copy a row before changing anything in it, slices included. Reads therefore never

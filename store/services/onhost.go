@@ -22,8 +22,8 @@ func isOnHost(tx store.ReadTx, at Site, service *store.Service, endpoint *store.
 	return pod != nil && pod.Node == at.Node && pod.Namespace == service.Namespace && !pod.Terminal
 }
 
-// mayBeOnHost reports whether it may be one on the network of the node that it names,
-// which knows.
+// mayBeOnHost reports whether an endpoint may be a pod on the network of the node that it
+// names. That node itself checks it.
 func mayBeOnHost(tx store.ReadTx, at Site, endpoint *store.Endpoint, ip netip.Addr) bool {
 	return at.VPC == at.DefaultVPC && endpoint.PodUID != "" && isOfNode(tx, endpoint.Node, ip)
 }

@@ -27,10 +27,10 @@ type Spread struct {
 // SpreadOf returns the backends for connections to a port of a Service of the site's
 // VPC from its node, for addresses of one family.
 //
-// The node names in slices are not verified for other nodes, because a node knows the
+// The node names in slices are not verified for other nodes, because a node has the
 // Address objects of a VPC only if it has pods of it. They only decide which node gets
-// the packet: that node chooses among its own valid pods. An endpoint that a selector
-// has found and that names no pod counts nowhere.
+// the packet: that node chooses among its own valid pods. An endpoint that a selector has
+// found and that names no pod counts nowhere.
 func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) Spread {
 	var ready, leavingHere []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
@@ -60,8 +60,7 @@ func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	return s
 }
 
-// isElsewhere reports whether an endpoint says of itself that another node has it, where
-// it can count.
+// isElsewhere reports whether an endpoint names another node and can count there.
 func isElsewhere(service *store.Service, endpoint *store.Endpoint, node string) bool {
 	return endpoint.Node != node && endpoint.Node != "" && (service.Selectorless || endpoint.PodUID != "")
 }

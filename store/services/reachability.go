@@ -11,10 +11,10 @@ import (
 	"github.com/alioth-net/alioth/store/external"
 )
 
-// reachability decides which addresses without a holder in a VPC its Services may lead to:
-// they are outside of the VPC, and its egress must allow them. It need not know all that
-// egress is closed to, because the datapath decides about every packet; what it knows is
-// left out, so that clients get another backend, or are refused at once.
+// reachability decides which addresses without a holder in a VPC its Services may lead
+// to: they are outside of the VPC, and its egress must allow them. It need not find all
+// that egress is closed to, because the datapath decides about every packet. It leaves
+// out those it finds, so that clients get another backend, or are refused at once.
 type reachability struct {
 	tx         store.ReadTx
 	vpc        *store.VPC
@@ -48,9 +48,9 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 }
 
 // isOnNetworkOf reports whether an endpoint that a selector has found may be a pod on the
-// network of a node whose address it has: one that runs there. No node knows more of
-// the pods of others. A pod of another VPC with a node's address can pass for one; its
-// Service then gives to clients what they reach by that address themselves.
+// network of a node whose address it has: one that runs there. A node has no more data
+// about the pods of others. A pod of another VPC with a node's address can pass for one;
+// its Service then gives to clients what they reach by that address themselves.
 func isOnNetworkOf(node string, endpoint *store.Endpoint) bool {
 	return endpoint.PodUID != "" && endpoint.Node == node
 }

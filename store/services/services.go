@@ -232,10 +232,10 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// IsWide reports whether what Backends says of a Service depends on more than on the
+// IsWide reports whether the result of Backends for a Service depends on more than the
 // Service, its slices and the Addresses that these name: on nodes and on what belongs to
-// the cluster, where no pod holds an address that they name; on the tenants of namespaces,
-// where the Service has no selector.
+// the cluster, where no pod holds an address that they name; on the tenants of
+// namespaces, where the Service has no selector.
 func IsWide(tx store.ReadTx, vpc string, service *store.Service, named []netip.Addr) bool {
 	unheld := func(ip netip.Addr) bool { return heldByPod(tx, vpc, ip) == nil }
 	return service.Selectorless && len(named) > 0 || slices.ContainsFunc(named, unheld)
