@@ -71,8 +71,8 @@ func TestOperatorsAreKilledAtAnyMomentAndNothingIsLost(t *testing.T) {
 	}
 	c.eventually(c.asIntended)
 
-	// Only a node's daemon knows that a pod's interface is gone; without the node
-	// nothing keeps an address.
+	// Only a node's daemon can confirm that a pod's interface is gone; without the node
+	// no address is kept.
 	for len(c.living) > 0 {
 		c.end()
 	}
@@ -138,9 +138,9 @@ func (c *churn) killAfter(writes int) {
 	}
 }
 
-// asIntended compares what operators have left with what is wanted: an address
-// for each pod that lives, which is what the pod was told, and at most one for
-// any other as long as its node is there; one VNI; and status that says so.
+// asIntended compares what operators have left with what is intended: each pod that lives
+// has an address, the one in its annotations; any other pod has at most one as long as
+// its node is there; the VPC has one VNI; and the status agrees.
 func (c *churn) asIntended() error {
 	held, err := c.held()
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *churn) held() (map[string]string, error) {
 	return held, nil
 }
 
-// oneVNI checks that the VPC claims the VNI that it says, and no other.
+// oneVNI checks that the VPC claims the VNI of its status, and no other.
 func (c *churn) oneVNI(vpc *v1alpha1.VPC) error {
 	var claims v1alpha1.VNIClaimList
 	if err := c.List(c.t.Context(), &claims); err != nil {
