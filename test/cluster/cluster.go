@@ -30,10 +30,10 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// CNI says what connects the pods of a lab.
+// CNI is the network that connects the pods of a lab.
 type CNI string
 
-// What a lab can be brought up with.
+// The values of CNI.
 const (
 	// CNIAlioth installs Alioth by its chart.
 	CNIAlioth CNI = "alioth"
@@ -121,7 +121,7 @@ func (c *Cluster) lock() (unlock func(), err error) {
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 
-// Aliothctl returns the path of the program that people use, which knows this lab.
+// Aliothctl returns the path of the program that people use, configured for this lab.
 func (c *Cluster) Aliothctl() string { return c.path("bin", "aliothctl") }
 
 // Config returns the administrator's client configuration; change a copy only.

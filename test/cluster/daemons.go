@@ -80,8 +80,8 @@ func (c *Cluster) boot(nodeName string) error {
 	})
 }
 
-// ready polls until check succeeds. It fails at once when the daemon behind it
-// has ended; child may be nil when the daemon was started by somebody else.
+// ready polls until check succeeds. It fails at once when the daemon behind it has ended;
+// child may be nil when the daemon was started by another process.
 func ready(ctx context.Context, what string, child *process.Child, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

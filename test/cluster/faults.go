@@ -219,7 +219,7 @@ func (c *Cluster) Renumber(ctx context.Context, nodeName string, from, to netip.
 	return c.StartProcess(kubelet)
 }
 
-// withNodeIP replaces one of the addresses that a kubelet is told to use.
+// withNodeIP replaces one of the addresses in a kubelet's arguments.
 func withNodeIP(args []string, from, to netip.Addr) []string {
 	const flag = "--node-ip="
 	args = slices.Clone(args)

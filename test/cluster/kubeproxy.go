@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
-// KubeProxyHealth is where kube-proxy says on its node how it is.
+// KubeProxyHealth is where kube-proxy answers health checks on its node.
 const KubeProxyHealth = "127.0.0.1:10256"
 
 // StartKubeProxy runs Kubernetes' own kube-proxy on a node, in one of its modes. It
@@ -39,16 +39,16 @@ func (c *Cluster) StartKubeProxy(ctx context.Context, nodeName, mode, podRanges 
 	return err
 }
 
-// kubeProxyLeaves takes away what kube-proxy makes in iptables mode and leaves when it
-// is told to clean up, because a kubelet may have made it too.
+// kubeProxyLeaves removes what kube-proxy makes in iptables mode and its own clean-up
+// leaves, because a kubelet may have made it too.
 const kubeProxyLeaves = `for command in iptables ip6tables; do
 	for chain in INPUT OUTPUT; do $command -D $chain -j KUBE-FIREWALL; done
 	$command -F KUBE-FIREWALL; $command -X KUBE-FIREWALL
 done 2>/dev/null
 echo 0 > /proc/sys/net/ipv4/conf/all/route_localnet`
 
-// RemoveKubeProxy ends kube-proxy on a node, if it runs, and takes away its rules of
-// every mode, as kube-proxy itself does when it is told to.
+// RemoveKubeProxy ends kube-proxy on a node, if it runs, and removes its rules of every
+// mode by kube-proxy's own clean-up.
 func (c *Cluster) RemoveKubeProxy(ctx context.Context, nodeName string) error {
 	program, err := c.kubeProxy(ctx)
 	if err != nil {

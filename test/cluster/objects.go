@@ -81,8 +81,8 @@ func (c *Cluster) Apply(ctx context.Context, manifest []byte) error {
 	})
 }
 
-// Delete deletes the objects of a manifest, those that it names last first.
-// What is gone already is no error; what goes may take a moment more.
+// Delete deletes the objects of a manifest, in reverse order. An object that is gone
+// already is no error; the others may exist for a moment longer.
 func (c *Cluster) Delete(ctx context.Context, manifest []byte) error {
 	var deletions []func() error
 	err := c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {

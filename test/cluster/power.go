@@ -19,9 +19,8 @@ import (
 // start.
 var startOrder = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet"}
 
-// PowerOff pulls a node's plug: all its processes die, and its network
-// namespace, mounts, pinned BPF objects and everything in memory go with them.
-// What is on its disk stays.
+// PowerOff pulls a node's plug: all its processes die, and its network namespace, mounts,
+// pinned BPF objects and everything in memory go with them. Its disk stays.
 func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 	topology := c.Topology()
 	index := topology.NodeIndex(nodeName)
@@ -34,7 +33,7 @@ func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 	}
 	daemons := c.state.get().Daemons
 	maps.DeleteFunc(daemons, func(_ string, d Daemon) bool { return d.Node != nodeName })
-	// The cable first: what a dying process still says is not heard.
+	// The cable is cut first, so that no packet of a dying process arrives.
 	if err := c.CutLink(nodeName); err != nil {
 		return err
 	}
@@ -80,8 +79,8 @@ func (c *Cluster) PowerOn(ctx context.Context, nodeName string) error {
 	return nil
 }
 
-// waitIfRuntime returns once a daemon serves that is a containerd. A kubelet
-// that finds none ends itself, and the lab has nobody to start it again.
+// waitIfRuntime returns once a daemon serves, if it is a containerd. A kubelet without
+// one exits, and the lab does not restart it.
 func (c *Cluster) waitIfRuntime(ctx context.Context, name string) error {
 	nodeName, isRuntime := strings.CutSuffix(name, "/containerd")
 	if !isRuntime {

@@ -97,8 +97,8 @@ func (c *Cluster) loadImages(ctx context.Context, nodeName string, p parts, extr
 	return nil
 }
 
-// foreignArchive describes an archive that somebody else made; its path stands
-// for its reference.
+// foreignArchive describes an archive from outside of the lab; its path stands for its
+// reference.
 func foreignArchive(path string) (images.Archive, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

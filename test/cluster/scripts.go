@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
 
-// withKubeconfig runs a client against the lab, whatever KUBECONFIG says, past
-// any proxy, and without a trace in the user's home folder.
+// withKubeconfig runs a client against the lab, whatever KUBECONFIG contains, past any
+// proxy, and without a trace in the user's home folder.
 var withKubeconfig = template.Must(template.New("client").Parse(`#!/bin/sh
 export KUBECONFIG='{{.Kubeconfig}}' KUBECACHEDIR='{{.Cache}}/kube'
 export HELM_CACHE_HOME='{{.Cache}}/helm' HELM_CONFIG_HOME='{{.Cache}}/helm' HELM_DATA_HOME='{{.Cache}}/helm'

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// progressEvery is how often a running build says that it still runs.
+// progressEvery is the interval between two reports of a running build.
 const progressEvery = 10 * time.Second
 
 // Go runs `go build -v` with further arguments in dir, for static binaries of

@@ -18,7 +18,7 @@ import (
 // Port is the API server's TCP port.
 const Port = 6443
 
-// Plane says where a control plane keeps its files and how it is reached.
+// Plane is where a control plane keeps its files and how it is reached.
 type Plane struct {
 	// Dir holds keys, certificates, kubeconfigs and etcd's data.
 	Dir string

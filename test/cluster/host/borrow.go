@@ -47,8 +47,8 @@ func (l Ledger) Borrow(lab string, dirs []string) error {
 		if !slices.Contains(book.Labs, lab) {
 			book.Labs = append(book.Labs, lab)
 		}
-		// What is about to be made is recorded first, or a crash in between
-		// would leave it behind.
+		// The folders to be made are recorded first, or a crash in between would leave
+		// them behind.
 		for _, dir := range missingDirs(dirs) {
 			if !slices.Contains(book.Dirs, dir) {
 				book.Dirs = append(book.Dirs, dir)

@@ -52,7 +52,7 @@ func ParseMounts(text string) []Mount {
 // unescape undoes the kernel's octal escapes in mount points.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// Cgroups says where a host's cgroup hierarchies are mounted.
+// Cgroups are the mount points of a host's cgroup hierarchies.
 type Cgroups struct {
 	// Unified is the mount point of cgroup2, "" if there is none.
 	Unified string

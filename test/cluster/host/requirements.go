@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host knows the machine under the lab: what it must offer, which
-// Debian packages it lacks, how its cgroups are laid out, and which of its
-// folders and kernel settings the lab has to put back.
+// Package host describes the machine under the lab: what it must offer, which Debian
+// packages it lacks, how its cgroups are laid out, and which of its folders and kernel
+// settings the lab has to put back.
 package host
 
 import (
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check returns an error with one line per requirement that this machine does
-// not meet; each line says what to do.
+// Check returns an error with one line per requirement that this machine does not meet;
+// each line contains the remedy.
 func Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root: the lab makes network namespaces and mounts; run it again with sudo")

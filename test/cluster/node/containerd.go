@@ -20,8 +20,8 @@ const Socket = "/run/containerd/containerd.sock"
 // node; each has a file init.pid.
 const TasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
-// containerdConfig leaves out what would write to the host's folders, and says
-// what the defaults would find out by looking at the host.
+// containerdConfig leaves out plugins that would write to the host's folders, and sets
+// the options whose defaults depend on the host.
 //
 // restrict_oom_score_adj lets it work without CAP_SYS_RESOURCE.
 var containerdConfig = template.Must(template.New("containerd").Parse(`version = 3

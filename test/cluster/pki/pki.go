@@ -41,7 +41,7 @@ type Authority struct {
 	signer crypto.Signer
 }
 
-// Identity is what a certificate says about its holder.
+// Identity is the holder of a certificate.
 type Identity struct {
 	// Name is the common name, which Kubernetes takes as the user.
 	Name string

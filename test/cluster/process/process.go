@@ -34,7 +34,7 @@ type ID struct {
 	Start uint64 `json:"start"`
 }
 
-// Spec says how to run a daemon.
+// Spec is the command line and the environment of a daemon.
 type Spec struct {
 	// Name is shown in errors and names the log file.
 	Name string `json:"name"`
@@ -94,8 +94,8 @@ func Start(spec Spec) (*Child, error) {
 	return child, nil
 }
 
-// join moves the daemon into further cgroups. One that has ended already says
-// so elsewhere.
+// join moves the daemon into further cgroups. If it has ended already, that is reported
+// elsewhere.
 func (c *Child) join(groups []string) error {
 	for _, dir := range groups {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(c.ID.PID)), 0)

@@ -206,8 +206,9 @@ func (t Topology) configure(m member) error {
 		return fmt.Errorf("bring %s up: %w", m.link, err)
 	}
 	for _, ip := range m.ips {
-		// Even where nobody detects duplicates, the kernel has a worker say so, and a busy
-		// one is late. With the flag an address is never tentative.
+		// Even without duplicate address detection a worker of the kernel ends the
+		// tentative state, and a busy one is late. With the flag an address is never
+		// tentative.
 		addr := &netlink.Addr{IPNet: t.onLink(ip)}
 		if ip.Is6() {
 			addr.Flags = unix.IFA_F_NODAD

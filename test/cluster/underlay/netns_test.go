@@ -14,7 +14,7 @@ import (
 // inOwnMounts is set for the copy of the test that has a mount namespace of its own.
 const inOwnMounts = "ALIOTH_TEST_OWN_MOUNTS"
 
-// On a machine that has just been started nobody has made the folder of names yet.
+// On a machine that has just been started the folder of names does not exist yet.
 func TestNamesMadeBesideThoseOfIPNetnsCanBeRemoved(t *testing.T) {
 	if os.Getenv(inOwnMounts) == "" {
 		again := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")

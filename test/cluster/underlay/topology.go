@@ -37,7 +37,7 @@ const hostIndex = 254
 // spareIndex added to a node's number is the host part of its spare address.
 const spareIndex = 100
 
-// Validate says what is wrong with t.
+// Validate returns an error for the first rule that t breaks.
 func (t Topology) Validate() error {
 	switch {
 	case t.Lab == "" || len(t.Lab) > 9:
@@ -87,8 +87,7 @@ func (t Topology) NodeIPs(i int) (v4, v6 netip.Addr) {
 	return t.address(i, fmt.Sprintf("%d", i))
 }
 
-// SpareIP returns the IPv4 address of node i that nobody has: another one for the
-// node.
+// SpareIP returns an unused IPv4 address: another one for node i.
 func (t Topology) SpareIP(i int) netip.Addr {
 	spare, _ := t.address(spareIndex+i, "0")
 	return spare
