@@ -220,8 +220,9 @@ func (f *fleet) awaitAnother(ctx context.Context, from *corev1.Pod, target strin
 	return nil
 }
 
-// awaitAnotherName asks until another one than at first answers, where affinity lasts for
-// a second. Each time it must have run out, and whoever asks renews it.
+// awaitAnotherName asks until another name than at first answers, where affinity lasts
+// for a second. It waits that long between attempts, because each one renews the
+// affinity.
 func awaitAnotherName(ctx context.Context, ask func() (string, error)) error {
 	const longerThanAffinity = 1500 * time.Millisecond
 	first, err := ask()

@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// leadTo makes a Service without a selector, whose one backend is an address that
-// somebody wrote down.
+// leadTo makes a Service without a selector, whose one backend is an address in a
+// handwritten slice.
 func (e *env) leadTo(t *testing.T, namespace string, backend netip.Addr) *corev1.Service {
 	t.Helper()
 	service := unsharedService(namespace)

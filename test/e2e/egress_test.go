@@ -113,8 +113,8 @@ func TestTheListsOfAVPCNarrowItsEgress(t *testing.T) {
 	}
 }
 
-// awaitReach waits until a target answers a pod, or does no longer: what the API
-// says takes a moment to arrive on a node.
+// awaitReach waits until a target answers a pod, or does no longer: changes in the API
+// take a moment to arrive on a node.
 func (e *env) awaitReach(t *testing.T, pod *corev1.Pod, wanted bool, target string) {
 	t.Helper()
 	ctx := within(t, patience)

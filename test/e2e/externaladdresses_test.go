@@ -115,7 +115,7 @@ func (e *env) awaitAnnounced(t *testing.T, host *cluster.Host, macs map[string]s
 	}
 }
 
-// awaitNobody waits until nobody answers for addresses.
+// awaitNobody waits until no node answers for addresses.
 func (e *env) awaitNobody(t *testing.T, host *cluster.Host, ips ...netip.Addr) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "nobody to answer for the addresses", func(context.Context) (bool, string, error) {
@@ -261,8 +261,8 @@ func TestExternalAddressesLeadFromTheNodesNetworkIntoVPCs(t *testing.T) {
 	})
 }
 
-// expectMove takes an address's node away, and requires that the client's own kernel
-// knows the next one before it has a reason to ask.
+// expectMove takes an address's node away, and requires that the client's own kernel has
+// the MAC of the next one before it has a reason to ask.
 func (e *env) expectMove(t *testing.T, s *edge) {
 	t.Helper()
 	ips := s.everywhereIPs

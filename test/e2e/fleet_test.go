@@ -97,7 +97,7 @@ func (f *fleet) asking() []*corev1.Pod {
 	return []*corev1.Pod{f.near, f.far, f.nearMachine, f.farMachine}
 }
 
-// service makes a Service behind which there is nobody yet.
+// service makes a Service that has no backend yet.
 func (f *fleet) service(t *testing.T, name string, changes ...func(*corev1.Service)) *corev1.Service {
 	t.Helper()
 	service := serviceOf(f.Namespace.Name, name, "")
@@ -160,8 +160,8 @@ func each(t *testing.T, pods []*corev1.Pod, do func(ctx context.Context, pod *co
 // come in.
 func (f *fleet) text(from *corev1.Pod) string { return f.Name + "-" + from.Name }
 
-// hear asks each target so often, and returns who has answered, by target. Where nobody
-// has, it is what the asker was told instead.
+// hear asks each target so often, and returns the names that have answered, by target, or
+// the error in parentheses.
 func (f *fleet) hear(ctx context.Context, from *corev1.Pod, count int, targets ...string) (map[string][]string, error) {
 	results, err := f.e.AskTimes(ctx, from, count, answerTime, f.text(from), targets...)
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *fleet) hear(ctx context.Context, from *corev1.Pod, count int, targets .
 	return list, nil
 }
 
-// failed says that a name stands for an attempt that nobody has answered.
+// failed reports whether a name stands for an attempt without an answer.
 func failed(name string) bool { return strings.HasPrefix(name, "(") }
 
 func namesOf(pods []*corev1.Pod) []string {
@@ -197,7 +197,7 @@ func namesOf(pods []*corev1.Pod) []string {
 	return names
 }
 
-// awaitAnswers waits until every target is answered by anybody.
+// awaitAnswers waits until every target is answered by any pod.
 func (f *fleet) awaitAnswers(t *testing.T, from []*corev1.Pod, targets ...string) {
 	t.Helper()
 	each(t, from, func(ctx context.Context, pod *corev1.Pod) error {
@@ -209,8 +209,8 @@ func (f *fleet) awaitAnswers(t *testing.T, from []*corev1.Pod, targets ...string
 	})
 }
 
-// awaitHeard waits until at every target all of these pods answer a new flow, and nobody
-// else.
+// awaitHeard waits until at every target all of these pods answer a new flow, and no
+// other pod.
 func (f *fleet) awaitHeard(t *testing.T, from []*corev1.Pod, targets []string, want ...*corev1.Pod) {
 	t.Helper()
 	names := namesOf(want)

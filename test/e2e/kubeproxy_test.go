@@ -23,9 +23,9 @@ import (
 // besidePort is a hostPort of a tenant's pod.
 const besidePort = 18090
 
-// town is all that Services are for: two tenants with the same addresses, pods,
-// Services and load-balancer addresses; the default VPC; a pod with a hostPort; and
-// somebody outside.
+// town has all kinds of clients and Services: two tenants with the same addresses, pods,
+// Services and load-balancer addresses; the default VPC; a pod with a hostPort; and a
+// host outside.
 type town struct {
 	*env
 	shops [2]*shop
@@ -76,8 +76,8 @@ func (w *town) publish(t *testing.T, pod *corev1.Pod) {
 	w.published = append(w.published, published{service, pod})
 }
 
-// expectAsEver requires that everybody reaches what Services say, and nobody more. All
-// ask at the same time.
+// expectAsEver requires that clients reach what Services allow, and nothing more. All ask
+// at the same time.
 func (w *town) expectAsEver(t *testing.T) {
 	t.Helper()
 	t.Run("all is as ever", func(t *testing.T) {
@@ -140,7 +140,7 @@ func (w *town) expectNodeReaches(t *testing.T, from string) {
 	w.nodeReaches(t, from, targets...)
 }
 
-// expectHostPort has somebody outside ask at the port that a pod has of its node.
+// expectHostPort asks from outside at the port that a pod has of its node.
 func (w *town) expectHostPort(t *testing.T) {
 	target := scene.TargetPort("tcp", w.Lab.Nodes()[1].IPv4, besidePort)
 	results, err := scene.ParseLines[report.Probe](w.onHost(t, w.host, "probe", "--timeout", answerTime.String(), target))
@@ -149,8 +149,8 @@ func (w *town) expectHostPort(t *testing.T) {
 	}
 }
 
-// expectHealthChecks requires that each node reports whether it has a backend, whoever
-// says it there.
+// expectHealthChecks requires that each node reports whether it has a backend, whichever
+// program answers there.
 func (w *town) expectHealthChecks(t *testing.T) {
 	for i, node := range w.Lab.Nodes() {
 		url := "http://" + netip.AddrPortFrom(node.IPv4, uint16(w.local.Spec.HealthCheckNodePort)).String()
@@ -205,7 +205,8 @@ func (w *town) startKubeProxy(t *testing.T, mode string) {
 	w.awaitKubeProxy(t, mode)
 }
 
-// awaitKubeProxy waits until it is healthy on every node, and knows all node ports.
+// awaitKubeProxy waits until it is healthy on every node, and has rules for all node
+// ports.
 func (w *town) awaitKubeProxy(t *testing.T, mode string) {
 	t.Helper()
 	for _, node := range w.Lab.Nodes() {
@@ -289,8 +290,8 @@ func (w *town) setNodePorts(t *testing.T, served bool) {
 	}
 }
 
-// expectItsNodePorts requires that kube-proxy serves the node port of a pod on its
-// node's own network when nobody else does.
+// expectItsNodePorts requires that kube-proxy serves the node port of a pod on its node's
+// own network while Alioth serves no node ports.
 func (w *town) expectItsNodePorts(t *testing.T) {
 	first, _ := w.Nodes()
 	pod := scene.Pod(w.plain.server.Namespace, "on-the-node", scene.OnNode(first), scene.WithLabel("app", "on-the-node"))

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// letFile is what a pod waits for before its server is told to end.
+// letFile is the file that a pod waits for before its server ends.
 const letFile = "/tmp/let"
 
 // untilLet has a deleted pod serve until that file exists.
@@ -143,8 +143,8 @@ func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod
 	}
 }
 
-// expectTurns requires that nothing was lost, and that a socket was ended only where it
-// is connected to nobody else than the one that has left.
+// expectTurns requires that nothing was lost, and that a socket was ended only if it was
+// connected to the server that has left.
 func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conversation, leaver, stays *corev1.Pod) {
 	t.Helper()
 	want, broken := []*corev1.Pod{leaver, stays}, 0
@@ -171,8 +171,8 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	}
 }
 
-// ended reports whether a process was told that its connected socket was ended: who waits
-// for an answer is told of an abort, who sends next that it is connected to nobody.
+// ended reports whether a connected socket has the error of one that was ended: abort
+// while it waits for an answer, no destination when it sends next.
 func ended(cause string) bool {
 	return strings.Contains(cause, syscall.ECONNABORTED.Error()) || strings.Contains(cause, syscall.EDESTADDRREQ.Error())
 }

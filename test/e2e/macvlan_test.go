@@ -30,7 +30,7 @@ const (
 	askedAgain = 24
 )
 
-// wire lays a cable between the nodes, for a network of which Alioth knows nothing.
+// wire lays a cable between the nodes, for a network without Alioth.
 func (e *env) wire(t *testing.T, name string) {
 	t.Helper()
 	first, second := e.Nodes()
@@ -155,8 +155,8 @@ func sum(results []report.Socket, wrong func(report.Socket) string) string {
 	return inOrder(lines)
 }
 
-// answeredBy says what is wrong with an answer: the socket has to show the service as
-// its peer, and one of the pods that it was asked by the client.
+// answeredBy returns a check of an answer: the socket has to show the service as its
+// peer, and one of the pods has to show the client as its own.
 func (c *counter) answeredBy(pods ...*corev1.Pod) func(report.Socket) string {
 	return func(r report.Socket) string {
 		kind, service, _ := strings.Cut(r.Target, "://")

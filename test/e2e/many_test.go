@@ -38,8 +38,8 @@ const (
 	samples = 20
 )
 
-// crowd is a tenant with very many Services of four pods, two on each node, and
-// somebody on each who asks.
+// crowd is a tenant with very many Services of four pods, two on each node, and a client
+// on each.
 type crowd struct {
 	*scene.Tenant
 	env       *env
@@ -71,7 +71,7 @@ func (e *env) crowd(t *testing.T) *crowd {
 
 func manyName(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// each does something for every Service, many at a time, and says how long it took.
+// each does something for every Service, many at a time, and logs how long it took.
 func (c *crowd) each(t *testing.T, what string, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	began := time.Now()

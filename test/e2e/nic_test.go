@@ -174,7 +174,7 @@ func TestNetworkErrors(t *testing.T) {
 	}
 }
 
-// expectRefused waits until a pod says, as a condition and as a Warning event,
+// expectRefused waits until a pod has the condition and the Warning event with the reason
 // why it gets no address, and requires that it holds none and does not run.
 func (e *env) expectRefused(t *testing.T, pod *corev1.Pod, reason, message string) {
 	t.Helper()

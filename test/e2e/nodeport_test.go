@@ -100,8 +100,8 @@ func isShadow(ip netip.Addr) bool {
 	return netip.MustParsePrefix(v1alpha1.ShadowCIDR4).Contains(ip) || netip.MustParsePrefix(v1alpha1.ShadowCIDR6).Contains(ip)
 }
 
-// expectFromOutside waits until all targets are answered by the pod, which sees the
-// host itself where its Service says so, and otherwise its node.
+// expectFromOutside waits until all targets are answered by the pod, which sees the host
+// itself if its Service preserves clients' addresses, and otherwise its node.
 func (e *env) expectFromOutside(t *testing.T, host *cluster.Host, p published, targets ...string) {
 	t.Helper()
 	local := p.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal

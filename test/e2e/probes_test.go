@@ -224,8 +224,8 @@ func TestTwoTenantsPodsWithOneStaticAddressOnOneNode(t *testing.T) {
 	})
 }
 
-// expectProbeConflict waits for the event that tells why a pod does not start,
-// which must name the pod in its way.
+// expectProbeConflict waits for the event with the reason why a pod does not start, which
+// must name the pod in its way.
 func (e *env) expectProbeConflict(t *testing.T, pod, other *corev1.Pod) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "the event ProbeConflict", func(ctx context.Context) (bool, string, error) {

@@ -42,8 +42,8 @@ func TestLoadBalancersAskNodesAsTheyAskKubeProxy(t *testing.T) {
 	e.awaitHealth(t, host, nodes[1].IPv4, "healthz", true)
 }
 
-// awaitHealth waits until a node says at one of kube-proxy's pages that all is well, or
-// that it is not.
+// awaitHealth waits until a node reports at one of kube-proxy's pages that it is healthy,
+// or that it is not.
 func (e *env) awaitHealth(t *testing.T, host *cluster.Host, at netip.Addr, page string, well bool) {
 	t.Helper()
 	url := fmt.Sprintf("http://%s/%s", netip.AddrPortFrom(at, proxyhealth.Port), page)

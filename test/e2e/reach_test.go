@@ -77,8 +77,8 @@ func (e *env) expectSilence(t *testing.T, from *corev1.Pod, targets ...string) {
 	}
 }
 
-// answered lists the targets that answered or refused. A refusal tells that
-// the packet got somewhere.
+// answered lists the targets that answered or refused. A refusal means that the packet
+// got somewhere.
 func answered(results []report.Probe) []string {
 	var wrong []string
 	for _, result := range results {
@@ -92,7 +92,7 @@ func answered(results []report.Probe) []string {
 	return wrong
 }
 
-// marker is the line that a pod sends where it must reach nobody.
+// marker is the line that a pod sends to targets that it must not reach.
 func marker(from *corev1.Pod) string { return "from-" + from.Namespace + "-" + from.Name }
 
 // expectNeverSaw requires that a pod's server got no message with that text.

@@ -28,8 +28,8 @@ const (
 	rolloutRate     = 100
 )
 
-// drainTime is what a pod of the Deployment goes on serving after it is told to
-// end, in seconds: as is usual, longer than it takes until everybody knows.
+// drainTime is how long a pod of the Deployment serves after the signal to end, in
+// seconds: as is usual, longer than it takes until all nodes have the change.
 const drainTime = 5
 
 // deploymentOf is a Deployment of servers that behaves as one should that is to be

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// running is a command of the test tool in a pod that goes on until it is told to end.
+// running is a command of the test tool in a pod that runs until its stop file exists.
 type running struct {
 	pod         *corev1.Pod
 	stop, begun string
@@ -45,7 +45,7 @@ func (e *env) awaitBegun(ctx context.Context, r *running) error {
 	})
 }
 
-// end tells the command to end, and waits for it.
+// end makes the stop file, and waits for the end of the command.
 func (e *env) end(ctx context.Context, r *running) error {
 	if _, err := e.Exec(ctx, r.pod, "touch", r.stop); err != nil {
 		return err

@@ -38,8 +38,8 @@ func (e *env) deviceOf(t *testing.T, pod *corev1.Pod) string {
 	return ""
 }
 
-// deed is harm that somebody does to a node, and how the events of its repair
-// name what was harmed.
+// deed is damage to a node by hand. named are the parts of the events of its repair that
+// name what was damaged.
 type deed struct {
 	command []string
 	named   []string
@@ -78,8 +78,8 @@ func TestWhatSomebodyDeletedByHandIsRepaired(t *testing.T) {
 	e.expectUnharmed(t, near, far)
 }
 
-// expectEvent waits until an event says, since a moment, that something of that
-// name was done for a reason to an object.
+// expectEvent waits until an object has an event since a moment, with a reason and with
+// named in its note.
 func (e *env) expectEvent(t *testing.T, namespace, object, reason, named string, since time.Time) {
 	t.Helper()
 	what := fmt.Sprintf("the event %s of %s that names %q", reason, object, named)

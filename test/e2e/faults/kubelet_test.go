@@ -56,7 +56,7 @@ func (e *env) waitProbes(t *testing.T, pod *corev1.Pod, more int) {
 	})
 }
 
-// failedProbes is how many probes of a pod the kubelet says to have failed.
+// failedProbes is how many failed probes of a pod the kubelet has reported.
 func (e *env) failedProbes(t *testing.T, pod *corev1.Pod) (failed int32) {
 	t.Helper()
 	events, err := e.Events(stage.Within(t, patience), pod)

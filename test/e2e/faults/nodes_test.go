@@ -65,10 +65,10 @@ func TestPodsKeepTheirAddressesWhenTheirNodeIsRebooted(t *testing.T) {
 	e.expectReach(t, pods[0], near, pods[1])
 }
 
-// fencing is a way to vouch that nothing runs on a node any more.
+// fencing is a way to confirm that nothing runs on a node any more.
 type fencing struct {
 	name string
-	// fence says so, and unfence takes it back once the node is there again.
+	// fence confirms it, and unfence takes it back once the node is there again.
 	fence, unfence func(ctx context.Context, e *env, node string) error
 }
 
@@ -142,14 +142,14 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 	}
 }
 
-// What `aliothctl verify` exits with.
+// The exit codes of `aliothctl verify`.
 const (
 	exitAgrees    = 0
 	exitDifferent = 1
 )
 
-// expectVerdict runs `aliothctl verify`, as people do, until it exits as wanted,
-// and requires that it says something.
+// expectVerdict runs `aliothctl verify`, as people do, until it exits as wanted and its
+// output contains all of the texts.
 func (e *env) expectVerdict(t *testing.T, want int, says ...string) {
 	t.Helper()
 	e.waits(t, fmt.Sprintf("aliothctl verify to exit with %d", want), func(ctx context.Context) (bool, string, error) {
@@ -166,7 +166,7 @@ func (e *env) expectVerdict(t *testing.T, want int, says ...string) {
 	})
 }
 
-// forceDelete removes a pod's object although nobody has ended the pod.
+// forceDelete removes a pod's object although the pod has not ended.
 func (e *env) forceDelete(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	e.does(t, "the pod's object to be gone", func(ctx context.Context) error {

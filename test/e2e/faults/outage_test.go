@@ -124,9 +124,9 @@ func TestADaemonRollOutLeavesNodesReadyAndEndpointsAsTheyAre(t *testing.T) {
 }
 
 const (
-	// outage is how long the API server is away at least: it comes back when the
-	// pods have ended without it, after their ten seconds, and what a node says of
-	// its health and its lease is late.
+	// outage is how long the API server is away at least: it comes back when the pods
+	// have ended without it, after their ten seconds, and the node's status and lease are
+	// late.
 	outage = 10 * time.Second
 	// longOutage is the same in `make soak`: longer than the lease of a node, and
 	// than everything that is repeated with a growing delay.

@@ -159,8 +159,8 @@ func (e *env) waitClaims(t *testing.T, vpc string, most int) {
 	})
 }
 
-// expectClaims requires that every pod of a VPC holds the two addresses that it
-// reports, and that nobody holds any other.
+// expectClaims requires that every pod of a VPC holds the two addresses that it reports,
+// and that no other address is held.
 func (e *env) expectClaims(t *testing.T, vpc string, pods []*corev1.Pod) {
 	t.Helper()
 	e.expectDistinct(t, pods)

@@ -54,8 +54,8 @@ func (e *env) intrude(t *testing.T) *intrusion {
 	return i
 }
 
-// refused has the intruder run the test tool, whatever its kernel says to that, and
-// requires that its node has counted what it dropped.
+// refused has the intruder run the test tool, whether or not its kernel returns an error,
+// and requires that its node has counted what it dropped.
 func (i *intrusion) refused(t *testing.T, reason, text string, arguments ...string) {
 	t.Helper()
 	i.texts = append(i.texts, text)

@@ -93,7 +93,8 @@ func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
 	}
 }
 
-// askedFor are the paths that somebody has asked a pod's server for at mimicPort, sorted.
+// askedFor are the paths that clients have requested from a pod's server at mimicPort,
+// sorted.
 func (e *env) askedFor(t *testing.T, pod *corev1.Pod) (paths []string) {
 	t.Helper()
 	ctx := stage.Within(t, stage.Patience)

@@ -23,8 +23,9 @@ import (
 )
 
 // TestAForgedSliceOpensNoPortOfANode writes slices of a Service of the default VPC that
-// name a node's address, kubelet's port, and a pod that is truly on that node's network:
-// somebody else's. Another port of the same Service shows that the slices are read.
+// name a node's address, kubelet's port, and a pod that is truly on that node's network,
+// but in another namespace. Another port of the same Service shows that the slices are
+// read.
 func TestAForgedSliceOpensNoPortOfANode(t *testing.T) {
 	t.Parallel()
 	e := start(t)
@@ -80,7 +81,7 @@ func (e *env) systemPod(t *testing.T, node string) *corev1.Pod {
 	return &list.Items[at]
 }
 
-// sliceOf says of one port of a Service that it is served by a pod at an address.
+// sliceOf is a slice in which a pod at an address serves one port of a Service.
 func sliceOf(service *corev1.Service, name string, port int32, pod *corev1.Pod, ip netip.Addr) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

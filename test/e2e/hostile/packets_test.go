@@ -105,7 +105,7 @@ func (e *env) outsider(t *testing.T, number byte) (*cluster.Host, []netip.Addr) 
 	return host, addrs
 }
 
-// background runs the test tool on a host until it ends, and returns what it says then.
+// background runs the test tool on a host. wait waits for its end and returns its output.
 func (e *env) background(t *testing.T, host *cluster.Host, arguments ...string) (wait func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stage.Patience)

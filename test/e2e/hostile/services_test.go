@@ -152,8 +152,8 @@ func (s *thief) ask(t *testing.T, service *corev1.Service, timeout string) []rep
 	return results
 }
 
-// wantNothing requires that a Service is told that its endpoint is left out, and that
-// nobody answers for it.
+// wantNothing requires that a Service has an event about the endpoint that is left out,
+// and that no answer comes from it.
 func (s *thief) wantNothing(t *testing.T, service *corev1.Service) {
 	t.Helper()
 	s.e.awaitEvent(t, service, v1alpha1.EndpointsLeftOutReason, s.stolen.String())

@@ -62,7 +62,7 @@ func (e *env) adminOf(t *testing.T, namespace string) *scene.Scene {
 	return admin
 }
 
-// wantRefused requires that the API server refuses a person an object, and says why.
+// wantRefused requires that the API server refuses a person an object, with a reason.
 func wantRefused(t *testing.T, who *scene.Scene, object client.Object, why string) {
 	t.Helper()
 	err := who.Client.Create(stage.Within(t, stage.Patience), object)
@@ -99,7 +99,7 @@ func (e *env) nodeAsks(ctx context.Context, node string, timeout time.Duration, 
 	return results, err
 }
 
-// awaitAnswer waits until a node that asks is answered by one and nobody else.
+// awaitAnswer waits until only the server of that name answers a node's requests.
 func (e *env) awaitAnswer(t *testing.T, node, name string, targets ...string) {
 	t.Helper()
 	err := scene.Until(stage.Within(t, stage.Patience), name+" to answer "+node, func(ctx context.Context) (bool, string, error) {

@@ -107,7 +107,7 @@ func (s *Scene) Seen(ctx context.Context, pod *corev1.Pod) ([]report.Seen, error
 	return ParseLines[report.Seen](out)
 }
 
-// SetHealth tells a pod's server what to answer to health checks.
+// SetHealth sets the answer of a pod's server to health checks.
 func (s *Scene) SetHealth(ctx context.Context, pod *corev1.Pod, ok bool) error {
 	_, err := s.Exec(ctx, pod, ToolIn(pod, "health", strconv.FormatBool(ok))...)
 	return err

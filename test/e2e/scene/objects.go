@@ -112,8 +112,8 @@ func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
 }
 
-// machineCommand of the test tool runs another in a network namespace that nobody
-// outside of the pod knows, so that what it sends is translated packet by packet.
+// machineCommand of the test tool runs another in a network namespace that the node has
+// no record of, so that its packets are translated one by one.
 const machineCommand = "machine"
 
 // AsMachine has the pod behave like one with a virtual machine.

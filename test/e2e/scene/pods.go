@@ -98,8 +98,8 @@ func (s *Scene) Events(ctx context.Context, object client.Object) ([]corev1.Even
 	return events, nil
 }
 
-// Describe tells what the cluster says about a pod: phase, node, addresses,
-// conditions, containers and events.
+// Describe returns the state of a pod in the cluster: phase, node, addresses, conditions,
+// containers and events.
 func (s *Scene) Describe(ctx context.Context, pod *corev1.Pod) string {
 	var text strings.Builder
 	now := &corev1.Pod{}

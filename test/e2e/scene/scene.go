@@ -85,9 +85,9 @@ func (s *Scene) Delete(ctx context.Context, objects ...client.Object) error {
 	return nil
 }
 
-// WaitGone waits until an object does not exist. An object of the same name
-// with another UID counts as gone. The error says what holds the object, in its
-// own words.
+// WaitGone waits until an object does not exist. An object of the same name with another
+// UID counts as gone. The error contains what holds the object: its finalizers and
+// conditions.
 func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	now := object.DeepCopyObject().(client.Object)
 	return Until(ctx, nameOf(object)+" to be gone", func(ctx context.Context) (bool, string, error) {
@@ -99,7 +99,7 @@ func (s *Scene) WaitGone(ctx context.Context, object client.Object) error {
 	})
 }
 
-// said is what an object's conditions say.
+// said is the text of an object's conditions.
 func said(object client.Object) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -118,9 +118,8 @@ func said(object client.Object) string {
 	return strings.Join(words, "; ")
 }
 
-// Until calls look until it says that what is waited for is true. When ctx
-// ends first, the error says what was seen last. An error of look ends the
-// waiting unless it can pass by itself.
+// Until calls look until it returns done. When ctx ends first, the error contains what
+// was seen last. An error of look ends the waiting unless it can pass by itself.
 func Until(ctx context.Context, what string, look func(context.Context) (done bool, seen string, err error)) error {
 	ticker := time.NewTicker(Interval)
 	defer ticker.Stop()

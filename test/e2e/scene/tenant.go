@@ -108,9 +108,9 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 	return tenant, s.WaitNetworkReady(ctx, tenant.Network)
 }
 
-// WaitForAdmission waits until the API server knows what tenants have of nodes. Right
-// after an installation, or after its own start, it does not, and refuses every pod
-// of a tenant (docs/outside.md).
+// WaitForAdmission waits until the API server has the tenants' grants. Right after an
+// installation, or after its own start, it does not, and refuses every pod of a tenant
+// (docs/outside.md).
 func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
 		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
@@ -121,8 +121,8 @@ func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	})
 }
 
-// TearDown deletes a tenant, its pods first, and waits until all of it is gone.
-// What was never created is skipped.
+// TearDown deletes a tenant, its pods first, and waits until all of it is gone. Objects
+// that were never created are skipped.
 func (s *Scene) TearDown(ctx context.Context, tenant *Tenant) error {
 	if err := s.BeginToLeave(ctx, tenant.Namespace); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Scene) WaitNetworkReady(ctx context.Context, network *arktosv1.Network)
 	})
 }
 
-// ReadyCondition reports whether the Ready condition is true, and what it says.
+// ReadyCondition reports whether the Ready condition is true, and returns its text.
 func ReadyCondition(conditions []metav1.Condition) (ready bool, seen string) {
 	for _, condition := range conditions {
 		if condition.Type == v1alpha1.ReadyCondition {
