@@ -20,8 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errNegative ends a command with exit code 1 without a message: what it
-// printed says it all.
+// errNegative ends a command with exit code 1 without a message: its output is complete.
 var errNegative = errors.New("the answer is no")
 
 func main() {

@@ -105,7 +105,7 @@ func askOnce(target string) (name string, err error) {
 	return name, nil
 }
 
-// cause says in which step a connection was lost and why.
+// cause returns the error of a lost connection, with the step in which it was lost.
 func cause(step string, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%s: nothing for %s", step, exchangeLimit)

@@ -24,11 +24,11 @@ const answerLimit = 5 * time.Second
 // keptBreaks is how many ends of sockets are reported one by one.
 const keptBreaks = 100
 
-// Converse sends numbered lines to an echo server, one after the other's answer, over
-// one socket until ctx ends, and tells who has answered. A target is tcp://ADDR:PORT,
+// Converse sends numbered lines to an echo server, one after the other's answer, over one
+// socket until ctx ends, and returns who has answered. A target is tcp://ADDR:PORT,
 // udp://ADDR:PORT for a connected socket, or datagrams://ADDR:PORT for one that is not;
-// each line is "<text>-<target> <number>". When the socket ends, another is opened. begun, unless nil, is called once, when the
-// first answer is back.
+// each line is "<text>-<target> <number>". When the socket ends, another is opened.
+// begun, unless nil, is called once, when the first answer is back.
 func Converse(ctx context.Context, target, text string, interval time.Duration, begun func()) (report.Conversation, error) {
 	network, address, _ := strings.Cut(target, "://")
 	c := &conversation{text: text + "-" + target, interval: interval, begun: sync.OnceFunc(func() {
@@ -71,7 +71,7 @@ type talker struct {
 	net.Conn
 	// exchange sends a line and returns what comes next.
 	exchange func(line []byte, buffer []byte) (int, error)
-	// lossy says that what is sent may be lost.
+	// lossy: lines and answers may be lost.
 	lossy bool
 }
 
@@ -91,8 +91,8 @@ func dialTalker(network string) func(context.Context, netip.AddrPort) (talker, e
 	}
 }
 
-// openDatagrams returns a socket that is not connected. It takes answers of its peer
-// alone, so that one by another name is told.
+// openDatagrams returns a socket that is not connected. It accepts answers of its peer
+// alone; an answer from another address is an error.
 func openDatagrams(ctx context.Context, to netip.AddrPort) (talker, error) {
 	var config net.ListenConfig
 	socket, err := config.ListenPacket(ctx, "udp", ":0")

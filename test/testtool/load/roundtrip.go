@@ -42,8 +42,8 @@ func RoundTrip(ctx context.Context, target string, duration time.Duration) (repo
 	})
 }
 
-// watchdog shuts the socket down when ctx ends, or long after the run should
-// have ended, because a blocking read knows no deadline.
+// watchdog shuts the socket down when ctx ends, or long after the run should have ended,
+// because a blocking read has no deadline.
 func watchdog(ctx context.Context, duration time.Duration, socket *blocking.Socket) (stop func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, duration+10*time.Second)
 	release := context.AfterFunc(ctx, socket.ShutDown)

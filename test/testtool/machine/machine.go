@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package machine puts programs into a network namespace inside of a pod, as a virtual
-// machine in a pod has one: it takes the pod's interface for its own, with its
-// addresses, and nobody outside knows of it, so that no hook of sockets has a say there.
+// machine in a pod has one: it takes the pod's interface for its own, with its addresses.
+// The node has no record of that namespace, so no socket hook applies there.
 package machine
 
 import (
@@ -54,7 +54,7 @@ func Make(device string) error {
 	return found.giveTo(inner, device)
 }
 
-// ErrNone says that there is no machine, at least not yet.
+// ErrNone is returned where there is no machine, at least not yet.
 var ErrNone = errors.New("the device is the pod's own")
 
 // Join moves the calling thread, which has to be locked, into the machine that a process

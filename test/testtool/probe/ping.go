@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// Series says how to ping.
+// Series are the parameters of a series of echo requests.
 type Series struct {
 	Target netip.Addr
 	// Interval between two requests.

@@ -59,9 +59,8 @@ func outcome(ctx context.Context, target string, try func(context.Context, askFu
 	return result
 }
 
-// untilAnswered asks until there is an answer or ctx ends. An attempt that the
-// end of ctx cut short says nothing about the target, so the error of the one
-// before it stands.
+// untilAnswered asks until there is an answer or ctx ends. An attempt that the end of ctx
+// cut short is no evidence about the target, so it returns the error of the one before.
 func untilAnswered(ctx context.Context, ask askFunc) (string, error) {
 	var last error
 	for {

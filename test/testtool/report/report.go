@@ -15,7 +15,7 @@ const (
 	PortEcho = 7001
 	// PortStream returns every byte that comes in over TCP.
 	PortStream = 7002
-	// PortSink swallows TCP and UDP load and says how much came in.
+	// PortSink swallows TCP and UDP load and reports how much came in.
 	PortSink = 7003
 	// PortRoundTrip returns each one-byte TCP request at once.
 	PortRoundTrip = 7004
@@ -50,27 +50,27 @@ type Socket struct {
 	// no answer came.
 	Name string `json:"name,omitempty"`
 	Peer string `json:"peer,omitempty"`
-	// PeerName is what getpeername says, where the socket is connected; From whom
-	// recvfrom names, where it takes datagrams.
+	// PeerName is the result of getpeername, where the socket is connected; From that of
+	// recvfrom, where it takes datagrams.
 	PeerName string `json:"peerName,omitempty"`
 	From     string `json:"from,omitempty"`
-	// Error is what ended it: the system call, and what it said.
+	// Error is what ended it: the system call, and its error.
 	Error string `json:"error,omitempty"`
 }
 
-// Held is how a socket went on that was kept open.
+// Held is the outcome for a socket that was kept open.
 type Held struct {
 	First Socket `json:"first"`
-	// Ended is what the kernel said when somebody ended the socket.
+	// Ended is the kernel's error when the socket was ended, as by the datapath.
 	Ended string `json:"ended,omitempty"`
-	// Again is the same socket's second answer, where nobody has.
+	// Again is the same socket's second answer, where it was not ended.
 	Again *Socket `json:"again,omitempty"`
 }
 
-// Neighbour is who says that an address is his.
+// Neighbour is the outcome of a question for the MACs of an address.
 type Neighbour struct {
 	IP string `json:"ip"`
-	// At are the MACs that answered, none for nobody.
+	// At are the MACs that answered.
 	At []string `json:"at,omitempty"`
 }
 

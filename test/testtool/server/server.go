@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the answering side of the test tool: echo over TCP, UDP
-// and HTTP that says who answers and whom it saw, gRPC health, and the far end
-// of the load, latency and stream clients.
+// Package server is the answering side of the test tool: echo over TCP, UDP and HTTP with
+// the names of server and client, gRPC health, and the far end of the load, latency and
+// stream clients.
 package server
 
 import (

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package socket asks with plain system calls, and tells what the kernel says of the
-// other end: the network packages of Go hide that, and know no IPv6 socket that talks
-// to an IPv4 address.
+// Package socket asks with plain system calls, and reports the kernel's view of the other
+// end: the network packages of Go hide that, and have no IPv6 socket that talks to an
+// IPv4 address.
 package socket
 
 import (
@@ -136,8 +136,8 @@ func (s *Socket) send(data []byte) error {
 	return err
 }
 
-// Ended waits until somebody ends the socket, but no longer than that, and returns what
-// the kernel says then; nil when nobody has.
+// Ended waits until the socket is ended, but no longer than that, and returns the
+// kernel's error then; nil when it was not ended.
 func (s *Socket) Ended(limit time.Duration) error {
 	ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	n := 0

@@ -32,7 +32,7 @@ func Exchange(ctx context.Context, device string, frames [][]byte, untilPort uin
 		}
 		to := &unix.SockaddrLinklayer{Ifindex: link.Index, Halen: 6}
 		copy(to.Addr[:], frame[:6])
-		// A netkit pair tells the sender that a program has dropped it.
+		// With a netkit pair, sendto(2) fails when a program has dropped the packet.
 		if err := unix.Sendto(socket, frame, 0, to); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return nil, fmt.Errorf("send frame on %s: %w", device, err)
 		}

@@ -88,7 +88,7 @@ func (f Frame) Reset() []byte {
 	return f.ethernet(f.ip(protocolTCP, f.summed(protocolTCP, 16, rst)))
 }
 
-// HiddenSYN returns two IPv6 fragments: behind the end that its header tells, the first
+// HiddenSYN returns two IPv6 fragments. Behind the end that its header gives, the first
 // shows UDP between the frame's ends. With the second it is a TCP opening to a port,
 // whose checksum is right between other ends.
 func (f Frame) HiddenSYN(seen Frame, port uint16, id byte) [][]byte {

@@ -114,7 +114,7 @@ func (q question) collect(socket int, at []string) ([]string, error) {
 	return at, nil
 }
 
-// answer returns the MAC at which the packet says that the address is, or nil.
+// answer returns the MAC of the address according to the packet, or nil.
 func (q question) answer(packet []byte) net.HardwareAddr {
 	if q.protocol == unix.ETH_P_ARP {
 		if len(packet) < 28 || packet[7] != 2 || !bytes.Equal(packet[14:18], q.ip.AsSlice()) {
