@@ -80,8 +80,8 @@ func TestDaemonWritesAddressesOfItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
-// TestDaemonMakesNoAddressWhateverRolesItIsGiven: a role that says more is an accident
-// that happens, also to who upgrades by hand.
+// TestDaemonMakesNoAddressWhateverRolesItIsGiven: a role with too many rights is a common
+// accident, also in upgrades by hand.
 func TestDaemonMakesNoAddressWhateverRolesItIsGiven(t *testing.T) {
 	admin := start(t)
 	generous := daemonOn("node-a")

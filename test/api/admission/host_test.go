@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// published is one of the objects in which the operator tells admission what it knows.
-// It is emptied again in the end.
+// published is one of the objects with the operator's grants for admission. The test's
+// end empties it again.
 func published(t *testing.T, name string) *v1alpha1.AdmissionGrants {
 	t.Helper()
 	as := as(t, operator())
@@ -112,8 +112,8 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	))
 }
 
-// Without the object nobody has pods of tenants: on its absence nothing else refuses
-// them the nodes' network.
+// Without the object no tenant has pods: if it is absent nothing else refuses them the
+// nodes' network.
 func TestWithoutGrantsTenantsHaveNoPods(t *testing.T) {
 	admin := start(t)
 	establish(t, admin, namespace("host-before", tenant("before")))

@@ -130,8 +130,8 @@ func TestRestoredPodsMayCarryTheOperatorsAnnotations(t *testing.T) {
 	run(t, all)
 }
 
-// TestOtherSubresourcesCarryNoMetadata: the API server takes from them what they
-// are for, and nothing else arrives, whoever sends it.
+// TestOtherSubresourcesCarryNoMetadata: the API server takes from them only the fields
+// that they are for, from any user.
 func TestOtherSubresourcesCarryNoMetadata(t *testing.T) {
 	admin := start(t)
 	podsNamespace(t)

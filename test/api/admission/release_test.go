@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/build"
 )
 
-// asPeopleDo runs a program with a cluster administrator's kubeconfig and
-// returns what it says.
+// asPeopleDo runs a program with a cluster administrator's kubeconfig and returns its
+// output.
 func asPeopleDo(t *testing.T, program string, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()

@@ -260,8 +260,8 @@ func TestProgramsMayDoWhatIsListedAndNoMore(t *testing.T) {
 	}
 }
 
-// right is what somebody may or may not do, written "verb group/resource", with
-// the core group left out.
+// right is what a user may or may not do, written "verb group/resource", with the core
+// group left out.
 type right struct {
 	who  user
 	text string
@@ -290,8 +290,8 @@ func rights(who user, namespace string, allowed bool, texts ...string) []right {
 	return all
 }
 
-// TestPeopleGetNetworksWithKubernetesOwnRoles: whoever may edit a namespace has
-// its Networks, and nothing of Alioth beyond.
+// TestPeopleGetNetworksWithKubernetesOwnRoles: users who may edit a namespace have its
+// Networks, and no other resource of Alioth.
 func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("roles", nil))

@@ -132,9 +132,9 @@ func aggregateRoles(t *testing.T, admin client.Client) {
 	}
 }
 
-// awaitPolicies returns when the policies created so far are in force. Those
-// take effect in the order of their creation, so one that refuses a certain
-// name, created last, tells.
+// awaitPolicies returns when the policies created so far are in force. Those take effect
+// in the order of their creation, so it creates one more that refuses a certain name, and
+// waits for a refusal.
 func awaitPolicies(t *testing.T, admin client.Client) {
 	t.Helper()
 	const name = "refused-by-the-sentinel"
@@ -165,7 +165,7 @@ func awaitPolicies(t *testing.T, admin client.Client) {
 }
 
 // awaitGrants writes what the operator does when it starts, and returns when the API
-// server knows it. It looks for new kinds every 30 s.
+// server applies it. The API server looks for new kinds every 30 s.
 func awaitGrants(t *testing.T, admin client.Client) {
 	t.Helper()
 	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
@@ -243,8 +243,8 @@ func grantIn(t *testing.T, admin client.Client, namespace string, who user, role
 	untilGranted(t, admin, namespace, who, role)
 }
 
-// untilGranted waits until the API server's authorizer, which follows roles and
-// bindings by watching them, knows that a person has a role's rights.
+// untilGranted waits until the API server's authorizer, which follows roles and bindings
+// by watching them, gives a person a role's rights.
 func untilGranted(t *testing.T, admin client.Client, namespace string, who user, role string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

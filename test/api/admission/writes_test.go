@@ -142,8 +142,8 @@ type change[T client.Object] struct {
 	edit    func(T)
 	// refused is part of the refusal; "" when the change is allowed.
 	refused string
-	// except are ways that can't express the change, or whose verb is not
-	// somebody's right.
+	// except are ways that can't express the change, or whose verb no user has a right
+	// to.
 	except string
 }
 

@@ -157,7 +157,7 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 	return ports, nil
 }
 
-// waitReady waits until /readyz says so, a program ended, or time is up.
+// waitReady waits until /readyz succeeds, a program ended, or time is up.
 func (s *Server) waitReady(ctx context.Context) error {
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
 	if err != nil {

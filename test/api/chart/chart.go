@@ -45,8 +45,8 @@ type Helm struct {
 	env    []string
 }
 
-// New returns the lab's Helm for a test. root is the project's root folder.
-// config says which API server it talks to; nil is for commands that need none.
+// New returns the lab's Helm for a test. root is the project's root folder. config is for
+// the API server; nil is for commands that need none.
 func New(t testing.TB, root string, config *rest.Config) *Helm {
 	t.Helper()
 	h, err := Open(t.Context(), root, t.TempDir(), config, func(line string) { t.Log(line) })
@@ -143,8 +143,8 @@ func decode(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// WriteKubeconfig writes a file for whoever has the token of config. The
-// server's certificate is not looked at.
+// WriteKubeconfig writes a file with the token of config. Its users do not verify the
+// server's certificate.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, InsecureSkipTLSVerify: true}

@@ -328,8 +328,8 @@ func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
 	}
 }
 
-// Pods in the default VPC reach nodes: a tenant comes in only where the cluster's
-// operator says so, and keeps that through upgrades.
+// Pods in the default VPC reach nodes: a tenant gets into it only by the values of the
+// cluster's operator, and keeps that through upgrades.
 func TestTheDefaultVPCIsForNamespacesWithoutALabelUnlessTheValuesSayMore(t *testing.T) {
 	helm := chart.New(t, root, nil)
 	for set, want := range map[string][]string{

@@ -15,11 +15,10 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
-// Account is a program of the chart that the API server knows by its
-// ServiceAccount, which has the name of its roles.
+// Account is a program of the chart, with a ServiceAccount of the same name as its roles.
 type Account struct {
 	Name string
-	// Node says whose of several daemons it is; "" for a program that runs once.
+	// Node is the node of a daemon; "" for a program that runs once.
 	Node string
 }
 

@@ -110,7 +110,7 @@ func column[S ~string](list []S) string {
 	return string(text)
 }
 
-// What kubectl takes for a resource must mean one only: of two, it silently
+// A name that kubectl accepts for a resource must mean one only: of two, it silently
 // takes the first.
 func TestShortNamesAreNobodyElses(t *testing.T) {
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t)).ServerPreferredResources()
