@@ -48,7 +48,7 @@ func (b *bench) claimBare(ctx context.Context, c *control, served, name string) 
 	if err != nil {
 		return claims{}, err
 	}
-	// What is measured later shall not depend on these.
+	// Later measurements shall not depend on these.
 	if err := c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(name), client.GracePeriodSeconds(0)); err != nil {
 		return claims{}, fmt.Errorf("delete pods: %w", err)
 	}
@@ -72,7 +72,7 @@ func (c *control) asOperator() (client.Client, error) {
 	return writer, nil
 }
 
-// inParallel does something to each, and tells how long all took.
+// inParallel calls do for each, and returns how long all took.
 func inParallel(ctx context.Context, all []rewrite, do func(context.Context, rewrite) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
@@ -86,7 +86,7 @@ func inParallel(ctx context.Context, all []rewrite, do func(context.Context, rew
 	return time.Since(began), err
 }
 
-// rewrite is one claim to be written: the Address, and what its pod is told.
+// rewrite is one claim to be written: the Address, and the patch of its pod.
 type rewrite struct {
 	address *v1alpha1.Address
 	pod     *corev1.Pod
@@ -153,7 +153,7 @@ func patchLike(model, pod *corev1.Pod) ([]byte, error) {
 	})
 }
 
-// writeBare does the writes, and tells how fast.
+// writeBare does the writes, and returns how fast they were.
 func (c *control) writeBare(ctx context.Context, writer client.Client, all []rewrite) (made claims, err error) {
 	before, err := c.cpuTimes()
 	if err != nil {

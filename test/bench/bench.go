@@ -82,7 +82,7 @@ func (b *bench) bringUp(ctx context.Context) (removeTool func() error, err error
 	return b.buildTool(ctx)
 }
 
-// step tells what happens now.
+// step prints what happens now.
 func (b *bench) step(text string) {
 	fmt.Fprintf(b.out, "[%6.1fs] %s\n", time.Since(b.start).Seconds(), text)
 }

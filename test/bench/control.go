@@ -138,7 +138,7 @@ type replica struct {
 	health, metrics string
 }
 
-// start starts an operator; whoever does so ends it. name is that of its log.
+// start starts an operator; the caller ends it. name is that of its log.
 func (c *control) start(ctx context.Context, name string) (*replica, error) {
 	r := &replica{ended: make(chan struct{})}
 	var err error

@@ -60,9 +60,9 @@ func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
 	return &figures.Row{What: what, Unit: unit, Format: format, Subject: alioth, Bars: bars}
 }
 
-// claimRates measures how fast claims are made for pods that wait, from the
-// first to the last, as somebody sees it who watches Addresses, and what they
-// cost. One claim goes with one patch of its pod.
+// claimRates measures how fast claims are made for pods that wait, from the first to the
+// last, as seen by a watch of Addresses, and what they cost. One claim goes with one
+// patch of its pod.
 func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
 	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
 	lost := plain("claims that did not succeed at once", "", "%.0f")
@@ -178,8 +178,8 @@ func added(ctx context.Context, events watch.Interface, count int) error {
 	return nil
 }
 
-// watch watches from whatever the API server has at hand, which is told first:
-// the newest is more than its cache of a quiet kind knows.
+// watch watches from the version in the API server's cache, which it sends first: for a
+// quiet kind that cache is behind the newest version.
 func (c *control) watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
 	events, err := c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})...)
 	if err != nil {
@@ -232,8 +232,8 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 	return time.Since(began), err
 }
 
-// delays measures the time from the binding of a pod until it is told its
-// addresses, as somebody sees both who watches pods.
+// delays measures the time from the binding of a pod until it has its annotations with
+// addresses, as seen by a watch of pods.
 func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
 	p50 := plain(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
 	p99 := plain("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})

@@ -32,7 +32,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// ServicesHelp says what the part measures.
+// ServicesHelp is the help text of the part.
 const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are
 network namespaces, with a real API server:
   - the rate of TCP connections with one request each (opened, one byte there and
@@ -65,8 +65,8 @@ const (
 	// packetPorts is the number of source ports that a client uses in turn if its packets
 	// are translated.
 	packetPorts = 1000
-	// lookEvery is how exactly it is told when a change is in the maps. To look all the
-	// time would take a processor from the daemon.
+	// lookEvery is the precision of the time at which a change is in the maps. To look
+	// all the time would take a processor from the daemon.
 	lookEvery = 100 * time.Microsecond
 	// web is the Service that is measured, and the name of its port.
 	web = "web"
@@ -125,7 +125,7 @@ type servicesRig struct {
 	proxy *nodes.Proxy
 	// vips are the addresses of the Services that are measured, by namespace.
 	vips map[string]netip.Addr
-	// machine is the namespace of a pod that no socket hook knows.
+	// machine is the namespace of a pod without socket hooks.
 	machine string
 	turn    int
 }
@@ -462,7 +462,7 @@ func (s *servicesRig) change(ctx context.Context, reader *datapath.Reader, i, tu
 	}
 }
 
-// mapCosts tells what the Services take of the kernel's memory.
+// mapCosts reports how much of the kernel's memory the Services take.
 func (s *servicesRig) mapCosts(context.Context) error {
 	taken := map[*nodes.Node]uint64{}
 	for _, node := range []*nodes.Node{s.empty, s.full} {

@@ -88,8 +88,8 @@ func New(ctx context.Context, name, address, program string, api *rest.Config) (
 	return n, chart.WriteKubeconfig(filepath.Join(n.folder, "kubeconfig"), own)
 }
 
-// Start starts the daemon and returns how long it took until it had programmed
-// all that the API says of the node.
+// Start starts the daemon and returns how long it took until it had programmed all
+// objects of the API that concern the node.
 func (n *Node) Start(ctx context.Context) (time.Duration, error) {
 	if err := os.Remove(n.conflist()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, fmt.Errorf("remove the CNI configuration: %w", err)
@@ -169,8 +169,8 @@ func (n *Node) Attach(ctx context.Context, namespace, pod, uid string) error {
 	return nil
 }
 
-// Unhook moves a pod's interface into another network namespace, which it returns:
-// of the sockets there no hook knows whose they are, as of a virtual machine's.
+// Unhook moves a pod's interface into another network namespace, which it returns: socket
+// hooks have no record of that namespace, as of a virtual machine's.
 func (n *Node) Unhook(ctx context.Context, pod string) (space string, err error) {
 	from, space := n.PodNetNS(pod), n.PodNetNS(pod)+"-machine"
 	addresses, err := exec.CommandContext(ctx, "ip", "-n", from, "-4", "-o", "addr", "show", "dev", "eth0").Output()

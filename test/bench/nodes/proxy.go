@@ -59,7 +59,7 @@ func NewProxy(ctx context.Context, name, address, program string, server *apiser
 		}
 	}
 	return p, inNetNS(p.NetNS(), func() error {
-		// What Kubernetes asks of a node with such a network.
+		// Kubernetes requires these of a node with such a network.
 		return errors.Join(
 			os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0),
 			os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0),
