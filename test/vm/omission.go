@@ -58,7 +58,7 @@ type Omission struct {
 	Kernels []string
 	// Files are patterns of the package's files with these tests.
 	Files []string
-	// Reason tells which runs cover the tests, and why these suffice.
+	// Reason names the runs that cover the tests, and why these suffice.
 	Reason string
 }
 

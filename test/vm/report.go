@@ -110,7 +110,7 @@ func (r Report) count(outcome string) int {
 	return n
 }
 
-// problem says what is wrong with the package apart from failed tests.
+// problem describes what is wrong with the package apart from failed tests.
 func (r Report) problem() string {
 	switch {
 	case r.Failure != "" && r.count(failed) == 0:

@@ -42,7 +42,7 @@ type Package struct {
 	Tools []string
 }
 
-// Packages are those that run where nobody names others.
+// Packages are those that run by default.
 func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/netns", Omitted: betweenOthers()},

@@ -104,12 +104,12 @@ func kernelPackage(depends string) (string, error) {
 	return "", fmt.Errorf("find the kernel that %s stands for: apt-cache says %q", metapackage, depends)
 }
 
-// ErrNoArchive says that this machine's apt has no source of Debian's packages.
+// ErrNoArchive is returned where this machine's apt has no source of Debian's packages.
 var ErrNoArchive = errors.New("apt knows no Debian archive: add one to /etc/apt/sources.list.d")
 
-// repository returns where this machine gets Debian's packages from. What apt
-// knows of its sources is in their lists; where those are missing, they are
-// fetched into a folder of work, and the machine's own stay as they are.
+// repository returns where this machine gets Debian's packages from. apt's lists have its
+// sources; where those are missing, they are fetched into a folder of work, and the
+// machine's own stay as they are.
 func repository(ctx context.Context, work string) (string, error) {
 	uri, err := askRepository(ctx)
 	if !errors.Is(err, ErrNoArchive) {

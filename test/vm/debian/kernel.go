@@ -20,8 +20,8 @@ type Kernel struct {
 	Modules string
 }
 
-// Fetch returns the kernel of a Debian release, by the release's name. It is
-// downloaded once; whoever wants a newer one removes its folder from the cache.
+// Fetch returns the kernel of a Debian release, by the release's name. It is downloaded
+// once; to get a newer one, remove its folder from the cache.
 func Fetch(ctx context.Context, cache build.Cache, release string) (Kernel, error) {
 	name := "linux-" + release
 	dir, err := cache.Ensure(name, name, func(dir string) error {
@@ -76,8 +76,8 @@ func fetch(ctx context.Context, release, dir string) error {
 	return unpack(ctx, file, dir)
 }
 
-// unpack lays out dir as depmod knows it, with the modules in lib, to which
-// newer packages say usr/lib.
+// unpack lays out dir as depmod expects it, with the modules in lib. usr/lib is a link
+// to it, for newer packages.
 func unpack(ctx context.Context, file, dir string) error {
 	for _, link := range []string{"lib", "usr"} {
 		if err := os.MkdirAll(filepath.Join(dir, link), 0o755); err != nil {

@@ -42,12 +42,12 @@ type Message struct {
 	Package string `json:",omitempty"`
 	// Output is what the test has written.
 	Output []byte `json:",omitempty"`
-	// Ended says that the test's process has ended, Failure how if not well.
+	// Ended: the test's process has ended. Failure describes how, if it failed.
 	Ended   bool   `json:",omitempty"`
 	Failure string `json:",omitempty"`
 	// Release is the kernel's, in the first message.
 	Release string `json:",omitempty"`
-	// Finished says that the plan was carried out: the last message. In it
-	// Failure says why it was not.
+	// Finished: this is the last message. Its Failure is why the plan was not carried
+	// out, if it was not.
 	Finished bool `json:",omitempty"`
 }

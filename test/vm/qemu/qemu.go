@@ -23,7 +23,7 @@ const Binary = "qemu-system-x86_64"
 type Machine struct {
 	// Kernel and Initramfs are files.
 	Kernel, Initramfs string
-	// Console is the file that gets what the kernel says.
+	// Console is the file that gets the kernel's output.
 	Console string
 	// CPUs, and Memory in MiB.
 	CPUs, Memory int

@@ -35,7 +35,7 @@ func mountAll() error {
 			return fmt.Errorf("mount %s at %s: %w", m.kind, m.where, err)
 		}
 	}
-	// What belongs to no folder is looked for there.
+	// Programs and tests use /var/run as well.
 	return errors.Join(os.MkdirAll("/var", 0o755), os.Symlink("/run", "/var/run"))
 }
 

@@ -14,8 +14,8 @@ import (
 // spare, and its processor is slow.
 var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp", "GOGC=400"}
 
-// runTest runs one binary. Its failure is told to the host; the error is about
-// telling.
+// runTest runs one binary. Its failure is reported to the host; the error is one of the
+// report.
 func runTest(host *host, test guest.Test) error {
 	ctx, cancel := context.WithTimeout(context.Background(), test.Limit)
 	defer cancel()
