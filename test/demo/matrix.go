@@ -53,7 +53,7 @@ func (p pair) wanted() cell {
 type matrix struct {
 	pods  []*corev1.Pod
 	cells map[pair]cell
-	// problems says what was found where something else was wanted.
+	// problems describe where the outcome was not as expected.
 	problems []string
 }
 
@@ -71,8 +71,8 @@ func (m matrix) count(kind cell) (n int) {
 	return n
 }
 
-// askAll asks every pod's addresses from every other pod, under a line that
-// tells the asker, and then looks into every pod for lines of other tenants.
+// askAll asks every pod's addresses from every other pod, with a line that names the
+// asker, and then looks into every pod for lines of other tenants.
 func askAll(ctx context.Context, stage *scene.Scene, pods []*corev1.Pod) (matrix, error) {
 	result := matrix{pods: pods, cells: map[pair]cell{}}
 	run := time.Now().Format("150405.000000")
@@ -122,13 +122,13 @@ func questions(p pair) []string {
 	return scene.Targets(scene.Protocols(), scene.IPs(p.to)...)
 }
 
-// line is what an asker sends, so that a pod which got it knows from whom.
+// line is what an asker sends. It names the asker to the pods that receive it.
 func line(run string, from *corev1.Pod) string {
 	return fmt.Sprintf("demo-%s-%s/%s", run, from.Namespace, from.Name)
 }
 
-// judge fills a cell from the answers to its questions. A ping names nobody:
-// it counts as answered by the pod only where the two are of one tenant.
+// judge fills a cell from the answers to its questions. A ping has no name: it counts as
+// answered by the pod only where the two are of one tenant.
 func (m *matrix) judge(p pair, answers []report.Probe) {
 	if p.from == p.to {
 		m.cells[p] = itself

@@ -34,7 +34,7 @@ func (p *printer) printf(format string, arguments ...any) {
 	fmt.Fprintf(p.out, format, arguments...)
 }
 
-// step tells what happens now, and when.
+// step prints what happens now, and when.
 func (p *printer) step(text string) {
 	p.printf("[%6.1fs] %s\n", time.Since(p.start).Seconds(), text)
 }
