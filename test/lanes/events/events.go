@@ -50,7 +50,7 @@ type pkg struct {
 	cached bool
 }
 
-// event is one that `go doc test2json` or, for what the compiler says,
+// event is one that `go doc test2json` or, for the compiler's messages,
 // `go help buildjson` describes.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
