@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// check searches all states of the claim protocol, with definitions for the
-// preprocessor, and returns what the search says.
+// check searches all states of the claim protocol, with definitions for the preprocessor,
+// and returns the output of the search.
 func check(t *testing.T, defines ...string) string {
 	t.Helper()
 	spin, err := exec.LookPath("spin")

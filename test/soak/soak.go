@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak tells tests how much to do. `make soak` has hours, `make test` minutes:
-// a test of random steps or of large numbers makes fewer of them there.
+// Package soak sets how much tests do. `make soak` has hours, `make test` minutes: a test
+// of random steps or of large numbers makes fewer of them there.
 package soak
 
 import (
