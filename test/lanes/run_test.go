@@ -62,7 +62,7 @@ func TestTheOutputEndsWithTheFailures(t *testing.T) {
 	_, end, _ := strings.Cut(out.String(), "slowest tests")
 	for text, want := range map[string]bool{
 		"FAILED tests: exit status 1": true, "  p TestA\n        a_test.go:1: wrong\n": true, "=== RUN": false,
-		"  q TestB\n    panic: nil\n": true,
+		"  q TestB\n    panic: nil\n":    true,
 		"FAILED compiler: exit status 2": true, "    line 2\n": true, "line 9\n": true, "line 1\n": false, "passed": false,
 	} {
 		if strings.Contains(end, text) != want {
