@@ -82,7 +82,7 @@ func TestALabIsNotTurnedIntoADifferentOne(t *testing.T) {
 		"another CNI":   {Topology: underlay.DefaultTopology(3), CNI: CNINone},
 		"another range": {Topology: underlay.Topology{Lab: "alioth", Nodes: 3, Octet: 9}, CNI: CNIBridge},
 	} {
-		if err := c.claim(o, true); err == nil || !strings.Contains(err.Error(), "make down") {
+		if err := c.claim(t.Context(), o, true); err == nil || !strings.Contains(err.Error(), "make down") {
 			t.Errorf("%s: error %v does not say what to do", name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,31 @@ func DownForeign(ctx context.Context, root string, t underlay.Topology, progress
 	}
 	c.state.state.Topology = t
 	return c.remove(ctx)
+}
+
+// makeRoom removes what a lab of the same name has left whose processes have all ended,
+// for example because whatever ran its tests was killed. A lab with a process is an
+// error: it belongs to another work tree.
+func (c *Cluster) makeRoom(ctx context.Context, t underlay.Topology) error {
+	names, err := t.Namespaces()
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	dead := State{Topology: t}
+	spaces, err := c.namespaceFiles(dead)
+	if err != nil {
+		return err
+	}
+	left, err := c.processes(dead.groups(), nil, spaces)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("network namespaces of another lab exist (%s), with %d processes: run `make down` in the work tree that made it, or here: go run ./test/cluster/cmd/lab down --force",
+			strings.Join(names, ", "), len(left))
+	}
+	c.progress("removing what a lab has left whose processes have ended: " + strings.Join(names, ", "))
+	return DownForeign(ctx, c.root, t, c.progress)
 }
 
 func (c *Cluster) remove(ctx context.Context) error {

@@ -69,7 +69,7 @@ func Up(ctx context.Context, root string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.claim(o, found); err != nil {
+	if err := c.claim(ctx, o, found); err != nil {
 		return nil, err
 	}
 	if err := c.bringUp(ctx, o, parts); err != nil {
@@ -157,7 +157,7 @@ func BuildImages(ctx context.Context, b *images.Builder, refs ...string) ([]imag
 
 // claim makes this lab the owner of its names on the host, or continues one
 // that matches. Only afterwards does anything come into being on the host.
-func (c *Cluster) claim(o Options, found bool) error {
+func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 	if found {
 		old := c.state.get()
 		if old.CNI != o.CNI || old.Topology.Lab != o.Topology.Lab || old.Topology.Octet != o.Topology.Octet || old.Topology.Nodes > o.Topology.Nodes {
@@ -165,13 +165,8 @@ func (c *Cluster) claim(o Options, found bool) error {
 				old.Topology.Nodes, old.CNI, o.Topology.Nodes, o.CNI)
 		}
 	} else {
-		names, err := o.Topology.Namespaces()
-		if err != nil {
+		if err := c.makeRoom(ctx, o.Topology); err != nil {
 			return err
-		}
-		if len(names) > 0 {
-			return fmt.Errorf("network namespaces of another lab exist (%s): run `make down` in the work tree that made it, or here: go run ./test/cluster/cmd/lab down --force",
-				strings.Join(names, ", "))
 		}
 		if err := os.RemoveAll(c.path("logs")); err != nil { // of the last run
 			return fmt.Errorf("remove old logs: %w", err)

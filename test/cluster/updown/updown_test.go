@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
 )
@@ -112,6 +114,7 @@ func (f *fixture) down(t *testing.T) {
 
 func TestUpDownLeavesNothing(t *testing.T) {
 	f := newFixture(t)
+	f.leaveUnderlay(t)
 	c, err := cluster.Up(t.Context(), f.root, f.options)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +129,37 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	f.traces.learn(t)
 	f.down(t)
 	f.down(t)
+}
+
+// leaveUnderlay leaves network namespaces as a lab does whose processes and state are
+// gone. As long as one has a process, no other lab takes its place.
+func (f *fixture) leaveUnderlay(t *testing.T) {
+	t.Helper()
+	if err := f.options.Topology.Up(true); err != nil {
+		t.Fatal(err)
+	}
+	ns := "--net=" + underlay.NetNSPath(f.options.Topology.NodeNames()[0])
+	resident := exec.CommandContext(t.Context(), "nsenter", ns, "sleep", "infinity")
+	if err := resident.Start(); err != nil {
+		t.Fatal(err)
+	}
+	err := cluster.WaitFor(t.Context(), "the process is in the namespace", func(context.Context) error {
+		inside, err := process.Inside([]string{underlay.NetNSPath(f.options.Topology.NodeNames()[0])})
+		if err == nil && len(inside) == 0 {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Up(t.Context(), f.root, f.options); err == nil || !strings.Contains(err.Error(), "another lab") {
+		t.Errorf("beside a lab with a process: %v", err)
+	}
+	if err := resident.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = resident.Wait() // it was killed
 }
 
 func TestUpDownWithAliothLeavesNothing(t *testing.T) {
