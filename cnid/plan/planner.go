@@ -36,6 +36,7 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	stale := p.compare(tx, in)
 	p.in, p.revision = in, tx.Revision()
 	changed := p.planVPCs(tx, stale)
+	stale.services.here = stale.node
 	changed = p.services.plan(tx, in, p.vpcs, &stale.services) || changed
 	changed = p.planNode(tx, stale) || changed
 	if changed || first {
@@ -59,10 +60,10 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 		}
 		now := planVPC(tx, p.in, name, p.attached[name])
 		if known && reflect.DeepEqual(last.part, now.part) {
-			now.part = last.part
+			now.part, now.joint = last.part, last.joint
 		}
 		changed = changed || !known || now.part != last.part
-		stale.node = stale.node || !known || !reflect.DeepEqual(last.here, now.here)
+		stale.node = stale.node || !known || (last.part == nil) != (now.part == nil) || !reflect.DeepEqual(last.here, now.here)
 		p.vpcs[name] = now
 	}
 	return changed
@@ -104,20 +105,46 @@ func (p *Planner) join() Wanted {
 	}
 	want.Filter.Frontends = p.services.frontends.list
 	want.Datapath.Services = p.services.byVNI()
-	want.Datapath.VPCs = map[uint32]*state.State{0: p.joined(0, p.node.part, func(part *state.State) {
+	want.Datapath.VPCs = make(map[uint32]*state.State, len(p.vpcs)+1)
+	want.Datapath.VPCs[0] = p.joined(0, p.node.part, func(part *state.State) {
 		part.Services = p.services.shared.together()
-	})}
+	})
 	for name, v := range p.vpcs {
 		if v.part != nil {
-			want.Datapath.VPCs[v.here.vni] = p.joined(v.here.vni, v.part, func(part *state.State) {
-				if e := p.services.exposures[name]; e != nil {
-					part.VPCs = slices.Clone(part.VPCs)
-					part.VPCs[0].Fronted, part.NodePorts = e.preserves, e.list
-				}
-			})
+			want.Datapath.VPCs[v.here.vni] = p.joinedVPC(v, p.services.exposures[name])
 		}
 	}
 	return want
+}
+
+// joint is a VPC's part with what Services add to it, beside what it was made of.
+type joint struct {
+	part      *state.State
+	exposed   bool
+	preserves bool
+	ports     []state.NodePort
+	whole     *state.State
+}
+
+// joinedVPC is a VPC's part with what Services add to it. Most VPCs of a node have not
+// changed since the last plan, so what is made of the same is not compared.
+func (p *Planner) joinedVPC(v *vpcPlan, e *exposure) *state.State {
+	now := joint{part: v.part, exposed: e != nil}
+	if e != nil {
+		now.preserves, now.ports = e.preserves, e.list
+	}
+	last := v.joint
+	if last.part == now.part && last.exposed == now.exposed && last.preserves == now.preserves && sameList(last.ports, now.ports) {
+		return last.whole
+	}
+	now.whole = p.joined(v.here.vni, v.part, func(part *state.State) {
+		if e != nil {
+			part.VPCs = slices.Clone(part.VPCs)
+			part.VPCs[0].Fronted, part.NodePorts = now.preserves, now.ports
+		}
+	})
+	v.joint = now
+	return now.whole
 }
 
 // joined is a part with what Services add to it.

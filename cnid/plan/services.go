@@ -84,6 +84,8 @@ type staleServices struct {
 	// all are all that there are, exposed those that clients outside reach, and wide those
 	// that go by more than is held.
 	all, exposed, wide bool
+	// here reports that what VPCs have on this node may have changed.
+	here bool
 }
 
 // plan plans the Services that are stale, and reports whether anything changed. vpcs
@@ -95,7 +97,9 @@ func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 			vpcs: map[string]*virtualAddresses{}, shared: newVirtualAddresses(), frontends: newFrontends(), exposures: map[string]*exposure{},
 		}
 	}
-	p.meet(tx, in, vpcs, stale)
+	if stale.here || stale.all || stale.wide { // wide: this node's addresses may have changed
+		p.meet(tx, in, vpcs, stale)
+	}
 	b := newServiceBuilder(tx, in, p.present, p.places)
 	for ref := range p.resolve(tx, in, stale) {
 		p.replace(ref, b.service(ref))

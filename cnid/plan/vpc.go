@@ -24,6 +24,8 @@ type vpcPlan struct {
 	// part of the datapath; nil: the VPC is not present on this node.
 	part *state.State
 	here here
+	// joint has what Services add to part, since the last plan.
+	joint joint
 }
 
 // here is what the rest of the node has to know of a VPC.
