@@ -1,22 +1,18 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package annotations reads and writes the JSON that Alioth keeps in pod
-// annotations. Reading is strict: a misspelled key or value is refused with an error
-// that contains the right form.
+// Package annotations reads and writes the annotations of pods and of
+// NetworkAttachmentDefinitions that Alioth understands. Reading what users write is
+// strict: a misspelled key or value is refused with an error that contains the right
+// form. It only reads: whether a network exists, and whether the pod may use it, is
+// decided elsewhere.
 package annotations
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"regexp"
 	"strings"
-
-	kjson "sigs.k8s.io/json"
 )
 
 // NIC is a tenant's request in the annotation arktos.futurewei.com/nic. The zero value
@@ -38,11 +34,6 @@ type nicJSON struct {
 
 const nicExample = `{"name": "eth0", "ip": "10.10.1.12", "subnet": "net1"}`
 
-var (
-	interfaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
-	subnetName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-)
-
 // ParseNIC reads the nic annotation. An empty text requests nothing. Unknown
 // keys, a wrong type, more than one IP of a family, a zone, or text behind the
 // object are errors.
@@ -58,7 +49,7 @@ func ParseNIC(text string) (NIC, error) {
 	if nic.Name != "" && !interfaceName.MatchString(nic.Name) {
 		return NIC{}, fmt.Errorf("name %q is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", nic.Name)
 	}
-	if nic.Subnet != "" && !subnetName.MatchString(nic.Subnet) {
+	if nic.Subnet != "" && !isObjectName(nic.Subnet) {
 		return NIC{}, fmt.Errorf("subnet %q is no object name", nic.Subnet)
 	}
 	ips, err := parseIPs(value(raw.IP))
@@ -69,21 +60,14 @@ func ParseNIC(text string) (NIC, error) {
 	return nic, nil
 }
 
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
 func parseIPs(text string) ([]netip.Addr, error) {
 	if text == "" {
 		return nil, nil
 	}
 	var ips []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {
-		ip, err := netip.ParseAddr(strings.TrimSpace(part))
-		if err != nil || ip.Zone() != "" || ip.Is4In6() {
+		ip, ok := plainAddr(strings.TrimSpace(part))
+		if !ok {
 			return nil, fmt.Errorf("ip %q is no IPv4 or IPv6 address", part)
 		}
 		for _, other := range ips {
@@ -94,17 +78,6 @@ func parseIPs(text string) ([]netip.Addr, error) {
 		ips = append(ips, ip)
 	}
 	return ips, nil
-}
-
-// decodeStrict decodes one JSON object. Unknown keys, keys in another case and
-// keys written twice are errors, as the API server's own strict decoding has
-// them, and so is anything behind the object.
-func decodeStrict(text string, into any) error {
-	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return errors.New("it does not start with '{'")
-	}
-	strict, err := kjson.UnmarshalStrict([]byte(text), into)
-	return errors.Join(append(strict, err)...)
 }
 
 // UserInput is the annotation mizar.futurewei.com/network_user_input: the address of a
@@ -130,59 +103,4 @@ func quote(s string) string {
 		panic(err)
 	}
 	return string(text)
-}
-
-// KindPair is the kind of an attachment by a pair of devices. The node chooses the type
-// of the devices.
-const KindPair = "veth"
-
-// Attachment is one interface of one pod, as the annotation
-// alioth.dev/attachments lists it.
-type Attachment struct {
-	// Name of the interface in the pod, for example eth0.
-	Name string `json:"name"`
-	// AltName is a second name of the interface, requested by nic.name.
-	AltName string `json:"altName,omitempty"`
-	// Kind names the driver on the node, for example KindPair.
-	Kind string `json:"kind"`
-	// Network is namespace/name of the Network; "" where the pod uses the
-	// default VPC directly.
-	Network string `json:"network,omitempty"`
-	// VPC is the name of the VPC object; "" outside of every VPC.
-	VPC string `json:"vpc"`
-	// Outside names the network outside of every VPC to which the interface leads.
-	// Subnet and MAC are "" then, and Addresses have no Address objects.
-	Outside string `json:"outside,omitempty"`
-	// Subnet is the name of the Subnet object.
-	Subnet string `json:"subnet"`
-	// Addresses, at most one per family, IPv4 first, with the subnet's prefix
-	// length.
-	Addresses []netip.Prefix `json:"addresses"`
-	// Gateways, one per family of Addresses.
-	Gateways []netip.Addr `json:"gateways,omitempty"`
-	// MAC of the interface, lower case with colons.
-	MAC string `json:"mac"`
-}
-
-// FormatAttachments returns the text of the annotation alioth.dev/attachments.
-func FormatAttachments(list []Attachment) (string, error) {
-	text, err := json.Marshal(list)
-	if err != nil {
-		return "", fmt.Errorf("encode attachments: %w", err)
-	}
-	return string(text), nil
-}
-
-// ParseAttachments reads the annotation alioth.dev/attachments. Unknown keys
-// are accepted, because a newer operator may write them.
-func ParseAttachments(text string) ([]Attachment, error) {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
-	var list []Attachment
-	if err := decoder.Decode(&list); err != nil {
-		return nil, fmt.Errorf("decode attachments: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("decode attachments: there is text behind the list")
-	}
-	return list, nil
 }

@@ -82,42 +82,6 @@ func TestFormatUserInputEqualsTheDocumentedText(t *testing.T) {
 	}
 }
 
-func TestAttachmentsHaveAStableText(t *testing.T) {
-	text, err := annotations.FormatAttachments([]annotations.Attachment{{
-		Name: "eth0", Kind: "veth", VPC: "vpc-1", Subnet: "net1", MAC: "02:00:0a:0a:01:0c",
-		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.12/24")}, Gateways: addrs("10.10.1.1"),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `[{"name":"eth0","kind":"veth","vpc":"vpc-1","subnet":"net1","addresses":["10.10.1.12/24"],"gateways":["10.10.1.1"],"mac":"02:00:0a:0a:01:0c"}]`
-	if diff := cmp.Diff(want, text); diff != "" {
-		t.Errorf("text (-want +got):\n%s", diff)
-	}
-}
-
-func TestParseAttachmentsAcceptsWhatANewerOperatorAdds(t *testing.T) {
-	got, err := annotations.ParseAttachments(`[{"name":"eth0","kind":"veth","vpc":"v","subnet":"s","addresses":["fd00::2/64"],"mac":"06:00:00:00:00:01","queues":4}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []annotations.Attachment{{
-		Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", MAC: "06:00:00:00:00:01",
-		Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::2/64")},
-	}}
-	if diff := cmp.Diff(want, got, equalAddrs, equalPrefixes); diff != "" {
-		t.Errorf("attachments (-want +got):\n%s", diff)
-	}
-}
-
-func TestParseAttachmentsRefusesWhatIsNoList(t *testing.T) {
-	for _, text := range []string{"", "{}", "[", "[] []", `[{"addresses":["10.0.0.1"]}]`, `[{"gateways":["x"]}]`} {
-		if got, err := annotations.ParseAttachments(text); err == nil {
-			t.Errorf("%q: accepted as %+v", text, got)
-		}
-	}
-}
-
 // FuzzParseNIC looks for a panic, and for an accepted text whose meaning
 // changes when it is written out and read again.
 func FuzzParseNIC(f *testing.F) {
@@ -148,36 +112,6 @@ func FuzzParseNIC(f *testing.F) {
 		}
 		if diff := cmp.Diff(nic, got, equalAddrs); diff != "" {
 			t.Fatalf("%q (-first +second):\n%s", text, diff)
-		}
-	})
-}
-
-// FuzzAttachments looks for a panic in reading, and for a list that isn't the
-// same after it was written and read.
-func FuzzAttachments(f *testing.F) {
-	f.Add(`[{"name":"eth0","altName":"web","kind":"veth","network":"a/b","vpc":"v","subnet":"s","addresses":["10.0.0.2/24","fd00::2/64"],"gateways":["10.0.0.1","fd00::1"],"mac":"02:00:0a:00:00:02"}]`)
-	f.Add(`[]`)
-	f.Add(`null`)
-	f.Add(`[{}, {"addresses":["::ffff:1.2.3.4/96"],"gateways":["fe80::1%a"]}]`)
-	f.Fuzz(func(t *testing.T, text string) {
-		list, err := annotations.ParseAttachments(text)
-		if err != nil {
-			return
-		}
-		again, err := annotations.FormatAttachments(list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := annotations.ParseAttachments(again)
-		if err != nil {
-			t.Fatalf("%q was accepted, %s isn't: %v", text, again, err)
-		}
-		third, err := annotations.FormatAttachments(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(again, third); diff != "" {
-			t.Fatalf("text changes when written again (-first +second):\n%s", diff)
 		}
 	})
 }

@@ -43,19 +43,29 @@ type AddressHolder struct {
 	UID string `json:"uid"`
 }
 
-// AddressSpec is one IP of one VPC, with its holder and node.
+// AddressSpec is one IP of one VPC, or of one network outside of every VPC, with its
+// holder and node.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
 // +kubebuilder:validation:XValidation:rule="self.ip in self.set",message="spec.set must contain spec.ip"
+// +kubebuilder:validation:XValidation:rule="has(self.vpc) != has(self.network)",message="exactly one of spec.vpc and spec.network must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.vpc) == has(self.subnet)",message="an address of a VPC has spec.subnet, an address of a network outside of every VPC has none"
+// +kubebuilder:validation:XValidation:rule="!has(self.network) || self.holder.kind == 'Pod'",message="only a Pod has addresses of a network outside of every VPC"
 // +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 type AddressSpec struct {
-	// VPC that the address belongs to.
+	// VPC that the address belongs to; not set outside of every VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	VPC string `json:"vpc"`
-	// Subnet is the name of the Subnet object that the address was taken from.
+	// +optional
+	VPC string `json:"vpc,omitempty"`
+	// Network outside of every VPC that the address belongs to; not set in a VPC.
+	// +optional
+	Network *NetworkReference `json:"network,omitempty"`
+	// Subnet is the name of the Subnet object that the address was taken from; not set
+	// outside of every VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Subnet string `json:"subnet"`
+	// +optional
+	Subnet string `json:"subnet,omitempty"`
 	// IP in canonical form (RFC 5952 for IPv6).
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
@@ -87,15 +97,31 @@ type AddressSpec struct {
 	Set []string `json:"set"`
 }
 
-// Address is one IP of one VPC: the claim of the IP, and the endpoint record. Its
-// creation is the allocation, because names are unique in the API.
+// Domain returns the domain in which the IP is unique: the name of the VPC, or that of
+// the network outside of every VPC.
+func (s *AddressSpec) Domain() string {
+	if s.Network != nil {
+		return NetworkDomain(s.Network.UID)
+	}
+	return s.VPC
+}
+
+// Address is one IP of one VPC, or of one network outside of every VPC: the claim of the
+// IP, and the endpoint record. Its creation is the allocation, because names are unique
+// in the API.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=addresses,singular=address,shortName=addr
 // +kubebuilder:selectablefield:JSONPath=`.spec.node`
 // +kubebuilder:selectablefield:JSONPath=`.spec.vpc`
 // +kubebuilder:selectablefield:JSONPath=`.spec.subnet`
+// +kubebuilder:selectablefield:JSONPath=`.spec.network.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.network.namespace`
+// +kubebuilder:selectablefield:JSONPath=`.spec.network.name`
 // +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.spec.network.name`
+// +kubebuilder:printcolumn:name="Network kind",type=string,JSONPath=`.spec.network.kind`,priority=1
+// +kubebuilder:printcolumn:name="Network namespace",type=string,JSONPath=`.spec.network.namespace`,priority=1
 // +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.spec.ip`
 // +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
@@ -103,7 +129,8 @@ type AddressSpec struct {
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.holder.namespace`
 // +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holder.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.vpc + '.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.vpc>.<spec.ip>, with '-' for ':'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.vpc) || self.metadata.name == self.spec.vpc + '.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.vpc>.<spec.ip>, with '-' for ':'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.network) || self.metadata.name == self.spec.network.uid + '.net.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.network.uid>.net.<spec.ip>, with '-' for ':'"
 type Address struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -119,11 +146,11 @@ type AddressList struct {
 	Items           []Address `json:"items"`
 }
 
-// AddressName returns the name of the Address object of an IP of a VPC:
-// "<vpc>.<ip>" with '-' for ':' and a trailing "::" as "--0", because an object
-// name must end in a letter or digit.
-func AddressName(vpc string, ip netip.Addr) string {
-	return vpc + "." + spelled(ip)
+// AddressName returns the name of the Address object of an IP in a domain, which is the
+// name of a VPC or a NetworkDomain: "<domain>.<ip>" with '-' for ':' and a trailing "::"
+// as "--0", because an object name must end in a letter or digit.
+func AddressName(domain string, ip netip.Addr) string {
+	return domain + "." + spelled(ip)
 }
 
 // spelled returns an IP as names of objects have it.

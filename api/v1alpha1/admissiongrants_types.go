@@ -12,6 +12,9 @@ const (
 	// ExternalIPGrants is the name of the AdmissionGrants with the grants of
 	// ExternalPools with use: ExternalIPs.
 	ExternalIPGrants = "external-ips"
+	// TenantNetworkGrants is the name of the AdmissionGrants with what the serving
+	// TenantConfig offers to TenantNetworks.
+	TenantNetworkGrants = "tenant-networks"
 )
 
 // HostPortRange is a range of ports of nodes.
@@ -52,6 +55,24 @@ type ExternalIPGrant struct {
 	Tenants []string `json:"tenants"`
 }
 
+// TenantNetworkGrant is what the serving TenantConfig offers to TenantNetworks.
+type TenantNetworkGrant struct {
+	// TenantConfig is the name of the serving TenantConfig.
+	TenantConfig string `json:"tenantConfig"`
+	// Devices are the names of hostDevices that are devices of nodes.
+	// +listType=atomic
+	// +optional
+	Devices []string `json:"devices,omitempty"`
+	// DevicePools are the names of hostDevices that are pools of devices.
+	// +listType=atomic
+	// +optional
+	DevicePools []string `json:"devicePools,omitempty"`
+	// NetworkTypes are the keys of networkIds, in lower case.
+	// +listType=atomic
+	// +optional
+	NetworkTypes []string `json:"networkTypes,omitempty"`
+}
+
 // AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the
 // grants of objects such as HostAccess, which a policy can't compute by itself. Only
 // the operator writes these objects, one for each policy. They have a kind of their
@@ -74,6 +95,10 @@ type AdmissionGrants struct {
 	// +listMapKey=pool
 	// +optional
 	ExternalIPs []ExternalIPGrant `json:"externalIPs,omitempty"`
+	// TenantNetworks has what the serving TenantConfig offers; not set while no
+	// TenantConfig serves.
+	// +optional
+	TenantNetworks *TenantNetworkGrant `json:"tenantNetworks,omitempty"`
 }
 
 // AdmissionGrantsList is a list of AdmissionGrants.

@@ -62,6 +62,18 @@ const (
 const (
 	// AttachedReason: the pod has its addresses.
 	AttachedReason = "AddressesAssigned"
+	// InterfacesInvalidReason: the annotation danm.k8s.io/interfaces is malformed, or its
+	// elements do not fit together or their networks.
+	InterfacesInvalidReason = "InterfacesInvalid"
+	// RouteConflictReason: two of the requested interfaces would have a route to one
+	// destination, for example a default route.
+	RouteConflictReason = "RouteConflict"
+	// ProbesOutsideVPCReason: the kubelet probes the pod over the network, and the pod's
+	// first interface is outside of every VPC.
+	ProbesOutsideVPCReason = "ProbesOutsideVPC"
+	// HostPortOutsideVPCReason: the pod requests a port of the node, and its first
+	// interface is outside of every VPC.
+	HostPortOutsideVPCReason = "HostPortOutsideVPC"
 	// NICInvalidReason: the nic annotation is malformed.
 	NICInvalidReason = "NICInvalid"
 	// NetworkNotFoundReason: no Network of that name in the pod's namespace
@@ -95,6 +107,14 @@ const (
 	IPReleasingReason = "IPReleasing"
 	// SubnetExhaustedReason: no address is free in the suitable subnets.
 	SubnetExhaustedReason = "SubnetExhausted"
+	// NoAddressRangeReason: the network outside of every VPC has no addresses of the
+	// requested family.
+	NoAddressRangeReason = "NoAddressRange"
+	// IPOutsideNetworkReason: the requested IP is not in the range of the network outside
+	// of every VPC.
+	IPOutsideNetworkReason = "IPOutsideNetwork"
+	// NetworkExhaustedReason: no address of the network outside of every VPC is free.
+	NetworkExhaustedReason = "NetworkExhausted"
 	// AddressLostReason (event): in the API, another object has the address of a
 	// running pod, or its VPC is gone, for example after a restore from an older
 	// backup. The pod is disconnected and has to be deleted.

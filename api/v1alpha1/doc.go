@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 holds the cluster-scoped API of Alioth: VPC, Subnet,
+// Package v1alpha1 holds the API of Alioth in the group alioth.dev: VPC, Subnet,
 // Address, VNIClaim, RollCall, SharedService, ExternalPool, ExternalAddress,
-// HostAccess and AdmissionGrants in the group alioth.dev. It holds types,
+// HostAccess and AdmissionGrants, which are cluster-scoped, and AttachmentClaim. It holds types,
 // validation markers and the names of conditions and reasons, and no logic.
 //
 // +kubebuilder:object:generate=true

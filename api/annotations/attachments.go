@@ -1,0 +1,168 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotations
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+)
+
+// KindPair is the kind of an attachment by a pair of devices. The node chooses the type
+// of the devices.
+const KindPair = "veth"
+
+// maxAttachments is the number of interfaces of a pod: those of both lists that users
+// write, and the default network's.
+const maxAttachments = 2*maxElements + 1
+
+// Attachment is one interface of one pod, as the annotation
+// alioth.dev/attachments lists it.
+type Attachment struct {
+	// Name of the interface in the pod, for example eth0.
+	Name string `json:"name"`
+	// AltName is a second name of the interface, requested by nic.name.
+	AltName string `json:"altName,omitempty"`
+	// Kind names the driver on the node, for example KindPair.
+	Kind string `json:"kind"`
+	// Network is namespace/name of the Network; "" where the pod uses the
+	// default VPC directly.
+	Network string `json:"network,omitempty"`
+	// VPC is the name of the VPC object; "" outside of every VPC.
+	VPC string `json:"vpc"`
+	// Outside names the network outside of every VPC to which the interface leads, as
+	// kind/namespace/name, or kind/name for one of the whole cluster. Subnet is "" then.
+	Outside string `json:"outside,omitempty"`
+	// OutsideUID is the UID of that network.
+	OutsideUID string `json:"outsideUID,omitempty"`
+	// Subnet is the name of the Subnet object.
+	Subnet string `json:"subnet"`
+	// Addresses, at most one per family, IPv4 first, with the subnet's prefix
+	// length.
+	Addresses []netip.Prefix `json:"addresses"`
+	// Gateways, one per family of Addresses.
+	Gateways []netip.Addr `json:"gateways,omitempty"`
+	// MAC of the interface, lower case with colons.
+	MAC string `json:"mac"`
+	// Link is the configuration of an interface outside of every VPC; nil in a VPC.
+	Link *Link `json:"link,omitempty"`
+}
+
+// States of IPv6 on an interface (Link.IPv6); "" is the driver's default.
+const (
+	// IPv6Off: the interface has no IPv6.
+	IPv6Off = "off"
+	// IPv6None: IPv6 is enabled, and Alioth configures no address.
+	IPv6None = "none"
+	// IPv6On: the interface has an IPv6 address of Alioth.
+	IPv6On = "on"
+)
+
+// Link is the configuration of an interface outside of every VPC.
+type Link struct {
+	// Parent is the device of the node from which the interface is derived.
+	Parent string `json:"parent,omitempty"`
+	// Mode of the interface; "" for the driver's default.
+	Mode string `json:"mode,omitempty"`
+	// VLAN is the VLAN ID on Parent, 1 to 4094; 0 for none.
+	VLAN uint32 `json:"vlan,omitempty"`
+	// VXLAN is the VXLAN network identifier on Parent, 1 to 16777215; 0 for none.
+	VXLAN uint32 `json:"vxlan,omitempty"`
+	// MTU in bytes; 0 for that of Parent.
+	MTU int `json:"mtu,omitempty"`
+	// IPv6 is one of the states above.
+	IPv6 string `json:"ipv6,omitempty"`
+	// Routes through the interface. Without a gateway the destination is on the link.
+	Routes []Route `json:"routes,omitempty"`
+	// Rules that select routing tables.
+	Rules []Rule `json:"rules,omitempty"`
+}
+
+// Rule selects a routing table for the packets of a source.
+type Rule struct {
+	From netip.Prefix `json:"from"`
+	// Table is the number of the routing table.
+	Table int `json:"table"`
+}
+
+// AttachmentHash returns the ElementHash of the element that FormatAttachments writes
+// for an attachment.
+func AttachmentHash(a Attachment) (string, error) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return "", fmt.Errorf("encode attachment %s: %w", a.Name, err)
+	}
+	return ElementHash(text), nil
+}
+
+// ElementHash returns the SHA-256 of one element of the annotation
+// alioth.dev/attachments, as 64 hexadecimal digits. Blanks between the tokens have no
+// effect; the order of keys and the form of values have, so that two readers can't
+// understand one hash differently. It depends on all keys, also those that this version
+// doesn't know.
+func ElementHash(element json.RawMessage) string {
+	var compact bytes.Buffer
+	if json.Compact(&compact, element) != nil { // no JSON: no operator has written it
+		compact.Reset()
+		compact.Write(element)
+	}
+	sum := sha256.Sum256(compact.Bytes())
+	return hex.EncodeToString(sum[:])
+}
+
+// FormatAttachments returns the text of the annotation alioth.dev/attachments.
+func FormatAttachments(list []Attachment) (string, error) {
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("encode attachments: %w", err)
+	}
+	return string(text), nil
+}
+
+// ParseAttachments reads the annotation alioth.dev/attachments. Unknown keys
+// are accepted, because a newer operator may write them.
+func ParseAttachments(text string) ([]Attachment, error) {
+	return decodeAttachments[Attachment](text)
+}
+
+// HashedAttachment is an attachment with the hash of its element in the annotation.
+type HashedAttachment struct {
+	Attachment
+	// Hash is the ElementHash of the text that was read. If another version has written
+	// the text, it can differ from the AttachmentHash of Attachment.
+	Hash string
+}
+
+// UnmarshalJSON decodes one element of the annotation, and computes its hash.
+func (h *HashedAttachment) UnmarshalJSON(element []byte) error {
+	h.Hash = ElementHash(element)
+	return json.Unmarshal(element, &h.Attachment)
+}
+
+// ParseAttachmentsHashed reads the annotation alioth.dev/attachments as
+// ParseAttachments does, with the hash of each element. An AttachmentClaim has the hash
+// of the element that it allows.
+func ParseAttachmentsHashed(text string) ([]HashedAttachment, error) {
+	return decodeAttachments[HashedAttachment](text)
+}
+
+func decodeAttachments[T any](text string) ([]T, error) {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	var list []T
+	if err := decoder.Decode(&list); err != nil {
+		return nil, fmt.Errorf("decode attachments: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("decode attachments: there is text behind the list")
+	}
+	if len(list) > maxAttachments {
+		return nil, fmt.Errorf("decode attachments: there are %d, and a pod has at most %d interfaces", len(list), maxAttachments)
+	}
+	return list, nil
+}

@@ -1,0 +1,36 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ipamconf is the configuration of Alioth's IPAM plugin. The plugin hands out
+// exactly the addresses in it, so that another CNI plugin uses addresses which the
+// operator has chosen.
+package ipamconf
+
+import "net/netip"
+
+// Type is the type of the plugin in a network configuration, and the name of its file.
+const Type = "alioth-ipam"
+
+// Config is the value of "ipam" in a plugin's configuration.
+type Config struct {
+	// Type is the constant Type.
+	Type string `json:"type"`
+	// Addresses has at least one.
+	Addresses []Address `json:"addresses"`
+	Routes    []Route   `json:"routes,omitempty"`
+}
+
+// Address is one address of the interface.
+type Address struct {
+	// Address has the prefix length of the network.
+	Address netip.Prefix `json:"address"`
+	// Gateway is the zero value where the network has none.
+	Gateway netip.Addr `json:"gateway,omitzero"`
+}
+
+// Route is one route of the pod.
+type Route struct {
+	Dst netip.Prefix `json:"dst"`
+	// Gateway is the zero value for a destination on the link.
+	Gateway netip.Addr `json:"gw,omitzero"`
+}

@@ -1,0 +1,35 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// ProfileCondition is the condition type of a TenantNetwork that is True once the operator
+// has written the device, the VNI and the NetworkID of a TenantConfig into its spec. From
+// then on a change of the TenantConfig does not change the network.
+const ProfileCondition = "Profile"
+
+// ProfileReason is the reason of a ProfileCondition that is True.
+const ProfileReason = "Written"
+
+// Reasons of the Ready condition of networks outside of every VPC: DanmNet, TenantNetwork and
+// ClusterNetwork; and of TenantConfigs. Such networks have the reasons NameConflict,
+// Overlap, VNIPending, VNITaken and VNIExhausted too.
+const (
+	// InvalidReason: the object has a value that the schema lets pass and that can't be
+	// used; the message has it.
+	InvalidReason = "Invalid"
+	// NetworkIDMissingReason: the network has no NetworkID.
+	NetworkIDMissingReason = "NetworkIDMissing"
+	// RangeInUseReason: a held address lies outside of the network's ranges.
+	RangeInUseReason = "RangeInUse"
+	// TenantConfigNotFoundReason (TenantNetwork): no TenantConfig can be used.
+	TenantConfigNotFoundReason = "TenantConfigNotFound"
+	// DeviceNotOfferedReason (TenantNetwork): the TenantConfig does not offer the device
+	// or pool, or none at all.
+	DeviceNotOfferedReason = "DeviceNotOffered"
+	// TypeNotServedReason (TenantNetwork): the TenantConfig has no NetworkID for the
+	// network's static type.
+	TypeNotServedReason = "TypeNotServed"
+	// OlderServesReason (TenantConfig): an older TenantConfig serves.
+	OlderServesReason = "OlderServes"
+)
