@@ -30,12 +30,45 @@ type Holder struct {
 	UID       string
 }
 
-// Address is the row of an Address object. Key: Name; (VPC, IP) is unique.
+// NetworkRef names a network outside of every VPC. The zero value is none.
+type NetworkRef struct {
+	// Group is "" if only the UID of the network is known.
+	Group string
+	Kind  string
+	// Namespace is "" if the kind has none.
+	Namespace, Name string
+	UID             string
+}
+
+// Domain returns the domain of the network's addresses, "<UID>.net". No VPC has such a
+// name, because the name of a VPC has no dot.
+func (n NetworkRef) Domain() string { return n.UID + ".net" }
+
+// Path returns kind/namespace/name, or kind/name if the kind has no namespace.
+func (n NetworkRef) Path() string {
+	if n.Namespace == "" {
+		return n.Kind + "/" + n.Name
+	}
+	return n.Kind + "/" + n.Namespace + "/" + n.Name
+}
+
+// String names the network in messages.
+func (n NetworkRef) String() string {
+	if n.Namespace == "" {
+		return n.Kind + " " + n.Name
+	}
+	return n.Kind + " " + n.Namespace + "/" + n.Name
+}
+
+// Address is the row of an Address object. Key: Name; (Domain, IP) is unique.
 type Address struct {
 	Meta
 	Name string
-	VPC  string
-	// Subnet is the name of the Subnet object.
+	// VPC is the name of the VPC, "" outside of every VPC.
+	VPC string
+	// Network is the network outside of every VPC, the zero value in a VPC.
+	Network NetworkRef
+	// Subnet is the name of the Subnet object, "" outside of every VPC.
 	Subnet string
 	IP     netip.Addr
 	// MAC, lower case with colons.
@@ -46,6 +79,23 @@ type Address struct {
 	Attachment string
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
+}
+
+// Domain returns the domain in which the IP is unique: the name of the VPC, or the domain
+// of the network outside of every VPC.
+func (a *Address) Domain() string {
+	if a.Network.UID != "" {
+		return a.Network.Domain()
+	}
+	return a.VPC
+}
+
+// Place names the VPC or network in messages.
+func (a *Address) Place() string {
+	if a.Network.UID != "" {
+		return a.Network.String()
+	}
+	return "VPC " + a.VPC
 }
 
 const (
@@ -60,7 +110,7 @@ var addresses = memory.Define(memory.Table[Address]{
 	Key:  func(a *Address) []byte { return memory.TextKey(a.Name) },
 	Meta: func(a *Address) *Meta { return &a.Meta },
 	Indexes: map[string]func(*Address) []byte{
-		byIP:     func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.VPC), a.IP) },
+		byIP:     func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.Domain()), a.IP) },
 		bySubnet: func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.Subnet), a.IP) },
 		byHolder: func(a *Address) []byte { return memory.TextKey(a.Holder.UID) },
 		byNode:   func(a *Address) []byte { return memory.IPKey(memory.TextKey(a.Node), a.IP) },
@@ -72,9 +122,10 @@ func GetAddress(tx ReadTx, name string) *Address {
 	return addresses.Get(tx, memory.TextKey(name))
 }
 
-// AddressByIP returns the address of that IP of a VPC, or nil.
-func AddressByIP(tx ReadTx, vpc string, ip netip.Addr) *Address {
-	for row := range addresses.Seq(tx, byIP, memory.IPKey(memory.TextKey(vpc), ip)) {
+// AddressByIP returns the address of that IP in a domain, which is the name of a VPC or
+// NetworkRef.Domain, or nil.
+func AddressByIP(tx ReadTx, domain string, ip netip.Addr) *Address {
+	for row := range addresses.Seq(tx, byIP, memory.IPKey(memory.TextKey(domain), ip)) {
 		return row
 	}
 	return nil
@@ -85,17 +136,18 @@ func AddressesBySubnet(tx ReadTx, subnet string) []*Address {
 	return addresses.List(tx, bySubnet, memory.TextKey(subnet))
 }
 
-// AddressesByVPC returns the addresses of a VPC, by IP.
-func AddressesByVPC(tx ReadTx, vpc string) []*Address {
-	return addresses.List(tx, byIP, memory.TextKey(vpc))
+// AddressesByDomain returns the addresses of a domain, which is the name of a VPC or
+// NetworkRef.Domain, by IP.
+func AddressesByDomain(tx ReadTx, domain string) []*Address {
+	return addresses.List(tx, byIP, memory.TextKey(domain))
 }
 
-// AddressesByVPCFrom yields the addresses of a VPC from the given IP on, in
-// ascending order: IPv4 before IPv6.
-func AddressesByVPCFrom(tx ReadTx, vpc string, from netip.Addr) iter.Seq[*Address] {
+// AddressesFrom yields the addresses of a domain from the given IP on, in ascending
+// order: IPv4 before IPv6.
+func AddressesFrom(tx ReadTx, domain string, from netip.Addr) iter.Seq[*Address] {
 	return func(yield func(*Address) bool) {
-		for row := range addresses.From(tx, byIP, memory.IPKey(memory.TextKey(vpc), from)) {
-			if row.VPC != vpc || !yield(row) {
+		for row := range addresses.From(tx, byIP, memory.IPKey(memory.TextKey(domain), from)) {
+			if row.Domain() != domain || !yield(row) {
 				return
 			}
 		}
@@ -139,7 +191,7 @@ func AddressesByNode(tx ReadTx, node string) []*Address {
 	return addresses.List(tx, byNode, memory.TextKey(node))
 }
 
-// AddressesByNodeIP returns the addresses of different VPCs with the same IP on a
+// AddressesByNodeIP returns the addresses of different domains with the same IP on a
 // node.
 func AddressesByNodeIP(tx ReadTx, node string, ip netip.Addr) []*Address {
 	return addresses.List(tx, byNode, memory.IPKey(memory.TextKey(node), ip))
@@ -156,15 +208,15 @@ func AllAddresses(tx ReadTx) iter.Seq[*Address] {
 }
 
 // PutAddress inserts or replaces an address. It returns ErrConflict if an
-// Address of another name has that IP of the VPC.
+// Address of another name has that IP of the domain.
 func PutAddress(tx Tx, row *Address) error {
 	held := GetAddress(tx, row.Name)
 	what := addresses.Compare(row, held)
 	if what == memory.Same {
 		return nil
 	}
-	if other := AddressByIP(tx, row.VPC, row.IP); other != nil && other.Name != row.Name {
-		return fmt.Errorf("put address %s: %s of VPC %s is address %s: %w", row.Name, row.IP, row.VPC, other.Name, ErrConflict)
+	if other := AddressByIP(tx, row.Domain(), row.IP); other != nil && other.Name != row.Name {
+		return fmt.Errorf("put address %s: %s of %s is address %s: %w", row.Name, row.IP, row.Place(), other.Name, ErrConflict)
 	}
 	if held != nil {
 		if err := countAddress(tx, held, -1); err != nil {
@@ -187,7 +239,7 @@ func PutAddress(tx Tx, row *Address) error {
 func AssumeAddress(tx Tx, row *Address) error {
 	held := GetAddress(tx, row.Name)
 	if held == nil {
-		held = AddressByIP(tx, row.VPC, row.IP)
+		held = AddressByIP(tx, row.Domain(), row.IP)
 	}
 	if held != nil {
 		return fmt.Errorf("assume address %s: held by %s %s/%s: %w",

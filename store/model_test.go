@@ -203,7 +203,7 @@ func (m *model) equalAddresses(t *testing.T, tx store.ReadTx) {
 	for i := range 2 {
 		vpc, subnet := fmt.Sprintf("vpc%d", i), fmt.Sprintf("subnet%d", i)
 		node, holder := fmt.Sprintf("node%d", i), fmt.Sprintf("holder%d", i)
-		same(t, "addresses of a VPC", texts(store.AddressesByVPC(tx, vpc)),
+		same(t, "addresses of a VPC", texts(store.AddressesByDomain(tx, vpc)),
 			selected(m.addresses, func(a store.Address) bool { return a.VPC == vpc }))
 		same(t, "addresses of a node", texts(store.AddressesByNode(tx, node)),
 			selected(m.addresses, func(a store.Address) bool { return a.Node == node }))
@@ -229,7 +229,7 @@ func (m *model) equalRange(t *testing.T, tx store.ReadTx, vpc string) {
 	t.Helper()
 	start := netip.MustParseAddr("10.0.0.2")
 	var got, want []string
-	for row := range store.AddressesByVPCFrom(tx, vpc, start) {
+	for row := range store.AddressesFrom(tx, vpc, start) {
 		got = append(got, row.IP.String())
 	}
 	var ordered []netip.Addr

@@ -25,6 +25,9 @@ type Pod struct {
 	Network string
 	// NIC is the text of the nic annotation.
 	NIC string
+	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem
+	// why there is none that counts, "" normally.
+	Interfaces, InterfacesProblem string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
 	// IPs are those in the pod's status, written by the kubelet. They are kept until

@@ -125,7 +125,7 @@ func TestANodesStoreHasAddressesByEverythingButTheirSubnet(t *testing.T) {
 	update(t, s, func(tx store.Tx) error { return store.PutAddress(tx, row) })
 	s.View(func(tx store.ReadTx) {
 		for what, list := range map[string][]*store.Address{
-			"by VPC": store.AddressesByVPC(tx, "blue"), "by node": store.AddressesByNode(tx, "node1"), "by holder": store.AddressesNaming(tx, "pod"),
+			"by VPC": store.AddressesByDomain(tx, "blue"), "by node": store.AddressesByNode(tx, "node1"), "by holder": store.AddressesNaming(tx, "pod"),
 		} {
 			if len(list) != 1 || list[0] != row {
 				t.Errorf("%s: %v", what, list)

@@ -353,7 +353,7 @@ func TestWaitWakesForEveryKindOfRead(t *testing.T) {
 		"list by index":        {func(tx store.ReadTx) bool { return len(store.AddressesNaming(tx, "web")) > 0 }, put(row)},
 		"whole table":          {func(tx store.ReadTx) bool { return len(store.ListAddresses(tx)) > 0 }, put(row)},
 		"ascending walk": {func(tx store.ReadTx) bool {
-			for range store.AddressesByVPCFrom(tx, "blue", netip.MustParseAddr("10.0.0.0")) {
+			for range store.AddressesFrom(tx, "blue", netip.MustParseAddr("10.0.0.0")) {
 				return true
 			}
 			return false

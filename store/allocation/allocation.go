@@ -10,6 +10,7 @@ package allocation
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -40,14 +41,56 @@ func IPs(attachment annotations.Attachment) []netip.Addr {
 	return ips
 }
 
+// Domain returns the domain of the addresses of an attachment, "" if they are not claimed.
+func Domain(attachment annotations.Attachment) string {
+	if network, ok := NetworkOf(attachment); ok {
+		return network.Domain()
+	}
+	return attachment.VPC
+}
+
+// NetworkOf returns the network outside of every VPC in which the addresses of an
+// attachment are claimed, and false for an attachment in a VPC. The annotation has no
+// group.
+func NetworkOf(attachment annotations.Attachment) (store.NetworkRef, bool) {
+	if attachment.OutsideUID == "" {
+		return store.NetworkRef{}, false
+	}
+	network := store.NetworkRef{UID: attachment.OutsideUID}
+	switch parts := strings.Split(attachment.Outside, "/"); len(parts) {
+	case 2:
+		network.Kind, network.Name = parts[0], parts[1]
+	case 3:
+		network.Kind, network.Namespace, network.Name = parts[0], parts[1], parts[2]
+	default:
+		return store.NetworkRef{}, false
+	}
+	return network, true
+}
+
+// Networks returns the networks outside of every VPC to which the interfaces of a pod lead,
+// by its allocation status. It costs little for a pod without any.
+func Networks(pod *store.Pod) []store.NetworkRef {
+	if !strings.Contains(pod.Attachments, `"outsideUID"`) {
+		return nil
+	}
+	var all []store.NetworkRef
+	for _, attachment := range Attachments(pod) {
+		if network, ok := NetworkOf(attachment); ok {
+			all = append(all, network)
+		}
+	}
+	return all
+}
+
 // Same reports whether the allocation status of a living pod has exactly these
-// addresses of a VPC.
-func Same(pod *store.Pod, vpc string, ips []netip.Addr) bool {
+// addresses of a domain, which is the name of a VPC or store.NetworkRef.Domain.
+func Same(pod *store.Pod, domain string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {
 		return false
 	}
 	return slices.ContainsFunc(Attachments(pod), func(attachment annotations.Attachment) bool {
-		return attachment.VPC == vpc && slices.Equal(sorted(IPs(attachment)), sorted(ips))
+		return domain != "" && Domain(attachment) == domain && slices.Equal(sorted(IPs(attachment)), sorted(ips))
 	})
 }
 
@@ -96,7 +139,7 @@ func Hold(tx store.Tx, pod *store.Pod) error {
 	}
 	for _, attachment := range Attachments(pod) {
 		for _, row := range rows(pod, attachment) {
-			if store.GetAddress(tx, row.Name) != nil || store.AddressByIP(tx, row.VPC, row.IP) != nil {
+			if store.GetAddress(tx, row.Name) != nil || store.AddressByIP(tx, row.Domain(), row.IP) != nil {
 				continue
 			}
 			if err := store.AssumeAddress(tx, row); err != nil {
@@ -108,17 +151,23 @@ func Hold(tx store.Tx, pod *store.Pod) error {
 }
 
 func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
-	if attachment.Outside != "" {
+	domain := Domain(attachment)
+	if domain == "" {
 		return nil
 	}
 	var all []*store.Address
 	set := IPs(attachment)
 	for _, ip := range set {
-		all = append(all, &store.Address{
-			Name: v1alpha1.AddressName(attachment.VPC, ip), VPC: attachment.VPC, Subnet: attachment.Subnet,
-			IP: ip, MAC: attachment.MAC, Node: pod.Node, Attachment: attachment.Name, Set: set,
-			Holder: pod.AsHolder(),
-		})
+		row := &store.Address{
+			Name: v1alpha1.AddressName(domain, ip), IP: ip, MAC: attachment.MAC, Node: pod.Node,
+			Attachment: attachment.Name, Set: set, Holder: pod.AsHolder(),
+		}
+		if network, ok := NetworkOf(attachment); ok {
+			row.Network = network
+		} else {
+			row.VPC, row.Subnet = attachment.VPC, attachment.Subnet
+		}
+		all = append(all, row)
 	}
 	return all
 }

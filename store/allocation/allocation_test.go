@@ -114,3 +114,54 @@ func TestWhatAPodWasToldIsKeptForItUnlessItIsKnownToEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAddressOfANetworkIsKeptForItsPod after its object is lost, by the UID of the
+// network. An address without one was never claimed.
+func TestAnAddressOfANetworkIsKeptForItsPod(t *testing.T) {
+	addrs := operatortest.Prefixes("10.0.0.9/24")
+	in := func(outside, uid string) annotations.Attachment {
+		return annotations.Attachment{Name: "net1", Outside: outside, OutsideUID: uid, Addresses: addrs, MAC: "0a:00:00:00:00:01"}
+	}
+	inVPCToo := in("DanmNet/a/internal", "u1")
+	inVPCToo.VPC, inVPCToo.Subnet = "v", "s"
+	for name, tc := range map[string]struct {
+		attachment annotations.Attachment
+		want       store.NetworkRef
+		row        string
+	}{
+		"in a namespace": {in("DanmNet/a/internal", "u1"), store.NetworkRef{Kind: "DanmNet", Namespace: "a", Name: "internal", UID: "u1"}, "u1.net.10.0.0.9"},
+		"of the cluster": {in("ClusterNetwork/external", "u2"), store.NetworkRef{Kind: "ClusterNetwork", Name: "external", UID: "u2"}, "u2.net.10.0.0.9"},
+		"and in a VPC":   {inVPCToo, store.NetworkRef{Kind: "DanmNet", Namespace: "a", Name: "internal", UID: "u1"}, "u1.net.10.0.0.9"},
+		"not claimed":    {attachment: in("physical", "")},
+		"no path":        {attachment: in("physical", "u1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podTold(t, "p", "10.0.0.1/24")
+			text, err := annotations.FormatAttachments([]annotations.Attachment{tc.attachment})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod.Attachments = text
+			s := operatortest.New(t)
+			if err := s.Update(func(tx store.Tx) error { return Put(tx, pod) }); err != nil {
+				t.Fatal(err)
+			}
+			s.View(func(tx store.ReadTx) {
+				rows := store.ListAddresses(tx)
+				if tc.row == "" {
+					if len(rows) > 0 {
+						t.Errorf("%s is kept", rows[0].Name)
+					}
+					return
+				}
+				if len(rows) != 1 || rows[0].Name != tc.row || rows[0].Network != tc.want || rows[0].VPC != "" || rows[0].Subnet != "" || rows[0].Attachment != "net1" {
+					t.Fatalf("kept are %+v", rows)
+				}
+				ips := []netip.Addr{netip.MustParseAddr("10.0.0.9")}
+				if !Same(pod, tc.want.Domain(), ips) || Same(pod, "v", ips) || Same(pod, "", ips) {
+					t.Error("the addresses are not those of the network alone")
+				}
+			})
+		})
+	}
+}

@@ -26,8 +26,13 @@ type Description[O kube.Object, R any] struct {
 	// Verdict reads the conditions of a row, Rows yields all rows.
 	Verdict func(*R) Verdict
 	Rows    func(store.ReadTx) iter.Seq[*R]
+	// Owns reports whether a row is of this kind, where several kinds share a table; nil
+	// for a table of this kind alone.
+	Owns func(*R) bool
 	// Trim is Kind.Trim.
 	Trim func(O)
+	// Optional is Kind.Optional.
+	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
 	// OnNode and OfVPC narrow down what a node follows.
@@ -80,9 +85,9 @@ func New[O kube.Object, R any](d Description[O, R]) Of[O, R] {
 // Untyped makes a kind out of typed functions.
 func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 	kind := &Kind{
-		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents,
+		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents, Optional: d.Optional,
 		Row: d.row,
-		Has: func(row any) bool { _, ok := row.(*R); return ok },
+		Has: d.has,
 		Get: func(tx store.ReadTx, id ID) any { return orNil(d.Table.Get(tx, id)) },
 		Put: putter(d.Name, d.Table.Put),
 		Delete: func(tx store.Tx, id ID) error {
@@ -111,6 +116,12 @@ func putter[R any](kind string, put func(store.Tx, *R) error) func(store.Tx, any
 	}
 }
 
+// has is Kind.Has.
+func (d Description[O, R]) has(row any) bool {
+	typed, ok := row.(*R)
+	return ok && (d.Owns == nil || d.Owns(typed))
+}
+
 // row is Kind.Row.
 func (d Description[O, R]) row(object kube.Object) (any, error) {
 	typed, ok := object.(O)
@@ -137,7 +148,7 @@ func (d Description[O, R]) addVerdicts(kind *Kind) {
 	kind.Verdicts = func(tx store.ReadTx) iter.Seq[Verdict] {
 		return func(yield func(Verdict) bool) {
 			for row := range d.Rows(tx) {
-				if !yield(d.Verdict(row)) {
+				if d.has(row) && !yield(d.Verdict(row)) {
 					return
 				}
 			}

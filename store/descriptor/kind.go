@@ -49,6 +49,8 @@ type Kind struct {
 	// a kind without conditions. Verdicts yields those of all rows.
 	Verdict  func(row any) Verdict
 	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
+	// Optional is true where the API may lack the kind: a cluster need not have its area.
+	Optional bool
 	// OwnEvents is true where a controller writes events of its own about the
 	// conditions.
 	OwnEvents bool

@@ -12,13 +12,22 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 )
 
-// Address is the kind of an address in a VPC, with its holder.
+// Address is the kind of an address in a VPC, or in a network outside of every VPC, with
+// its holder. A node follows those of its own pods, and all of the VPCs that it has.
 var Address = define(descriptor.Description[*v1alpha1.Address, store.Address]{
 	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
 	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
 	OnNode: descriptor.WithField("spec.node"),
 	OfVPC:  descriptor.WithField("spec.vpc"),
 })
+
+// networkRef converts a reference, the zero value for none.
+func networkRef(in *v1alpha1.NetworkReference) store.NetworkRef {
+	if in == nil {
+		return store.NetworkRef{}
+	}
+	return store.NetworkRef{Group: in.Group, Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, UID: in.UID}
+}
 
 // convertAddress converts an Address. It returns an error where an IP can't be read,
 // which the schema refuses.
@@ -32,13 +41,14 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
 	}
 	return &store.Address{
-		Meta:   rowMeta(in),
-		Name:   in.Name,
-		VPC:    in.Spec.VPC,
-		Subnet: in.Spec.Subnet,
-		IP:     ip.Unmap(),
-		MAC:    in.Spec.MAC,
-		Node:   in.Spec.Node,
+		Meta:    rowMeta(in),
+		Name:    in.Name,
+		VPC:     in.Spec.VPC,
+		Network: networkRef(in.Spec.Network),
+		Subnet:  in.Spec.Subnet,
+		IP:      ip.Unmap(),
+		MAC:     in.Spec.MAC,
+		Node:    in.Spec.Node,
 		Holder: store.Holder{
 			Kind:      store.HolderKind(in.Spec.Holder.Kind),
 			Namespace: in.Spec.Holder.Namespace,

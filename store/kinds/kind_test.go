@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -18,14 +21,38 @@ func TestEveryKindOfTheAPIHasADescriptor(t *testing.T) {
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	described := map[string]bool{"AdmissionGrants": true}
+	described := map[schema.GroupVersionKind]bool{v1alpha1.GroupVersion.WithKind("AdmissionGrants"): true}
 	for _, kind := range All() {
-		described[kind.Name] = true
+		types, _, err := scheme.ObjectKinds(kind.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		described[types[0]] = true
 	}
-	known := scheme.KnownTypes(v1alpha1.GroupVersion)
-	for name := range known {
-		if _, isKind := known[name+"List"]; isKind && !described[name] {
-			t.Errorf("%s has no descriptor", name)
+	for _, group := range []schema.GroupVersion{v1alpha1.GroupVersion, danmv1.GroupVersion, danmiov1.GroupVersion} {
+		known := scheme.KnownTypes(group)
+		for name := range known {
+			if _, isKind := known[name+"List"]; isKind && !described[group.WithKind(name)] {
+				t.Errorf("%s of %s has no descriptor", name, group)
+			}
+		}
+	}
+}
+
+// TestEachRowIsOfOneKind has kinds that share a table.
+func TestEachRowIsOfOneKind(t *testing.T) {
+	for _, kind := range All() {
+		row, err := kind.Row(kind.NewObject())
+		if err != nil || row == nil {
+			continue // its objects have a value that is always set
+		}
+		for _, other := range All() {
+			if other.Has(row) != (other == kind) {
+				t.Errorf("a row of %T: of %T is %v", kind.Object, other.Object, other.Has(row))
+			}
+		}
+		if OfRow(row) != kind {
+			t.Errorf("the kind of a row of %T is %T", kind.Object, OfRow(row).Object)
 		}
 	}
 }

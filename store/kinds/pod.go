@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -113,6 +114,10 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		NetworkHooks:  hasNetworkHooks(&in.Spec),
 		ProbeHost:     probeHost(&in.Spec),
 		HostPorts:     hostPorts(&in.Spec),
+	}
+	var err error
+	if row.Interfaces, _, err = annotations.InterfacesOf(in.Annotations); err != nil {
+		row.InterfacesProblem = err.Error()
 	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {
 		row.OwnerUID = string(owner.UID)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -17,6 +19,7 @@ import (
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
+		danmv1.AddToScheme, danmiov1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return err

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -312,6 +314,7 @@ func sampleObjects() []kube.Object {
 		vpcObject("blue", "a"),
 		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
 		addressObject("10.0.0.1", "a", 1),
+		&v1alpha1.AttachmentClaim{ObjectMeta: objectMeta("p1.net1", "a", 1)},
 		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},
 		&v1alpha1.RollCall{ObjectMeta: objectMeta("node.node-1", "a", 1)},
 		&v1alpha1.SharedService{ObjectMeta: objectMeta("dns", "a", 1)},
@@ -325,5 +328,10 @@ func sampleObjects() []kube.Object {
 		&networkingv1.ServiceCIDR{ObjectMeta: objectMeta("more", "a", 1), Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.97.0.0/16", "fd97::/112"}}},
 		&corev1.Service{ObjectMeta: objectMeta("web", "a", 1)},
 		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
+		&v1alpha1.HostVNIClaim{ObjectMeta: objectMeta("vlan-7.ens4", "a", 1)},
+		&danmv1.DanmNet{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.DanmNet{ObjectMeta: objectMeta("net", "a", 1)},
+		&danmv1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)},
+		&danmv1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)},
+		&danmv1.TenantConfig{ObjectMeta: objectMeta("tenants", "a", 1)}, &danmiov1.TenantConfig{ObjectMeta: objectMeta("tenants", "a", 1)},
 	}
 }

@@ -137,7 +137,7 @@ func Awaited(tx store.ReadTx, vni uint32) []string {
 func Resting(tx store.ReadTx) []*store.VNIClaim {
 	return slices.DeleteFunc(store.ListVNIClaims(tx), func(claim *store.VNIClaim) bool {
 		return !Rests(tx, claim) ||
-			store.GetVPC(tx, claim.VPC) == nil && len(store.AddressesByVPC(tx, claim.VPC)) > 0
+			store.GetVPC(tx, claim.VPC) == nil && len(store.AddressesByDomain(tx, claim.VPC)) > 0
 	})
 }
 

@@ -1,0 +1,103 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package delegation builds the exact configuration that other CNI plugins get for one
+// attachment. It is pure. The operator uses it to judge a configuration before a pod
+// starts, the daemon to build the one that it runs.
+//
+// The authors of configurations are not trusted: a plugin runs as root on the node. So
+// each type of plugin and of IPAM plugin has to be in a list of an administrator
+// (Allowed), also where a plugin would run a further one. A text that two parsers could
+// read differently, with a key twice or in another case, is refused.
+package delegation
+
+import (
+	"encoding/json"
+
+	"github.com/alioth-net/alioth/api/ipamconf"
+)
+
+// Request is what the configuration of an attachment is built from.
+type Request struct {
+	// Where names the source in messages, for example
+	// "NetworkAttachmentDefinition customer-a/storage, spec.config".
+	Where string
+	// Text is a configuration or a list of configurations in JSON (CNI 1.1, section
+	// "Network configuration format"), of at most MaxText bytes.
+	Text []byte
+	// Name is the name of the network where Text has none.
+	Name string
+	// Type is the required type of the first plugin, in any case; "" for no requirement.
+	Type    string
+	Allowed Allowed
+	// IPAM replaces the IPAM of the first plugin, for both families, where it is not nil.
+	// Without an address the plugin gets no IPAM.
+	IPAM *IPAM
+	// Args are added to "args.cni" of each plugin. Their values have precedence.
+	Args map[string]json.RawMessage
+	// Runtime is what plugins get for their capabilities.
+	Runtime Runtime
+}
+
+// Allowed are the types of plugins that an administrator has granted. An empty list
+// allows none.
+type Allowed struct{ Plugins, IPAM []string }
+
+// IPAM is what Alioth's IPAM plugin hands out.
+type IPAM struct {
+	Addresses []ipamconf.Address
+	Routes    []ipamconf.Route
+}
+
+// Config is a complete list of configurations.
+type Config struct {
+	// Name is that of the network, CNIVersion one of Versions.
+	Name, CNIVersion string
+	// Types are those of the plugins, in their order.
+	Types []string
+	// JSON is the list with the keys cniVersion, name, plugins and, if it is true,
+	// disableCheck. The same Request always results in the same text.
+	JSON []byte
+}
+
+// Build returns the configuration. All its errors are an *Error.
+func Build(r Request) (Config, error) {
+	l, err := parse(r)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, step := range []func(Request) error{l.removeIPAM, l.addArgs, l.addRuntime, l.checkTypes, l.addIPAM} {
+		if err := step(r); err != nil {
+			return Config{}, err
+		}
+	}
+	return l.encode()
+}
+
+func (l *list) encode() (Config, error) {
+	c := Config{Name: l.name, CNIVersion: l.version}
+	for _, p := range l.plugins {
+		c.Types = append(c.Types, p.kind())
+	}
+	var err error
+	c.JSON, err = json.Marshal(struct {
+		CNIVersion   string   `json:"cniVersion"`
+		DisableCheck bool     `json:"disableCheck,omitempty"`
+		Name         string   `json:"name"`
+		Plugins      []plugin `json:"plugins"`
+	}{l.version, l.disableCheck, l.name, l.plugins})
+	if err != nil {
+		return c, l.wrong("", err.Error(), "correct the JSON")
+	}
+	return c, nil
+}
+
+// set puts a value into the configuration of a plugin. The types of values here can't
+// fail to be encoded.
+func (p plugin) set(key string, value any) error {
+	raw, err := json.Marshal(value)
+	if err == nil {
+		p[key] = raw
+	}
+	return err
+}

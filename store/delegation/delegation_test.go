@@ -1,0 +1,316 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package delegation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/ipamconf"
+)
+
+// granted are the types in most tests.
+var granted = Allowed{Plugins: []string{"bridge", "tuning", "flannel"}, IPAM: []string{"host-local"}}
+
+func request(text string) Request {
+	return Request{Where: "NetworkAttachmentDefinition a/storage, spec.config", Name: "storage", Text: []byte(text), Allowed: granted}
+}
+
+func TestConfigurationsBecomeLists(t *testing.T) {
+	fixed := &IPAM{Addresses: []ipamconf.Address{
+		{Address: netip.MustParsePrefix("192.0.2.7/24"), Gateway: netip.MustParseAddr("192.0.2.1")},
+		{Address: netip.MustParsePrefix("2001:db8::7/64")},
+	}, Routes: []ipamconf.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}}}
+	const injected = `{"type":"alioth-ipam","addresses":[{"address":"192.0.2.7/24","gateway":"192.0.2.1"},{"address":"2001:db8::7/64"}],` +
+		`"routes":[{"dst":"198.51.100.0/24","gw":"192.0.2.1"}]}`
+	cases := map[string]struct {
+		text string
+		edit func(*Request)
+		want string
+	}{
+		"a single configuration without a name gets that of the object (NPWG 1.1: the name MUST be injected)": {
+			text: `{"cniVersion":"1.0.0","type":"bridge","mtu":1400}`,
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"cniVersion":"1.0.0","mtu":1400,"type":"bridge"}]}`,
+		},
+		"an empty name counts as none": {
+			text: `{"cniVersion":"1.0.0","name":"","plugins":[{"type":"bridge"}]}`,
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge"}]}`,
+		},
+		"a list keeps its name and order": {
+			text: `{"cniVersion":"0.4.0","name":"own","disableCheck":true,"plugins":[{"type":"bridge"},{"type":"tuning"}]}`,
+			want: `{"cniVersion":"0.4.0","disableCheck":true,"name":"own","plugins":[{"type":"bridge"},{"type":"tuning"}]}`,
+		},
+		"a configuration without a version has the first one": {
+			text: `{"type":"bridge"}`,
+			want: `{"cniVersion":"0.1.0","name":"storage","plugins":[{"type":"bridge"}]}`,
+		},
+		"the highest known version is selected (CNI 1.1: cniVersions)": {
+			text: `{"cniVersion":"0.4.0","cniVersions":["1.0.0","1.1.0","9.0.0"],"plugins":[{"type":"bridge"}]}`,
+			want: `{"cniVersion":"1.1.0","name":"storage","plugins":[{"type":"bridge"}]}`,
+		},
+		"unknown fields are unchanged, large numbers too": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","n":12345678901234567890,"x":{"y":[1.50]}}]}`,
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"n":12345678901234567890,"type":"bridge","x":{"y":[1.50]}}]}`,
+		},
+		"our addresses replace the IPAM for both families (DANM case 125)": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"dhcp"}},{"type":"tuning"}]}`,
+			edit: func(r *Request) { r.IPAM = fixed },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"ipam":` + injected + `,"type":"bridge"},{"type":"tuning"}]}`,
+		},
+		"a configuration without IPAM gets ours (DANM case 125)": {
+			text: `{"cniVersion":"1.0.0","type":"bridge"}`,
+			edit: func(r *Request) { r.IPAM = fixed },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"cniVersion":"1.0.0","ipam":` + injected + `,"type":"bridge"}]}`,
+		},
+		"without an address of ours no IPAM is left": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}}]}`,
+			edit: func(r *Request) { r.IPAM = &IPAM{} },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge"}]}`,
+		},
+		"the author's IPAM stays where none is ours (DANM case 125)": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}}]}`,
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"ipam":{"type":"host-local"},"type":"bridge"}]}`,
+		},
+		"cni-args are merged, and the pod's value has precedence (NPWG 1.2: cni-args MUST be merged)": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","args":{"cni":{"a":1,"b":2},"other":3}},{"type":"tuning"}]}`,
+			edit: func(r *Request) { r.Args = map[string]json.RawMessage{"b": []byte(`{"c":[4]}`)} },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"args":{"cni":{"a":1,"b":{"c":[4]}},"other":3},"type":"bridge"},` +
+				`{"args":{"cni":{"b":{"c":[4]}}},"type":"tuning"}]}`,
+		},
+		"each plugin gets the values of its capabilities only": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","capabilities":{"ips":true,"mac":false}},{"type":"tuning","capabilities":{"mac":true}}]}`,
+			edit: func(r *Request) {
+				r.Runtime = Runtime{IPs: []string{"192.0.2.9/24"}, MAC: "02:00:00:00:00:01"}
+			},
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[` +
+				`{"capabilities":{"ips":true,"mac":false},"runtimeConfig":{"ips":["192.0.2.9/24"]},"type":"bridge"},` +
+				`{"capabilities":{"mac":true},"runtimeConfig":{"mac":"02:00:00:00:00:01"},"type":"tuning"}]}`,
+		},
+		"all values of capabilities": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","deviceID":"stolen","capabilities":{"portMappings":true,"bandwidth":true,"deviceID":true,"CNIDeviceInfoFile":true}}]}`,
+			edit: func(r *Request) {
+				r.Runtime = Runtime{
+					PortMappings: []PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}},
+					Bandwidth:    &Bandwidth{IngressRate: 1000}, DeviceID: "0000:03:02.1", DeviceInfoFile: "/run/info",
+				}
+			},
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{` +
+				`"capabilities":{"portMappings":true,"bandwidth":true,"deviceID":true,"CNIDeviceInfoFile":true},"deviceID":"0000:03:02.1",` +
+				`"runtimeConfig":{"CNIDeviceInfoFile":"/run/info","bandwidth":{"ingressRate":1000},"deviceID":"0000:03:02.1",` +
+				`"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]},"type":"bridge"}]}`,
+		},
+		"a device without the capability is only at the top level": {
+			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"tuning"}]}`,
+			edit: func(r *Request) { r.Runtime.DeviceID, r.Runtime.DeviceInfoFile = "0000:03:02.1", "/run/info" },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"deviceID":"0000:03:02.1","type":"bridge"},{"type":"tuning"}]}`,
+		},
+		"the NetworkType in any case": {
+			text: `{"cniVersion":"1.0.0","type":"flannel"}`,
+			edit: func(r *Request) { r.Type = "Flannel" },
+			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"cniVersion":"1.0.0","type":"flannel"}]}`,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := request(c.text)
+			if c.edit != nil {
+				c.edit(&r)
+			}
+			got, err := Build(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, string(got.JSON)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigurationsThatAreRefusedNameTheField(t *testing.T) {
+	cases := map[string]struct {
+		text  string
+		edit  func(*Request)
+		field string
+		says  string
+	}{
+		"no JSON (DANM case 125: a truncated configuration)": {text: `{"type":"bridge"`, says: "not valid JSON"},
+		"no object":                         {text: `["bridge"]`, says: "not a JSON object"},
+		"null":                              {text: `null`, says: "not a JSON object"},
+		"text behind":                       {text: `{"type":"bridge"} {}`, says: "not valid JSON"},
+		"too long":                          {text: `{"type":"bridge","x":"` + strings.Repeat("x", MaxText) + `"}`, says: "reduce it to 65536"},
+		"too deep":                          {text: `{"type":"bridge","x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, says: "deeper than 32"},
+		"not UTF-8":                         {text: "{\"type\":\"bridge\xff\"}", says: "UTF-8"},
+		"neither type nor plugins":          {text: `{"cniVersion":"1.0.0"}`, field: "plugins", says: "0 plugins"},
+		"plugins and type":                  {text: `{"type":"bridge","plugins":[{"type":"bridge"}]}`, says: "both plugins and type"},
+		"no plugins":                        {text: `{"plugins":[]}`, field: "plugins", says: "0 plugins"},
+		"plugins of another type":           {text: `{"plugins":{}}`, field: "plugins", says: "not a list"},
+		"too many plugins":                  {text: `{"plugins":[` + strings.Repeat(`{"type":"bridge"},`, 16) + `{"type":"bridge"}]}`, field: "plugins", says: "17 plugins"},
+		"a null plugin":                     {text: `{"plugins":[null]}`, field: "plugins[0]", says: "null"},
+		"a plugin without a type":           {text: `{"plugins":[{"type":"bridge"},{}]}`, field: "plugins[1].type", says: "missing"},
+		"a type that is no string":          {text: `{"type":7}`, field: "type", says: "not a string"},
+		"an unknown version":                {text: `{"cniVersion":"1.2.0","type":"bridge"}`, field: "cniVersion", says: "use one of 0.1.0"},
+		"a version that is no string":       {text: `{"cniVersion":1,"type":"bridge"}`, field: "cniVersion", says: "not a string"},
+		"versions that are no list":         {text: `{"cniVersions":"1.0.0","type":"bridge"}`, field: "cniVersions", says: "not a list"},
+		"a name with a path":                {text: `{"name":"../x","type":"bridge"}`, field: "name", says: "not a name"},
+		"a name that is too long":           {text: `{"name":"` + strings.Repeat("a", 201) + `","type":"bridge"}`, field: "name", says: "not a name"},
+		"a name that is no string":          {text: `{"name":null,"type":"bridge"}`, field: "name", says: "not a string"},
+		"disableCheck":                      {text: `{"disableCheck":1,"plugins":[{"type":"bridge"}]}`, field: "disableCheck", says: "neither"},
+		"a key twice":                       {text: `{"type":"bridge","type":"evil"}`, field: "type", says: "twice"},
+		"a key twice, escaped":              {text: `{"type":"bridge","t\u0079pe":"evil"}`, field: "type", says: "twice"},
+		"a key in another case":             {text: `{"type":"bridge","Type":"evil"}`, field: "Type", says: "could read the key as type"},
+		"plugins in another letter":         {text: `{"type":"bridge","pluginſ":[{"type":"evil"}]}`, field: "pluginſ", says: "could read the key as plugins"},
+		"IPAM in another case":              {text: `{"type":"bridge","IPAM":{"type":"evil"}}`, field: "IPAM", says: "could read the key as ipam"},
+		"an IPAM type in another case":      {text: `{"type":"bridge","ipam":{"type":"host-local","TYPE":"evil"}}`, field: "ipam.TYPE", says: "could read"},
+		"a previous result":                 {text: `{"type":"bridge","prevResult":{}}`, field: "prevResult", says: "reserved"},
+		"a runtimeConfig of the author":     {text: `{"plugins":[{"type":"bridge","runtimeConfig":{"mac":"x"}}]}`, field: "plugins[0].runtimeConfig", says: "reserved"},
+		"a reserved key":                    {text: `{"plugins":[{"type":"bridge","cni.dev/valid-attachments":[]}]}`, field: "plugins[0].cni.dev/valid-attachments", says: "reserved"},
+		"a plugin that is not granted":      {text: `{"type":"macvlan"}`, field: "type", says: `"macvlan" is not granted`},
+		"a later plugin that is not":        {text: `{"plugins":[{"type":"bridge"},{"type":"firewall"}]}`, field: "plugins[1].type", says: "not granted"},
+		"IPAM that is not granted":          {text: `{"type":"bridge","ipam":{"type":"dhcp"}}`, field: "ipam.type", says: `IPAM plugin "dhcp" is not granted`},
+		"an IPAM plugin as plugin":          {text: `{"type":"host-local"}`, field: "type", says: "not granted"},
+		"a plugin as IPAM plugin":           {text: `{"type":"bridge","ipam":{"type":"bridge"}}`, field: "ipam.type", says: "not granted"},
+		"IPAM deeper inside":                {text: `{"type":"flannel","x":[{"ipam":{"type":"dhcp"}}]}`, field: "x[0].ipam.type", says: "not granted"},
+		"IPAM that is no object":            {text: `{"type":"bridge","ipam":"dhcp"}`, field: "ipam", says: "not an object"},
+		"IPAM with a type that is a list":   {text: `{"type":"bridge","ipam":{"type":["dhcp"]}}`, field: "ipam.type", says: "not a string"},
+		"the delegate of a plugin":          {text: `{"type":"flannel","delegate":{"type":"ptp"}}`, field: "delegate.type", says: "not granted"},
+		"IPAM of the delegate of a plugin":  {text: `{"type":"flannel","delegate":{"type":"bridge","ipam":{"type":"dhcp"}}}`, field: "delegate.ipam.type", says: "not granted"},
+		"delegates of a plugin":             {text: `{"type":"flannel","delegates":[{"type":"bridge"},{"type":"ptp"}]}`, field: "delegates[1].type", says: "not granted"},
+		"a path as plugin":                  {text: `{"type":"../../tmp/x"}`, field: "type", says: "not a plain file name"},
+		"an absolute path as plugin":        {text: `{"type":"/bin/sh"}`, field: "type", says: "not a plain file name"},
+		"a hidden file as plugin":           {text: `{"type":".bridge"}`, field: "type", says: "not a plain file name"},
+		"a path as IPAM plugin":             {text: `{"type":"bridge","ipam":{"type":"../x"}}`, field: "ipam.type", says: "not a plain file name"},
+		"Alioth's own plugin":               {text: `{"type":"alioth"}`, edit: allow("alioth"), field: "type", says: "program of Alioth"},
+		"Alioth's own plugin in upper case": {text: `{"type":"ALIOTH"}`, edit: allow("ALIOTH"), field: "type", says: "program of Alioth"},
+		"Alioth's own IPAM plugin":          {text: `{"type":"bridge","ipam":{"type":"alioth-ipam"}}`, edit: allow("alioth-ipam"), field: "ipam.type", says: "program of Alioth"},
+		"another NetworkType":               {text: `{"type":"bridge"}`, edit: func(r *Request) { r.Type = "calico" }, field: "type", says: `NetworkType is "calico"`},
+		"args that are no object": {
+			text: `{"type":"bridge","args":{"cni":[]}}`, field: "args.cni", says: "not an object",
+			edit: func(r *Request) { r.Args = map[string]json.RawMessage{"a": []byte(`1`)} },
+		},
+		"an argument with a key twice": {
+			text: `{"type":"bridge"}`, field: "cni-args.a.b", says: "twice",
+			edit: func(r *Request) { r.Args = map[string]json.RawMessage{"a": []byte(`{"b":1,"b":2}`)} },
+		},
+		"an argument that is no JSON": {
+			text: `{"type":"bridge"}`, field: "cni-args.a", says: "not valid JSON",
+			edit: func(r *Request) { r.Args = map[string]json.RawMessage{"a": []byte(`{`)} },
+		},
+		"capabilities that are no object": {text: `{"type":"bridge","capabilities":["ips"]}`, field: "capabilities", says: "booleans"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := request(c.text)
+			if c.edit != nil {
+				c.edit(&r)
+			}
+			got, err := Build(r)
+			var refused *Error
+			if !errors.As(err, &refused) {
+				t.Fatalf("got %s, %v; want an *Error", got.JSON, err)
+			}
+			if refused.Field != c.field || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), r.Where+": ") || refused.Remedy == "" {
+				t.Errorf("field %q, %v; want field %q and %q", refused.Field, err, c.field, c.says)
+			}
+		})
+	}
+}
+
+func allow(name string) func(*Request) {
+	return func(r *Request) { r.Allowed = Allowed{Plugins: []string{"bridge", name}, IPAM: []string{name}} }
+}
+
+// NPWG 1.2: without a plugin that has the capability, the whole attachment MUST fail.
+func TestACapabilityThatNoPluginHasMUSTFailTheAttachment(t *testing.T) {
+	for name, runtime := range map[string]Runtime{
+		"ips":          {IPs: []string{"192.0.2.9"}},
+		"mac":          {MAC: "02:00:00:00:00:01"},
+		"portMappings": {PortMappings: []PortMapping{{HostPort: 1, ContainerPort: 1, Protocol: "tcp"}}},
+		"bandwidth":    {Bandwidth: &Bandwidth{EgressRate: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(fmt.Sprintf(`{"cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"tuning","capabilities":{%q:false}}]}`, name))
+			r.Runtime = runtime
+			if got, err := Build(r); err == nil || !strings.Contains(err.Error(), "no plugin has this capability") {
+				t.Errorf("got %s, %v", got.JSON, err)
+			}
+			r.Text = []byte(strings.ReplaceAll(string(r.Text), "false", "true"))
+			if got, err := Build(r); err != nil || !strings.Contains(string(got.JSON), `"runtimeConfig":{"`+name+`"`) {
+				t.Errorf("with the capability: %s, %v", got.JSON, err)
+			}
+		})
+	}
+}
+
+func TestNothingIsGrantedByDefault(t *testing.T) {
+	r := request(`{"type":"bridge"}`)
+	r.Allowed = Allowed{}
+	if got, err := Build(r); err == nil {
+		t.Errorf("got %s", got.JSON)
+	}
+}
+
+// FuzzBuild checks that a configuration which is accepted has only granted types for a
+// parser that ignores case, as plugins in Go do, and that it is accepted again unchanged.
+func FuzzBuild(f *testing.F) {
+	for _, seed := range []string{
+		`{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local"}}`,
+		`{"cniVersions":["0.3.1"],"name":"x","plugins":[{"type":"flannel","delegate":{"type":"bridge"}},{"type":"tuning","capabilities":{"mac":true}}]}`,
+		`{"type":"bridge","TYPE":"x"}`, `{"plugins":[null]}`, `{"type":"bridge","ipam":[{"type":"evil"}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := Request{Where: "x", Name: "n", Text: text, Allowed: granted}
+		c, err := Build(r)
+		if err != nil {
+			var refused *Error
+			if !errors.As(err, &refused) || refused.Remedy == "" {
+				t.Fatalf("an error without a remedy: %v", err)
+			}
+			return
+		}
+		var read struct {
+			CNIVersion, Name string
+			Plugins          []struct {
+				Type     string
+				IPAM     json.RawMessage
+				Delegate struct{ Type string }
+			}
+		}
+		if err := json.Unmarshal(c.JSON, &read); err != nil {
+			t.Fatalf("%s: %v", c.JSON, err)
+		}
+		if read.Name != c.Name || read.CNIVersion != c.CNIVersion || len(read.Plugins) != len(c.Types) {
+			t.Fatalf("%s is not %+v", c.JSON, c)
+		}
+		for i, p := range read.Plugins {
+			var ipam struct{ Type string }
+			_ = json.Unmarshal(p.IPAM, &ipam) // a list has no type for any plugin
+			for _, used := range []struct {
+				name string
+				in   []string
+			}{{p.Type, granted.Plugins}, {p.Delegate.Type, append(granted.Plugins, "")}, {ipam.Type, append(granted.IPAM, "")}} {
+				found := false
+				for _, name := range used.in {
+					found = found || name == used.name
+				}
+				if !found {
+					t.Fatalf("plugin %d of %s runs %q", i, c.JSON, used.name)
+				}
+			}
+		}
+		r.Text = c.JSON
+		again, err := Build(r)
+		if err != nil || string(again.JSON) != string(c.JSON) {
+			t.Fatalf("%s becomes %s, %v", c.JSON, again.JSON, err)
+		}
+	})
+}

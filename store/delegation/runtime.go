@@ -1,0 +1,163 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package delegation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/ipamconf"
+)
+
+// Runtime has the values that plugins get in "runtimeConfig" where they have the
+// capability (CNI conventions, section "Dynamic plugin specific fields"). Zero values
+// are not passed.
+type Runtime struct {
+	// IPs are addresses, each with or without a prefix length.
+	IPs []string
+	// MAC is an Ethernet address in the usual form.
+	MAC          string
+	PortMappings []PortMapping
+	Bandwidth    *Bandwidth
+	// DeviceID is the device that the kubelet has allocated to the pod. The first plugin
+	// gets it as the key "deviceID" too, with or without the capability.
+	DeviceID string
+	// DeviceInfoFile is the path of a file about the device (device-info-spec 1.1.0).
+	DeviceInfoFile string
+}
+
+// PortMapping is a port of the node that leads to a port of the pod.
+type PortMapping struct {
+	HostPort      int    `json:"hostPort"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"`
+	HostIP        string `json:"hostIP,omitempty"`
+}
+
+// Bandwidth has rates in bits per second and bursts in bits; 0 for no limit.
+type Bandwidth struct {
+	IngressRate  uint64 `json:"ingressRate,omitempty"`
+	IngressBurst uint64 `json:"ingressBurst,omitempty"`
+	EgressRate   uint64 `json:"egressRate,omitempty"`
+	EgressBurst  uint64 `json:"egressBurst,omitempty"`
+}
+
+// values returns the values by capability. required are those that the pod has asked for:
+// without a plugin that has the capability, the attachment fails (NPWG 1.3, section 4.1).
+func (r Runtime) values() (values map[string]any, required []string) {
+	values = map[string]any{}
+	if len(r.IPs) > 0 {
+		values["ips"] = r.IPs
+	}
+	if r.MAC != "" {
+		values["mac"] = r.MAC
+	}
+	if len(r.PortMappings) > 0 {
+		values["portMappings"] = r.PortMappings
+	}
+	if r.Bandwidth != nil {
+		values["bandwidth"] = r.Bandwidth
+	}
+	required = slices.Sorted(maps.Keys(values))
+	if r.DeviceID != "" {
+		values["deviceID"] = r.DeviceID
+	}
+	if r.DeviceInfoFile != "" {
+		values["CNIDeviceInfoFile"] = r.DeviceInfoFile
+	}
+	return values, required
+}
+
+func (l *list) addRuntime(r Request) error {
+	values, required := r.Runtime.values()
+	served := map[string]bool{}
+	for i, p := range l.plugins {
+		var capabilities map[string]bool
+		if raw, ok := p["capabilities"]; ok {
+			if err := json.Unmarshal(raw, &capabilities); err != nil {
+				return l.wrong(l.field(i, "capabilities"), "it is not an object of booleans", `write it as {"ips": true}`)
+			}
+		}
+		passed := map[string]any{}
+		for name, value := range values {
+			if capabilities[name] {
+				passed[name], served[name] = value, true
+			}
+		}
+		if len(passed) > 0 {
+			if err := p.set("runtimeConfig", passed); err != nil {
+				return l.wrong(l.field(i, "runtimeConfig"), err.Error(), "correct the pod's request")
+			}
+		}
+	}
+	for _, name := range required {
+		if !served[name] {
+			return l.wrong("plugins", fmt.Sprintf("the pod asks for %s, and no plugin has this capability", name),
+				fmt.Sprintf(`remove the request, or add "capabilities": {%q: true} to a plugin that supports it`, name))
+		}
+	}
+	if r.Runtime.DeviceID == "" {
+		return nil
+	}
+	return l.plugins[0].set("deviceID", r.Runtime.DeviceID)
+}
+
+// addArgs merges the pod's arguments into "args.cni" of each plugin.
+func (l *list) addArgs(r Request) error {
+	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
+		if err := l.scan(r.Args[key], join("cni-args", key), outerDepth+1); err != nil {
+			return err
+		}
+	}
+	if len(r.Args) == 0 {
+		return nil
+	}
+	for i, p := range l.plugins {
+		args, err := l.object(p, "args", l.field(i, "args"))
+		if err != nil {
+			return err
+		}
+		cni, err := l.object(args, "cni", l.field(i, "args.cni"))
+		if err != nil {
+			return err
+		}
+		maps.Copy(cni, r.Args)
+		if err := args.set("cni", cni); err != nil {
+			return l.wrong("cni-args", err.Error(), "correct the JSON")
+		}
+		if err := p.set("args", args); err != nil {
+			return l.wrong("cni-args", err.Error(), "correct the JSON")
+		}
+	}
+	return nil
+}
+
+// object returns the object of a key, an empty one where it is missing.
+func (l *list) object(p plugin, key, field string) (plugin, error) {
+	object := plugin{}
+	if raw, ok := p[key]; ok {
+		if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+			return nil, l.wrong(field, "it is not an object", "correct it, so that the pod's arguments can be added")
+		}
+	}
+	return object, nil
+}
+
+// removeIPAM removes the author's IPAM, which is then not checked either.
+func (l *list) removeIPAM(r Request) error {
+	if r.IPAM != nil {
+		delete(l.plugins[0], "ipam")
+	}
+	return nil
+}
+
+func (l *list) addIPAM(r Request) error {
+	if r.IPAM == nil || len(r.IPAM.Addresses) == 0 {
+		return nil
+	}
+	conf := ipamconf.Config{Type: ipamconf.Type, Addresses: r.IPAM.Addresses, Routes: r.IPAM.Routes}
+	return l.plugins[0].set("ipam", conf)
+}

@@ -1,0 +1,192 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Limits of VNIs: IEEE 802.1Q, RFC 7348 (24 bits).
+const (
+	maxVLAN  = 4094
+	maxVXLAN = 1<<24 - 1
+)
+
+// faults collects what can't be used of an object, with the field and the remedy.
+type faults []string
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// longestFaults bounds the text of faults in bytes. It quotes values of users, and has to
+// fit a condition.
+const longestFaults = 2000
+
+// String joins the faults; it returns "" for none.
+func (f *faults) String() string {
+	text := strings.Join(*f, "; ")
+	if len(text) > longestFaults {
+		text = text[:longestFaults] + "..."
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+// readHost reads what concerns the nodes.
+func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *faults) {
+	o := &spec.Options
+	row.HostDevice, row.DevicePool = o.HostDevice, o.DevicePool
+	if o.HostDevice != "" && o.DevicePool != "" {
+		row.DevicePool = ""
+		invalid.add("host_device and device_pool exclude each other: remove one")
+	}
+	if row.Type == multinet.TypeSRIOV && (o.DevicePool == "" || o.HostDevice != "") {
+		invalid.add("a network of type sriov has a device_pool, and no host_device: set device_pool to the name of the resource")
+	}
+	row.VLAN = number(o.VLAN, maxVLAN, "vlan", invalid)
+	row.VXLAN = number(o.VXLAN, maxVXLAN, "vxlan", invalid)
+	if row.VLAN != 0 && row.VXLAN != 0 {
+		row.VXLAN = 0
+		invalid.add("vlan and vxlan exclude each other: remove one")
+	}
+	row.Table = int(number(o.RTTables, 1<<31-1, "rt_tables", invalid))
+	row.MTU = int(number(o.MTU, 65535, "mtu", invalid))
+	if len(spec.AllowedTenants) > 0 && row.Kind != multinet.KindClusterNetwork {
+		row.AllowedNamespaces = nil
+		invalid.add("AllowedTenants is for ClusterNetworks alone: remove it")
+	}
+}
+
+// number reads a number from 0, which stands for none, to limit.
+func number(value int32, limit int64, field string, invalid *faults) uint32 {
+	if value < 0 || int64(value) > limit {
+		invalid.add("%s %d is not from 0 to %d", field, value, limit)
+		return 0
+	}
+	return uint32(value)
+}
+
+// readRanges reads the ranges of both families, and their routes.
+func readRanges(row *multinet.Network, o *danmv1.NetworkOptions, invalid *faults) {
+	v4, v6 := cmp.Or(o.AllocationPool, &danmv1.AllocationPool{}), cmp.Or(o.AllocationPoolV6, &danmv1.AllocationPoolV6{})
+	row.V4 = family{"cidr", "allocation_pool", netip.Addr.Is4, invalid}.read(o.CIDR, pool{start: v4.Start, end: v4.End})
+	row.V6 = family{"net6", "allocation_pool_v6", netip.Addr.Is6, invalid}.read(o.Net6, pool{v6.CIDR, v6.Start, v6.End})
+	row.Routes = append(readRoutes(o.Routes, row.V4.Prefix, "routes", "cidr", invalid), readRoutes(o.Routes6, row.V6.Prefix, "routes6", "net6", invalid)...)
+}
+
+// pool is the text of a pool. An IPv4 pool has no CIDR.
+type pool struct{ cidr, start, end string }
+
+// family reads the range of a family by the names of its fields.
+type family struct {
+	field, pool string
+	is          func(netip.Addr) bool
+	invalid     *faults
+}
+
+func (f family) read(text string, p pool) multinet.Range {
+	if text == "" {
+		if p != (pool{}) {
+			f.invalid.add("%s without %s: set %s", f.pool, f.field, f.field)
+		}
+		return multinet.Range{}
+	}
+	prefix, ok := f.prefix(text, f.field)
+	if !ok {
+		return multinet.Range{}
+	}
+	r := multinet.Range{Prefix: prefix}
+	switch {
+	case prefix.Addr().Is4() || p != (pool{}):
+		r.Pool = f.readPool(prefix, p)
+	default:
+		r.EUI64 = prefix.Bits() <= 64
+	}
+	return r
+}
+
+func (f family) prefix(text, field string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || !f.is(prefix.Addr()) || prefix.Addr().Is4In6() {
+		f.invalid.add("%s %q is no range of the family in CIDR notation", field, text)
+		return netip.Prefix{}, false
+	}
+	return prefix.Masked(), true
+}
+
+// readPool reads a pool in a range. By default it starts after the first address and ends
+// before the last one.
+func (f family) readPool(prefix netip.Prefix, p pool) store.AddrRange {
+	within := prefix
+	if p.cidr != "" {
+		part, ok := f.prefix(p.cidr, f.pool+".cidr")
+		if !ok {
+			return store.AddrRange{}
+		}
+		if part.Bits() < prefix.Bits() || !prefix.Contains(part.Addr()) {
+			f.invalid.add("%s.cidr %s is not inside %s %s", f.pool, part, f.field, prefix)
+			return store.AddrRange{}
+		}
+		within = part
+	}
+	first, ok := f.address(p.start, "start", within, within.Addr().Next())
+	last, okLast := f.address(p.end, "end", within, lastOf(within).Prev())
+	if !ok || !okLast {
+		return store.AddrRange{}
+	}
+	if !first.IsValid() || !last.IsValid() || !first.Less(last) {
+		f.invalid.add("%s ends at %s, which is not above its start %s: give a larger range", f.pool, last, first)
+		return store.AddrRange{}
+	}
+	return store.AddrRange{First: first, Last: last}
+}
+
+// address reads an end of a pool, which is otherwise where the text is empty.
+func (f family) address(text, end string, within netip.Prefix, otherwise netip.Addr) (netip.Addr, bool) {
+	if text == "" {
+		return otherwise, true
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil || !within.Contains(ip) {
+		f.invalid.add("%s.%s %q is no address of %s", f.pool, end, text, within)
+		return netip.Addr{}, false
+	}
+	return ip, true
+}
+
+// readRoutes reads routes by destination. Each gateway has to be in the range.
+func readRoutes(texts map[string]danmv1.Gateway, prefix netip.Prefix, field, rangeField string, invalid *faults) []multinet.Route {
+	if len(texts) > 0 && !prefix.IsValid() {
+		invalid.add("%s without a valid %s: set %s", field, rangeField, rangeField)
+		return nil
+	}
+	var routes []multinet.Route
+	for _, text := range slices.Sorted(maps.Keys(texts)) {
+		dst, err := netip.ParsePrefix(text)
+		if err != nil || dst.Addr().Is4() != prefix.Addr().Is4() || dst.Addr().Is4In6() {
+			invalid.add("destination %q in %s is no range of the family in CIDR notation", text, field)
+			continue
+		}
+		gateway, err := netip.ParseAddr(string(texts[text]))
+		if err != nil || !prefix.Contains(gateway) {
+			invalid.add("gateway %q in %s is no address of %s", texts[text], field, prefix)
+			continue
+		}
+		routes = append(routes, multinet.Route{Dst: dst.Masked(), Gateway: gateway})
+	}
+	slices.SortFunc(routes, func(a, b multinet.Route) int { return a.Dst.Compare(b.Dst) })
+	for i := 1; i < len(routes); i++ {
+		if routes[i].Dst == routes[i-1].Dst {
+			invalid.add("%s has two gateways for %s: remove one", field, routes[i].Dst)
+		}
+	}
+	return routes
+}

@@ -1,0 +1,91 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// Claim is the row of an AttachmentClaim object, which permits one interface of a pod in
+// a network outside of every VPC. Key: Namespace and Name.
+type Claim struct {
+	store.Meta
+	// Namespace is that of the pod, too.
+	Namespace, Name string
+	// PodName and PodUID are the pod's.
+	PodName, PodUID string
+	// Node on which the pod runs.
+	Node string
+	// Interface is the name of the interface in the pod.
+	Interface string
+	// Driver is the kind of the attachment.
+	Driver  string
+	Network store.NetworkRef
+	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
+	// digits in hex.
+	ConfigHash string
+	// Addresses are for people.
+	Addresses []string
+}
+
+// CountsFor reports whether the claim is the pod's where it runs. Namespace, name, UID
+// and node must all agree, as those of an Address.
+func (c *Claim) CountsFor(pod *store.Pod) bool {
+	return c.Namespace == pod.Namespace && c.PodName == pod.Name && c.PodUID == pod.UID && c.Node == pod.Node
+}
+
+const (
+	byPod     = "pod"
+	byNetwork = "network"
+)
+
+var claims = memory.Define(memory.Table[Claim]{
+	Name: "attachmentclaim",
+	Key:  func(c *Claim) []byte { return memory.TextKey(c.Namespace, c.Name) },
+	Meta: func(c *Claim) *store.Meta { return &c.Meta },
+	Indexes: map[string]func(*Claim) []byte{
+		byPod:     func(c *Claim) []byte { return memory.TextKey(c.PodUID) },
+		byNetwork: func(c *Claim) []byte { return memory.TextKey(c.Network.UID) },
+	},
+})
+
+// GetClaim returns the AttachmentClaim object of that namespace and name, or nil.
+func GetClaim(tx store.ReadTx, namespace, name string) *Claim {
+	return claims.Get(tx, memory.TextKey(namespace, name))
+}
+
+// ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also
+// those that do not count for it. It is for removing; other callers use ClaimsByPod.
+func ClaimsNaming(tx store.ReadTx, podUID string) []*Claim {
+	return claims.List(tx, byPod, memory.TextKey(podUID))
+}
+
+// ClaimsByPod returns the claims that count for a pod where it runs, by name.
+func ClaimsByPod(tx store.ReadTx, pod *store.Pod) []*Claim {
+	var list []*Claim
+	for _, row := range ClaimsNaming(tx, pod.UID) {
+		if row.CountsFor(pod) {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// ClaimsByNetwork returns the claims of a network, by namespace and name. Its UID is that
+// of the object.
+func ClaimsByNetwork(tx store.ReadTx, networkUID string) []*Claim {
+	return claims.List(tx, byNetwork, memory.TextKey(networkUID))
+}
+
+// PutClaim inserts or replaces a claim.
+func PutClaim(tx store.Tx, row *Claim) error {
+	_, err := claims.Put(tx, row)
+	return err
+}
+
+// DeleteClaim removes a claim if it has that UID, and reports whether it did.
+func DeleteClaim(tx store.Tx, namespace, name, uid string) bool {
+	return claims.Remove(tx, memory.TextKey(namespace, name), uid) != nil
+}

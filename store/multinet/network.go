@@ -1,0 +1,254 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// Kinds of networks.
+const (
+	KindDanmNet        = "DanmNet"
+	KindTenantNetwork  = "TenantNetwork"
+	KindClusterNetwork = "ClusterNetwork"
+)
+
+// Types of networks that DANM calls dynamic: their interfaces are made from a device of the
+// node. Each other type names a CNI plugin, and is called static.
+const (
+	TypeIPVLAN  = "ipvlan"
+	TypeMACVLAN = "macvlan"
+	TypeSRIOV   = "sriov"
+)
+
+// Types of VNIs.
+const (
+	VLAN  = "vlan"
+	VXLAN = "vxlan"
+)
+
+// Dynamic reports whether a type, in lower case, is dynamic.
+func Dynamic(networkType string) bool {
+	switch networkType {
+	case TypeIPVLAN, TypeMACVLAN, TypeSRIOV:
+		return true
+	}
+	return false
+}
+
+// Ref names a network. Namespace is "" for a ClusterNetwork.
+type Ref struct{ Group, Kind, Namespace, Name string }
+
+// String returns the network's kind and name, as messages have it.
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return r.Kind + " " + r.Name
+	}
+	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
+}
+
+// Network is the row of a DanmNet, TenantNetwork or ClusterNetwork of either group. Key:
+// (Kind, Namespace, Name, Group).
+type Network struct {
+	store.Meta
+	Ref
+	NetworkID string
+	// Type is in lower case, and TypeIPVLAN where the object has none.
+	Type string
+	// AllowedNamespaces may use a ClusterNetwork; empty: all of them.
+	AllowedNamespaces []string
+	// HostDevice is the parent device on the nodes, DevicePool the name of an extended
+	// resource; at most one of them is set.
+	HostDevice, DevicePool string
+	// VLAN ID or VXLAN network identifier on the parent; 0 for none, at most one is set.
+	VLAN, VXLAN uint32
+	// Prefix starts the names of interfaces in pods; "" for the default.
+	Prefix string
+	V4, V6 Range
+	// Routes by destination, IPv4 first.
+	Routes []Route
+	// Table is the number of the routing table for routes that pods request; 0 for none.
+	Table int
+	// MTU in bytes; 0 for that of the parent.
+	MTU   int
+	Ready bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+	// NameConflict is the message of that condition, "" without one.
+	NameConflict string
+	// Profiled is the status of the Profile condition of a TenantNetwork.
+	Profiled bool
+	// Invalid describes a value that can't be used although the schema lets it pass, ""
+	// for none. The fields of such a value are zero.
+	Invalid string
+}
+
+// Range is the addresses of one family; the zero value is none.
+type Range struct {
+	Prefix netip.Prefix
+	// Pool is the part for dynamic addresses, not valid for none.
+	Pool store.AddrRange
+	// EUI64: without a pool, a dynamic address is that of the interface's MAC (RFC 4291,
+	// appendix A).
+	EUI64 bool
+}
+
+// HasPool reports whether the range has a pool.
+func (r Range) HasPool() bool { return r.Pool.First.IsValid() }
+
+// Route is a route of the pods: the gateway is in the network's range of its family.
+type Route struct {
+	Dst     netip.Prefix
+	Gateway netip.Addr
+}
+
+// Reference names this life of the network: a successor of the same name has another UID.
+func (n *Network) Reference() store.NetworkRef {
+	return store.NetworkRef{Group: n.Group, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name, UID: n.UID}
+}
+
+// Admits reports whether pods of a namespace may use the network: a ClusterNetwork has the
+// list of the namespaces that may, and an empty one means all. Each other network is for
+// its own.
+func (n *Network) Admits(namespace string) bool {
+	if n.Kind != KindClusterNetwork {
+		return n.Namespace == namespace
+	}
+	return len(n.AllowedNamespaces) == 0 || slices.Contains(n.AllowedNamespaces, namespace)
+}
+
+// Domain returns the domain of the network's addresses.
+func (n *Network) Domain() string { return n.Reference().Domain() }
+
+// Parent returns the device or pool that interfaces are made from, "" for none.
+func (n *Network) Parent() string { return cmp.Or(n.HostDevice, n.DevicePool) }
+
+// VNI returns the type of the network's VNI and its number; "" and 0 for none.
+func (n *Network) VNI() (vniType string, vni uint32) {
+	switch {
+	case n.VLAN != 0:
+		return VLAN, n.VLAN
+	case n.VXLAN != 0:
+		return VXLAN, n.VXLAN
+	}
+	return "", 0
+}
+
+// Segment names what networks share on the wire: the parent with the VNI on it. It is ""
+// without a parent, where the network's plugin decides.
+func (n *Network) Segment() string {
+	if n.Parent() == "" {
+		return ""
+	}
+	if vniType, vni := n.VNI(); vni != 0 {
+		return fmt.Sprintf("%s/%s/%d", n.Parent(), vniType, vni)
+	}
+	return n.Parent() + "/"
+}
+
+// Ranges returns the ranges that the network has, IPv4 first.
+func (n *Network) Ranges() []Range {
+	var all []Range
+	for _, r := range []Range{n.V4, n.V6} {
+		if r.Prefix.IsValid() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+const (
+	bySegment = "segment"
+	byParent  = "parent"
+	byDomain  = "domain"
+)
+
+var networks = memory.Define(memory.Table[Network]{
+	Name: "multinet",
+	Key:  func(n *Network) []byte { return keyOf(n.Ref) },
+	Meta: func(n *Network) *store.Meta { return &n.Meta },
+	Indexes: map[string]func(*Network) []byte{
+		bySegment: func(n *Network) []byte { return textOrNil(n.Segment()) },
+		byParent:  func(n *Network) []byte { return textOrNil(n.Parent()) },
+		byDomain:  func(n *Network) []byte { return memory.TextKey(n.Domain()) },
+	},
+})
+
+func keyOf(r Ref) []byte { return memory.TextKey(r.Kind, r.Namespace, r.Name, r.Group) }
+
+// textOrNil leaves a row without the text out of an index.
+func textOrNil(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return memory.TextKey(text)
+}
+
+// Get returns the network of one group, or nil.
+func Get(tx store.ReadTx, ref Ref) *Network { return networks.Get(tx, keyOf(ref)) }
+
+// Find returns the network of a kind and name that serves, or nil: the older one if both
+// groups have it. It need not be Ready.
+func Find(tx store.ReadTx, kind, namespace, name string) *Network {
+	for _, row := range Namesakes(tx, kind, namespace, name) {
+		return row
+	}
+	return nil
+}
+
+// Namesakes returns the networks of a kind and name in both groups, the oldest first.
+func Namesakes(tx store.ReadTx, kind, namespace, name string) []*Network {
+	return networks.OldestFirst(tx, memory.Primary, memory.TextKey(kind, namespace, name))
+}
+
+// ByDomain returns the network of that Domain, or nil.
+func ByDomain(tx store.ReadTx, domain string) *Network {
+	for row := range networks.Seq(tx, byDomain, memory.TextKey(domain)) {
+		return row
+	}
+	return nil
+}
+
+// Older reports whether a network precedes another one: by creation, then kind and name.
+func (n *Network) Older(other *Network) bool { return networks.ByAge(n, other) < 0 }
+
+// OnSegment returns the networks of a segment, the oldest first.
+func OnSegment(tx store.ReadTx, segment string) []*Network {
+	return networks.OldestFirst(tx, bySegment, memory.TextKey(segment))
+}
+
+// OnParent returns the networks on a parent device or pool, whatever their VNI.
+func OnParent(tx store.ReadTx, parent string) []*Network {
+	return networks.List(tx, byParent, memory.TextKey(parent))
+}
+
+// Networks yields all networks, by kind, namespace and name.
+func Networks(tx store.ReadTx) iter.Seq[*Network] { return networks.All(tx) }
+
+// Put inserts or replaces a network.
+func Put(tx store.Tx, row *Network) error {
+	if held := Get(tx, row.Ref); held != nil && held.UID != row.UID {
+		store.DropNetworkCursors(tx, held.Domain())
+	}
+	_, err := networks.Put(tx, row)
+	return err
+}
+
+// Delete removes a network if it has that UID, and reports whether it did. The last chosen
+// addresses are forgotten with it.
+func Delete(tx store.Tx, ref Ref, uid string) bool {
+	row := networks.Remove(tx, keyOf(ref), uid)
+	if row == nil {
+		return false
+	}
+	store.DropNetworkCursors(tx, row.Domain())
+	return true
+}

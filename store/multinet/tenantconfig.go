@@ -1,0 +1,90 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// TenantConfig is the row of a TenantConfig of either group. Key: (Name, Group).
+type TenantConfig struct {
+	store.Meta
+	Group, Name string
+	Devices     []HostDevice
+	// NetworkIDs by network type in lower case.
+	NetworkIDs map[string]string
+	Ready      bool
+	// Reason and Message of the Ready condition.
+	Reason, Message string
+	// Invalid is Network.Invalid.
+	Invalid string
+}
+
+// HostDevice is a device of the nodes, or a pool of devices, that TenantNetworks may use.
+type HostDevice struct {
+	// Name has a slash if it is that of a pool (an extended resource).
+	Name string
+	// VNIType is VLAN or VXLAN, "" where networks use the device without a VNI.
+	VNIType string
+	// VNIs are the numbers for networks, in ascending order.
+	VNIs []VNIRange
+}
+
+// IsPool reports whether a name is that of a pool of devices, and not of a device: the name
+// of an extended resource has a slash, that of a device has none.
+func IsPool(name string) bool { return strings.Contains(name, "/") }
+
+// VNIRange is a range of numbers, both ends included.
+type VNIRange struct{ First, Last uint32 }
+
+// Has reports whether a number of a type is for TenantNetworks on the device.
+func (d HostDevice) Has(vniType string, vni uint32) bool {
+	if d.VNIType != vniType {
+		return false
+	}
+	for _, r := range d.VNIs {
+		if r.First <= vni && vni <= r.Last {
+			return true
+		}
+	}
+	return false
+}
+
+var configs = memory.Define(memory.Table[TenantConfig]{
+	Name: "tenantconfig",
+	Key:  func(c *TenantConfig) []byte { return memory.TextKey(c.Name, c.Group) },
+	Meta: func(c *TenantConfig) *store.Meta { return &c.Meta },
+})
+
+// GetTenantConfig returns the TenantConfig of a group and name, or nil.
+func GetTenantConfig(tx store.ReadTx, group, name string) *TenantConfig {
+	return configs.Get(tx, memory.TextKey(name, group))
+}
+
+// ServingTenantConfig returns the TenantConfig that serves, the oldest of both groups, or
+// nil. It need not be valid.
+func ServingTenantConfig(tx store.ReadTx) *TenantConfig {
+	for _, row := range configs.OldestFirst(tx, memory.Primary, []byte{}) {
+		return row
+	}
+	return nil
+}
+
+// TenantConfigs yields all TenantConfigs by name.
+func TenantConfigs(tx store.ReadTx) iter.Seq[*TenantConfig] { return configs.All(tx) }
+
+// PutTenantConfig inserts or replaces a TenantConfig.
+func PutTenantConfig(tx store.Tx, row *TenantConfig) error {
+	_, err := configs.Put(tx, row)
+	return err
+}
+
+// DeleteTenantConfig removes a TenantConfig if it has that UID, and reports whether it did.
+func DeleteTenantConfig(tx store.Tx, group, name, uid string) bool {
+	return configs.Remove(tx, memory.TextKey(name, group), uid) != nil
+}
