@@ -98,7 +98,7 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
 		Spec: v1alpha1.AddressSpec{
-			VPC: row.VPC, Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
+			VPC: row.VPC, Network: referenceTo(row.Network), Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
 			Holder: v1alpha1.AddressHolder{
 				Kind: v1alpha1.HolderKind(row.Holder.Kind), Namespace: row.Holder.Namespace,
 				Name: row.Holder.Name, UID: row.Holder.UID,
@@ -106,6 +106,16 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 			Attachment: row.Attachment,
 			Set:        ips,
 		},
+	}
+}
+
+// referenceTo returns nil for no network.
+func referenceTo(network store.NetworkRef) *v1alpha1.NetworkReference {
+	if network.UID == "" {
+		return nil
+	}
+	return &v1alpha1.NetworkReference{
+		Group: network.Group, Kind: network.Kind, Namespace: network.Namespace, Name: network.Name, UID: network.UID,
 	}
 }
 

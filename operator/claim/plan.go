@@ -44,19 +44,19 @@ type set struct {
 // decide plans for the addresses of a holder's attachment. A creation with a lost
 // reply, or a crash, leaves an incomplete set, or two sets. The set with the preferred
 // IPs, else the one with the most confirmed members, is kept and completed unless
-// another holder has one of its IPs. Other sets, and addresses of another VPC than the
-// requested one, are dropped. If there are preferred IPs, the sets without them are
+// another holder has one of its IPs. Other sets, and addresses of another VPC or network than
+// the requested one, are dropped. If there are preferred IPs, the sets without them are
 // dropped first, because an address of such a set may have an IP of the preferred set.
 func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 	var p plan
 	var candidates []set
 	sets := setsOf(tx, request)
-	if p.drop = unwanted(sets, request.VPC, prefer); len(p.drop) > 0 {
+	if p.drop = unwanted(sets, request.Domain(), prefer); len(p.drop) > 0 {
 		return p
 	}
 	for _, found := range sets {
 		whole, ok := complete(tx, found)
-		ok = ok && found.members[0].VPC == request.VPC
+		ok = ok && found.members[0].Domain() == request.Domain()
 		if !ok {
 			p.drop = append(p.drop, found.members...)
 			continue
@@ -79,12 +79,12 @@ func decide(tx store.ReadTx, request ipam.Request, prefer []netip.Addr) plan {
 }
 
 // unwanted lists the members of the sets that are not the preferred one, if any is.
-func unwanted(sets []set, vpc string, prefer []netip.Addr) (rows []*store.Address) {
+func unwanted(sets []set, domain string, prefer []netip.Addr) (rows []*store.Address) {
 	if len(prefer) == 0 {
 		return nil
 	}
 	for _, s := range sets {
-		if s.members[0].VPC != vpc || !slices.Equal(s.members[0].Set, prefer) {
+		if s.members[0].Domain() != domain || !slices.Equal(s.members[0].Set, prefer) {
 			rows = append(rows, s.members...)
 		}
 	}
@@ -99,7 +99,7 @@ func setsOf(tx store.ReadTx, request ipam.Request) []set {
 			continue
 		}
 		i := slices.IndexFunc(sets, func(s set) bool {
-			return s.members[0].VPC == row.VPC && slices.Equal(s.members[0].Set, row.Set)
+			return s.members[0].Domain() == row.Domain() && slices.Equal(s.members[0].Set, row.Set)
 		})
 		if i < 0 {
 			sets = append(sets, set{})
@@ -122,12 +122,12 @@ func complete(tx store.ReadTx, s set) (set, bool) {
 			whole.members = append(whole.members, s.members[i])
 			continue
 		}
-		if store.AddressByIP(tx, s.members[0].VPC, ip) != nil {
+		if store.AddressByIP(tx, s.members[0].Domain(), ip) != nil {
 			return set{}, false
 		}
 		lacking := *s.members[0]
 		lacking.Meta = store.Meta{}
-		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.VPC, ip)
+		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.Domain(), ip)
 		whole.members = append(whole.members, &lacking)
 	}
 	return whole, true

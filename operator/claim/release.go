@@ -37,7 +37,7 @@ func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node stri
 func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
-		return fmt.Errorf("release %s of VPC %s: %w", row.IP, row.VPC, err)
+		return fmt.Errorf("release %s of %s: %w", row.IP, row.Place(), err)
 	}
 	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
 }
@@ -58,7 +58,7 @@ func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
 func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
-		return fmt.Errorf("expel %s of VPC %s: %w", row.IP, row.VPC, err)
+		return fmt.Errorf("expel %s of %s: %w", row.IP, row.Place(), err)
 	}
 	return c.forget(row, func(tx store.Tx) (bool, error) { return allocation.Remove(tx, row.Name, row.UID) })
 }
@@ -71,7 +71,7 @@ func (c *Claimer) remove(ctx context.Context, object client.Object, uid string, 
 	precondition := types.UID(uid)
 	err := c.Client.Delete(ctx, object, client.Preconditions{UID: &precondition})
 	if err == nil || apierrors.IsNotFound(err) {
-		ctrl.LoggerFrom(ctx).Info("address released", "address", object.GetName(), "holder", holder.Name)
+		ctrl.LoggerFrom(ctx).Info("claim released", "claim", object.GetName(), "holder", holder.Name)
 		return nil
 	}
 	return err

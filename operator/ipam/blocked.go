@@ -10,9 +10,19 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// blocked returns the addresses of a prefix of the subnet that may not be assigned,
-// as ranges in ascending order that don't touch each other.
-func blocked(subnet *store.Subnet, prefix netip.Prefix) []store.AddrRange {
+// reserves are the addresses that are reserved in a prefix, beside its own.
+type reserves struct {
+	gateways []netip.Addr
+	ranges   []store.AddrRange
+}
+
+func reservesOf(subnet *store.Subnet) reserves {
+	return reserves{gateways: subnet.Gateways, ranges: subnet.Reserved}
+}
+
+// blocked returns the addresses of a prefix that may not be assigned, as ranges in
+// ascending order that don't touch each other.
+func blocked(prefix netip.Prefix, res reserves) []store.AddrRange {
 	whole := rangeOf(prefix)
 	// The first address is the network's in IPv4 and the subnet-router
 	// anycast address in IPv6 (RFC 4291, 2.6.1).
@@ -20,12 +30,12 @@ func blocked(subnet *store.Subnet, prefix netip.Prefix) []store.AddrRange {
 	if prefix.Addr().Is4() {
 		ranges = append(ranges, single(whole.Last)) // broadcast
 	}
-	for _, gateway := range subnet.Gateways {
+	for _, gateway := range res.gateways {
 		if prefix.Contains(gateway) {
 			ranges = append(ranges, single(gateway))
 		}
 	}
-	for _, reserved := range subnet.Reserved {
+	for _, reserved := range res.ranges {
 		if part, ok := intersect(reserved, whole); ok {
 			ranges = append(ranges, part)
 		}
@@ -103,10 +113,10 @@ func Prefixes(r store.AddrRange) []netip.Prefix {
 }
 
 // blockedBy explains why an address may not be assigned, "" for no reason.
-func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string {
+func blockedBy(prefix netip.Prefix, res reserves, ip netip.Addr) string {
 	whole := rangeOf(prefix)
 	switch {
-	case slices.Contains(subnet.Gateways, ip):
+	case slices.Contains(res.gateways, ip):
 		return "the gateway"
 	case ip == whole.First && ip.Is4():
 		return "the network address"
@@ -115,7 +125,7 @@ func blockedBy(subnet *store.Subnet, prefix netip.Prefix, ip netip.Addr) string 
 	case ip == whole.Last && ip.Is4():
 		return "the broadcast address"
 	}
-	for _, reserved := range subnet.Reserved {
+	for _, reserved := range res.ranges {
 		if contains(reserved, ip) {
 			return "in the reserved range " + reserved.First.String() + "-" + reserved.Last.String()
 		}

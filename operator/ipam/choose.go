@@ -16,14 +16,17 @@ import (
 
 // Request asks for the addresses of one attachment, or of a Service.
 type Request struct {
-	// VPC to take them from, which must have its VNI.
+	// VPC to take them from, which must have its VNI; "" with a Network.
 	VPC string
+	// Network outside of every VPC to take them from; nil in a VPC.
+	Network *NetworkRange
 	// Subnet asked for, by spec.name or object name; "" for any.
 	Subnet string
 	// requested IPs, at most one per family. Families that are not named are chosen.
 	IPs []netip.Addr
 	// Families are those of the requested addresses; the zero value means those of
-	// the subnet.
+	// the subnet. In a Network it means those of IPs alone: an interface need not have
+	// addresses.
 	Families Families
 	// Node, Holder and Attachment describe the holder; a Service is on no node and has
 	// no attachment. A requested IP that the same attachment of the same holder has
@@ -40,6 +43,15 @@ type Request struct {
 	// be nil.
 	Resting *Resting
 	Now     time.Time
+}
+
+// Domain returns the domain of the requested addresses: the name of the VPC, or the domain
+// of the network outside of every VPC.
+func (req *Request) Domain() string {
+	if req.Network != nil {
+		return req.Network.Domain()
+	}
+	return req.VPC
 }
 
 // Families is a set of address families.
@@ -92,8 +104,10 @@ func (f Families) in(subnet *store.Subnet) bool {
 
 // Result is the reply to a Request.
 type Result struct {
-	// Subnet that the addresses are from.
+	// Subnet that the addresses are from; nil in a network outside of every VPC.
 	Subnet *store.Subnet
+	// Network outside of every VPC; the zero value in a VPC.
+	Network store.NetworkRef
 	// IPs, one per family of the request or else of the subnet, IPv4 first.
 	IPs []netip.Addr
 	// MAC of the attachment; "" where there is none.
@@ -112,8 +126,17 @@ type Result struct {
 //	IPs                      the subnet that contains them
 //	both                     that subnet, which must contain the IPs
 //
-// A refusal is an *Error.
+// In a network outside of every VPC the network is the only source of addresses. A refusal
+// is an *Error.
 func Choose(tx store.ReadTx, req Request) (Result, error) {
+	if req.Network != nil {
+		now, err := req.Network.Renewed(tx)
+		if err != nil {
+			return Result{}, err
+		}
+		req.Network = now
+		return chooseInNetwork(tx, &req)
+	}
 	vpc := store.GetVPC(tx, req.VPC)
 	if vpc == nil || vpc.VNI == 0 {
 		return Result{}, refuse(v1alpha1.NetworkNotReadyReason, WhenSubnetsChange,
@@ -144,11 +167,18 @@ func Assume(tx store.Tx, result Result) error {
 		}
 	}
 	for _, ip := range result.Cursors {
-		if err := store.SetCursor(tx, result.Subnet.Name, ip); err != nil {
+		if err := setCursor(tx, result, ip); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func setCursor(tx store.Tx, result Result, ip netip.Addr) error {
+	if result.Subnet == nil {
+		return store.SetNetworkCursor(tx, result.Network.Domain(), ip)
+	}
+	return store.SetCursor(tx, result.Subnet.Name, ip)
 }
 
 func sameAttachment(a, b *store.Address) bool {
@@ -269,7 +299,8 @@ func subnetOfIPs(tx store.ReadTx, all, others []*store.Subnet, req *Request) (*s
 		return nil, noneReady([]*store.Subnet{found}, req)
 	}
 	for _, ip := range req.IPs {
-		if err := available(tx, found, ip, req); err != nil {
+		cause := blockedBy(prefixOf(found, ip), reservesOf(found), ip)
+		if err := available(tx, ip, cause, "subnet "+found.Name, req); err != nil {
 			return nil, err
 		}
 	}
@@ -303,7 +334,10 @@ func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool
 			result.IPs = append(result.IPs, req.IPs[asked])
 			continue
 		}
-		ip, ok := pick(tx, subnet, prefix, req)
+		if freeOf(tx, subnet, prefix).Sign() <= 0 {
+			return Result{}, false
+		}
+		ip, ok := ringOf(tx, subnet, prefix).pick(tx, req)
 		if !ok {
 			return Result{}, false
 		}
@@ -319,14 +353,24 @@ func finish(result Result, vpc *store.VPC, req *Request) Result {
 	if req.Attachment != "" {
 		result.MAC = MAC(vpc.VNI, result.IPs)
 	}
+	result.Rows = req.rows(result)
+	return result
+}
+
+// rows makes the rows of chosen addresses.
+func (req *Request) rows(result Result) (rows []*store.Address) {
 	for _, ip := range result.IPs {
-		result.Rows = append(result.Rows, &store.Address{
-			Name: v1alpha1.AddressName(vpc.Name, ip), VPC: vpc.Name, Subnet: result.Subnet.Name,
+		row := &store.Address{
+			Name: v1alpha1.AddressName(req.Domain(), ip), VPC: req.VPC, Network: result.Network,
 			IP: ip, MAC: result.MAC, Node: req.Node, Holder: req.Holder, Attachment: req.Attachment,
 			Set: slices.Clone(result.IPs),
-		})
+		}
+		if result.Subnet != nil {
+			row.Subnet = result.Subnet.Name
+		}
+		rows = append(rows, row)
 	}
-	return result
+	return rows
 }
 
 // names lists subnets as text, short names first.

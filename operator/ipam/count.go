@@ -38,7 +38,7 @@ func freeOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) *big.Int
 	} else {
 		n.Sub(n, big.NewInt(v6))
 	}
-	for _, r := range blocked(subnet, prefix) {
+	for _, r := range blocked(prefix, reservesOf(subnet)) {
 		n.Sub(n, size(r))
 		// An address may have been assigned before it was reserved.
 		n.Add(n, big.NewInt(heldWithin(tx, subnet, r)))
@@ -48,7 +48,7 @@ func freeOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) *big.Int
 
 func heldWithin(tx store.ReadTx, subnet *store.Subnet, r store.AddrRange) int64 {
 	var n int64
-	for row := range store.AddressesByVPCFrom(tx, subnet.VPC, r.First) {
+	for row := range store.AddressesFrom(tx, subnet.VPC, r.First) {
 		if r.Last.Less(row.IP) {
 			break
 		}

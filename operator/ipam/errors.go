@@ -13,8 +13,8 @@ import (
 type Retry int
 
 const (
-	// WhenSubnetsChange waits for a Subnet or VPC to be created or changed, or
-	// to become Ready.
+	// WhenSubnetsChange waits for a Subnet, a VPC or a network outside of every VPC to
+	// be created or changed, or to become Ready.
 	WhenSubnetsChange Retry = iota
 	// WhenReleased waits for an address to be released, or a Subnet to grow.
 	WhenReleased

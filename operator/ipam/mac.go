@@ -6,6 +6,7 @@ package ipam
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
 )
@@ -27,4 +28,25 @@ func MAC(vni uint32, ips []netip.Addr) string {
 	}
 	hash := sha256.Sum256(input)
 	return append(net.HardwareAddr{0x06}, hash[:5]...).String()
+}
+
+// NetworkMAC returns the MAC of an attachment outside of every VPC, lower case with
+// colons: 0a, which no attachment in a VPC begins with, and 40 bits of a hash of the
+// pod's UID and the interface. It depends on the pod alone, so that it stays the same
+// when the attachment is decided again. Attempts above 0 give other addresses.
+func NetworkMAC(podUID, attachment string, attempt int) net.HardwareAddr {
+	input := podUID + "/" + attachment
+	if attempt > 0 {
+		input += fmt.Sprintf("/%d", attempt)
+	}
+	hash := sha256.Sum256([]byte(input))
+	return append(net.HardwareAddr{0x0a}, hash[:5]...)
+}
+
+// eui64 returns the address of a prefix of at most 64 bits with the interface identifier
+// of a MAC: the modified EUI-64 (RFC 4291, appendix A).
+func eui64(prefix netip.Prefix, mac net.HardwareAddr) netip.Addr {
+	ip := prefix.Masked().Addr().As16()
+	copy(ip[8:], []byte{mac[0] ^ 0x02, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]})
+	return netip.AddrFrom16(ip)
 }

@@ -83,18 +83,23 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 	return false
 }
 
-// available refuses a requested IP that the subnet can't assign to the holder.
-func available(tx store.ReadTx, subnet *store.Subnet, ip netip.Addr, req *Request) error {
-	held := store.AddressByIP(tx, req.VPC, ip)
+// available refuses a requested IP that can't be assigned to the holder. A cause is why
+// nobody may have it, and of names the subnet or network.
+func available(tx store.ReadTx, ip netip.Addr, cause, of string, req *Request) error {
+	held := store.AddressByIP(tx, req.Domain(), ip)
 	if held != nil && held.CountsFor(req.Holder, req.Node) && held.Attachment == req.Attachment {
 		return nil
 	}
-	if cause := blockedBy(subnet, prefixOf(subnet, ip), ip); cause != "" {
+	if cause != "" {
 		return refuse(v1alpha1.IPReservedReason, WhenSubnetsChange,
-			"%s is %s of subnet %s: use another address, or remove the request", ip, cause, subnet.Name)
+			"%s is %s of %s: use another address, or remove the request", ip, cause, of)
 	}
 	if held != nil {
 		return inUse(tx, held, req)
+	}
+	if heldByPeer(tx, req, ip) != nil {
+		return refuse(v1alpha1.IPInUseReason, WhenReleased,
+			"%s is in use in another network on the same segment as %s: use another address, or wait until it is released", ip, of)
 	}
 	if _, excluded := req.Exclude[ip]; excluded {
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,

@@ -17,53 +17,55 @@ const RestingTime = 60 * time.Second
 // are empty. Its methods may be called from any goroutine.
 type Resting struct {
 	mu       sync.Mutex
-	released map[vpcIP]time.Time
+	released map[domainIP]time.Time
 	// order holds every entry by the time it was added, to be forgotten in
 	// that order.
 	order []rest
 }
 
-type vpcIP struct {
-	vpc string
-	ip  netip.Addr
+// domainIP is an address of a domain: a VPC, a network outside of every VPC by its domain,
+// or "" for external addresses.
+type domainIP struct {
+	domain string
+	ip     netip.Addr
 }
 
 type rest struct {
-	vpcIP
+	domainIP
 	at time.Time
 }
 
 // Add notes that an address was released at a time, which must not be before
 // that of the last call.
-func (r *Resting) Add(vpc string, ip netip.Addr, at time.Time) {
+func (r *Resting) Add(domain string, ip netip.Addr, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.released == nil {
-		r.released = map[vpcIP]time.Time{}
+		r.released = map[domainIP]time.Time{}
 	}
 	r.forget(at)
-	key := vpcIP{vpc, ip}
+	key := domainIP{domain, ip}
 	r.released[key] = at
 	r.order = append(r.order, rest{key, at})
 }
 
 // Contains reports whether the last release of an address was less than
 // RestingTime before now.
-func (r *Resting) Contains(vpc string, ip netip.Addr, now time.Time) bool {
+func (r *Resting) Contains(domain string, ip netip.Addr, now time.Time) bool {
 	if r == nil {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, ok := r.released[vpcIP{vpc, ip}]
+	at, ok := r.released[domainIP{domain, ip}]
 	return ok && now.Sub(at) < RestingTime
 }
 
 func (r *Resting) forget(now time.Time) {
 	for len(r.order) > 0 && now.Sub(r.order[0].at) >= RestingTime {
 		// The address may have been released again meanwhile.
-		if oldest := r.order[0]; r.released[oldest.vpcIP].Equal(oldest.at) {
-			delete(r.released, oldest.vpcIP)
+		if oldest := r.order[0]; r.released[oldest.domainIP].Equal(oldest.at) {
+			delete(r.released, oldest.domainIP)
 		}
 		r.order = r.order[1:]
 	}

@@ -11,14 +11,31 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// free yields the addresses of a prefix that are neither blocked nor held, in
-// ring order: from behind the cursor to the end, then from the start up to the
-// cursor.
-func free(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) iter.Seq[netip.Addr] {
+// ring is a range of addresses in a domain, which are assigned in turn.
+type ring struct {
+	// domain is the name of a VPC, or that of a network outside of every VPC.
+	domain string
+	whole  store.AddrRange
+	// blocked are the addresses that may not be assigned, ascending.
+	blocked []store.AddrRange
+	// cursor is the last chosen address, or not valid.
+	cursor netip.Addr
+}
+
+// ringOf returns the ring of one prefix of a subnet.
+func ringOf(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix) ring {
+	return ring{
+		domain: subnet.VPC, whole: rangeOf(prefix), blocked: blocked(prefix, reservesOf(subnet)),
+		cursor: store.Cursor(tx, subnet, prefix.Addr().Is4()),
+	}
+}
+
+// free yields the addresses that are neither blocked nor held, in ring order: from
+// behind the cursor to the end, then from the start up to the cursor.
+func (r ring) free(tx store.ReadTx) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		barred := blocked(subnet, prefix)
-		for _, part := range ringParts(rangeOf(prefix), store.Cursor(tx, subnet, prefix.Addr().Is4())) {
-			if !freeWithin(tx, subnet.VPC, part, barred, yield) {
+		for _, part := range ringParts(r.whole, r.cursor) {
+			if !freeWithin(tx, r.domain, part, r.blocked, yield) {
 				return
 			}
 		}
@@ -36,10 +53,10 @@ func ringParts(whole store.AddrRange, cursor netip.Addr) []store.AddrRange {
 	}
 }
 
-// freeWithin walks the part and the VPC's held addresses side by side, and
+// freeWithin walks the part and the domain's held addresses side by side, and
 // returns false once yield does. A blocked range costs one step.
-func freeWithin(tx store.ReadTx, vpc string, part store.AddrRange, barred []store.AddrRange, yield func(netip.Addr) bool) bool {
-	next, stop := iter.Pull(store.AddressesByVPCFrom(tx, vpc, part.First))
+func freeWithin(tx store.ReadTx, domain string, part store.AddrRange, barred []store.AddrRange, yield func(netip.Addr) bool) bool {
+	next, stop := iter.Pull(store.AddressesFrom(tx, domain, part.First))
 	defer stop()
 	held, more := next()
 	for ip := part.First; ip.IsValid() && !part.Last.Less(ip); ip = ip.Next() {
@@ -85,20 +102,18 @@ const (
 	rankBest
 )
 
-// pick chooses a free address of the prefix, or none. The number of addresses that it
-// examines is limited by those that are resting, excluded, or in use on the node.
-func pick(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix, req *Request) (netip.Addr, bool) {
+// pick chooses a free address of the ring, or none. The number of addresses that it
+// examines is limited by those that are resting, excluded, in use on the node, or held by
+// other networks of the segment.
+func (r ring) pick(tx store.ReadTx, req *Request) (netip.Addr, bool) {
 	var best netip.Addr
 	found := rankNone
-	if freeOf(tx, subnet, prefix).Sign() <= 0 {
-		return best, false
-	}
-	for ip := range free(tx, subnet, prefix) {
-		if _, excluded := req.Exclude[ip]; excluded {
+	for ip := range r.free(tx) {
+		if _, excluded := req.Exclude[ip]; excluded || heldByPeer(tx, req, ip) != nil {
 			continue
 		}
-		if r := req.rank(tx, subnet.VPC, ip); r > found {
-			best, found = ip, r
+		if now := req.rank(tx, r.domain, ip); now > found {
+			best, found = ip, now
 		}
 		if found == rankBest {
 			break
@@ -107,17 +122,28 @@ func pick(tx store.ReadTx, subnet *store.Subnet, prefix netip.Prefix, req *Reque
 	return best, found != rankNone
 }
 
-func (req *Request) rank(tx store.ReadTx, vpc string, ip netip.Addr) rank {
-	if req.Resting.Contains(vpc, ip, req.Now) {
+func (req *Request) rank(tx store.ReadTx, domain string, ip netip.Addr) rank {
+	if req.rests(domain, ip) {
 		return rankResting
 	}
-	if req.Node == "" {
-		return rankBest // no other VPC uses it there
+	if req.Node == "" || req.Network != nil {
+		return rankBest // no other VPC uses it there, or the kubelet does not probe it
 	}
 	for _, other := range store.AddressesByNodeIP(tx, req.Node, ip) {
-		if other.VPC != vpc {
+		if other.VPC != "" && other.VPC != domain {
 			return rankShared
 		}
 	}
 	return rankBest
+}
+
+// rests reports whether an address of a domain rests. Networks of one segment are one wire,
+// so that peers have state of an address whichever of them it is from.
+func (req *Request) rests(domain string, ip netip.Addr) bool {
+	if req.Resting.Contains(domain, ip, req.Now) {
+		return true
+	}
+	return req.Network != nil && slices.ContainsFunc(req.Network.Peers, func(peer string) bool {
+		return req.Resting.Contains(peer, ip, req.Now)
+	})
 }

@@ -36,10 +36,12 @@ func (p Publisher) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) 
 		return nil
 	case err != nil:
 		return fmt.Errorf("read AdmissionGrants %s: %w", grants.Name, err)
-	case equality.Semantic.DeepEqual(grants.HostAccess, object.HostAccess) && equality.Semantic.DeepEqual(grants.ExternalIPs, object.ExternalIPs):
+	}
+	before := object.DeepCopy()
+	object.HostAccess, object.ExternalIPs, object.TenantNetworks = grants.HostAccess, grants.ExternalIPs, grants.TenantNetworks
+	if equality.Semantic.DeepEqual(before, object) {
 		return nil
 	}
-	object.HostAccess, object.ExternalIPs = grants.HostAccess, grants.ExternalIPs
 	if err := p.Client.Update(ctx, object); err != nil {
 		return fmt.Errorf("update AdmissionGrants %s: %w", grants.Name, err)
 	}

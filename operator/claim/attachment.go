@@ -1,0 +1,147 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// AttachmentRow is one attachment of a pod to a network outside of every VPC, with or
+// without addresses.
+type AttachmentRow struct {
+	// Interface is the name of the interface in the pod, unique among its attachments.
+	Interface string
+	// Driver is the kind of the attachment.
+	Driver  string
+	Network store.NetworkRef
+	// ConfigHash is the SHA-256 of the attachment's element in the annotation, 64
+	// digits in hex.
+	ConfigHash string
+	// Addresses with prefix lengths, for people.
+	Addresses []string
+}
+
+var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{
+	kind: kinds.AttachmentClaim, of: attachmentObject,
+	uid: func(row *multinet.Claim) string { return row.UID },
+	// A claim reserves nothing, so no row is assumed: the watch brings it.
+	held:    func(store.ReadTx, *multinet.Claim) *multinet.Claim { return nil },
+	confirm: func(store.Tx, *multinet.Claim, *multinet.Claim) error { return nil },
+}
+
+// ClaimAttachments makes the AttachmentClaims of a pod those of the rows: it creates
+// missing ones, replaces those that differ, and deletes those of other interfaces. A
+// claim that exists already costs no request. Each step can be repeated after an error;
+// ErrHolderGone needs no repetition. Until all steps are done, a node attaches the pod to
+// the networks of correct claims only.
+func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []AttachmentRow) error {
+	var lacking, surplus []*multinet.Claim
+	gone := false
+	c.Store.View(func(tx store.ReadTx) {
+		gone = !lives(tx, pod.AsHolder())
+		lacking, surplus = compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows))
+	})
+	if gone {
+		return ErrHolderGone
+	}
+	for _, row := range surplus {
+		if err := c.removeClaim(ctx, row); err != nil {
+			return err
+		}
+	}
+	for range rounds {
+		_, other, err := attachmentClaims.create(ctx, c, lacking, sameClaim)
+		if err != nil || other == nil {
+			return err
+		}
+		if err := c.removeClaim(ctx, other); err != nil {
+			return err
+		}
+	}
+	return errOutpaced
+}
+
+// AttachmentsClaimed reports whether the AttachmentClaims of a pod are those of the rows.
+func AttachmentsClaimed(tx store.ReadTx, pod *store.Pod, rows []AttachmentRow) bool {
+	lacking, surplus := compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, rows))
+	return len(lacking) == 0 && len(surplus) == 0
+}
+
+// AttachmentClaimed reports whether a pod has the AttachmentClaim of a row.
+func AttachmentClaimed(tx store.ReadTx, pod *store.Pod, row AttachmentRow) bool {
+	lacking, _ := compareClaims(multinet.ClaimsNaming(tx, pod.UID), claimsOf(pod, []AttachmentRow{row}))
+	return len(lacking) == 0
+}
+
+// compareClaims divides the difference between the claims that exist and the planned
+// ones: rows to create, and rows to delete before.
+func compareClaims(held, planned []*multinet.Claim) (lacking, surplus []*multinet.Claim) {
+	for _, row := range planned {
+		if !slices.ContainsFunc(held, func(other *multinet.Claim) bool { return sameClaim(other, row) && !other.Deleting }) {
+			lacking = append(lacking, row)
+		}
+	}
+	for _, row := range held {
+		if !slices.ContainsFunc(planned, func(other *multinet.Claim) bool { return sameClaim(row, other) }) {
+			surplus = append(surplus, row)
+		}
+	}
+	return lacking, surplus
+}
+
+// sameClaim reports whether an existing claim is the planned one. The network's UID
+// decides: the annotation that a claim is planned from again has no group.
+func sameClaim(real, planned *multinet.Claim) bool {
+	return real.Namespace == planned.Namespace && real.Name == planned.Name && real.PodName == planned.PodName &&
+		real.PodUID == planned.PodUID && real.Node == planned.Node && real.Interface == planned.Interface &&
+		real.Driver == planned.Driver && real.Network.UID == planned.Network.UID && real.ConfigHash == planned.ConfigHash
+}
+
+func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
+	for _, row := range rows {
+		all = append(all, &multinet.Claim{
+			Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, row.Interface),
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: row.Interface, Driver: row.Driver,
+			Network: row.Network, ConfigHash: row.ConfigHash, Addresses: row.Addresses,
+		})
+	}
+	return all
+}
+
+// removeClaim deletes the object of a row. A successor with its name is a conflict: its
+// event is still to come.
+func (c *Claimer) removeClaim(ctx context.Context, row *multinet.Claim) error {
+	object := &v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{Namespace: row.Namespace, Name: row.Name}}
+	holder := store.Holder{Kind: store.HolderPod, Namespace: row.Namespace, Name: row.PodName, UID: row.PodUID}
+	if err := c.remove(ctx, object, row.UID, holder); err != nil {
+		return fmt.Errorf("remove AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)
+	}
+	return nil
+}
+
+// attachmentObject makes the object of a row. Its owner is the pod, so that Kubernetes
+// deletes it with the pod.
+func attachmentObject(row *multinet.Claim) *v1alpha1.AttachmentClaim {
+	return &v1alpha1.AttachmentClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: row.Namespace, Name: row.Name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: row.PodName, UID: types.UID(row.PodUID)}},
+		},
+		Spec: v1alpha1.AttachmentClaimSpec{
+			Pod: v1alpha1.AttachmentPod{Name: row.PodName, UID: row.PodUID}, Node: row.Node,
+			Interface: row.Interface, Driver: row.Driver, Network: *referenceTo(row.Network),
+			ConfigHash: row.ConfigHash, Addresses: slices.Clone(row.Addresses),
+		},
+	}
+}
