@@ -1,0 +1,166 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+const (
+	// podsInMessage and podsInStatus are how many pods of a network are named there.
+	podsInMessage = 3
+	podsInStatus  = 10
+)
+
+// decision is the next step for one network, and the content of its status.
+type decision struct {
+	// claim is the number to claim now, nil for none.
+	claim *number
+	// release are claims that the network must not keep.
+	release []*multinet.HostVNIClaim
+	// profile is what the spec of a TenantNetwork has to have, nil where it is unknown.
+	profile *profile
+	// empty is true once a network being deleted may lose its finalizer.
+	empty bool
+	figures
+	pods            []string
+	ready           bool
+	reason, message string
+	// conflict names the older network of the same kind and name in the other group.
+	conflict string
+}
+
+// refusal is why a network can't be used.
+type refusal struct{ reason, message string }
+
+// check finds a reason not to use a network; nil for none.
+type check func(tx store.ReadTx, net *multinet.Network) *refusal
+
+// decide plans for one network. taken are numbers that are claimed although the store does
+// not have the claim yet.
+func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
+	d := decision{figures: count(tx, net), pods: podsOf(tx, net)}
+	if net.Deleting {
+		return d.deleting(tx, net)
+	}
+	for _, fails := range []check{isValid, d.isOldest} {
+		if r := fails(tx, net); r != nil {
+			return d.refused(r)
+		}
+	}
+	if net.Kind == multinet.KindTenantNetwork {
+		if r := d.planProfile(tx, net, taken); r != nil {
+			return d.refused(r)
+		}
+	}
+	for _, fails := range []check{isOfAdministrators, hasNetworkID, overlapsNoOlder, cutsNothingOff} {
+		if r := fails(tx, net); r != nil {
+			return d.refused(r)
+		}
+	}
+	d.ready, d.reason, d.message = true, v1alpha1.ReadyReason, "pods may use it"
+	return d
+}
+
+func (d decision) refused(r *refusal) decision {
+	d.reason, d.message = r.reason, r.message
+	return d
+}
+
+// deleting lists what delays the deletion of the network.
+func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
+	d.reason = v1alpha1.DeletingReason
+	switch {
+	case len(d.pods) > 0:
+		d.message = fmt.Sprintf("used by %d pod(s): %s; delete them first", len(d.pods), some(d.pods, podsInMessage))
+	case d.used > 0:
+		d.message = fmt.Sprintf("held by %d address(es)", d.used)
+	default:
+		if d.pods = told(tx, net); len(d.pods) > 0 {
+			d.message = fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended", len(d.pods), some(d.pods, podsInMessage))
+			return d
+		}
+		d.empty, d.message = true, "nothing uses it"
+		d.release = multinet.HostVNIClaimsByNetwork(tx, net.UID)
+	}
+	return d
+}
+
+func some(names []string, limit int) string {
+	if len(names) > limit {
+		return strings.Join(names[:limit], ", ") + ", and others"
+	}
+	return strings.Join(names, ", ")
+}
+
+func isValid(_ store.ReadTx, net *multinet.Network) *refusal {
+	if net.Invalid != "" {
+		return &refusal{v1alpha1.InvalidReason, net.Invalid}
+	}
+	return nil
+}
+
+// isOldest finds the older network of the same kind and name in the other group, and
+// notes it.
+func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *refusal {
+	serving := multinet.Find(tx, net.Kind, net.Namespace, net.Name)
+	if serving == nil || serving.UID == net.UID || !serving.Older(net) {
+		return nil
+	}
+	d.conflict = fmt.Sprintf("%s of group %s is older and serves: delete one of the two, or give this one another name", serving, serving.Group)
+	return &refusal{v1alpha1.NameConflictReason, d.conflict}
+}
+
+// isOfAdministrators keeps the networks of administrators off the numbers of tenants: those
+// in a range of the TenantConfig, and those that are claimed.
+func isOfAdministrators(tx store.ReadTx, net *multinet.Network) *refusal {
+	vniType, vni := net.VNI()
+	if net.Kind == multinet.KindTenantNetwork || vni == 0 {
+		return nil
+	}
+	n := number{vniType, vni, net.Parent()}
+	if claim := multinet.HostVNIClaimOf(tx, vniType, vni, n.device); claim != nil {
+		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s belongs to %s: use another number", n, claim.Network)}
+	}
+	if config := multinet.ServingTenantConfig(tx); config != nil && offers(config, n) {
+		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s is in a range of TenantConfig %q, so it is for TenantNetworks: use another number, or narrow the range", n, config.Name)}
+	}
+	return nil
+}
+
+func hasNetworkID(_ store.ReadTx, net *multinet.Network) *refusal {
+	return networkIDRefusal(net.NetworkID, net)
+}
+
+func networkIDRefusal(id string, net *multinet.Network) *refusal {
+	if id == "" {
+		return &refusal{v1alpha1.NetworkIDMissingReason, "spec.NetworkID is empty: set it"}
+	}
+	_, vni := net.VNI()
+	if why := multinet.CheckNetworkID(id, net.Type, vni != 0); why != "" {
+		return &refusal{v1alpha1.InvalidReason, fmt.Sprintf("NetworkID %.40q can't be used: %s", id, why)}
+	}
+	return nil
+}
+
+// cutsNothingOff finds a held address outside of the ranges, which have changed.
+func cutsNothingOff(tx store.ReadTx, net *multinet.Network) *refusal {
+	ranges := net.Ranges()
+	for _, address := range held(tx, net) {
+		inside := false
+		for _, r := range ranges {
+			inside = inside || r.Prefix.Contains(address.IP)
+		}
+		if !inside {
+			return &refusal{v1alpha1.RangeInUseReason, fmt.Sprintf("%s is held by %s %s/%s and lies outside of the ranges: widen them again, or delete the pod",
+				address.IP, address.Holder.Kind, address.Holder.Namespace, address.Holder.Name)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// profile is what the operator writes into the spec of a TenantNetwork.
+type profile struct {
+	// device is a device or a pool of devices; "" for none.
+	device    string
+	vniType   string
+	vni       uint32
+	networkID string
+}
+
+// String describes the profile for the condition.
+func (p profile) String() string {
+	switch {
+	case p.device == "":
+		return fmt.Sprintf("NetworkID %s", p.networkID)
+	case p.vni == 0:
+		return fmt.Sprintf("device %s, NetworkID %s", p.device, p.networkID)
+	}
+	return fmt.Sprintf("%s, NetworkID %s", number{p.vniType, p.vni, p.device}, p.networkID)
+}
+
+// writtenIn reports whether a network has the profile.
+func (p profile) writtenIn(net *multinet.Network, spec *danmv1.NetworkSpec) bool {
+	vniType, vni := net.VNI()
+	return spec.NetworkType != "" && net.NetworkID == p.networkID && net.Parent() == p.device && vniType == p.vniType && vni == p.vni
+}
+
+// fields are the profile in the form of a spec. They are always all that the operator
+// writes, because fields that an apply leaves out lose their owner.
+func (p profile) fields(spec *danmv1.NetworkSpec) map[string]any {
+	options := map[string]any{}
+	switch {
+	case p.device == "":
+	case multinet.IsPool(p.device):
+		options["device_pool"] = p.device
+	default:
+		options["host_device"] = p.device
+	}
+	if p.vni != 0 {
+		options[p.vniType] = p.vni
+	}
+	fields := map[string]any{"NetworkType": cmp.Or(spec.NetworkType, multinet.TypeIPVLAN), "NetworkID": p.networkID}
+	if len(options) > 0 {
+		fields["Options"] = options
+	}
+	return fields
+}
+
+// planProfile plans the profile of a TenantNetwork, with the claim of its number. It
+// returns why the network has none.
+//
+// A claim of the network's UID proves its number, so a later change of the TenantConfig
+// does not matter to it. Each other property has no proof but the present TenantConfig:
+// a tenant may have written it.
+func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []number) *refusal {
+	config := multinet.ServingTenantConfig(tx)
+	if !multinet.Dynamic(net.Type) {
+		return d.planStatic(tx, net, config)
+	}
+	own := ownClaims(tx, net)
+	if n, ok := claimedElsewhere(tx, net, own, config, taken); ok {
+		d.claim = &n
+		return pending(n)
+	}
+	want := profile{networkID: networkIDOf(net, config)}
+	var device multinet.HostDevice
+	if len(own) > 0 {
+		want.device, want.vniType, want.vni = own[0].Device, own[0].Type, own[0].VNI
+	} else {
+		var r *refusal
+		if device, r = chooseDevice(net, config); r != nil {
+			return r
+		}
+		want.device, want.vniType = device.Name, device.VNIType
+	}
+	if r := networkIDRefusal(want.networkID, numbered(net, want.vniType)); r != nil {
+		return r // before a number is claimed
+	}
+	if want.vniType != "" && want.vni == 0 {
+		vni, r := chooseVNI(tx, net, device, taken)
+		if r != nil {
+			return r
+		}
+		d.claim = &number{want.vniType, vni, want.device}
+		return pending(*d.claim)
+	}
+	d.profile = &want
+	if _, vni := net.VNI(); vni == want.vni && len(own) > 0 {
+		d.release = own[1:] // not before the spec has the number, or another operator may write it
+	}
+	return nil
+}
+
+// numbered is the network as it will be with a number of a type; "" for none.
+func numbered(net *multinet.Network, vniType string) *multinet.Network {
+	next := *net
+	next.VLAN, next.VXLAN = 0, 0
+	if vniType != "" {
+		next.VLAN = 1 // any
+	}
+	return &next
+}
+
+func pending(n number) *refusal {
+	return &refusal{v1alpha1.VNIPendingReason, fmt.Sprintf("%s is being claimed", n)}
+}
+
+// planStatic plans the profile of a network whose plugin makes the interfaces: its
+// configuration on the nodes has the name that the TenantConfig gives.
+func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *multinet.TenantConfig) *refusal {
+	if len(d.pods) == 0 {
+		d.release = ownClaims(tx, net) // of an earlier type
+	}
+	if r := unusable(config); r != nil {
+		return r
+	}
+	id, ok := config.NetworkIDs[net.Type]
+	if !ok {
+		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry", config.Name, net.Type)}
+	}
+	if net.Profiled && net.NetworkID != id {
+		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again", config.Name, net.Type)}
+	}
+	if _, vni := net.VNI(); vni != 0 {
+		return &refusal{v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them"}
+	}
+	if net.Parent() != "" {
+		if _, r := chooseDevice(net, config); r != nil {
+			return r
+		}
+	}
+	d.profile = &profile{device: net.Parent(), networkID: id}
+	return nil
+}
+
+// ownClaims returns the claims of a network, the one to keep first: the one of the spec,
+// else the lowest.
+func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim {
+	own := multinet.HostVNIClaimsByNetwork(tx, net.UID)
+	vniType, vni := net.VNI()
+	rank := func(c *multinet.HostVNIClaim) int {
+		if c.Type == vniType && c.VNI == vni && c.Device == net.Parent() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(own, func(a, b *multinet.HostVNIClaim) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.VNI, b.VNI), cmp.Compare(a.Name, b.Name))
+	})
+	return own
+}
+
+// claimedElsewhere returns the number of the spec if the store has no claim of it for the
+// network, and the network may have it: another operator may have claimed it, or the claim
+// is lost and can be made again as it was.
+func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.HostVNIClaim, config *multinet.TenantConfig, taken []number) (number, bool) {
+	vniType, vni := net.VNI()
+	n := number{vniType, vni, net.Parent()}
+	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n) || used(tx, net, n, taken) {
+		return number{}, false
+	}
+	claimed := len(own) > 0 && own[0].Type == vniType && own[0].VNI == vni && own[0].Device == n.device
+	return n, !claimed
+}
+
+// networkIDOf returns the NetworkID that a network has to have.
+func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) string {
+	if net.Profiled || config == nil {
+		return net.NetworkID
+	}
+	return cmp.Or(config.NetworkIDs[net.Type], net.NetworkID)
+}
+
+func unusable(config *multinet.TenantConfig) *refusal {
+	switch {
+	case config == nil:
+		return &refusal{v1alpha1.TenantConfigNotFoundReason, "no TenantConfig exists: ask an administrator to create one"}
+	case config.Invalid != "":
+		return &refusal{v1alpha1.TenantConfigNotFoundReason, fmt.Sprintf("TenantConfig %q can't be used: see its Ready condition", config.Name)}
+	}
+	return nil
+}
+
+// chooseDevice returns the entry of the TenantConfig for a network: the first of the name
+// that the network has, else one that is not a pool.
+func chooseDevice(net *multinet.Network, config *multinet.TenantConfig) (multinet.HostDevice, *refusal) {
+	if r := unusable(config); r != nil {
+		return multinet.HostDevice{}, r
+	}
+	if _, vni := net.VNI(); vni != 0 && !net.Profiled && multinet.Dynamic(net.Type) {
+		return multinet.HostDevice{}, &refusal{v1alpha1.InvalidReason, "the operator writes vlan and vxlan of a TenantNetwork: remove them"}
+	}
+	var found []multinet.HostDevice
+	for _, device := range config.Devices {
+		switch {
+		case net.Parent() == "" && !multinet.IsPool(device.Name),
+			net.Parent() == device.Name && multinet.IsPool(device.Name) == (net.DevicePool != "") && mayStay(net, device):
+			found = append(found, device)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return multinet.HostDevice{}, notOffered(net, config)
+	case net.Parent() == "":
+		return slices.MaxFunc(found, func(a, b multinet.HostDevice) int { return bytes.Compare(score(net, a), score(net, b)) }), nil
+	}
+	return found[0], nil
+}
+
+// mayStay keeps a network with a profile from another kind of entry: one with a VNI stays
+// without it, and the reverse.
+func mayStay(net *multinet.Network, device multinet.HostDevice) bool {
+	_, vni := net.VNI()
+	return !net.Profiled || !multinet.Dynamic(net.Type) || (vni != 0) == (device.VNIType != "")
+}
+
+// score orders devices for a network (rendezvous hashing): a device that is added or
+// removed changes the choice of few networks, and a repeated choice is the same.
+func score(net *multinet.Network, device multinet.HostDevice) []byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", net.UID, device.Name, device.VNIType))
+	return sum[:]
+}
+
+func notOffered(net *multinet.Network, config *multinet.TenantConfig) *refusal {
+	var names []string
+	for _, device := range config.Devices {
+		names = append(names, device.Name)
+	}
+	offer := "it offers none"
+	if len(names) > 0 {
+		offer = "it offers " + some(slices.Compact(names), 10)
+	}
+	if net.Parent() == "" {
+		return &refusal{v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q has no device for the network: %s; name a pool in device_pool, or ask an administrator for a device", config.Name, offer)}
+	}
+	return &refusal{v1alpha1.DeviceNotOfferedReason, fmt.Sprintf("TenantConfig %q does not offer %q to networks such as this one: %s; create the network again with one of them", config.Name, net.Parent(), offer)}
+}

@@ -1,0 +1,39 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/status"
+)
+
+// setStatus sets every field of the status from a decision. The condition Profile stays
+// True once the profile is written.
+func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
+	to.Used, to.Free, to.Total = d.used, d.free, d.total
+	to.Pods, to.PodNames = int64(len(d.pods)), d.pods[:min(len(d.pods), podsInStatus)]
+	to.ObservedGeneration = generation
+	status.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	if d.profile != nil {
+		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
+	}
+	if d.conflict == "" {
+		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
+		return
+	}
+	status.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
+}
+
+func (r *Reconciler) writeStatus(ctx context.Context, network client.Object, d decision) error {
+	before := network.DeepCopyObject().(client.Object)
+	_, to := r.Kind.Fields(network)
+	setStatus(to, network.GetGeneration(), d)
+	return status.Patch(ctx, r.Client, before, network)
+}

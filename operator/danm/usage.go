@@ -1,0 +1,76 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// held returns the addresses of a network, by IP.
+func held(tx store.ReadTx, net *multinet.Network) []*store.Address {
+	return store.AddressesByDomain(tx, net.Domain())
+}
+
+// podsOf returns the pods with an interface in a network as namespace/name, in order: those
+// that hold an address of it, and those with an AttachmentClaim alone.
+func podsOf(tx store.ReadTx, net *multinet.Network) []string {
+	var all []string
+	for _, address := range held(tx, net) {
+		if address.Holder.Kind == store.HolderPod {
+			all = append(all, address.Holder.Namespace+"/"+address.Holder.Name)
+		}
+	}
+	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
+		all = append(all, claim.Namespace+"/"+claim.PodName)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// figures are the numbers of addresses in a network's status.
+type figures struct{ used, free, total int64 }
+
+// count counts the addresses of a network. Total and free are those of the family that has
+// the fewest, 0 without a range. Those of a shared pool that pods hold in the other networks
+// of the segment are not free.
+func count(tx store.ReadTx, net *multinet.Network) figures {
+	v4, v6 := store.CountAddressesByNetwork(tx, net.Domain())
+	f := figures{used: v4 + v6}
+	source := ipam.RangeOf(tx, net)
+	for i, r := range net.Ranges() {
+		free, total := ipam.CountNetwork(tx, source, r.Prefix.Addr().Is4())
+		if i == 0 {
+			f.free, f.total = free, total
+		}
+		f.free, f.total = min(f.free, free), min(f.total, total)
+	}
+	return f
+}
+
+// told returns the pods whose allocation status has an interface in a network, except ended
+// ones, as namespace/name. The claims of a pod may be gone before it, because the namespace
+// controller deletes everything of a namespace at once.
+func told(tx store.ReadTx, net *multinet.Network) []string {
+	var all []string
+	for pod := range store.AllPods(tx) {
+		if !pod.Terminal && leadsTo(pod, net) {
+			all = append(all, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return all
+}
+
+// leadsTo reports whether the allocation status of a pod has an interface in a network that
+// the pod can name.
+func leadsTo(pod *store.Pod, net *multinet.Network) bool {
+	if net.Namespace != "" && net.Namespace != pod.Namespace {
+		return false
+	}
+	return slices.ContainsFunc(allocation.Networks(pod), func(n store.NetworkRef) bool { return n.UID == net.UID })
+}
