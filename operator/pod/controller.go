@@ -104,6 +104,9 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	case refuse:
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
 	case restore:
+		if err := r.restoreClaims(ctx, pod); err != nil {
+			return nil, err
+		}
 		return r.restore(ctx, pod, d.wishes)
 	case assign:
 		return r.assign(ctx, pod, d.wishes)
@@ -207,15 +210,14 @@ func (r *Reconciler) unassignedVersion(ctx context.Context, pod *store.Pod) (ver
 func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) error {
 	var o outcome
 	var err error
-	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, wishes, claimed) })
+	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, pod, wishes, claimed) })
 	if err != nil {
 		return fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	patch, err := patchAssigned(pod, o, r.Now())
-	if err != nil {
+	if err := r.claimAttachments(ctx, pod, o.text); err != nil {
 		return err
 	}
-	if err := r.patch(ctx, pod, patch); err != nil {
+	if err := r.patch(ctx, pod, patchAssigned(pod, o, r.Now())); err != nil {
 		return err
 	}
 	r.Metrics.assigned()
@@ -225,11 +227,39 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	return nil
 }
 
+// claimAttachments makes the AttachmentClaims of a pod those of an allocation status, ""
+// for none.
+func (r *Reconciler) claimAttachments(ctx context.Context, pod *store.Pod, text string) error {
+	var rows []claim.AttachmentRow
+	if text != "" {
+		var err error
+		if rows, err = attachmentRows(text); err != nil {
+			return fmt.Errorf("read the attachments of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return r.Claimer.ClaimAttachments(ctx, pod, rows)
+}
+
+// restoreClaims makes the AttachmentClaims of a pod with an allocation status those that it
+// should have.
+func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
+	var rows []claim.AttachmentRow
+	var err error
+	r.Store.View(func(tx store.ReadTx) { rows, err = rowsToKeep(tx, pod) })
+	if err != nil {
+		return fmt.Errorf("read the attachments of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return r.Claimer.ClaimAttachments(ctx, pod, rows)
+}
+
 // refuse writes the refusal to the pod's status and an event, once per cause, and again
 // if the pod's annotations contain addresses. It releases addresses that were claimed
 // for the pod.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
+		return err
+	}
+	if err := r.claimAttachments(ctx, pod, ""); err != nil {
 		return err
 	}
 	if pod.Reason == refusal.Reason && pod.Message == refusal.Message && !pretends(pod) {

@@ -10,48 +10,62 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 )
 
 // outcome is the allocation status of a pod's attachments.
 type outcome struct {
 	attachments []annotations.Attachment
+	// text is the annotation of the attachments.
+	text string
 	// userInput is about the first attachment in a VPC, the zero value without one.
 	userInput annotations.UserInput
 }
 
 // describe makes the allocation status of a pod. claimed has the rows of a complete
-// set for each wish in a VPC, in their order. It returns an error if the subnet of one
-// is gone.
-func describe(tx store.ReadTx, wishes []Wish, claimed [][]*store.Address) (outcome, error) {
+// set for each wish that gets addresses, in their order. It returns an error if the
+// subnet of one is gone, or its network has changed since the wish was decided.
+func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) (outcome, error) {
 	var o outcome
 	for _, w := range wishes {
-		attachment := annotations.Attachment{
-			Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC, Outside: w.Outside,
-		}
-		if w.InVPC() {
-			rows := slices.SortedFunc(slices.Values(claimed[0]), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
+		var rows []*store.Address
+		if w.addressed() {
+			rows = slices.SortedFunc(slices.Values(claimed[0]), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 			claimed = claimed[1:]
-			subnet := store.GetSubnet(tx, rows[0].Subnet)
-			if subnet == nil {
-				return outcome{}, fmt.Errorf("interface %s: subnet %s is gone", w.Interface, rows[0].Subnet)
-			}
-			addAddresses(&attachment, rows, subnet)
-			if o.userInput == (annotations.UserInput{}) {
-				o.userInput = annotations.UserInput{
-					VPC: w.VPC, Net: cmp.Or(subnet.ShortName, subnet.Name), IP: rows[0].IP.String(),
-				}
+		}
+		if w.Range != nil {
+			if _, err := w.Range.Renewed(tx); err != nil {
+				return outcome{}, fmt.Errorf("interface %s: %w", w.Interface, err)
 			}
 		}
-		o.attachments = append(o.attachments, attachment)
+		if !w.InVPC() {
+			o.attachments = append(o.attachments, outside(pod, w, rows))
+			continue
+		}
+		subnet := store.GetSubnet(tx, rows[0].Subnet)
+		if subnet == nil {
+			return outcome{}, fmt.Errorf("interface %s: subnet %s is gone", w.Interface, rows[0].Subnet)
+		}
+		o.attachments = append(o.attachments, inVPC(w, rows, subnet))
+		if o.userInput == (annotations.UserInput{}) {
+			o.userInput = annotations.UserInput{
+				VPC: w.VPC, Net: cmp.Or(subnet.ShortName, subnet.Name), IP: rows[0].IP.String(),
+			}
+		}
 	}
-	return o, nil
+	var err error
+	o.text, err = annotations.FormatAttachments(o.attachments)
+	return o, err
 }
 
-// addAddresses adds the addresses of the rows. Gateways and prefix lengths are those
-// of the subnet.
-func addAddresses(attachment *annotations.Attachment, rows []*store.Address, subnet *store.Subnet) {
-	attachment.Subnet, attachment.MAC = rows[0].Subnet, rows[0].MAC
+// inVPC describes an attachment in a VPC. Gateways and prefix lengths are those of the
+// subnet.
+func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Attachment {
+	attachment := annotations.Attachment{
+		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
+		Subnet: rows[0].Subnet, MAC: rows[0].MAC,
+	}
 	for _, row := range rows {
 		for i, prefix := range subnet.Prefixes {
 			if prefix.Contains(row.IP) {
@@ -60,4 +74,38 @@ func addAddresses(attachment *annotations.Attachment, rows []*store.Address, sub
 			}
 		}
 	}
+	return attachment
+}
+
+// outside describes an attachment outside of every VPC. Prefix lengths are those of the
+// network's ranges.
+func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachment {
+	link := w.Link
+	attachment := annotations.Attachment{
+		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
+		MAC: ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), Link: &link,
+	}
+	var own []netip.Addr
+	for _, row := range rows {
+		own = append(own, row.IP)
+		attachment.Addresses = append(attachment.Addresses, netip.PrefixFrom(row.IP, w.Range.Bits(row.IP)))
+		attachment.MAC = row.MAC
+	}
+	// A pod that is a gateway needs no route to itself.
+	link.Routes = slices.DeleteFunc(slices.Clone(link.Routes), func(r annotations.Route) bool { return slices.Contains(own, r.Gateway) })
+	link.Rules = ownRules(link.Rules, own)
+	return attachment
+}
+
+// ownRules returns the rules with the addresses of the interface as sources.
+func ownRules(rules []annotations.Rule, own []netip.Addr) []annotations.Rule {
+	var all []annotations.Rule
+	for _, rule := range rules {
+		for _, ip := range own {
+			if ip.Is4() == rule.From.Addr().Is4() {
+				all = append(all, annotations.Rule{From: netip.PrefixFrom(ip, ip.BitLen()), Table: rule.Table})
+			}
+		}
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
@@ -51,25 +52,32 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	return decision{verb: assign, wishes: wishes, surplus: surplus(tx, pod, wishes)}
 }
 
-// surplus lists the addresses of a pod that are of none of the interfaces.
+// surplus lists the addresses of a pod that are of none of the interfaces with addresses.
 func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
-	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool { return has(wishes, row.Attachment) })
+	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
+		return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
+	})
 }
 
 // recheck changes nothing if the pod has exactly the addresses of its allocation
 // status, even if its Network has changed. If the API lacks addresses of an attachment,
-// the decision is to claim them again unchanged and to release others.
+// the decision is to claim them again unchanged and to release others, and likewise for
+// AttachmentClaims. Addresses outside of VPCs are claimed again only for an attachment that
+// is confirmed: the annotation alone could be a tenant's.
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
 	var assigned, lost []Wish
 	for _, attachment := range list {
 		w := again(attachment)
 		assigned = append(assigned, w)
-		if w.InVPC() && (missing(tx, pod, w) || len(stray(tx, pod, w)) > 0) {
+		if attachment.Outside != "" && !confirmed(tx, pod, attachment) {
+			continue
+		}
+		if w.addressed() && (missing(tx, pod, w) || len(stray(tx, pod, w)) > 0) {
 			lost = append(lost, w)
 		}
 	}
 	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, assigned)}
-	if len(d.wishes) == 0 && len(d.surplus) == 0 {
+	if len(d.wishes) == 0 && len(d.surplus) == 0 && !lacksClaims(tx, pod) {
 		return decision{}
 	}
 	return d
@@ -78,17 +86,35 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 // again is the wish for an attachment of the allocation status.
 func again(attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
-	return Wish{
+	w := Wish{
 		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
-		Binding: Binding{VPC: attachment.VPC, Outside: attachment.Outside}, Subnet: attachment.Subnet, IPs: ips, Prefer: ips,
+		Binding: Binding{VPC: attachment.VPC}, Subnet: attachment.Subnet, IPs: ips, Prefer: ips,
 	}
+	if network, ok := allocation.NetworkOf(attachment); ok {
+		w.Outside, w.Range = network, rangeOf(network, attachment)
+	}
+	return w
+}
+
+// rangeOf returns the ranges that the addresses of an attachment are from. The network
+// itself may be gone.
+func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.NetworkRange {
+	r := &ipam.NetworkRange{NetworkRef: network}
+	for _, address := range attachment.Addresses {
+		if address.Addr().Is4() {
+			r.V4.Prefix = address.Masked()
+		} else {
+			r.V6.Prefix = address.Masked()
+		}
+	}
+	return r
 }
 
 // missing reports whether the API lacks an address of the pod's allocation status, or
 // has it for another holder.
 func missing(tx store.ReadTx, pod *store.Pod, assigned Wish) bool {
 	return slices.ContainsFunc(assigned.IPs, func(ip netip.Addr) bool {
-		row := store.AddressByIP(tx, assigned.VPC, ip)
+		row := store.AddressByIP(tx, assigned.domain(), ip)
 		return row == nil || !pod.Holds(row) || row.UID == ""
 	})
 }
@@ -97,6 +123,6 @@ func missing(tx store.ReadTx, pod *store.Pod, assigned Wish) bool {
 // the late write of an operator that has ended.
 func stray(tx store.ReadTx, pod *store.Pod, assigned Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return row.Attachment != assigned.Interface || row.VPC == assigned.VPC && slices.Contains(assigned.IPs, row.IP)
+		return row.Attachment != assigned.Interface || row.Domain() == assigned.domain() && slices.Contains(assigned.IPs, row.IP)
 	})
 }

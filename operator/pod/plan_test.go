@@ -219,7 +219,7 @@ func TestDescribeSpeaksOfTheSubnet(t *testing.T) {
 	var err error
 	operatortest.New(t, subnet).View(func(tx store.ReadTx) {
 		w := Wish{Interface: "eth0", Kind: annotations.KindPair, Network: "a/n", AltName: "net0", Binding: Binding{VPC: "v"}}
-		got, err = describe(tx, []Wish{w}, [][]*store.Address{rows})
+		got, err = describe(tx, pod, []Wish{w}, [][]*store.Address{rows})
 	})
 	if err != nil {
 		t.Fatal(err)

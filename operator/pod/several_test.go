@@ -41,9 +41,10 @@ func secondary(ips ...string) Source {
 	}
 }
 
-// physical is a source of an interface net2 outside of every VPC.
+// physical is a source of an interface net2 outside of every VPC, without addresses.
 func physical(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
-	return []Wish{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: "rack"}}}, nil
+	rack := store.NetworkRef{Group: "danm.io", Kind: "ClusterNetwork", Name: "rack", UID: "uid-rack"}
+	return []Wish{{Interface: "net2", Kind: "physical", Binding: Binding{Outside: rack}}}, nil
 }
 
 // rig is an operator's controller of one pod.
@@ -213,7 +214,7 @@ func TestAPodIsToldAllOfItsAttachmentsAtOnce(t *testing.T) {
 	for i, want := range []annotations.Attachment{
 		{Name: "eth0", Kind: "veth", Network: "a/n", VPC: "v", Subnet: "s1"},
 		{Name: "net1", Kind: "other", VPC: "w", Subnet: "s2"},
-		{Name: "net2", Kind: "physical", Outside: "rack"},
+		{Name: "net2", Kind: "physical", Outside: "ClusterNetwork/rack"},
 	} {
 		got := list[i]
 		if got.Name != want.Name || got.Kind != want.Kind || got.Network != want.Network || got.VPC != want.VPC || got.Subnet != want.Subnet || got.Outside != want.Outside {

@@ -53,15 +53,11 @@ type conditionPatch struct {
 }
 
 // patchAssigned has the allocation status of a pod.
-func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
-	list, err := annotations.FormatAttachments(o.attachments)
-	if err != nil {
-		return podPatch{}, err
-	}
+func patchAssigned(pod *store.Pod, o outcome, now time.Time) podPatch {
 	ready := "true"
 	patch := patchOf(pod, corev1.ConditionTrue, v1alpha1.AttachedReason, "the pod has its addresses", now)
 	patch.Metadata.Annotations = map[string]*string{
-		v1alpha1.AttachmentsAnnotation: &list,
+		v1alpha1.AttachmentsAnnotation: &o.text,
 		arktosv1.UserInputAnnotation:   nil,
 		arktosv1.ReadinessAnnotation:   &ready,
 	}
@@ -69,7 +65,7 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) (podPatch, error) {
 		input := annotations.FormatUserInput(o.userInput)
 		patch.Metadata.Annotations[arktosv1.UserInputAnnotation] = &input
 	}
-	return patch, nil
+	return patch
 }
 
 // pretends reports whether a pod's annotations or condition contain addresses.

@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // wakeAfter collects changes that may help waiting pods, so that each pod is checked a
@@ -32,6 +33,11 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *multinet.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
+			claim := feed.Either(old, now) // a living pod has those of its allocation status
+			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}
+		}),
 		feed.On(func(_ store.ReadTx, old, now *store.Namespace) []feed.Request {
 			return r.wakeIf(old == nil || now == nil || old.Tenant != now.Tenant)
 		}),

@@ -17,16 +17,28 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// Binding is the network to which an attachment leads. Exactly one of its fields is set.
+// Binding is the network to which an attachment leads: a VPC, or a network outside of
+// every VPC.
 type Binding struct {
-	// VPC is the name of the VPC object.
+	// VPC is the name of the VPC object, "" outside.
 	VPC string
-	// Outside names a network outside of every VPC, in which nothing is claimed.
-	Outside string
+	// Outside is the network outside of every VPC; the zero value in a VPC.
+	Outside store.NetworkRef
+	// Range is that network as a source of addresses. It is nil in a VPC, and for an
+	// attachment whose network is gone.
+	Range *ipam.NetworkRange
 }
 
 // InVPC reports whether the network is a VPC.
-func (b Binding) InVPC() bool { return b.Outside == "" }
+func (b Binding) InVPC() bool { return b.Outside.UID == "" }
+
+// domain is that of the attachment's addresses.
+func (b Binding) domain() string {
+	if b.InVPC() {
+		return b.VPC
+	}
+	return b.Outside.Domain()
+}
 
 // Wish is one attachment that a pod should have.
 type Wish struct {
@@ -42,8 +54,13 @@ type Wish struct {
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
-	// IPs requested, at most one per family. Families that are not named are chosen.
-	IPs []netip.Addr
+	// IPs requested, at most one per family. In a VPC, families that are not named are
+	// chosen; outside, those of Families are.
+	IPs      []netip.Addr
+	Families ipam.Families
+	// Link is the configuration of an interface outside of every VPC. The sources of its
+	// rules have the right family only, until the address is chosen.
+	Link annotations.Link
 	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
 	// gets these or none.
 	Prefer []netip.Addr
@@ -68,14 +85,10 @@ func Primary(defaultVPC string) Source {
 		if refusal != nil {
 			return nil, refusal
 		}
-		w := Wish{
+		return []Wish{{
 			Interface: v1alpha1.PodAttachment, AltName: altName(nic.Name), Kind: annotations.KindPair,
 			Network: target.NetworkKey(), Binding: Binding{VPC: target.VPC.Name}, Subnet: nic.Subnet, IPs: nic.IPs,
-		}
-		if running, ok := ofSandbox(tx, pod, w.request(pod)); ok {
-			w.IPs, w.Prefer = running, running
-		}
-		return []Wish{w}, nil
+		}}, nil
 	}
 }
 
@@ -93,6 +106,9 @@ func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenan
 					Reason: v1alpha1.NICInvalidReason, Message: fmt.Sprintf("interface %s: the pod asks for two interfaces of that name", w.Interface),
 				}
 			}
+			if running, ok := ofSandbox(tx, pod, w); ok {
+				w.IPs, w.Prefer = running, running
+			}
 			all = append(all, w)
 		}
 	}
@@ -104,37 +120,44 @@ func has(wishes []Wish, name string) bool {
 	return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == name })
 }
 
-// request is the request for the addresses of an attachment in a VPC.
+// request is the request for the addresses of an attachment.
 func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
-		VPC: w.VPC, Subnet: w.Subnet, IPs: w.IPs, Node: pod.Node, Attachment: w.Interface, OwnerUID: pod.OwnerUID,
-		Holder: pod.AsHolder(),
+		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
+		OwnerUID: pod.OwnerUID, Holder: pod.AsHolder(),
 	}
 }
 
-// wanted lists the claims for the wishes: those in VPCs, in their order.
+// addressed reports whether the attachment gets addresses: each in a VPC does.
+func (w Wish) addressed() bool {
+	return w.InVPC() || len(w.IPs) > 0 || w.Families.Count() > 0
+}
+
+// wanted lists the claims of addresses for the wishes, in their order.
 func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	var all []claim.Wanted
 	for _, w := range wishes {
-		if w.InVPC() {
+		if w.addressed() {
 			all = append(all, claim.Wanted{Request: w.request(pod), Prefer: w.Prefer})
 		}
 	}
 	return all
 }
 
-// ofSandbox returns the IPs of a pod's sandbox, as the kubelet reports them, if the pod
-// has no allocation status: the API was restored from a backup of an earlier moment.
-// The pod gets them again if it may have them now: they are in the present VPC of its
-// tenant, match its request, and have no other holder.
-func ofSandbox(tx store.ReadTx, pod *store.Pod, request ipam.Request) ([]netip.Addr, bool) {
+// ofSandbox returns the IPs of a pod's sandbox for the wish of its first interface, whose
+// IPs the kubelet reports, if the pod has no allocation status: the API was restored from
+// a backup of an earlier moment. The pod gets them again if it may have them now: they
+// are in the present VPC of its tenant, or in its network outside of every VPC, match its
+// request, and have no other holder.
+func ofSandbox(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
+	if len(pod.IPs) == 0 || w.Interface != v1alpha1.PodAttachment || !w.addressed() {
+		return nil, false
+	}
+	request := w.request(pod)
 	for _, ip := range request.IPs {
 		if !slices.Contains(pod.IPs, ip) {
 			return nil, false
 		}
-	}
-	if len(pod.IPs) == 0 {
-		return nil, false
 	}
 	request.IPs = pod.IPs
 	result, err := ipam.Choose(tx, request)

@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// request is one requested interface with what it leads to: a VPC, or a network outside
+// of every VPC.
+type request struct {
+	annotations.Interface
+	name string
+	// table is the routing table of the requested routes, 0 without any.
+	table int
+	// main are the routes in the main table.
+	main []annotations.Route
+	// net is the DANM network, nil for a VPC that the pod names itself.
+	net *multinet.Network
+	// target has the VPC; its VPC is nil outside.
+	target tenancy.Target
+}
+
+func (r request) inVPC() bool { return r.target.VPC != nil }
+
+// listed decides the interfaces of a list, all of them or none.
+func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Interface) ([]pod.Wish, *tenancy.Refusal) {
+	requests := make([]request, len(list))
+	for i, one := range list {
+		r, refusal := cfg.resolve(tx, p, one)
+		if refusal != nil {
+			return nil, at(i, refusal)
+		}
+		requests[i] = r
+	}
+	if refusal := cfg.name(requests); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := cmp.Or(reachability(p, requests), setMainRoutes(requests)); refusal != nil {
+		return nil, refusal
+	}
+	setTables(requests)
+	wishes := make([]pod.Wish, len(requests))
+	for i, r := range requests {
+		wish, refusal := cfg.wish(tx, r)
+		if refusal != nil {
+			return nil, at(i, refusal)
+		}
+		wishes[i] = wish
+	}
+	return wishes, nil
+}
+
+// at adds the place in the list to a refusal.
+func at(i int, refusal *tenancy.Refusal) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: refusal.Reason, Message: fmt.Sprintf("interface %d: %s", i, refusal.Message)}
+}
+
+// name sets the names of the interfaces.
+func (cfg Config) name(requests []request) *tenancy.Refusal {
+	prefixes := make([]string, len(requests))
+	for i, r := range requests {
+		if r.net != nil {
+			prefixes[i] = r.net.Prefix
+		}
+	}
+	names, err := annotations.InterfaceNames(prefixes, cfg.LegacyNames)
+	if err != nil {
+		return invalid("%v", err)
+	}
+	for i := range requests {
+		requests[i].name = names[i]
+	}
+	return nil
+}
+
+// resolve finds the network of a request, and refuses one that the pod may not use now.
+func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interface) (request, *tenancy.Refusal) {
+	if one.Kind == annotations.TargetVPC {
+		target, refusal := namedVPC(tx, p, one)
+		return request{Interface: one, target: target}, refusal
+	}
+	net, refusal := usable(tx, p, one.Target)
+	if refusal != nil {
+		return request{}, refusal
+	}
+	r := request{Interface: one, net: net}
+	if slices.Contains(cfg.VPCTypes, net.Type) {
+		r.target, refusal = cfg.standsForVPC(tx, p, r)
+		return r, refusal
+	}
+	if vniType, vni := net.VNI(); vni != 0 {
+		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
+			"%s is on %s %d, and nodes make no such links yet: use a network without", net.Ref, vniType, vni)}
+	}
+	if !slices.Contains(cfg.Kinds, net.Type) {
+		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
+			"%s is of type %q, and nodes attach pods to networks of the types %v: use a network of one of them", net.Ref, net.Type, cfg.Kinds)}
+	}
+	if multinet.Dynamic(net.Type) && net.HostDevice == "" {
+		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
+			"%s names no device of the nodes, from which an interface of type %q is derived: its owner can set spec.Options.host_device", net.Ref, net.Type)}
+	}
+	return r, nil
+}
+
+// usable returns the network that a pod names, or the refusal of the pod.
+func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet.Network, *tenancy.Refusal) {
+	namespace := p.Namespace
+	if target.Kind == multinet.KindClusterNetwork {
+		namespace = ""
+	}
+	net := multinet.Find(tx, target.Kind, namespace, target.Name)
+	switch {
+	case net == nil:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
+			"%s does not exist: create it, or correct the annotation %s", multinet.Ref{Kind: target.Kind, Namespace: namespace, Name: target.Name}, annotations.InterfacesKey)}
+	case net.Deleting:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s is being deleted", net.Ref)}
+	case !net.Admits(p.Namespace):
+		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
+			"%s does not allow namespace %q: the cluster's operator can add it to spec.AllowedTenants", net.Ref, p.Namespace)}
+	case !net.Ready:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf(
+			"%s is not ready: %s", net.Ref, cmp.Or(net.Message, "the operator has not examined it yet"))}
+	}
+	return net, nil
+}
+
+// namedVPC returns the VPC that a pod names. It must allow the pod's tenant, as it must
+// for a Network.
+func namedVPC(tx store.ReadTx, p *store.Pod, one annotations.Interface) (tenancy.Target, *tenancy.Refusal) {
+	if refusal := alwaysAddressed("VPC "+one.Name, one); refusal != nil {
+		return tenancy.Target{}, refusal
+	}
+	asNetwork := &store.Network{Tenant: p.Tenant, VPC: one.Name}
+	if cause := tenancy.CheckNetwork(tx, asNetwork); cause != nil {
+		return tenancy.Target{}, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: cause.Message}
+	}
+	return tenancy.Target{VPC: store.GetVPC(tx, one.Name)}, nil
+}
+
+// standsForVPC returns the VPC that the pod would have without a request, for a network
+// whose type stands for it.
+func (cfg Config) standsForVPC(tx store.ReadTx, p *store.Pod, r request) (tenancy.Target, *tenancy.Refusal) {
+	if refusal := alwaysAddressed(fmt.Sprintf("%s (type %s)", r.net.Ref, r.net.Type), r.Interface); refusal != nil {
+		return tenancy.Target{}, refusal
+	}
+	if len(r.Routes) > 0 {
+		return tenancy.Target{}, invalid("%s stands for a VPC, which has no routing table for \"proutes\": remove them", r.net.Ref)
+	}
+	return tenancy.Resolve(tx, tenancy.Member{Tenant: p.Tenant, Namespace: p.Namespace, Label: p.Network}, cfg.DefaultVPC)
+}
+
+// alwaysAddressed refuses an interface in a VPC without addresses.
+func alwaysAddressed(what string, one annotations.Interface) *tenancy.Refusal {
+	if one.IP.Mode == annotations.AddressNone || one.IP6.Mode == annotations.AddressNone {
+		return invalid("every interface in %s has its addresses: write \"dynamic\" or an address instead of \"none\", or omit the key", what)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// checkRoutes refuses routes that the pod requests and the interface can't have. DANM
+// ignored them.
+func checkRoutes(r request) *tenancy.Refusal {
+	if len(r.Routes) == 0 {
+		return nil
+	}
+	if r.net.Table == 0 {
+		return invalid("%s has no routing table for \"proutes\": its owner can set spec.Options.rt_tables, or remove \"proutes\" and \"proutes6\"", r.net.Ref)
+	}
+	for _, route := range r.Routes {
+		is4 := route.Dst.Addr().Is4()
+		rng, key := r.net.V6, "ip6"
+		if is4 {
+			rng, key = r.net.V4, "ip"
+		}
+		switch {
+		case !r.addressed(is4):
+			return invalid("the route to %s needs an address of its family: request one by %q, or remove the route", route.Dst, key)
+		case !rng.Prefix.Contains(route.Gateway):
+			return invalid("the gateway %s of the route to %s is not in %s, the range of %s", route.Gateway, route.Dst, rng.Prefix, r.net.Ref)
+		}
+	}
+	return nil
+}
+
+// setTables chooses the routing tables of the requested routes: that of the network, and
+// the next number if another interface of the pod has it. Two interfaces with one table
+// could not have routes to one destination.
+func setTables(requests []request) {
+	taken := map[int]bool{}
+	for i, r := range requests {
+		if len(r.Routes) == 0 || r.inVPC() {
+			continue
+		}
+		table := r.net.Table
+		for taken[table] || reservedTables[table] {
+			table++
+		}
+		taken[table] = true
+		requests[i].table = table
+	}
+}
+
+// reservedTables are the tables default, main and local of the kernel, which come first
+// for packets of every source (rt_tables).
+var reservedTables = map[int]bool{253: true, 254: true, 255: true}
+
+// routes returns the routes of the interface: those of the network in the main table, and
+// those that the pod requests in the table of the interface. That table has the network's
+// own range too, because packets of the interface's address are routed by it alone. A
+// family without an address has none.
+func (r request) routes() []annotations.Route {
+	all := slices.Clone(r.main)
+	for _, rule := range r.rules() {
+		rng := r.net.V6
+		if rule.From.Addr().Is4() {
+			rng = r.net.V4
+		}
+		all = append(all, annotations.Route{Dst: rng.Prefix, Table: r.table})
+	}
+	for _, route := range r.Routes {
+		all = append(all, annotations.Route{Dst: route.Dst, Gateway: route.Gateway, Table: r.table})
+	}
+	return all
+}
+
+// rules returns a rule for each family with requested routes. Its source is the address
+// of the interface, which is not chosen yet: the source has the right family only.
+func (r request) rules() []annotations.Rule {
+	var all []annotations.Rule
+	for _, from := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		for _, route := range r.Routes {
+			if route.Dst.Addr().Is4() == from.Is4() {
+				all = append(all, annotations.Rule{From: netip.PrefixFrom(from, from.BitLen()), Table: r.table})
+				break
+			}
+		}
+	}
+	return all
+}
+
+// setMainRoutes sets the routes of the interfaces in the main table: those of their
+// networks, of families that they have an address of. Of two interfaces in one network the
+// first one has them. It refuses a pod with two different routes to one destination:
+// which one counts would depend on the order of their creation. The first interface in a
+// VPC has a default route for each family of the VPC.
+func setMainRoutes(requests []request) *tenancy.Refusal {
+	owners := map[netip.Prefix]request{}
+	inVPC := false
+	for i, r := range requests {
+		if r.inVPC() {
+			for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+				if !vpcHas(r.target.VPC, dst.Addr().Is4()) || inVPC {
+					continue
+				}
+				if other, taken := owners[dst]; taken {
+					return routeConflict(dst, other, r)
+				}
+				owners[dst] = r
+			}
+			inVPC = true
+			continue
+		}
+		for _, route := range r.net.Routes {
+			other, taken := owners[route.Dst]
+			switch {
+			case !r.addressed(route.Dst.Addr().Is4()) || taken && other.net == r.net:
+				continue
+			case taken:
+				return routeConflict(route.Dst, other, r)
+			}
+			owners[route.Dst] = r
+			requests[i].main = append(requests[i].main, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		}
+	}
+	return nil
+}
+
+func routeConflict(dst netip.Prefix, one, other request) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: v1alpha1.RouteConflictReason, Message: fmt.Sprintf(
+		"%s and %s would each have a route to %s: request \"proutes\" instead of a route in the network, or leave one interface out", one, other, dst)}
+}
+
+// String names an interface with its network.
+func (r request) String() string {
+	if r.inVPC() {
+		return fmt.Sprintf("%s (VPC %s)", r.name, r.target.VPC.Name)
+	}
+	return fmt.Sprintf("%s (%s)", r.name, r.net.Ref)
+}
+
+func vpcHas(vpc *store.VPC, is4 bool) bool {
+	for _, prefix := range vpc.Prefixes {
+		if prefix.Addr().Is4() == is4 {
+			return true
+		}
+	}
+	return false
+}
+
+// reachability refuses what leads to the pod's first interface through the node, if that
+// is outside of every VPC: the node has no way to it, and may reach another host with the
+// same address instead.
+func reachability(p *store.Pod, requests []request) *tenancy.Refusal {
+	first := requests[0]
+	switch {
+	case first.inVPC():
+		return nil
+	case p.NetworkProbes:
+		return &tenancy.Refusal{Reason: v1alpha1.ProbesOutsideVPCReason, Message: fmt.Sprintf(
+			"the kubelet can't reach %s in %s with probes or hooks over the network: use exec probes, or put an interface in a VPC first", first.name, first.net.Ref)}
+	case len(p.HostPorts) > 0:
+		return &tenancy.Refusal{Reason: v1alpha1.HostPortOutsideVPCReason, Message: fmt.Sprintf(
+			"hostPort %d does not lead to %s in %s: remove it, or put an interface in a VPC first", p.HostPorts[0].HostPort, first.name, first.net.Ref)}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// wish returns the attachment for a request.
+func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
+	if r.inVPC() {
+		return pod.Wish{
+			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(),
+			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
+		}, nil
+	}
+	if refusal := checkRoutes(r); refusal != nil {
+		return pod.Wish{}, refusal
+	}
+	return pod.Wish{
+		Interface: r.name, Kind: r.net.Type,
+		Binding: pod.Binding{Outside: r.net.Reference(), Range: ipam.RangeOf(tx, r.net)},
+		IPs:     r.literals(),
+		Families: ipam.Families{
+			V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic,
+		},
+		Link: annotations.Link{
+			Parent: r.net.HostDevice, VLAN: r.net.VLAN, VXLAN: r.net.VXLAN, MTU: r.net.MTU,
+			IPv6: ipv6Of(r.IP6.Mode), Routes: r.routes(), Rules: r.rules(),
+		},
+	}, nil
+}
+
+// literals returns the requested addresses, IPv4 first.
+func (r request) literals() []netip.Addr {
+	var ips []netip.Addr
+	for _, one := range []annotations.AddressRequest{r.IP, r.IP6} {
+		if one.Mode == annotations.AddressStatic {
+			ips = append(ips, one.IP)
+		}
+	}
+	return ips
+}
+
+// addressed reports whether the interface gets an address of a family.
+func (r request) addressed(is4 bool) bool {
+	mode := r.IP6.Mode
+	if is4 {
+		mode = r.IP.Mode
+	}
+	return mode == annotations.AddressDynamic || mode == annotations.AddressStatic
+}
+
+// ipv6Of returns the state of IPv6 on an interface (Link.IPv6): without a request the
+// interface has none.
+func ipv6Of(mode annotations.AddressMode) string {
+	switch mode {
+	case annotations.AddressNone:
+		return annotations.IPv6None
+	case annotations.AddressDynamic, annotations.AddressStatic:
+		return annotations.IPv6On
+	case annotations.AddressAbsent:
+	}
+	return annotations.IPv6Off
+}

@@ -1,0 +1,165 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// lan is the DanmNet a/lan on ens4.
+func lan() *multinet.Network {
+	return &multinet.Network{
+		Meta: store.Meta{UID: "uid-lan"}, Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindDanmNet, Namespace: "a", Name: "lan"},
+		Type: "macvlan", HostDevice: "ens4", VLAN: 100, Ready: true,
+		V4: multinet.Range{Prefix: netip.MustParsePrefix("10.9.0.0/24"), Pool: store.AddrRange{First: netip.MustParseAddr("10.9.0.10"), Last: netip.MustParseAddr("10.9.0.20")}},
+	}
+}
+
+// onLAN is an attachment of a pod to it, without addresses.
+func onLAN(change ...func(*annotations.Attachment)) annotations.Attachment {
+	a := annotations.Attachment{
+		Name: "eth0", Kind: "macvlan", Outside: "DanmNet/a/lan", OutsideUID: "uid-lan", Link: &annotations.Link{Parent: "ens4", VLAN: 100, IPv6: annotations.IPv6Off},
+	}
+	for _, f := range change {
+		f(&a)
+	}
+	return a
+}
+
+// bare is a source of the interface eth0 in it, without addresses.
+func bare(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
+	return []Wish{{Interface: "eth0", Kind: "macvlan", Binding: Binding{Outside: lan().Reference()}}}, nil
+}
+
+// toldPod is a pod a/p with this allocation status.
+func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
+	t.Helper()
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	text, err := annotations.FormatAttachments(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
+	return pod
+}
+
+// TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives: whoever may change a
+// pod may have changed the annotation, where no policy prevents it.
+func TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives(t *testing.T) {
+	foreign := lan()
+	foreign.UID, foreign.Namespace, foreign.VLAN = "uid-foreign", "b", 200
+	closed := lan()
+	closed.UID, closed.Kind, closed.Namespace, closed.AllowedNamespaces = "uid-closed", multinet.KindClusterNetwork, "", []string{"b"}
+	for name, tc := range map[string]struct {
+		attachment annotations.Attachment
+		lost       bool
+	}{
+		"as the network is":                {onLAN(), true},
+		"with an address of it":            {onLAN(func(a *annotations.Attachment) { a.Addresses = operatortest.Prefixes("10.9.0.12/24") }), true},
+		"with an address of another range": {onLAN(func(a *annotations.Attachment) { a.Addresses = operatortest.Prefixes("10.8.0.12/24") }), false},
+		"another VLAN":                     {onLAN(func(a *annotations.Attachment) { a.Link.VLAN = 200 }), false},
+		"no VLAN":                          {onLAN(func(a *annotations.Attachment) { a.Link.VLAN = 0 }), false},
+		"another device":                   {onLAN(func(a *annotations.Attachment) { a.Link.Parent = "eth0" }), false},
+		"another driver":                   {onLAN(func(a *annotations.Attachment) { a.Kind = "ipvlan" }), false},
+		"another mode":                     {onLAN(func(a *annotations.Attachment) { a.Link.Mode = "passthru" }), false},
+		"no link":                          {onLAN(func(a *annotations.Attachment) { a.Link = nil }), false},
+		"a network of another namespace": {onLAN(func(a *annotations.Attachment) {
+			a.Outside, a.OutsideUID, a.Link.VLAN = "DanmNet/b/lan", "uid-foreign", 200
+		}), false},
+		"that network by the name of this one": {onLAN(func(a *annotations.Attachment) { a.OutsideUID, a.Link.VLAN = "uid-foreign", 200 }), false},
+		"a ClusterNetwork for others":          {onLAN(func(a *annotations.Attachment) { a.Outside, a.OutsideUID = "ClusterNetwork/lan", "uid-closed" }), false},
+		"a network that is gone":               {onLAN(func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := toldPod(t, tc.attachment)
+			operatortest.New(t, lan(), foreign, closed, pod).View(func(tx store.ReadTx) {
+				rows, err := rowsToKeep(tx, pod)
+				if err != nil || (len(rows) == 1) != tc.lost || lacksClaims(tx, pod) != tc.lost {
+					t.Errorf("claims %+v, error %v", rows, err)
+				}
+				if d := decide(tx, pod, nil); (d.verb == restore) != tc.lost {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
+	pod := toldPod(t, onLAN())
+	all, err := attachmentRows(pod.Attachments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &multinet.Claim{
+		Meta: store.Meta{UID: "c"}, Namespace: "a", Name: v1alpha1.AttachmentClaimName(pod.UID, "eth0"), PodName: "p", PodUID: pod.UID, Node: pod.Node,
+		Interface: "eth0", Driver: "macvlan", Network: all[0].Network, ConfigHash: all[0].ConfigHash,
+	}
+	s := operatortest.New(t, pod)
+	if err := s.Update(func(tx store.Tx) error { return multinet.PutClaim(tx, held) }); err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		if d := decide(tx, pod, nil); d.verb != leave {
+			t.Errorf("decided %+v", d)
+		}
+	})
+}
+
+// TestAnAttachmentOfAnOlderReleaseIsLeftAlone: its network has no UID in the annotation,
+// and its addresses are no claims.
+func TestAnAttachmentOfAnOlderReleaseIsLeftAlone(t *testing.T) {
+	pod := toldPod(t, annotations.Attachment{Name: "eth0", Kind: "macvlan", Outside: "rack", Addresses: operatortest.Prefixes("10.9.0.12/24")})
+	operatortest.New(t, pod).View(func(tx store.ReadTx) {
+		if d := decide(tx, pod, nil); d.verb != leave {
+			t.Errorf("decided %+v", d)
+		}
+	})
+}
+
+func TestAnAddressOfAnInterfaceWithoutAddressesGoes(t *testing.T) {
+	pod := toldPod(t, onLAN())
+	unassigned := operatortest.Pod("blue", "a", "p", "", "")
+	for name, p := range map[string]*store.Pod{"assigned": pod, "to be assigned": unassigned} {
+		t.Run(name, func(t *testing.T) {
+			stray := operatortest.Address("uid-lan.net", "", "10.9.0.12", p)
+			operatortest.New(t, lan(), p, stray).View(func(tx store.ReadTx) {
+				if d := decide(tx, p, []Source{bare}); len(d.surplus) != 1 {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestASandboxThatRanKeepsItsAddressInANetwork, after the API was restored from a backup.
+func TestASandboxThatRanKeepsItsAddressInANetwork(t *testing.T) {
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	pod.IPs = operatortest.Addrs("10.9.0.12")
+	two := func(tx store.ReadTx, _ *store.Pod) ([]Wish, *tenancy.Refusal) {
+		var all []Wish
+		for _, name := range []string{"eth0", "eth1"} {
+			all = append(all, Wish{
+				Interface: name, Kind: "macvlan", Families: ipam.Families{V4: true},
+				Binding: Binding{Outside: lan().Reference(), Range: ipam.RangeOf(tx, multinet.ByDomain(tx, "uid-lan.net"))},
+			})
+		}
+		return all, nil
+	}
+	operatortest.New(t, lan(), pod).View(func(tx store.ReadTx) {
+		d := decide(tx, pod, []Source{two})
+		if len(d.wishes) != 2 || len(d.wishes[0].Prefer) != 1 || d.wishes[0].Prefer[0] != pod.IPs[0] || len(d.wishes[1].Prefer) != 0 {
+			t.Errorf("decided %+v", d)
+		}
+	})
+}
