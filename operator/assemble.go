@@ -45,6 +45,8 @@ type environment struct {
 	live        client.Reader
 	events      events.EventRecorder
 	controllers feed.Controllers
+	// available reports whether the API has an optional kind.
+	available func(*descriptor.Kind) (bool, error)
 	// leading is closed once the term's controllers run.
 	leading <-chan struct{}
 	log     logr.Logger
@@ -55,7 +57,8 @@ func managed(mgr manager.Manager) environment {
 	return environment{
 		informers: mgr.GetCache(), writer: mgr.GetClient(), live: mgr.GetAPIReader(),
 		events: announce.NewRecorder(mgr.GetEventRecorder("alioth-operator")), controllers: feed.ManagerControllers{Manager: mgr},
-		leading: mgr.Elected(), log: mgr.GetLogger(), now: time.Now,
+		available: availableIn(mgr),
+		leading:   mgr.Elected(), log: mgr.GetLogger(), now: time.Now,
 	}
 }
 
@@ -98,7 +101,7 @@ func (p *parts) rest(change feed.Change) {
 	}
 	switch old := change.Old.(type) {
 	case *store.Address:
-		p.resting.Add(old.VPC, old.IP, p.env.now())
+		p.resting.Add(old.Domain(), old.IP, p.env.now())
 	case *external.Address:
 		p.resting.Add("", old.IP, p.env.now())
 	}
@@ -120,24 +123,28 @@ func (p *parts) publisher(controller string) publish.Publisher {
 	return publish.Publisher{Client: p.client(controller), Live: p.env.live}
 }
 
-// assemble makes an empty store, connects it with the informers, and adds the
-// modules.
-func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (*feed.Feed, error) {
+// assemble makes an empty store, connects it with the informers, and adds the modules. It
+// returns the optional kinds that the API lacks, which have no informers.
+func assemble(ctx context.Context, env environment, cfg Config, m *metricSet) (_ *feed.Feed, missing []*descriptor.Kind, _ error) {
 	p, err := newParts(env, cfg, m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var watched []*descriptor.Kind
-	for _, area := range modules() {
-		watched = append(watched, area.kinds...)
+	var all []*descriptor.Kind
+	for _, area := range modules(cfg) {
+		all = append(all, area.kinds...)
+	}
+	watched, missing, err := present(all, env.available)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := p.feed.Connect(ctx, env.informers, watched); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, area := range modules() {
+	for _, area := range modules(cfg) {
 		if err := area.register(p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return p.feed, nil
+	return p.feed, missing, nil
 }

@@ -10,13 +10,17 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/interfaces"
+	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Config is the configuration of an operator, from its command line.
@@ -42,6 +46,15 @@ type Config struct {
 	// ServiceCIDRs and ShadowCIDRs are ranges that no VPC may use.
 	ServiceCIDRs, ShadowCIDRs []netip.Prefix
 
+	// MultiNetwork has networks outside of every VPC: those of DANM.
+	MultiNetwork bool
+	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, in any case.
+	VPCTypes []string
+	// NamingScheme is "", or NamingLegacy: interfaces are named by container_prefix alone.
+	NamingScheme string
+	// InterfacesPerPod is the highest number of interfaces that a pod may request.
+	InterfacesPerPod int
+
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
 	// deleted VPCs. Each is a write of every node.
 	RollCallEvery time.Duration
@@ -62,9 +75,12 @@ func DefaultConfig() Config {
 		ShadowCIDRs: []netip.Prefix{
 			netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6),
 		},
-		RollCallEvery: 10 * time.Second,
-		HealthAddr:    "127.0.0.1:9473",
-		MetricsAddr:   "127.0.0.1:9474",
+		MultiNetwork: true,
+
+		InterfacesPerPod: interfaces.DefaultLimit,
+		RollCallEvery:    10 * time.Second,
+		HealthAddr:       "127.0.0.1:9473",
+		MetricsAddr:      "127.0.0.1:9474",
 	}
 }
 
@@ -75,7 +91,31 @@ func (c Config) validate() error {
 	if c.RollCallEvery < leastRollCallEvery {
 		return fmt.Errorf("time between roll calls: want at least %s, got %s: correct --roll-call-every", leastRollCallEvery, c.RollCallEvery)
 	}
+	if c.NamingScheme != "" && c.NamingScheme != NamingLegacy {
+		return fmt.Errorf("naming scheme %q: want nothing or %q: correct --naming-scheme", c.NamingScheme, NamingLegacy)
+	}
+	if c.InterfacesPerPod < 1 {
+		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
+	}
 	return nil
+}
+
+// NamingLegacy is the NamingScheme of DANM before version 4.
+const NamingLegacy = "legacy"
+
+// source returns the source of pods' attachments.
+func (c Config) source() pod.Source {
+	if !c.MultiNetwork {
+		return pod.Primary(c.DefaultVPC)
+	}
+	types := make([]string, 0, len(c.VPCTypes))
+	for _, networkType := range c.VPCTypes {
+		types = append(types, strings.ToLower(networkType))
+	}
+	return interfaces.Source(interfaces.Config{
+		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: []string{multinet.TypeMACVLAN},
+		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
+	})
 }
 
 func (c Config) rules() vpc.Rules {

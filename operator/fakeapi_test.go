@@ -24,7 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // fakeAPI is as much of an API server as claims rest on: names that exist once,
@@ -37,6 +40,8 @@ type fakeAPI struct {
 	objects map[apiKey]client.Object
 	// log has every change, in order.
 	log []apiChange
+	// lacks are the kinds that the API does not have.
+	lacks []*descriptor.Kind
 }
 
 type apiKey struct {
@@ -167,18 +172,55 @@ func (a *fakeAPI) keep(next, old client.Object) {
 	if service, ok := next.(*corev1.Service); ok && service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		service.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
-	spec := func(o client.Object) any {
-		if field := reflect.ValueOf(o).Elem().FieldByName("Spec"); field.IsValid() {
-			return field.Interface()
-		}
-		return nil
-	}
-	if !reflect.DeepEqual(spec(next), spec(old)) {
+	if !reflect.DeepEqual(specOf(next), specOf(old)) {
 		next.SetGeneration(old.GetGeneration() + 1)
 	}
 	if !reflect.DeepEqual(next, old) {
 		a.store(next)
 	}
+}
+
+// specOf returns the spec of an object, or all but metadata and status where it has none.
+func specOf(object client.Object) any {
+	value := reflect.ValueOf(object).Elem()
+	if field := value.FieldByName("Spec"); field.IsValid() {
+		return field.Interface()
+	}
+	var fields []any
+	for i := range value.NumField() {
+		if name := value.Type().Field(i).Name; name != "TypeMeta" && name != "ObjectMeta" && name != "Status" {
+			fields = append(fields, value.Field(i).Interface())
+		}
+	}
+	return fields
+}
+
+// apply is a server-side apply of fields that no other manager has, to an object that
+// exists.
+func (a *fakeAPI) apply(object client.Object, patch client.Patch) error {
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	wants := clone(object)
+	if err := json.Unmarshal(data, wants); err != nil {
+		return err
+	}
+	old, ok := a.objects[keyOf(object)]
+	switch {
+	case !ok, wants.GetUID() != old.GetUID():
+		return conflict(object, "the UID is another")
+	case wants.GetResourceVersion() != old.GetResourceVersion():
+		return conflict(object, "the object has been modified")
+	}
+	next := clone(old)
+	if err := json.Unmarshal(data, next); err != nil {
+		return err
+	}
+	copyStatus(next, old)
+	a.keep(next, old)
+	assign(object, next)
+	return nil
 }
 
 // patchStatus applies a patch of a status, which takes metadata too.
@@ -289,6 +331,13 @@ func (c *apiClient) Update(_ context.Context, object client.Object, _ ...client.
 	return c.hook("update", object, func() error { return c.api.update(object) })
 }
 
+func (c *apiClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	if patch.Type() != types.ApplyPatchType {
+		return fmt.Errorf("unexpected patch of type %s", patch.Type())
+	}
+	return c.hook("apply", object, func() error { return c.api.apply(object, patch) })
+}
+
 func (c *apiClient) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
 	options := (&client.DeleteOptions{}).ApplyOptions(opts)
 	return c.hook("delete", object, func() error { return c.api.delete(object, options.Preconditions) })
@@ -311,7 +360,10 @@ func kindsOfAPI() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &networkingv1.ServiceCIDR{}, &v1alpha1.VNIClaim{}, &v1alpha1.RollCall{},
 		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
-		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{},
+		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &v1alpha1.AttachmentClaim{}, &v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{},
 		&arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},
+		&v1alpha1.HostVNIClaim{},
+		&danmv1.DanmNet{}, &danmv1.TenantNetwork{}, &danmv1.ClusterNetwork{}, &danmv1.TenantConfig{},
+		&danmiov1.DanmNet{}, &danmiov1.TenantNetwork{}, &danmiov1.ClusterNetwork{}, &danmiov1.TenantConfig{},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
+	"github.com/alioth-net/alioth/operator/danm"
 	"github.com/alioth-net/alioth/operator/externaladdress"
 	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -19,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/service"
 	"github.com/alioth-net/alioth/operator/sharedservice"
 	"github.com/alioth-net/alioth/operator/subnet"
+	"github.com/alioth-net/alioth/operator/tenantconfig"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -36,9 +38,13 @@ type module struct {
 	register func(p *parts) error
 }
 
-// modules lists the areas of the operator.
-func modules() []module {
-	return []module{announcements(), networking(), services(), hosts()}
+// modules lists the areas of the operator that a configuration has.
+func modules(cfg Config) []module {
+	all := []module{announcements(), networking(), services(), hosts()}
+	if cfg.MultiNetwork {
+		all = append(all, multiNetwork())
+	}
+	return all
 }
 
 // announcements is the area of events for changed conditions.
@@ -57,10 +63,11 @@ func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
 			kinds.Namespace.Kind, kinds.Node.Kind, kinds.VNIClaim.Kind, kinds.RollCall.Kind, kinds.VPC.Kind, kinds.Subnet.Kind,
-			feed.Address, kinds.Network.Kind, feed.Pod,
+			feed.Address, kinds.AttachmentClaim.Kind, kinds.Network.Kind, feed.Pod,
 		},
 		rights: []string{
 			"addresses.alioth.dev: create delete get",
+			"attachmentclaims.alioth.dev: create delete get",
 			"networks.arktos.futurewei.com/status: patch",
 			"networks.arktos.futurewei.com: update",
 			"nodes: get",
@@ -92,7 +99,7 @@ func registerNetworking(p *parts) error {
 		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Distrust: p.reporter}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
-			Sources: []pod.Source{pod.Primary(p.cfg.DefaultVPC)}, Now: p.env.now,
+			Sources: []pod.Source{p.cfg.source()}, Now: p.env.now,
 		})),
 	)
 }
@@ -148,4 +155,55 @@ func hosts() module {
 			})
 		},
 	}
+}
+
+// multiNetwork is the area of networks outside of every VPC.
+func multiNetwork() module {
+	area := module{
+		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind},
+		rights: []string{
+			"admissiongrants.alioth.dev: create get update",
+			"clusternetworks.danm.io/status: patch",
+			"clusternetworks.danm.io: get update",
+			"clusternetworks.danm.k8s.io/status: patch",
+			"clusternetworks.danm.k8s.io: get update",
+			"danmnets.danm.io/status: patch",
+			"danmnets.danm.io: get update",
+			"danmnets.danm.k8s.io/status: patch",
+			"danmnets.danm.k8s.io: get update",
+			"hostvniclaims.alioth.dev: create delete get",
+			"tenantconfigs.danm.io/status: patch",
+			"tenantconfigs.danm.k8s.io/status: patch",
+			"tenantnetworks.danm.io/status: patch",
+			"tenantnetworks.danm.io: get patch update",
+			"tenantnetworks.danm.k8s.io/status: patch",
+			"tenantnetworks.danm.k8s.io: get patch update",
+		},
+		register: registerMultiNetwork,
+	}
+	for _, kind := range kinds.OutsideNetworks {
+		area.kinds = append(area.kinds, kind.Kind)
+	}
+	for _, kind := range kinds.TenantConfigs {
+		area.kinds = append(area.kinds, kind.Kind)
+	}
+	return area
+}
+
+func registerMultiNetwork(p *parts) error {
+	to := p.env.controllers
+	errs := []error{danm.RegisterClaims(to, p.feed, &danm.Claims{
+		Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+	})}
+	for _, kind := range kinds.OutsideNetworks {
+		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
+			Kind: kind, Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+		}))
+	}
+	for _, kind := range kinds.TenantConfigs {
+		errs = append(errs, tenantconfig.Register(to, p.feed, &tenantconfig.Reconciler{
+			Kind: kind, Client: p.client(tenantconfig.Name(kind)), Store: p.rows, Publisher: p.publisher(tenantconfig.Name(kind)),
+		}))
+	}
+	return errors.Join(errs...)
 }

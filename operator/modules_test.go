@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 	for _, kind := range kinds.All() {
 		known = append(known, kind.Name)
 	}
-	for _, area := range modules() {
+	for _, area := range modules(DefaultConfig()) {
 		for _, kind := range area.kinds {
 			watched = append(watched, kind.Name)
 		}
@@ -37,7 +38,19 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 // TestTheChartGivesTheOperatorWhatItsModulesNeed leaves out the lease, which is the
 // process's.
 func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
-	objects, err := chart.New(t, "..", nil).Template(t.Context())
+	for _, multiNetwork := range []bool{true, false} {
+		t.Run(fmt.Sprintf("multi-network %v", multiNetwork), func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.MultiNetwork = multiNetwork
+			compareRights(t, cfg, "--set", fmt.Sprintf("multiNetwork.enabled=%v", multiNetwork))
+		})
+	}
+}
+
+// compareRights compares the rights of the modules with those of the chart.
+func compareRights(t *testing.T, cfg Config, values ...string) {
+	t.Helper()
+	objects, err := chart.New(t, "..", nil).Template(t.Context(), values...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +64,7 @@ func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var needed []string
-	for _, area := range modules() {
+	for _, area := range modules(cfg) {
 		for _, kind := range area.kinds {
 			resource := resourceOf(t, scheme, kind)
 			needed = append(needed, "list "+resource, "watch "+resource)

@@ -125,9 +125,13 @@ func (p *process) term(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fed, err := assemble(ctx, managed(mgr), p.cfg, p.metrics)
+	env := managed(mgr)
+	fed, missing, err := assemble(ctx, env, p.cfg, p.metrics)
 	if err != nil {
 		return err
+	}
+	if len(missing) > 0 {
+		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
 	p.state.set(fed)
 	defer p.state.set(nil)

@@ -31,13 +31,28 @@ import (
 )
 
 // fine are the names of the reasons that are no refusals.
-var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason"}
+var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "ProfileReason"}
 
 // elsewhere are the reasons that no operator gives within a test, and where
 // they are shown.
 var elsewhere = map[string]string{
 	v1alpha1.VNIPendingReason:   "operator/vpc, TestDecide: over within a moment",
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
+	// Of networks outside of VPCs.
+	v1alpha1.InvalidReason:              "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.NetworkIDMissingReason:     "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.RangeInUseReason:           "operator/danm, TestARangeThatIsInUseStays",
+	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.DeviceNotOfferedReason:     "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.TypeNotServedReason:        "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.OlderServesReason:          "operator/tenantconfig, TestTheOldestTenantConfigServes",
+	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestDanmsReservationsInANetwork",
+	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",
+	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestDanmsReservationsInANetwork",
+	v1alpha1.InterfacesInvalidReason:    "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
+	v1alpha1.RouteConflictReason:        "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
+	v1alpha1.ProbesOutsideVPCReason:     "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
+	v1alpha1.HostPortOutsideVPCReason:   "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	// Of a Node in whose name something was written.
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
@@ -58,7 +73,20 @@ var elsewhere = map[string]string{
 // name.
 func declared(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../api/v1alpha1/conditions.go", nil, parser.SkipObjectResolution)
+	all := map[string]string{}
+	names, err := filepath.Glob("../api/v1alpha1/conditions*.go")
+	if err != nil || len(names) < 2 {
+		t.Fatalf("files with reasons: %v, %v", names, err)
+	}
+	for _, name := range names {
+		maps.Copy(all, declaredIn(t, name))
+	}
+	return all
+}
+
+func declaredIn(t *testing.T, name string) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}

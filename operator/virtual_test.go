@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // informer follows one kind of a fakeAPI, as late as it is let.
@@ -218,6 +219,7 @@ type instance struct {
 	inputs   *informers
 	controls []*control
 	fed      *feed.Feed
+	missing  []*descriptor.Kind
 	now      func() time.Time
 	ctx      context.Context //nolint:containedctx // the life of the process that this stands for
 	kill     context.CancelFunc
@@ -260,9 +262,10 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cached},
 		live:        &apiClient{api: api, hook: guarded},
 		events:      recorder{o},
+		available:   func(kind *descriptor.Kind) (bool, error) { return !slices.Contains(api.lacks, kind), nil },
 		controllers: o, leading: o.ctx.Done(), log: logr.Discard(), now: now,
 	}
-	if o.fed, err = assemble(o.ctx, env, cfg, m); err != nil {
+	if o.fed, o.missing, err = assemble(o.ctx, env, cfg, m); err != nil {
 		return nil, err
 	}
 	o.inputs.listAll()

@@ -98,7 +98,11 @@ func source(f *feed.Feed) *feed.Source {
 			return ofVPC(tx, feed.Either(old, now).Name)
 		}),
 		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
-			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).Subnet)}
+			subnet := feed.Either(old, now).Subnet
+			if subnet == "" {
+				return nil // it is of a network outside of every VPC
+			}
+			return []feed.Request{feed.Later(countsEvery, "", subnet)}
 		}),
 	)
 }

@@ -18,9 +18,10 @@ import (
 // retiredSelector keeps the daemons off every node: no node has this label.
 const retiredSelector = "alioth.dev/uninstalled"
 
-// users returns the pods, as sorted namespace/name, that have addresses and
-// still live. An address of a deleted pod does not prevent the uninstallation.
-func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
+// users returns the pods, as sorted namespace/name, that have addresses or interfaces
+// outside of VPCs, and still live. What a deleted pod has does not prevent the
+// uninstallation.
+func users(addresses []v1alpha1.Address, claims []v1alpha1.AttachmentClaim, pods []corev1.Pod) []string {
 	living := map[string]bool{}
 	for _, pod := range pods {
 		living[string(pod.UID)] = pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -29,6 +30,11 @@ func users(addresses []v1alpha1.Address, pods []corev1.Pod) []string {
 	for _, address := range addresses {
 		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] {
 			names = append(names, holder.Namespace+"/"+holder.Name)
+		}
+	}
+	for _, claim := range claims {
+		if living[claim.Spec.Pod.UID] {
+			names = append(names, claim.Namespace+"/"+claim.Spec.Pod.Name)
 		}
 	}
 	slices.Sort(names)

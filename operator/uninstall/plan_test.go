@@ -21,6 +21,13 @@ func heldBy(kind v1alpha1.HolderKind, name, uid string) v1alpha1.Address {
 	return v1alpha1.Address{Spec: v1alpha1.AddressSpec{Holder: v1alpha1.AddressHolder{Kind: kind, Namespace: "ns", Name: name, UID: uid}}}
 }
 
+// claimedBy is the claim of an interface outside of VPCs, with or without addresses.
+func claimedBy(name, uid string) v1alpha1.AttachmentClaim {
+	return v1alpha1.AttachmentClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: v1alpha1.AttachmentClaimSpec{Pod: v1alpha1.AttachmentPod{Name: name, UID: uid}},
+	}
+}
+
 func podIn(uid string, phase corev1.PodPhase) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}, Status: corev1.PodStatus{Phase: phase}}
 }
@@ -35,11 +42,11 @@ func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
 		heldBy(v1alpha1.HolderPod, "gone", "u5"),
 		heldBy(v1alpha1.HolderPod, "web-before", "u0"),
 		heldBy(v1alpha1.HolderNode, "node-a", "u1"),
-	}, []corev1.Pod{
+	}, []v1alpha1.AttachmentClaim{claimedBy("web", "u1"), claimedBy("layer2", "u9"), claimedBy("gone", "u8")}, []corev1.Pod{
 		podIn("u1", corev1.PodRunning), podIn("u2", corev1.PodPending), podIn("u3", corev1.PodSucceeded),
 		podIn("u4", corev1.PodFailed), podIn("u9", corev1.PodRunning),
 	})
-	if diff := cmp.Diff([]string{"ns/starting", "ns/web"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"ns/layer2", "ns/starting", "ns/web"}, got); diff != "" {
 		t.Errorf("users (-want +got):\n%s", diff)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 func (u *uninstaller) component(name string) []client.ListOption {
@@ -217,7 +218,11 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 // dropFinalizers removes the operator's finalizers. Without them removed, objects
 // could never be deleted once the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
-	for _, list := range []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList)} {
+	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList)}
+	for _, kind := range kinds.OutsideNetworks {
+		lists = append(lists, kind.NewList())
+	}
+	for _, list := range lists {
 		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {
 			return fmt.Errorf("list %T: %w", list, err)
 		}

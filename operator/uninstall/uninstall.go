@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // ErrInUse is wrapped when pods still have addresses.
@@ -61,7 +61,7 @@ type uninstaller struct {
 // AddToScheme registers the kinds that Run reads and writes.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
+		appsv1.AddToScheme, kinds.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register API kinds: %w", err)
@@ -124,11 +124,15 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 	if err := u.client.List(ctx, &addresses); ignoreMissingKind(err) != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
+	var claims v1alpha1.AttachmentClaimList
+	if err := u.client.List(ctx, &claims); ignoreMissingKind(err) != nil {
+		return fmt.Errorf("list attachment claims: %w", err)
+	}
 	var pods corev1.PodList
 	if err := u.client.List(ctx, &pods); err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	if users := users(addresses.Items, pods.Items); len(users) > 0 {
+	if users := users(addresses.Items, claims.Items, pods.Items); len(users) > 0 {
 		return fmt.Errorf("%w: %s; delete them first", ErrInUse, summarize(users))
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
@@ -69,16 +69,22 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 	if err != nil {
 		return err
 	}
-	for _, claim := range d.release {
-		if err := r.release(ctx, claim); err != nil {
+	for _, surplus := range d.release {
+		// It was never programmed.
+		if err := r.claims().Release(ctx, v1alpha1.VNIClaimName(surplus.VNI), surplus.UID); err != nil {
 			return err
 		}
+		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", surplus.VPC, "vni", surplus.VNI)
 	}
 	if d.empty {
 		_, err := finalizer.Remove(ctx, r.Client, vpc)
 		return err
 	}
 	return r.writeStatus(ctx, vpc, d)
+}
+
+func (r *Reconciler) claims() claim.Numbers {
+	return claim.Numbers{Kind: kinds.VNIClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
 }
 
 // claim decides and claims the VNI that the decision asks for, until the
@@ -92,11 +98,11 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 		if d.claim == 0 || !r.Settled() {
 			return d, nil
 		}
-		claim := &v1alpha1.VNIClaim{
+		object := &v1alpha1.VNIClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(d.claim)},
 			Spec:       v1alpha1.VNIClaimSpec{VNI: int32(d.claim), VPC: row.Name, VPCUID: row.UID},
 		}
-		err := r.Client.Create(ctx, claim)
+		err := r.claims().Create(ctx, object)
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			taken = append(taken, d.claim)
@@ -104,56 +110,6 @@ func (r *Reconciler) claim(ctx context.Context, row *store.VPC) (decision, error
 		case err != nil:
 			return d, fmt.Errorf("claim VNI %d for VPC %s: %w", d.claim, row.Name, err)
 		}
-		if err := r.remember(ctx, claim); err != nil {
-			return d, err
-		}
 		ctrl.LoggerFrom(ctx).Info("VNI claimed", "vpc", row.Name, "vni", d.claim)
 	}
-}
-
-// remember puts a claim into the store ahead of its watch event. If the event of its
-// deletion came before that, the row would stay, so remember reads the API server
-// afterwards. The event of a later deletion removes the row.
-func (r *Reconciler) remember(ctx context.Context, claim *v1alpha1.VNIClaim) error {
-	row, err := kinds.VNIClaim.Convert(claim)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", claim.Name, err)
-	}
-	if err := r.Store.Update(func(tx store.Tx) error { return store.PutVNIClaim(tx, row) }); err != nil {
-		return err
-	}
-	found := &v1alpha1.VNIClaim{}
-	err = r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found)
-	switch {
-	case err == nil && found.UID == claim.UID:
-		return nil
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read %s: %w", claim.Name, err)
-	}
-	return r.Store.Update(func(tx store.Tx) error {
-		store.DeleteVNIClaim(tx, row.VNI, row.UID)
-		return nil
-	})
-}
-
-// release deletes a claim that the VPC has beside its own, which was never
-// programmed. The store's row goes at once, so that the next pass does not
-// release it again.
-func (r *Reconciler) release(ctx context.Context, claim *store.VNIClaim) error {
-	object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
-	uid := types.UID(claim.UID)
-	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
-	}
-	ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
-	gone := false
-	err = r.Store.Update(func(tx store.Tx) error {
-		gone = store.DeleteVNIClaim(tx, claim.VNI, claim.UID)
-		return nil
-	})
-	if gone {
-		r.Publish(feed.Change{Old: claim})
-	}
-	return err
 }

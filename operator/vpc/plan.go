@@ -74,7 +74,7 @@ func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decisi
 	}
 	if vpc.Deleting {
 		// The subnets' counts lack addresses whose subnet is gone.
-		d.addresses = len(store.AddressesByVPC(tx, vpc.Name))
+		d.addresses = len(store.AddressesByDomain(tx, vpc.Name))
 		return d.deleting()
 	}
 	if d.vni == 0 {

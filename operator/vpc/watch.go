@@ -26,7 +26,11 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			return []feed.Request{feed.Now("", feed.Either(old, now).VPC)}
 		}),
 		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
-			return []feed.Request{feed.Later(countsEvery, "", feed.Either(old, now).VPC)}
+			vpc := feed.Either(old, now).VPC
+			if vpc == "" {
+				return nil
+			}
+			return []feed.Request{feed.Later(countsEvery, "", vpc)}
 		}),
 		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Node) []feed.Request {

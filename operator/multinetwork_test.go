@@ -1,0 +1,166 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/danm"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds"
+)
+
+// TestATenantNetworkGetsItsProfile runs against a real API server, whose server-side apply
+// the fake does not have.
+func TestATenantNetworkGetsItsProfile(t *testing.T) {
+	r := start(t)
+	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "profiles"}, HostDevices: []danmv1.HostDevice{
+		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2000-2001"},
+	}, NetworkIDs: map[string]danmv1.NetworkID{"Flannel": "cbr0"}}
+	r.create(newNamespace("profiles", ""), config)
+	defer r.delete(config)
+	sees(r, config, func(c *danmv1.TenantConfig) error { return ready(c.Status.Conditions, v1alpha1.ReadyReason) })
+	first := &danmiov1.TenantNetwork{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "first"},
+		Spec:       danmv1.NetworkSpec{NetworkID: "internal", Options: danmv1.NetworkOptions{CIDR: "10.240.1.0/24", ContainerPrefix: "int"}},
+	}
+	r.create(first)
+	sees(r, first, func(n *danmiov1.TenantNetwork) error { return ready(n.Status.Conditions, v1alpha1.ReadyReason) })
+	if o := first.Spec.Options; o.HostDevice != "ens4" || o.VLAN != 2000 || first.Spec.NetworkType != "ipvlan" || first.Spec.NetworkID != "internal" || o.ContainerPrefix != "int" {
+		t.Errorf("the spec is %+v", first.Spec)
+	}
+	if first.Status.Total != 254 || first.Status.Free != 254 || !meta.IsStatusConditionTrue(first.Status.Conditions, v1alpha1.ProfileCondition) {
+		t.Errorf("the status is %+v", first.Status)
+	}
+	if !slices.ContainsFunc(first.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == danm.ProfileManager && f.Operation == metav1.ManagedFieldsOperationApply
+	}) {
+		t.Errorf("managers: %v", first.ManagedFields)
+	}
+	static := &danmv1.TenantNetwork{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "static"}, Spec: danmv1.NetworkSpec{NetworkType: "flannel", NetworkID: "hupak"},
+	}
+	second := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "second"}, Spec: danmv1.NetworkSpec{NetworkID: "internal"}}
+	third := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "third"}, Spec: danmv1.NetworkSpec{NetworkID: "internal"}}
+	r.create(static, second)
+	sees(r, second, tenantNetworkReady(v1alpha1.ReadyReason))
+	sees(r, static, tenantNetworkReady(v1alpha1.ReadyReason))
+	if second.Spec.Options.VLAN != 2001 || static.Spec.NetworkID != "cbr0" || static.Spec.Options.HostDevice != "" {
+		t.Errorf("the specs are %+v and %+v", second.Spec, static.Spec)
+	}
+	r.create(third)
+	sees(r, third, tenantNetworkReady(v1alpha1.VNIExhaustedReason))
+	r.announced(third, v1alpha1.VNIExhaustedReason)
+	r.delete(first)
+	r.gone(first)
+	sees(r, third, tenantNetworkReady(v1alpha1.ReadyReason))
+	for _, network := range []client.Object{static, second, third} {
+		r.delete(network)
+		r.gone(network)
+	}
+	r.eventually(func() error {
+		var list v1alpha1.HostVNIClaimList
+		if err := r.List(t.Context(), &list); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("%d claims are left, error %w", len(list.Items), err)
+		}
+		return nil
+	})
+}
+
+func tenantNetworkReady(reason string) func(*danmv1.TenantNetwork) error {
+	return func(n *danmv1.TenantNetwork) error { return ready(n.Status.Conditions, reason) }
+}
+
+func TestTheOperatorWorksWithoutKindsThatTheAPILacks(t *testing.T) {
+	w := newWorld(t)
+	w.api.lacks = []*descriptor.Kind{kinds.OutsideNetworks[0].Kind, kinds.TenantConfigs[1].Kind}
+	o := w.operate()
+	if !slices.Equal(o.missing, w.api.lacks) {
+		t.Errorf("missing are %v, want %v", typesOf(o.missing), typesOf(w.api.lacks))
+	}
+	for _, kind := range w.api.lacks {
+		for _, i := range o.inputs.all {
+			if i.kind == keyOf(kind.NewObject()).kind && i.handler != nil {
+				t.Errorf("%T is watched", kind.Object)
+			}
+		}
+	}
+	w.create(newVPC("blue", nil, "10.0.0.0/16"))
+	w.settle()
+	if vpc := sorted[*v1alpha1.VPC](w.api)[0]; ready(vpc.Status.Conditions, v1alpha1.ReadyReason) != nil {
+		t.Errorf("the VPC is %+v", vpc.Status)
+	}
+}
+
+func TestAnAreaThatIsOffHasNoInformers(t *testing.T) {
+	on, off := DefaultConfig(), DefaultConfig()
+	off.MultiNetwork = false
+	if len(modules(on)) != len(modules(off))+1 {
+		t.Fatalf("%d modules, %d without networks outside of VPCs", len(modules(on)), len(modules(off)))
+	}
+	for _, area := range modules(off) {
+		for _, kind := range area.kinds {
+			if kind.Optional {
+				t.Errorf("%T is watched", kind.Object)
+			}
+		}
+	}
+}
+
+func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
+	none := func(*descriptor.Kind) (bool, error) { return false, nil }
+	all := []*descriptor.Kind{kinds.VPC.Kind, kinds.HostVNIClaim.Kind}
+	watched, missing, err := present(all, none)
+	if err != nil || len(watched) != 1 || watched[0] != kinds.VPC.Kind || len(missing) != 1 {
+		t.Errorf("watched %v, missing %v, error %v", typesOf(watched), typesOf(missing), err)
+	}
+	unknown := errors.New("no reply")
+	if _, _, err := present(all, func(*descriptor.Kind) (bool, error) { return false, unknown }); !errors.Is(err, unknown) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestANetworkGoesAfterAPodWithoutAddresses: only the AttachmentClaim of such a pod keeps
+// its network.
+func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
+	w := calm(t)
+	rack := &danmv1.ClusterNetwork{
+		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
+		Spec:       danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "rack", Options: danmv1.NetworkOptions{HostDevice: "ens4"}},
+	}
+	web := bound("web", "", "", "node-9") // without a daemon
+	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"clusterNetwork":"rack","ip":"none"}]`}
+	w.create(rack)
+	w.settle()
+	w.create(web)
+	w.settle()
+	claims := sorted[*v1alpha1.AttachmentClaim](w.api)
+	if err := told(v1alpha1.AttachedReason)(w.pod("web")); err != nil || len(claims) != 1 {
+		t.Fatalf("%d claims, error %v", len(claims), err)
+	}
+	w.mustDelete(rack)
+	w.settle()
+	left := sorted[*danmv1.ClusterNetwork](w.api)
+	if len(left) != 1 || left[0].Status.Pods != 1 {
+		t.Fatalf("with a pod: %+v", left)
+	}
+	w.mustDelete(w.pod("web"))
+	w.settle()
+	w.mustDelete(claims[0]) // as the garbage collector, some time later
+	w.settle()
+	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 0 {
+		t.Errorf("without a pod: %+v", left[0].Status)
+	}
+}
