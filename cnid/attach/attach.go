@@ -56,9 +56,17 @@ type Type struct {
 	// Probe tries whether the kernel can make such interfaces. A kernel that
 	// can't is an ErrUnsupported.
 	Probe func(context.Context) error
-	// Open returns a driver for the network namespace of the calling thread. The
-	// ends on the node's side get the address hostMAC.
-	Open func(hostMAC net.HardwareAddr) (Driver, error)
+	// Open returns a driver for the network namespace of the calling thread.
+	Open func(Node) (Driver, error)
+}
+
+// Node is what a driver is given of its node.
+type Node struct {
+	// MAC is the address of the ends on the node's side.
+	MAC net.HardwareAddr
+	// Dir is a folder for files about interfaces without an end on the node. It need not
+	// outlive a boot. Each driver has a folder of its kind in it.
+	Dir string
 }
 
 // Spec is one wanted interface in one pod.
@@ -86,7 +94,60 @@ type Spec struct {
 	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string
+	// Parent is the device on the node that the interface is derived from, and Mode how;
+	// "" is the driver's default. Pairs have neither.
+	Parent, Mode string
+	// Routes in addition to those by Gateways, and Rules that lead to their tables.
+	Routes []Route
+	Rules  []Rule
+	// IPv6 is how the interface takes part in IPv6.
+	IPv6 IPv6
+	// Delegate is the part of an interface that another CNI plugin makes, nil for others.
+	Delegate *Delegate
 }
+
+// Delegate is what another CNI plugin gets.
+type Delegate struct {
+	// Conf is a list of configurations in JSON, complete (delegation.Build).
+	Conf []byte
+	// Args are the keys and values of CNI_ARGS. They have no semicolon.
+	Args [][2]string
+}
+
+// Route is a route by an interface.
+type Route struct {
+	Dst netip.Prefix `json:"dst"`
+	// Gateway is the zero value where Dst is on the link. A gateway outside of the
+	// addresses' prefixes is on the link too.
+	Gateway netip.Addr `json:"gateway,omitzero"`
+	// Table is the number of a routing table, 1 to 4294967295; 0 stands for the main table.
+	Table int `json:"table,omitempty"`
+}
+
+// Rule is a routing rule: packets from these addresses are routed by a table first.
+type Rule struct {
+	From netip.Prefix `json:"from"`
+	// Table as in Route, except 0.
+	Table int `json:"table"`
+}
+
+// IPv6 is how an interface takes part in IPv6. Router advertisements and the detection of
+// duplicate addresses are off in each case: what an interface has is decided elsewhere.
+type IPv6 string
+
+const (
+	// IPv6Default is for VPCs: IPv6 is on if there is an address. There is no link-local
+	// address, which nobody has decided.
+	IPv6Default IPv6 = ""
+	// IPv6Off turns IPv6 off.
+	IPv6Off IPv6 = "off"
+	// IPv6None turns IPv6 on for an interface without a decided address. It has a
+	// link-local one (RFC 4291 section 2.8), with which software in the pod can begin.
+	IPv6None IPv6 = "none"
+	// IPv6On turns IPv6 on for an interface with addresses and a link-local one, as hosts
+	// on an Ethernet have.
+	IPv6On IPv6 = "on"
+)
 
 // Link is what Attach made.
 type Link struct {
@@ -97,6 +158,8 @@ type Link struct {
 	HostMAC net.HardwareAddr
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode, NetnsCookie uint64
+	// Result is that of the plugin of a delegated attachment, nil for others.
+	Result *Result
 }
 
 // Found is an interface that is on the node, as Attach marked it.

@@ -4,6 +4,8 @@
 package attach
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/url"
 	"strings"
 )
@@ -31,6 +33,13 @@ func Mark(spec Spec) string {
 	}
 	alias := strings.Join(words, " ")
 	return alias[:min(len(alias), maxAlias)]
+}
+
+// DeviceName returns a name for a device of an attachment: a prefix of three characters
+// and twelve that depend on nothing but container and interface. A name has at most 15.
+func DeviceName(prefix, containerID, ifName string) string {
+	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
+	return prefix + hex.EncodeToString(sum[:6])
 }
 
 // Marked reads an alias. It returns false for other texts and incomplete aliases.

@@ -6,7 +6,6 @@ package attach
 import (
 	"context"
 	"fmt"
-	"net"
 )
 
 // Registry lists the drivers that a node can open, each kind once. Of the kinds of pairs
@@ -46,10 +45,10 @@ func (r Registry) Probe(ctx context.Context, kind Kind) error {
 
 // Open opens every driver for the network namespace of the calling thread: existing
 // attachments keep their driver, whatever the kind of new ones is.
-func (r Registry) Open(hostMAC net.HardwareAddr) (Drivers, error) {
+func (r Registry) Open(node Node) (Drivers, error) {
 	drivers := Drivers{}
 	for _, t := range r {
-		driver, err := t.Open(hostMAC)
+		driver, err := t.Open(node)
 		if err != nil {
 			drivers.Close()
 			return nil, fmt.Errorf("open driver %s: %w", t.Kind, err)

@@ -244,6 +244,7 @@ func specOf(rec journal.Record) attach.Spec {
 		ContainerID: rec.ContainerID, IfName: rec.IfName, Request: rec.Request, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
 		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
 		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
+		Parent: rec.Parent, Mode: rec.Mode, Routes: rec.Routes, Rules: rec.Rules, IPv6: rec.IPv6,
 	}
 }
 

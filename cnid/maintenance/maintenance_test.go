@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,6 +47,44 @@ func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
 	if diff := cmp.Diff([]string{"p1 busy", "p1 <nil>", "p1 busy"}, told); diff != "" || repairs != 1 {
 		t.Errorf("%d repairs; told (-want +got):\n%s", repairs, diff)
 	}
+}
+
+// TestInterfacesThatNoPassLooksForAreRestoredAtIntervals runs in a bubble, whose clock
+// advances only while all its goroutines wait.
+func TestInterfacesThatNoPassLooksForAreRestoredAtIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		records := []journal.Record{recordOf("pair", 1, 1400), recordOf("hostless", 2, 1400), recordOf("leaving", 3, 1400)}
+		records[0].HostIfName, records[2].Phase = "alv0", journal.PhaseLeaving
+		var restored []string
+		r := NewRestorer(RestorerConfig{
+			Restore: func(_ context.Context, key journal.Key) (bool, error) {
+				restored = append(restored, key.ContainerID)
+				return true, nil
+			},
+			Notify: func(journal.Pod, error) {}, Repaired: func(string) {},
+			Records: func() []journal.Record { return records }, Every: time.Minute, Log: slog.New(slog.DiscardHandler),
+		})
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.Run(ctx) }()
+		expect := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, restored); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		expect("at the start")
+		<-time.After(time.Minute)
+		expect("after an interval", "sandbox-hostless")
+		r.Missing(records[:1])
+		expect("after a pass", "sandbox-hostless", "sandbox-pair")
+		if len(records) != 3 || records[0].HostIfName != "alv0" {
+			t.Errorf("the journal's records have become %v", records)
+		}
+		cancel()
+		<-ended
+	})
 }
 
 func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {

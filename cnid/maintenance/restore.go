@@ -6,6 +6,8 @@ package maintenance
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -20,11 +22,17 @@ type RestorerConfig struct {
 	Notify func(pod journal.Pod, cause error)
 	// Repaired counts a repair of a kind.
 	Repaired func(kind string)
-	Log      *slog.Logger
+	// Records are those of the journal.
+	Records func() []journal.Record
+	// Every is the interval at which interfaces without an end on the node are looked for.
+	// Neither a pass nor a message of the kernel reports that one is missing.
+	Every time.Duration
+	Log   *slog.Logger
 }
 
-// Restorer restores pods' interfaces that another program deleted. It waits for passes, and so
-// it works beside them.
+// Restorer restores pods' interfaces that another program deleted: those that a pass
+// misses, and at intervals those that no pass looks for. It waits for passes, and so it
+// works beside them.
 type Restorer struct {
 	cfg RestorerConfig
 	// todo has at most one element: all that the last pass missed.
@@ -50,16 +58,28 @@ func (r *Restorer) Missing(list []journal.Record) {
 
 // Run restores until ctx ends.
 func (r *Restorer) Run(ctx context.Context) {
+	ticker := time.NewTicker(r.cfg.Every)
+	defer ticker.Stop()
 	for {
+		var list []journal.Record
 		select {
 		case <-ctx.Done():
 			return
-		case list := <-r.todo:
-			for _, rec := range list {
-				r.restore(ctx, rec)
-			}
+		case list = <-r.todo:
+		case <-ticker.C:
+			list = hostless(r.cfg.Records())
+		}
+		for _, rec := range list {
+			r.restore(ctx, rec)
 		}
 	}
+}
+
+// hostless returns the finished attachments that have no end on the node.
+func hostless(records []journal.Record) []journal.Record {
+	return slices.DeleteFunc(slices.Clone(records), func(rec journal.Record) bool {
+		return rec.HostIfName != "" || rec.Phase != journal.PhaseDone
+	})
 }
 
 func (r *Restorer) restore(ctx context.Context, rec journal.Record) {

@@ -57,7 +57,11 @@ func Identify(path string) (ID, error) {
 	}
 	// Nothing was written, so nothing is lost when closing fails.
 	defer func() { _ = netns.Close() }()
-	id := ID{}
+	return Of(netns)
+}
+
+// Of returns which network namespace is open.
+func Of(netns ns.NetNS) (id ID, err error) {
 	err = netns.Do(func(ns.NetNS) error {
 		id, err = Current()
 		return err

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netdev"
 )
 
@@ -30,7 +31,7 @@ const (
 // joins their multicast groups, because switches may deliver requests only to members.
 type Announcer struct {
 	log *slog.Logger
-	// send is netdev.Announce, join that of netdev.Groups.
+	// send is neighbours.Announce, join that of netdev.Groups.
 	send func(ifindex int, mac [6]byte, ips []netip.Addr) error
 	join func(ifindex int, ips []netip.Addr) error
 
@@ -44,7 +45,7 @@ type Announcer struct {
 
 // NewAnnouncer returns an Announcer without addresses.
 func NewAnnouncer(log *slog.Logger) *Announcer {
-	return &Announcer{log: log, send: netdev.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
+	return &Announcer{log: log, send: neighbours.Announce, join: new(netdev.Groups).Join, due: map[netip.Addr]int{}, more: make(chan struct{}, 1)}
 }
 
 // Update sets the addresses for which the program replies, and the device.

@@ -6,6 +6,7 @@ package drivers
 
 import (
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 )
@@ -18,5 +19,6 @@ func All() attach.Registry {
 	return attach.Registry{
 		netkit.Devices.Type(),
 		veth.Devices.Type(),
+		macvlan.Devices.Type(),
 	}
 }

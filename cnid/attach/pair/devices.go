@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 )
 
 // Devices describes the pairs of a driver.
@@ -38,7 +38,7 @@ func (d Devices) Type() attach.Type {
 			}
 			return Probe(ctx, d)
 		},
-		Open: func(hostMAC net.HardwareAddr) (attach.Driver, error) { return New(d, hostMAC) },
+		Open: func(node attach.Node) (attach.Driver, error) { return New(d, node.MAC) },
 	}
 }
 
@@ -50,29 +50,15 @@ func (d Devices) capabilities() attach.Capabilities {
 // network namespace that ends with it. A kernel that has none gives an
 // attach.ErrUnsupported.
 func Probe(ctx context.Context, d Devices) error {
-	result := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread ends with the function, and the namespace
-		// with the thread.
-		runtime.LockOSThread()
-		result <- d.probe()
-	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-result:
-		if err != nil {
-			return fmt.Errorf("try a pair of %s devices: %w", d.Kind, err)
-		}
-		return nil
+	err := podside.Try(ctx, d.probe)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("try a pair of %s devices: %w", d.Kind, err)
 	}
+	return err
 }
 
 // probe makes a pair in a namespace of the calling thread's own.
 func (d Devices) probe() error {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make network namespace: %w", err)
-	}
 	host, pod := netlink.NewLinkAttrs(), netlink.NewLinkAttrs()
 	host.Name, host.HardwareAddr = "host", net.HardwareAddr{2, 0, 0, 0, 0, 1}
 	pod.Name, pod.HardwareAddr = "pod", net.HardwareAddr{2, 0, 0, 0, 0, 2}

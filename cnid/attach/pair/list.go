@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -26,7 +27,7 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 }
 
 func (d *session) list(ctx context.Context) ([]attach.Found, error) {
-	links, err := dump(d.host.LinkList)
+	links, err := podside.Dump(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

@@ -14,12 +14,9 @@ package pair
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -27,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -37,7 +35,7 @@ const HostPrefix = "alv"
 // in and pods. It implements attach.Driver.
 type Driver struct {
 	devices Devices
-	sockets *sockets
+	sockets *podside.Sockets
 	states  operStates
 	hostID  netns.ID
 	mac     net.HardwareAddr
@@ -46,16 +44,16 @@ type Driver struct {
 // session is one call of a Driver, with a socket of its own in the node's namespace.
 type session struct {
 	*Driver
-	host *socket
+	host *podside.Socket
 }
 
 // with calls f with a session.
 func (d *Driver) with(f func(*session) error) error {
-	host, err := d.sockets.take()
+	host, err := d.sockets.Take()
 	if err != nil {
 		return err
 	}
-	defer d.sockets.giveBack(host)
+	defer d.sockets.GiveBack(host)
 	return f(&session{Driver: d, host: host})
 }
 
@@ -66,13 +64,13 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := newSockets()
+	sockets, err := podside.NewSockets()
 	if err != nil {
 		return nil, err
 	}
 	states, err := newOperStates()
 	if err != nil {
-		sockets.close()
+		sockets.Close()
 		return nil, err
 	}
 	return &Driver{devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC}, nil
@@ -83,15 +81,14 @@ func (d *Driver) Capabilities() attach.Capabilities { return d.devices.capabilit
 
 // Close implements attach.Driver.
 func (d *Driver) Close() {
-	d.sockets.close()
+	d.sockets.Close()
 	d.states.close()
 }
 
 // HostName implements attach.Driver. The name has the 15 characters that a
 // name may have.
 func (d *Driver) HostName(containerID, ifName string) string {
-	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
-	return HostPrefix + hex.EncodeToString(sum[:6])
+	return attach.DeviceName(HostPrefix, containerID, ifName)
 }
 
 // Attach implements attach.Driver.
@@ -134,7 +131,7 @@ func (d *session) describe(host netlink.Link, id netns.ID) attach.Link {
 // createPair makes both ends, each in its namespace from the beginning, so
 // that no name in the node's namespace can be in the way of the pod's end.
 func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec) (netlink.Link, error) {
-	if err := d.refuseOwnNamespace(pod); err != nil {
+	if err := podside.RefuseNode(pod, d.hostID); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -178,29 +175,17 @@ func podEnd(spec attach.Spec, pod ns.NetNS) netlink.LinkAttrs {
 	return attrs
 }
 
-// refuseOwnNamespace keeps a runtime's mistake from renumbering the node.
-func (d *session) refuseOwnNamespace(pod ns.NetNS) error {
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(pod.Fd()), &stat); err != nil {
-		return fmt.Errorf("stat network namespace: %w", err)
-	}
-	if stat.Ino == d.hostID.Inode {
-		return fmt.Errorf("%s is the node's own network namespace", pod.Path())
-	}
-	return nil
-}
-
 func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link, spec attach.Spec) (netns.ID, error) {
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
 	var id netns.ID
-	err := inNamespace(pod, func(h *socket) error {
+	err := podside.Within(pod, func(h *podside.Socket) error {
 		var err error
 		if id, err = netns.Current(); err != nil {
 			return err
 		}
-		return configurePod(h, spec)
+		return podside.Configure(h, spec)
 	})
 	if err != nil {
 		return netns.ID{}, fmt.Errorf("configure the pod's end: %w", err)
@@ -214,16 +199,22 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 // qdisc for the programs to come, because a device that is up is stopped while
 // it gets one, and the kernel waits for that under its lock.
 func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
-	var b batch
+	var b podside.Batch
 	ifindex := host.Attrs().Index
 	settings := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec)))}
-	if kernelHasIPv6() {
-		settings = append(settings, noLinkLocal())
+	if podside.KernelHasIPv6() {
+		settings = append(settings, podside.NoLinkLocal())
 	}
-	b.setLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, settings...)
-	b.addClsact(ifindex)
-	b.setUp("set up", ifindex)
-	return b.execute(d.host.batches)
+	b.SetLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, settings...)
+	addClsact(&b, ifindex)
+	b.SetUp("set up", ifindex)
+	return d.host.Execute(&b)
+}
+
+// addClsact adds the qdisc that programs of the datapath are attached to.
+func addClsact(b *podside.Batch, ifindex int) {
+	msg := &nl.TcMsg{Ifindex: int32(ifindex), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	b.Add("add a clsact qdisc", unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, msg, nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
 }
 
 // Detach implements attach.Driver. The pod's end goes with the host end.
@@ -236,7 +227,7 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 
 func (d *session) detach(hostName string) error {
 	link, err := d.host.LinkByName(hostName)
-	if isNotFound(err) {
+	if podside.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -248,30 +239,8 @@ func (d *session) detach(hostName string) error {
 // remove deletes the device, which the end of the pod's namespace may do first.
 func (d *session) remove(link netlink.Link) error {
 	err := d.host.LinkDel(link)
-	if err != nil && !isNotFound(err) && !errors.Is(err, unix.ENODEV) {
+	if err != nil && !podside.IsNotFound(err) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete %s: %w", link.Attrs().Name, err)
 	}
 	return nil
-}
-
-func isNotFound(err error) bool {
-	var notFound netlink.LinkNotFoundError
-	return errors.As(err, &notFound)
-}
-
-// inNamespace runs f on a thread inside the pod's namespace, for what is bound
-// to threads there: netlink sockets and /proc/sys/net.
-func inNamespace(pod ns.NetNS, f func(*socket) error) error {
-	return pod.Do(func(ns.NetNS) error {
-		h, err := openSocket()
-		if err != nil {
-			return err
-		}
-		defer h.close()
-		return f(h)
-	})
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -25,7 +26,7 @@ func (d *Driver) Resize(ctx context.Context, spec attach.Spec) error {
 
 func (d *session) resize(spec attach.Spec) error {
 	host, err := d.host.LinkByName(d.HostName(spec.ContainerID, spec.IfName))
-	if isNotFound(err) {
+	if podside.IsNotFound(err) {
 		return attach.ErrGone
 	}
 	if err != nil {
@@ -36,10 +37,10 @@ func (d *session) resize(spec attach.Spec) error {
 		return err
 	}
 	defer func() { _ = pod.Close() }()
-	return inNamespace(pod, func(h *socket) error {
+	return podside.Within(pod, func(h *podside.Socket) error {
 		link, err := h.LinkByName(spec.IfName)
-		if isNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
-			return mismatch("interface %s is gone or was replaced", spec.IfName)
+		if podside.IsNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
+			return podside.Mismatch("interface %s is gone or was replaced", spec.IfName)
 		}
 		if err != nil || link.Attrs().MTU == spec.MTU {
 			return err

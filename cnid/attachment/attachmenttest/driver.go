@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -36,7 +36,7 @@ func Type(sandboxes func() []string) attach.Type {
 	return attach.Type{
 		Kind: Kind, Capabilities: driver.Capabilities(),
 		Probe: func(context.Context) error { return nil },
-		Open:  func(net.HardwareAddr) (attach.Driver, error) { return driver, nil },
+		Open:  func(attach.Node) (attach.Driver, error) { return driver, nil },
 	}
 }
 
@@ -51,7 +51,7 @@ func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, err
 	}
-	return within(spec.NetnsPath, func() error {
+	return within(spec.NetnsPath, func(h *podside.Socket) error {
 		if _, err := net.InterfaceByName(spec.IfName); err == nil {
 			return fmt.Errorf("%s: %w", spec.IfName, attach.ErrExists)
 		}
@@ -61,12 +61,7 @@ func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, erro
 		if err := netlink.LinkAdd(link); err != nil {
 			return err
 		}
-		errs := []error{netlink.LinkSetAlias(link, attach.Mark(spec)), netlink.LinkSetUp(link)}
-		for _, addr := range spec.Addrs {
-			ip := &net.IPNet{IP: addr.Addr().AsSlice(), Mask: net.CIDRMask(addr.Bits(), addr.Addr().BitLen())}
-			errs = append(errs, netlink.AddrAdd(link, &netlink.Addr{IPNet: ip}))
-		}
-		return errors.Join(errs...)
+		return errors.Join(netlink.LinkSetAlias(link, attach.Mark(spec)), podside.Configure(h, spec))
 	})
 }
 
@@ -77,7 +72,7 @@ func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 		if found.ContainerID != containerID || found.IfName != ifName {
 			continue
 		}
-		_, gone := within(found.NetnsPath, func() error {
+		_, gone := within(found.NetnsPath, func(*podside.Socket) error {
 			link, err := netlink.LinkByName(ifName)
 			if err != nil {
 				return err
@@ -91,7 +86,7 @@ func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 
 // Check implements attach.Driver.
 func (d Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
-	link, err := within(spec.NetnsPath, func() error {
+	link, err := within(spec.NetnsPath, func(*podside.Socket) error {
 		iface, err := net.InterfaceByName(spec.IfName)
 		switch {
 		case err != nil:
@@ -118,7 +113,7 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 	var list []attach.Found
 	for _, path := range d.Sandboxes() {
 		var here []attach.Found
-		link, err := within(path, func() error {
+		link, err := within(path, func(*podside.Socket) error {
 			links, err := netlink.LinkList()
 			for _, link := range links {
 				found, ok := attach.Marked(link.Attrs().Alias)
@@ -144,16 +139,12 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 }
 
 // within runs f in the network namespace at path, and identifies that.
-func within(path string, f func() error) (link attach.Link, err error) {
+func within(path string, f func(*podside.Socket) error) (link attach.Link, err error) {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return link, err
 	}
 	defer func() { _ = pod.Close() }()
-	err = pod.Do(func(ns.NetNS) error {
-		id, err := netns.Current()
-		link = attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}
-		return errors.Join(err, f())
-	})
-	return link, err
+	id, err := netns.Of(pod)
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, errors.Join(err, podside.Within(pod, f))
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pair
+package podside
 
 import (
 	"errors"
@@ -14,15 +14,15 @@ import (
 )
 
 func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
-	var s *sockets
+	var s *Sockets
 	netnstest.New(t).Do(t, func() (err error) {
-		s, err = newSockets()
+		s, err = NewSockets()
 		return err
 	})
-	defer s.close()
-	take := func() *socket {
+	defer s.Close()
+	take := func() *Socket {
 		t.Helper()
-		one, err := s.take()
+		one, err := s.Take()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,16 +36,16 @@ func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
 	if links, err := second.LinkList(); err != nil || len(links) != 1 {
 		t.Errorf("the socket sees %d devices (%v), want lo alone", len(links), err)
 	}
-	s.giveBack(first)
+	s.GiveBack(first)
 	if third := take(); third != first {
 		t.Error("a socket that was given back is not used again")
 	}
 	for range idleSockets + 1 {
-		another, err := openSocket()
+		another, err := OpenSocket()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.giveBack(another)
+		s.GiveBack(another)
 	}
 	if len(s.idle) != idleSockets {
 		t.Errorf("%d sockets are kept, want %d", len(s.idle), idleSockets)
@@ -54,16 +54,16 @@ func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
 
 func TestABatchSaysWhichOfItsRequestsFailed(t *testing.T) {
 	netnstest.New(t).Do(t, func() error {
-		s, err := openSocket()
+		s, err := OpenSocket()
 		if err != nil {
 			return err
 		}
-		defer s.close()
+		defer s.Close()
 		const missing = 4711
-		var b batch
-		b.setUp("set the missing one up", missing)
-		b.setUp("set lo up", loopbackIndex)
-		err = b.execute(s.batches)
+		var b Batch
+		b.SetUp("set the missing one up", missing)
+		b.SetUp("set lo up", loopbackIndex)
+		err = s.Execute(&b)
 		if !errors.Is(err, unix.ENODEV) || !strings.HasPrefix(err.Error(), "set the missing one up: ") || strings.Contains(err.Error(), "lo up") {
 			t.Errorf("got %v", err)
 		}

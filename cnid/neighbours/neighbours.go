@@ -1,7 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netdev
+// Package neighbours tells the neighbours on an Ethernet where addresses are.
+package neighbours
 
 import (
 	"encoding/binary"

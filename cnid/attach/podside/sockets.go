@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pair
+package podside
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a netlink socket: the library's, for one request at a time, and one for
+// Socket is a netlink socket: the library's, for one request at a time, and one for
 // batches.
-type socket struct {
+type Socket struct {
 	*netlink.Handle
 	batches *nl.NetlinkSocket
 }
 
-// openSocket opens one in the network namespace of the calling thread, for the
+// OpenSocket opens one in the network namespace of the calling thread, for the
 // caller to close.
-func openSocket() (*socket, error) {
+func OpenSocket() (*Socket, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
@@ -31,12 +31,12 @@ func openSocket() (*socket, error) {
 		handle.Close()
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
-	return &socket{handle, batches}, nil
+	return &Socket{handle, batches}, nil
 }
 
-// indexOf returns the index of a device of the socket's namespace. Unlike a request by
+// IndexOf returns the index of a device of the socket's namespace. Unlike a request by
 // netlink this one does not wait for the kernel's lock of all devices.
-func (s *socket) indexOf(name string) (int, error) {
+func (s *Socket) IndexOf(name string) (int, error) {
 	request, err := unix.NewIfreq(name)
 	if err == nil {
 		err = unix.IoctlIfreq(s.batches.GetFd(), unix.SIOCGIFINDEX, request)
@@ -47,59 +47,68 @@ func (s *socket) indexOf(name string) (int, error) {
 	return int(request.Uint32()), nil
 }
 
-func (s *socket) close() {
-	s.Close() // that of the Handle
+// Request sends a request that asks for messages of a kind, and returns them without
+// their headers.
+func (s *Socket) Request(request *nl.NetlinkRequest, kind uint16) ([][]byte, error) {
+	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s.batches}}
+	return request.Execute(unix.NETLINK_ROUTE, kind)
+}
+
+// Close closes the socket.
+func (s *Socket) Close() {
+	s.Handle.Close()
 	s.batches.Close()
 }
 
 // idleSockets bounds how many sockets are kept for later.
 const idleSockets = 16
 
-// sockets are netlink sockets of one network namespace. A socket takes one request
+// Sockets are netlink sockets of one network namespace. A socket takes one request
 // at a time, for as long as the kernel has it wait for its lock of all devices. So
 // each caller has one of its own.
-type sockets struct {
+type Sockets struct {
 	space ns.NetNS
-	idle  chan *socket
+	idle  chan *Socket
 }
 
-// newSockets returns those of the calling thread's network namespace.
-func newSockets() (*sockets, error) {
+// NewSockets returns those of the calling thread's network namespace.
+func NewSockets() (*Sockets, error) {
 	space, err := ns.GetCurrentNS()
 	if err != nil {
 		return nil, fmt.Errorf("open the thread's network namespace: %w", err)
 	}
-	return &sockets{space: space, idle: make(chan *socket, idleSockets)}, nil
+	return &Sockets{space: space, idle: make(chan *Socket, idleSockets)}, nil
 }
 
-// take returns a socket for the caller alone, who gives it back.
-func (s *sockets) take() (h *socket, err error) {
+// Take returns a socket for the caller alone, who gives it back.
+func (s *Sockets) Take() (h *Socket, err error) {
 	select {
 	case h = <-s.idle:
 		return h, nil
 	default:
 	}
 	err = s.space.Do(func(ns.NetNS) error {
-		h, err = openSocket()
+		h, err = OpenSocket()
 		return err
 	})
 	return h, err
 }
 
-func (s *sockets) giveBack(h *socket) {
+// GiveBack takes a socket back that Take returned.
+func (s *Sockets) GiveBack(h *Socket) {
 	select {
 	case s.idle <- h:
 	default:
-		h.close()
+		h.Close()
 	}
 }
 
-// close closes the idle sockets.
-func (s *sockets) close() {
+// Close closes the idle sockets.
+func (s *Sockets) Close() {
 	for {
 		select {
 		case h := <-s.idle:
-			h.close()
+			h.Close()
 		default:
 			_ = s.space.Close() // nothing was written
 			return

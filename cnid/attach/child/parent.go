@@ -1,0 +1,65 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package child
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+)
+
+// mode returns the mode of a wanted interface.
+func (d Devices) mode(spec attach.Spec) (string, error) {
+	if spec.Mode == "" {
+		return d.Modes[0], nil
+	}
+	if !slices.Contains(d.Modes, spec.Mode) {
+		return "", fmt.Errorf("a %s has no mode %q; use one of %s", d.Kind, spec.Mode, strings.Join(d.Modes, ", "))
+	}
+	return spec.Mode, nil
+}
+
+// parent returns the device of the node that a wanted interface is derived from, if it can
+// be: the network's description names it, and the node may lack it or use it for something
+// else. A device of Alioth is none: who receives its packets receives those of a VPC.
+func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
+	if len(spec.MAC) != 6 {
+		return nil, fmt.Errorf("a %s needs an Ethernet address, got %q", d.devices.Kind, spec.MAC)
+	}
+	if spec.Parent == "" {
+		return nil, fmt.Errorf("the network names no device of the node; a %s is derived from one", d.devices.Kind)
+	}
+	parent, err := d.host.LinkByName(spec.Parent)
+	if podside.IsNotFound(err) {
+		return nil, fmt.Errorf("the node has no device %s; create it, or correct the device in the network", spec.Parent)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", spec.Parent, err)
+	}
+	attrs := parent.Attrs() // spec.Parent may be another name of the device
+	switch {
+	case hostdev.Managed(attrs.Name):
+		return nil, fmt.Errorf("device %s belongs to Alioth; name another device in the network", attrs.Name)
+	case attrs.Flags&net.FlagUp == 0:
+		return nil, fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", spec.Parent, spec.Parent)
+	case spec.MTU > attrs.MTU:
+		return nil, fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", spec.MTU, attrs.MTU, spec.Parent)
+	}
+	return parent, nil
+}
+
+func addrsOf(spec attach.Spec) (ips []netip.Addr) {
+	for _, p := range spec.Addrs {
+		ips = append(ips, p.Addr())
+	}
+	return ips
+}

@@ -1,0 +1,142 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podside configures and checks the end of an interface that is in the pod. It is
+// the same for all drivers, whatever makes the interface.
+package podside
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+)
+
+// loopbackIndex is that of lo in every network namespace (LOOPBACK_IFINDEX).
+const loopbackIndex = 1
+
+// procConf holds the kernel's per-device settings of the IPv6 of the calling
+// thread's network namespace.
+const procConf = "/proc/sys/net/ipv6/conf"
+
+// Configure sets up the pod's end, in the order that the kernel wants:
+// settings before the device is up, routes afterwards.
+func Configure(h *Socket, spec attach.Spec) error {
+	ifindex, err := h.IndexOf(spec.IfName)
+	if err != nil {
+		return err
+	}
+	var b Batch
+	if err := configureIPv6(&b, ifindex, spec); err != nil {
+		return err
+	}
+	if spec.AltName != "" && spec.AltName != spec.IfName {
+		b.addName(ifindex, spec.AltName)
+	}
+	b.SetUp("set lo up", loopbackIndex)
+	b.SetUp(fmt.Sprintf("set %s up", spec.IfName), ifindex)
+	for _, addr := range spec.Addrs {
+		b.addAddress(ifindex, addr)
+	}
+	for _, route := range routesOf(spec) {
+		// A gateway outside the address's prefix is on the link all the same: the
+		// datapath answers for it, or the network outside of every VPC.
+		b.addRoute(ifindex, route, route.Gateway.IsValid() && !covers(spec.Addrs, route.Gateway))
+	}
+	for _, rule := range spec.Rules {
+		b.addRule(rule)
+	}
+	return h.Execute(&b)
+}
+
+// routesOf returns all routes of an interface, the default routes first.
+func routesOf(spec attach.Spec) []attach.Route {
+	var routes []attach.Route
+	for _, gateway := range spec.Gateways {
+		all := netip.IPv6Unspecified()
+		if gateway.Is4() {
+			all = netip.IPv4Unspecified()
+		}
+		routes = append(routes, attach.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway})
+	}
+	return append(routes, spec.Routes...)
+}
+
+func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// configureIPv6 keeps the kernel from adding to what was decided. Without IPv6
+// in the namespace there is nothing to set, unless the interface needs it.
+func configureIPv6(b *Batch, ifindex int, spec attach.Spec) error {
+	dir := filepath.Join(procConf, spec.IfName)
+	_, err := os.Stat(dir)
+	if errors.Is(err, os.ErrNotExist) && !needsIPv6(spec) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up IPv6 settings (is IPv6 off in this kernel?): %w", err)
+	}
+	if spec.IPv6 == attach.IPv6Default {
+		b.SetLink("set no link-local address", ifindex, 0, 0, NoLinkLocal())
+	}
+	for _, s := range settingsOf(spec) {
+		if err := set(filepath.Join(dir, s[0]), s[1]); err != nil {
+			return fmt.Errorf("set IPv6 setting %s: %w", s[0], err)
+		}
+	}
+	return nil
+}
+
+// settingsOf returns the IPv6 settings of an interface. Router advertisements and the
+// detection of duplicate addresses go off before IPv6 goes on.
+func settingsOf(spec attach.Spec) [][2]string {
+	settings := [][2]string{{"accept_ra", "0"}, {"accept_dad", "0"}, {"autoconf", "0"}}
+	switch {
+	case spec.IPv6 == attach.IPv6Off:
+		return append(settings, [2]string{"disable_ipv6", "1"})
+	case spec.IPv6 != attach.IPv6Default:
+		// Neighbours learn addresses that are added later, or move with the MAC.
+		settings = append(settings, [2]string{"ndisc_notify", "1"})
+	}
+	if needsIPv6(spec) {
+		// Some runtimes turn IPv6 off in new namespaces.
+		settings = append(settings, [2]string{"disable_ipv6", "0"})
+	}
+	return settings
+}
+
+// needsIPv6 reports whether IPv6 has to be on.
+func needsIPv6(spec attach.Spec) bool {
+	return hasIPv6(spec) || spec.IPv6 == attach.IPv6None || spec.IPv6 == attach.IPv6On
+}
+
+// set writes a setting that has another value. The kernel takes its lock of all
+// devices for some also when nothing changes.
+func set(path, value string) error {
+	now, err := os.ReadFile(path)
+	if err == nil && strings.TrimSpace(string(now)) == value {
+		return nil
+	}
+	return os.WriteFile(path, []byte(value), 0o644)
+}
+
+// KernelHasIPv6 reports whether the kernel has IPv6, which it may be built or booted without.
+func KernelHasIPv6() bool {
+	_, err := os.Stat(procConf)
+	return err == nil
+}
+
+func hasIPv6(spec attach.Spec) bool {
+	for _, addr := range spec.Addrs {
+		if addr.Addr().Is6() {
+			return true
+		}
+	}
+	return false
+}

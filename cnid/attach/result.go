@@ -1,0 +1,66 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Result is what the plugin of a delegated attachment has reported (CNI 1.1, section
+// "ADD success"). It is that plugin's word: nothing but what is shown to users depends
+// on it.
+type Result struct {
+	// Interfaces may be empty, as results before CNI 0.3.0 have none.
+	Interfaces []ResultInterface
+	Addrs      []ResultAddr
+	Routes     []ResultRoute
+	DNS        ResultDNS
+}
+
+// ResultInterface is a device that a plugin has made, on the node or in the pod.
+type ResultInterface struct {
+	Name string
+	// MAC is in text form, "" if the plugin does not report it.
+	MAC string
+	// MTU is in bytes, 0 if the plugin does not report it.
+	MTU int
+	// Sandbox is the network namespace of the pod, "" for a device on the node.
+	Sandbox string
+	// SocketPath and PCIID are those of devices that are no network devices of the kernel.
+	SocketPath, PCIID string
+}
+
+// ResultAddr is an address of the pod.
+type ResultAddr struct {
+	Addr netip.Prefix
+	// Gateway is the zero value without one.
+	Gateway netip.Addr
+	// Interface is the index into Result.Interfaces, -1 if the plugin does not report it.
+	Interface int
+}
+
+// ResultRoute is a route of the pod. Its numbers are 0 if the plugin does not report them.
+type ResultRoute struct {
+	Dst                                 netip.Prefix
+	Gateway                             netip.Addr
+	MTU, AdvMSS, Priority, Table, Scope int
+}
+
+// ResultDNS is the resolver configuration of a network.
+type ResultDNS struct {
+	Nameservers []string
+	Domain      string
+	Search      []string
+	Options     []string
+}
+
+// InPod returns the interface of that name in the pod, and whether the result has it.
+func (r *Result) InPod(ifName string) (ResultInterface, bool) {
+	i := slices.IndexFunc(r.Interfaces, func(i ResultInterface) bool { return i.Sandbox != "" && i.Name == ifName })
+	if i < 0 {
+		return ResultInterface{}, false
+	}
+	return r.Interfaces[i], true
+}
