@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
 )
@@ -39,7 +40,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(root)
-	root.AddCommand(installCommand(o), uninstallCommand(o))
+	root.AddCommand(installCommand(o), uninstallCommand(o), execOnHostCommand())
 	return root
 }
 
@@ -67,6 +68,17 @@ func uninstallCommand(o *options) *cobra.Command {
 			}
 			return cnid.Uninstall(cmd.Context(), cfg, log)
 		},
+	}
+}
+
+// execOnHostCommand is for the daemon itself, which starts CNI plugins of others by it.
+func execOnHostCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    host.Subcommand + " -- namespace program",
+		Short:  "Replace this process by a program in a mount namespace",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE:   func(_ *cobra.Command, args []string) error { return host.Exec(args[0], args[1:], os.Environ()) },
 	}
 }
 

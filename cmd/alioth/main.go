@@ -2,18 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command alioth is the CNI plugin. It forwards each command to the node's daemon,
-// alioth-cnid, and prints the daemon's reply.
+// alioth-cnid, and prints the daemon's reply. Under the name alioth-ipam it is the IPAM
+// plugin of delegates, which needs no daemon.
 package main
 
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
+	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/delegate/ipam"
 )
 
 // patience limits one command. It is longer than any default timeout of the daemon,
@@ -21,6 +25,10 @@ import (
 const patience = 2 * time.Minute
 
 func main() {
+	if filepath.Base(os.Args[0]) == ipamconf.Type {
+		ipam.Main()
+		return
+	}
 	skel.PluginMainFuncs(skel.CNIFuncs{
 		Add:    forward("ADD"),
 		Del:    forward("DEL"),

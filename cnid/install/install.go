@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // Plugin copies the plugin binary into the container runtime's
 // directory. A runtime that starts the plugin meanwhile gets the old one or the
-// new one, never a part.
+// new one, never a part. A link with the name of the IPAM plugin refers to the same file.
 func Plugin(binary, dir string) error {
 	source, err := os.Open(binary)
 	if err != nil {
@@ -38,10 +39,30 @@ func Plugin(binary, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of CNI plugins: %w", err)
 	}
-	return writeAtomically(filepath.Join(dir, PluginName), 0o755, func(w io.Writer) error {
+	err = writeAtomically(filepath.Join(dir, PluginName), 0o755, func(w io.Writer) error {
 		_, err := io.Copy(w, source)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return linkAtomically(PluginName, filepath.Join(dir, ipamconf.Type))
+}
+
+// linkAtomically replaces a file by a symbolic link. A remainder of an interrupted call is
+// replaced too.
+func linkAtomically(target, path string) error {
+	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := removeFiles(fresh); err != nil {
+		return err
+	}
+	if err := os.Symlink(target, fresh); err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return errors.Join(fmt.Errorf("link %s: %w", path, err), removeFiles(fresh))
+	}
+	return nil
 }
 
 // WriteConflist makes the container runtime use the plugin.

@@ -100,7 +100,35 @@ func TestThePluginIsReplacedAsAWhole(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 1 {
+	if err != nil || len(left) != 2 {
+		t.Errorf("in the directory: %v, %v", left, err)
+	}
+}
+
+func TestTheIPAMPluginIsTheSameFile(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(t.TempDir(), "alioth")
+	if err := os.WriteFile(binary, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// What another program has left under the names is replaced.
+	for _, name := range []string{"alioth-ipam", ".alioth-ipam.new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Plugin(binary, dir); err != nil {
+		t.Fatal(err)
+	}
+	one, err := os.Stat(filepath.Join(dir, PluginName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := os.Stat(filepath.Join(dir, "alioth-ipam"))
+	if err != nil || !os.SameFile(one, two) {
+		t.Errorf("alioth-ipam is %v, %v; want the file of alioth", two, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("in the directory: %v, %v", left, err)
 	}
 }

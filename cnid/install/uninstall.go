@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
@@ -91,10 +92,10 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 	return j.Close()
 }
 
-// removeState removes the remaining files: the plugin, the journal with its files that
+// removeState removes the remaining files: the plugins, the journal with its files that
 // were moved aside, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
-	paths := []string{filepath.Join(n.CNIBinDir, PluginName)}
+	paths := []string{filepath.Join(n.CNIBinDir, PluginName), filepath.Join(n.CNIBinDir, ipamconf.Type)}
 	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), n.Settings + "*", n.Socket + "*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {

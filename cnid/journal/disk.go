@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/durable"
 )
 
 // disk is the file: a log of changes, one to a line. All changes survive the
@@ -117,7 +119,7 @@ func (d *disk) renew(c content) error {
 	if err != nil {
 		return err
 	}
-	file, err := createFile(d.path, text)
+	file, err := durable.Create(d.path, text)
 	if err != nil {
 		return err
 	}
@@ -152,47 +154,6 @@ func (d *disk) discard() error {
 	file := d.file
 	d.file = nil
 	return file.Close()
-}
-
-// createFile creates the file with the given content, durably and in one step,
-// and leaves it open.
-func createFile(path string, text []byte) (*os.File, error) {
-	fresh := path + ".new"
-	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		// An incomplete file would use up a full disk.
-		return nil, errors.Join(fmt.Errorf("write %s: %w", fresh, err), file.Close(), removed(fresh))
-	}
-	return file, nil
-}
-
-// removed makes sure that a file does not exist.
-func removed(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // write appends a change, and returns its number for flush.

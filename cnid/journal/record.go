@@ -174,7 +174,14 @@ type Interface struct {
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
-	Device  Device `json:"device"`
+	// Parent, Mode, Routes, Rules and IPv6 are those of attach.Spec. A record of a pair
+	// has none of them.
+	Parent string         `json:"parent,omitempty"`
+	Mode   string         `json:"mode,omitempty"`
+	Routes []attach.Route `json:"routes,omitempty"`
+	Rules  []attach.Rule  `json:"rules,omitempty"`
+	IPv6   attach.IPv6    `json:"ipv6,omitempty"`
+	Device Device         `json:"device"`
 }
 
 // Record is one attachment: identity, binding and interface. In JSON all fields are on

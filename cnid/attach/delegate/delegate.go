@@ -1,0 +1,215 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package delegate is the driver for interfaces that other CNI plugins make. It has no
+// device on the node that Alioth knows, no program handles its packets, and it leads
+// outside of every VPC. What the plugins report is in attach.Link.Result.
+package delegate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Kind is the driver's.
+const Kind attach.Kind = "delegate"
+
+// Driver implements attach.Driver.
+type Driver struct {
+	delegates *delegate.Delegates
+	hostID    netns.ID
+}
+
+// New returns a Driver for the network namespace of the calling thread.
+func New(delegates *delegate.Delegates) (*Driver, error) {
+	id, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{delegates: delegates, hostID: id}, nil
+}
+
+// Type returns the driver's entry in a registry. open is called once.
+func Type(open func() (*delegate.Delegates, error)) attach.Type {
+	return attach.Type{
+		Kind: Kind, Capabilities: attach.Capabilities{},
+		Probe: func(context.Context) error { return nil },
+		Open: func(attach.Node) (attach.Driver, error) {
+			delegates, err := open()
+			if err != nil {
+				return nil, err
+			}
+			return New(delegates)
+		},
+	}
+}
+
+// Capabilities implements attach.Driver: none. A plugin's interface is not made again in
+// the same sandbox, because the plugin may have handed out other addresses meanwhile.
+func (d *Driver) Capabilities() attach.Capabilities { return attach.Capabilities{} }
+
+// HostName implements attach.Driver.
+func (d *Driver) HostName(string, string) string { return "" }
+
+// Close implements attach.Driver.
+func (d *Driver) Close() {}
+
+// Resize implements attach.Driver.
+func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+
+// Attach implements attach.Driver by the plugins' ADD.
+func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	link, err := d.attach(ctx, spec)
+	if err != nil {
+		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+	}
+	return link, nil
+}
+
+func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	if spec.Delegate == nil {
+		return attach.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
+	}
+	if err := d.delegates.Del(ctx, spec.ContainerID, spec.IfName); err != nil {
+		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+	}
+	link, err := d.sandbox(spec.NetnsPath)
+	if err != nil {
+		return link, err
+	}
+	// A plugin might take over the interface, and its DEL would then remove it.
+	exists, err := hasInterface(spec.NetnsPath, spec.IfName)
+	if err != nil {
+		return link, err
+	}
+	if exists {
+		return link, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+	}
+	link.Result, err = d.delegates.Add(ctx, attachmentOf(spec))
+	if err != nil {
+		return link, err
+	}
+	if err := made(link.Result, spec); err != nil {
+		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
+	}
+	return link, nil
+}
+
+// sandbox identifies the pod's network namespace, which must not be the node's own: a
+// plugin would change the node's interfaces.
+func (d *Driver) sandbox(path string) (attach.Link, error) {
+	id, err := netns.Identify(path)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if id == d.hostID {
+		return attach.Link{}, fmt.Errorf("%s is the node's own network namespace", path)
+	}
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+}
+
+func attachmentOf(spec attach.Spec) delegate.Attachment {
+	return delegate.Attachment{
+		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID,
+		Network: spec.Network, Description: spec.Description, NetnsPath: spec.NetnsPath,
+		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args,
+	}
+}
+
+// made checks that the interface exists, or that the result has it: one of a device
+// without a driver in the kernel can't be seen there.
+func made(result *attach.Result, spec attach.Spec) error {
+	if iface, ok := result.InPod(spec.IfName); ok && (iface.PCIID != "" || iface.SocketPath != "") {
+		return nil
+	}
+	exists, err := hasInterface(spec.NetnsPath, spec.IfName)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: the pod has no interface %s after the ADD; use the plugin for its own interface name only, or another plugin",
+			delegate.ErrIfName, spec.IfName)
+	}
+	return err
+}
+
+func hasInterface(netnsPath, name string) (exists bool, err error) {
+	pod, err := netns.Open(netnsPath)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = pod.Close() }()
+	err = pod.Do(func(ns.NetNS) error {
+		list, err := net.Interfaces()
+		for _, iface := range list {
+			exists = exists || iface.Name == name
+		}
+		return err
+	})
+	return exists, err
+}
+
+// Detach implements attach.Driver by the plugins' DEL, with the namespace or without.
+func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.delegates.Del(ctx, containerID, ifName)
+}
+
+// Check implements attach.Driver. It compares namespace and interface with what Attach has
+// kept, and then runs the plugins' CHECK.
+func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	kept, err := d.delegates.Get(spec.ContainerID, spec.IfName)
+	if errors.Is(err, delegate.ErrNotKept) {
+		return attach.Link{}, fmt.Errorf("%w: %w: %w", attach.ErrMismatch, attach.ErrGone, err)
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if !d.delegates.Alive(kept) {
+		return attach.Link{}, fmt.Errorf("%w: %w: the network namespace of its ADD is not at %s", attach.ErrMismatch, attach.ErrGone, kept.NetnsPath)
+	}
+	link := attach.Link{NetnsInode: kept.Netns.Inode, NetnsCookie: kept.Netns.Cookie}
+	if link.Result, err = kept.Result(); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	spec.NetnsPath = kept.NetnsPath
+	if err := made(link.Result, spec); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	if err := d.delegates.Check(ctx, spec.ContainerID, spec.IfName); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	return link, nil
+}
+
+// List implements attach.Driver from what Attach has kept, with interfaces whose namespace
+// has ended, because their DEL is still to come.
+func (d *Driver) List(context.Context) ([]attach.Found, error) {
+	all, err := d.delegates.All()
+	if err != nil {
+		return nil, err
+	}
+	var list []attach.Found
+	for _, kept := range all {
+		found := attach.Found{
+			ContainerID: kept.ContainerID, IfName: kept.IfName, Request: kept.Request, PodUID: kept.PodUID,
+			Network: kept.Network, NetnsPath: kept.NetnsPath,
+		}
+		if result, err := kept.Result(); err == nil {
+			iface, _ := result.InPod(kept.IfName)
+			found.MTU, found.Link.Result = iface.MTU, result
+		}
+		if d.delegates.Alive(kept) {
+			found.Link.NetnsInode, found.Link.NetnsCookie = kept.Netns.Inode, kept.Netns.Cookie
+		}
+		list = append(list, found)
+	}
+	return list, nil
+}
