@@ -174,6 +174,9 @@ func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(c
 
 func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.log") }
 
+// interfacesDir has what drivers write about interfaces, which end with a boot too.
+func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfaces") }
+
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
 // planConfig does not resolve names: package apihost resolves that of the API server.

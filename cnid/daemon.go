@@ -90,7 +90,8 @@ func newDaemon(n *node, c control) *daemon {
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
 	d.restorer = maintenance.NewRestorer(maintenance.RestorerConfig{
-		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired, Log: n.log,
+		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
+		Records: n.journal.Records, Every: n.cfg.RecheckEvery, Log: n.log,
 	})
 	d.checker = problems.New(problems.Config{
 		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, Notify: c.reporter.Problems, Log: n.log,

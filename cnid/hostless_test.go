@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -25,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -45,7 +47,7 @@ func (s script) registry() attach.Registry {
 // physical is an attachment to a network outside of every VPC.
 func physical(name, addr string) annotations.Attachment {
 	return annotations.Attachment{
-		Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", Addresses: []netip.Prefix{netip.MustParsePrefix(addr)},
+		Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical", Addresses: []netip.Prefix{netip.MustParsePrefix(addr)},
 	}
 }
 
@@ -237,6 +239,27 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 	}
 	if left := h.attachments(t); len(left) > 0 {
 		t.Errorf("after DEL the journal has %v", left)
+	}
+}
+
+// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods, of which no
+// message reaches the node's namespace.
+func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
+	h := newHostless(t)
+	h.node.cfg.RecheckEvery = 100 * time.Millisecond
+	for _, m := range h.nodes {
+		m.start(t)
+	}
+	h.add(t, h.alone, h.beside)
+	for p, name := range map[*labPod]string{h.alone: "eth0", h.beside: "net1"} {
+		before := h.node.repairs(t, finding.RepairInterface)
+		testnet.In(t, p.NetNS, onLink(name, netlink.LinkDel))
+		eventually(t, "interface "+name+" of "+p.name+" is restored", func() error {
+			if after := h.node.repairs(t, finding.RepairInterface); after != before+1 {
+				return fmt.Errorf("%d interfaces were restored, want 1", after-before)
+			}
+			return h.intact(t)
+		})
 	}
 }
 

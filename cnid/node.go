@@ -112,7 +112,7 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 	if n.host, err = netdev.New(n.cfg.settingsFile(), n.log); err != nil {
 		return errors.Join(err, n.journal.Close())
 	}
-	if n.drivers, err = registry.Open(state.VirtualMAC[:]); err != nil {
+	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir()}); err != nil {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}

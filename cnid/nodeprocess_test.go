@@ -34,6 +34,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -220,6 +221,9 @@ func (s *script) fill(tx store.Tx) error {
 	}
 	for _, row := range s.Pods {
 		failures = append(failures, store.PutPod(tx, &row))
+		if row.Attachments != "" {
+			failures = append(failures, testrows.PutClaims(tx, &row))
+		}
 	}
 	for _, row := range s.Addresses {
 		failures = append(failures, store.PutAddress(tx, &row))

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +36,7 @@ func releaseCommand() *cobra.Command {
 	var r releaser
 	var kubeconfig string
 	cmd := &cobra.Command{
-		Use:   "release VPC IP",
+		Use:   "release VPC|NETWORK IP",
 		Short: "Release an address whose holder is gone for good (break-glass)",
 		Long: `Release an address: delete the Address object, so that the IP can be assigned
 again. Alioth does this itself once the holder is certainly gone. Use this command
@@ -42,7 +44,13 @@ for an address that remains, for example after a node is lost for good.
 
 If the holder still runs somewhere, two pods may then have one IP. The command
 therefore refuses a holder that the API server still knows, unless --force is set.
-An event on the Address's holder records the release.`,
+An event on the Address's holder records the release.
+
+NETWORK is a network outside of every VPC: DanmNet/<namespace>/<name>,
+TenantNetwork/<namespace>/<name>, ClusterNetwork/<name>, or <UID>.net, as names of
+Address objects begin, which also means a network that is gone.`,
+		Example: `  aliothctl release customer-a 10.10.1.5
+  aliothctl release DanmNet/customer-a/internal 10.240.1.100`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ip, err := netip.ParseAddr(args[1])
@@ -65,13 +73,12 @@ An event on the Address's holder records the release.`,
 	return cmd
 }
 
-func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error {
-	name := v1alpha1.AddressName(vpc, ip)
-	var address v1alpha1.Address
-	if err := r.api.Get(ctx, client.ObjectKey{Name: name}, &address); err != nil {
-		return fmt.Errorf("get address %s: %w", name, err)
+func (r *releaser) release(ctx context.Context, place string, ip netip.Addr) error {
+	address, err := r.find(ctx, place, ip)
+	if err != nil {
+		return err
 	}
-	holder := address.Spec.Holder
+	name, holder := address.Name, address.Spec.Holder
 	alive, err := r.alive(ctx, holder)
 	if err != nil {
 		return err
@@ -81,14 +88,59 @@ func (r *releaser) release(ctx context.Context, vpc string, ip netip.Addr) error
 	}
 	// The event comes first: an event without a release does no harm, a release
 	// without an event could not be explained later.
-	if err := r.api.Create(ctx, event(&address)); err != nil {
+	if err := r.api.Create(ctx, event(address)); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}
-	if err := r.api.Delete(ctx, &address, client.Preconditions{UID: &address.UID}); err != nil {
+	if err := r.api.Delete(ctx, address, client.Preconditions{UID: &address.UID}); err != nil {
 		return fmt.Errorf("delete address %s: %w", name, err)
 	}
-	fmt.Fprintf(r.out, "address %s of %s%s released\n", name, describe(holder), placeOf(&address))
+	fmt.Fprintf(r.out, "address %s of %s%s released\n", name, describe(holder), placeOf(address))
 	return nil
+}
+
+// find returns the Address with an IP in a VPC or network, by the domain of its name or
+// by the path of the network.
+func (r *releaser) find(ctx context.Context, place string, ip netip.Addr) (*v1alpha1.Address, error) {
+	parts := strings.Split(place, "/")
+	if len(parts) == 1 {
+		var address v1alpha1.Address
+		name := v1alpha1.AddressName(place, ip)
+		if err := r.api.Get(ctx, client.ObjectKey{Name: name}, &address); err != nil {
+			return nil, fmt.Errorf("get address %s: %w", name, err)
+		}
+		return &address, nil
+	}
+	if len(parts) > 3 || slices.Contains(parts, "") {
+		return nil, fmt.Errorf("network %q: want <kind>/<namespace>/<name>, or ClusterNetwork/<name>", place)
+	}
+	fields := client.MatchingFields{"spec.network.kind": parts[0], "spec.network.name": parts[len(parts)-1]}
+	if len(parts) == 3 {
+		fields["spec.network.namespace"] = parts[1]
+	}
+	var list v1alpha1.AddressList
+	if err := r.api.List(ctx, &list, fields); err != nil {
+		return nil, fmt.Errorf("list the addresses of %s: %w", place, err)
+	}
+	return oneWith(&list, place, ip)
+}
+
+// oneWith returns the Address with an IP. A network that was made again may have another
+// one with that IP.
+func oneWith(list *v1alpha1.AddressList, place string, ip netip.Addr) (*v1alpha1.Address, error) {
+	var found []*v1alpha1.Address
+	var domains []string
+	for i := range list.Items {
+		if address := &list.Items[i]; address.Spec.IP == ip.Unmap().String() {
+			found, domains = append(found, address), append(domains, address.Spec.Domain())
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("no pod holds %s in network %s: see kubectl get addresses -o wide", ip, place)
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%d networks of the path %s have %s: name one by its UID, %s", len(found), place, ip, strings.Join(domains, " or "))
 }
 
 // alive reports whether the API server has the very object that holds the

@@ -63,7 +63,7 @@ func decide(tx store.ReadTx, q question) answer {
 	case !pod.NetworkReady:
 		return wait("no addresses are assigned yet; is alioth-operator running?")
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
 	if err != nil || len(list) == 0 {
 		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
 	}
@@ -71,23 +71,28 @@ func decide(tx store.ReadTx, q question) answer {
 }
 
 // decideAll decides the attachments of a pod together: all of them, or none. The
-// first is the one that the runtime requests. The pod's default routes, probes and ports
-// of the node are decided with it.
-func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.Attachment) answer {
+// first is the one that the runtime requests. The pod's probes and ports of the node are
+// decided with it. The first one in a VPC has the gateways of default routes.
+func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.HashedAttachment) answer {
 	var decisions []attachment.Decision
+	routed := false
 	for i, said := range list {
-		kind, refusal := q.kindOf(said)
+		kind, refusal := q.kindOf(said.Attachment)
 		if refusal != "" {
 			return answer{missing: refusal, seen: true, elsewhere: true}
 		}
-		d, missing := decideOne(tx, q, pod, said, nameOf(i, said))
+		d, missing := decideOne(tx, q, pod, said, nameOf(i, said.Attachment))
 		if missing != "" {
 			return wait("%s", missing)
 		}
 		d.Kind = kind
 		if i > 0 {
-			d.IfName, d.Gateways = d.Attachment, nil
+			d.IfName = d.Attachment
 		}
+		if routed {
+			d.Gateways = nil
+		}
+		routed = routed || d.InVPC()
 		decisions = append(decisions, d)
 	}
 	first := &decisions[0]
@@ -115,9 +120,12 @@ func nameOf(i int, said annotations.Attachment) string {
 }
 
 // decideOne decides one attachment without its kind, or returns what is missing.
-func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Attachment, name string) (d attachment.Decision, missing string) {
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
-		binding, iface, err := outside(said, pod.UID, name)
+		if missing = unclaimed(tx, pod, said, name); missing != "" {
+			return d, missing
+		}
+		binding, iface, err := outside(said.Attachment, pod.UID, name)
 		if err != nil {
 			missing = err.Error()
 		}
@@ -127,10 +135,10 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Att
 	if missing != "" {
 		return d, missing
 	}
-	if difference := disagreement(said, rows); difference != "" {
+	if difference := disagreement(said.Attachment, rows); difference != "" {
 		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
 	}
-	return assemble(tx, q, said, rows)
+	return assemble(tx, q, said.Attachment, rows)
 }
 
 // findPod goes by UID. Without one, which no current runtime leaves out, the
@@ -162,7 +170,7 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 	slices.SortFunc(rows, func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 	first := rows[0]
 	for _, row := range rows {
-		if row.VPC != first.VPC || row.MAC != first.MAC {
+		if row.Domain() != first.Domain() || row.MAC != first.MAC {
 			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC or MAC", first.Name, row.Name)
 		}
 	}

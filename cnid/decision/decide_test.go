@@ -40,7 +40,9 @@ type decided struct {
 	pod    store.Pod
 	said   annotations.Attachment
 	// more are further attachments of the pod.
-	more      []annotations.Attachment
+	more []annotations.Attachment
+	// unclaimed attachments outside of every VPC have no claims.
+	unclaimed bool
 	addresses []store.Address
 	records   []journal.Record
 	mtu       int
@@ -90,6 +92,9 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		if d.pod.UID != "" {
 			err = errors.Join(err, store.PutPod(tx, &d.pod))
 		}
+		if d.pod.Attachments != "{" && !d.unclaimed {
+			err = errors.Join(err, testrows.PutClaims(tx, &d.pod))
+		}
 		return err
 	})
 	if err != nil {
@@ -104,7 +109,11 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 		t.Fatal(err)
 	}
 	d.fill(t, s)
-	var got answer
+	return d.ask(s, pod)
+}
+
+// ask decides for a pod of a store.
+func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
 			parties: parties{

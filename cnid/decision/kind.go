@@ -27,17 +27,14 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 // kindOf returns the kind of an attachment that an annotation describes, or else why
 // the node refuses the attachment.
 //
-// No claim confirms the kind or the network outside of every VPC: the annotation is
-// their only source, and a tenant may have forged it. Therefore a driver with a
-// datapath attaches to VPCs only, and one without a datapath attaches to networks
+// A driver with a datapath attaches to VPCs only, and one without a datapath to networks
 // outside only:
 //   - Only the datapath keeps VPCs apart. An interface in a VPC without it would not be
 //     bound to its addresses.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
 //
-// The registry of this release has no driver without a datapath, so no annotation can
-// lead a pod outside of its VPC. Such a driver needs claims of attachments first.
+// Kind and network outside are confirmed by an AttachmentClaim (unclaimed).
 func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal string) {
 	kind, known := q.kinds[said.Kind]
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {

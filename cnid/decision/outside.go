@@ -5,20 +5,45 @@ package decision
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
+// unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
+// Only the operator writes AttachmentClaims, so the claim confirms the whole element of
+// the annotation by its hash: network, driver, parent device, addresses and routes. The
+// addresses need their Address objects too, as in a VPC.
+func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
+	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
+	switch {
+	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
+		return fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
+	case claim.Interface != said.Name || claim.Driver != said.Kind || claim.Network.UID != said.OutsideUID || claim.ConfigHash != said.Hash:
+		return fmt.Sprintf("interface %s: its AttachmentClaim is for another configuration than the annotation %s has; delete the pod to have both written anew",
+			said.Name, v1alpha1.AttachmentsAnnotation)
+	}
+	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
+	for _, prefix := range said.Addresses {
+		row := store.AddressByIP(tx, domain, prefix.Addr())
+		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != name {
+			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
+		}
+	}
+	return ""
+}
+
 // outside returns binding and interface of an attachment that leads to a network
-// outside of every VPC, as the annotation describes it: no Address object stands for
-// it. The MTU is 0, because that network is the driver's to know. Without a MAC in the
-// annotation the interface gets one that follows from the pod and its name, so that it
-// stays the same when the record is rebuilt.
+// outside of every VPC, as the annotation describes it. Without a MAC in the annotation
+// the interface gets one that follows from the pod and its name, so that it stays the
+// same when the record is rebuilt.
 func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
 	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
@@ -29,6 +54,13 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		}
 		families[prefix.Addr().Is4()] = true
 	}
+	if said.Link != nil {
+		if said.Link.VLAN != 0 || said.Link.VXLAN != 0 {
+			// On the parent itself the interface would be in another network.
+			return binding, iface, fmt.Errorf("interface %s: this node makes no links for VLAN %d or VXLAN %d on %s", name, said.Link.VLAN, said.Link.VXLAN, said.Link.Parent)
+		}
+		addLink(&iface, said.Link)
+	}
 	if said.MAC == "" {
 		return binding, iface, nil
 	}
@@ -37,6 +69,16 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		return binding, iface, fmt.Errorf("interface %s: %w", name, err)
 	}
 	return binding, iface, nil
+}
+
+func addLink(iface *journal.Interface, link *annotations.Link) {
+	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
+	for _, route := range link.Routes {
+		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
+	}
+	for _, rule := range link.Rules {
+		iface.Rules = append(iface.Rules, attach.Rule{From: rule.From, Table: rule.Table})
+	}
 }
 
 // macOf returns a locally administered unicast address: 0a, which no attachment in a
@@ -49,20 +91,24 @@ func macOf(podUID, name string) journal.MAC {
 }
 
 // saidOutside returns the attachment of that name from the annotation of a pod on this
-// node. It must lead outside of every VPC.
+// node. It must lead outside of every VPC, and be claimed.
 func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.Attachment, err error) {
 	pod := store.GetPod(tx, podUID)
 	if pod == nil || pod.Node != node || !pod.NetworkReady {
 		return said, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
 	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
 	if err != nil {
 		return said, err
 	}
 	for i, said := range list {
-		if nameOf(i, said) == name && said.Outside != "" {
-			return said, nil
+		if nameOf(i, said.Attachment) != name || said.Outside == "" {
+			continue
 		}
+		if missing := unclaimed(tx, pod, said, name); missing != "" {
+			return said.Attachment, errors.New(missing)
+		}
+		return said.Attachment, nil
 	}
 	return said, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
 }

@@ -4,6 +4,7 @@
 package decision
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,11 +13,11 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // compareByValue compares addresses, which have no exported fields.
@@ -26,24 +27,82 @@ var compareByValue = cmp.Options{
 
 // physical is an attachment to a network outside of every VPC, as an annotation has it.
 func physical(name string, addrs ...string) annotations.Attachment {
-	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical"}
+	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
 	for _, addr := range addrs {
 		said.Addresses = append(said.Addresses, netip.MustParsePrefix(addr))
 	}
 	return said
 }
 
-// TestNoAnnotationLeadsOutOfAVPCInThisRelease fails for a driver without a datapath in
-// the registry. Nothing but the annotation would confirm such an attachment: it takes
-// claims of attachments first, which the decision compares with the annotation.
-func TestNoAnnotationLeadsOutOfAVPCInThisRelease(t *testing.T) {
-	for kind := range drivers.All().Catalog() {
-		d := newDecided()
-		d.said = physical("eth0")
-		d.said.Kind = string(kind)
-		if got := d.decide(t, thePod); len(got.decisions) != 0 || !got.elsewhere {
-			t.Errorf("an annotation alone leads a pod outside by a %s: %+v", kind, got)
+// TestAForgedAnnotationLeadsNowhere is about a tenant that writes the operator's
+// annotation, where no policy prevents it: without the claim of exactly this element, the
+// pod gets no interface.
+func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
+	claimed := physical("eth0", "198.51.100.7/24")
+	claimed.Link = &annotations.Link{Parent: "ens4", MTU: 1400}
+	change := func(f func(*multinet.Claim)) func(*testing.T, store.Tx) {
+		return func(t *testing.T, tx store.Tx) {
+			t.Helper()
+			row := *multinet.GetClaim(tx, "ns", "p1.eth0")
+			row.ResourceVersion = "2"
+			f(&row)
+			if err := multinet.PutClaim(tx, &row); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	for _, c := range []struct {
+		name, want string
+		forge      func(*annotations.Attachment)
+		rows       func(*testing.T, store.Tx)
+	}{
+		{"another tenant's VLAN", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens4", VLAN: 200} }, nil},
+		{"another device", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens5", MTU: 1400} }, nil},
+		{"another address", "another configuration", func(a *annotations.Attachment) { a.Addresses = physical("", "198.51.100.8/24").Addresses }, nil},
+		{"another network", "another configuration", func(a *annotations.Attachment) { a.OutsideUID = "uid-theirs" }, nil},
+		{"another interface", "has not arrived", func(a *annotations.Attachment) { a.Name = "net1" }, nil},
+		{"the claim of a pod on another node", "has not arrived", nil, change(func(c *multinet.Claim) { c.Node = "node2" })},
+		{"the claim of a pod before", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodUID = "p0" })},
+		{"the claim of another pod", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodName = "p2" })},
+		{"a claim that is being deleted", "has not arrived", nil, change(func(c *multinet.Claim) { c.Deleting = true })},
+		{"an address that another pod holds", "Address object of 198.51.100.7", nil, func(t *testing.T, tx store.Tx) {
+			t.Helper()
+			row := *store.AddressByIP(tx, "uid-physical.net", netip.MustParseAddr("198.51.100.7"))
+			row.ResourceVersion, row.Holder.UID = "2", "p2"
+			if err := store.PutAddress(tx, &row); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			d.said, d.addresses = claimed, nil
+			s := newRows(t)
+			d.fill(t, s)
+			err := s.Update(func(tx store.Tx) error {
+				if c.rows != nil {
+					c.rows(t, tx)
+				}
+				forged := claimed
+				if c.forge != nil {
+					c.forge(&forged)
+				}
+				text, err := annotations.FormatAttachments([]annotations.Attachment{forged})
+				d.pod.Attachments, d.pod.ResourceVersion = text, "3"
+				return errors.Join(err, store.PutPod(tx, &d.pod))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.ask(s, thePod); got.decisions != nil || !strings.Contains(got.missing, c.want) {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+	d := newDecided()
+	d.said, d.addresses = claimed, nil
+	if got := d.decide(t, thePod); len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" {
+		t.Errorf("as claimed: %+v", got)
 	}
 }
 
@@ -63,7 +122,7 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 		change func(*annotations.Attachment)
 		want   string
 	}{
-		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, netkit, veth`},
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, macvlan, netkit, veth`},
 		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
 		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
 		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
@@ -79,7 +138,7 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddressObjects(t *testing.T) {
+func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	d := newDecided()
 	d.said, d.addresses, d.mtu, d.unsynced = physical("eth0"), nil, 0, true
 	got := d.decide(t, thePod)
@@ -120,6 +179,7 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 	}{
 		"ports of the node": {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
 		"two of a family":   {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"a VLAN":            {func(d *decided) { d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100} }, "no links for VLAN 100"},
 		"no MAC":            {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
 	}
 	for name, c := range cases {
@@ -182,6 +242,7 @@ func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
 		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
 		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
 		"its pod is told nothing":        func(d *decided) { d.pod.NetworkReady = false },
+		"it is not claimed":              func(d *decided) { d.unclaimed = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()

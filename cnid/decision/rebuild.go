@@ -32,8 +32,8 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // as attachment.Rebuild wants it. The capabilities are those of the driver that found it.
 // In a VPC everything but the interface itself comes from the Address objects of the
 // pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
-// has is trusted. An interface without a datapath leads outside of every VPC, and the
-// annotation alone describes it, see question.kindOf.
+// has is trusted. An interface without a datapath leads outside of every VPC: the
+// annotation describes it, and its AttachmentClaim confirms that (unclaimed).
 func Rebuild(tx store.ReadTx, node string, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {

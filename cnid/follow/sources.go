@@ -182,7 +182,9 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		}
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
-		parts[part{vpc: row.VPC}] = true
+		if row.VPC != "" { // a network outside of every VPC has no part
+			parts[part{vpc: row.VPC}] = true
+		}
 	}
 	return parts
 }

@@ -6,6 +6,7 @@ package follow
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"os"
 	"testing"
 
@@ -105,7 +106,14 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := []journal.Record{{Binding: journal.Binding{VPC: "blue", VNI: 20}}, {Binding: journal.Binding{Outside: "physical"}}}
-	s := New(Config{DefaultVPC: "default"}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	outside := &store.Address{
+		Meta: store.Meta{UID: "a"}, Name: "u1.net.10.0.0.1", Network: store.NetworkRef{Kind: "DanmNet", Namespace: "ns", Name: "internal", UID: "u1"},
+		IP: netip.MustParseAddr("10.0.0.1"), Node: "node1",
+	}
+	if err := rows.Update(func(tx store.Tx) error { return store.PutAddress(tx, outside) }); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Node: "node1", DefaultVPC: "default"}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
 	var got map[part]bool
 	rows.View(func(tx store.ReadTx) { got = s.find(tx, records) })
 	if len(got) != 2 || !got[part{vpc: "blue"}] || !got[part{vpc: "default"}] {

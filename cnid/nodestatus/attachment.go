@@ -38,7 +38,14 @@ type Attachment struct {
 	// MTU in bytes.
 	MTU     int    `json:"mtu"`
 	AltName string `json:"altName,omitempty"`
-	Device  Device `json:"device"`
+	// Parent is the device on the node that the interface is derived from, Mode how. IPv6
+	// is off, none or on outside of every VPC.
+	Parent string  `json:"parent,omitempty"`
+	Mode   string  `json:"mode,omitempty"`
+	Routes []Route `json:"routes,omitempty"`
+	Rules  []Rule  `json:"rules,omitempty"`
+	IPv6   string  `json:"ipv6,omitempty"`
+	Device Device  `json:"device"`
 
 	// Probed reports that the kubelet probes the pod over the network; ProbeTimeout is
 	// the longest that a probe may take.
@@ -81,6 +88,20 @@ type Device struct {
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
+}
+
+// Route is a route by an interface. Gateway is the zero value for a destination on the
+// link, Table 0 for the main table.
+type Route struct {
+	Dst     netip.Prefix `json:"dst"`
+	Gateway netip.Addr   `json:"gateway,omitzero"`
+	Table   int          `json:"table,omitempty"`
+}
+
+// Rule leads packets from addresses to a routing table.
+type Rule struct {
+	From  netip.Prefix `json:"from"`
+	Table int          `json:"table"`
 }
 
 // HostPort is a port of the node that leads to a port of a pod. Protocol is TCP, UDP

@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // part is a part of the plan with the rows that it depends on. A test fails for a kind of
@@ -143,7 +144,7 @@ var servicesPart = part{"services", []dependency{
 }}
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
-var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall]()}
+var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.Claim]()}
 
 // dependencies are those of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {

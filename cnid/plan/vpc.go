@@ -246,7 +246,7 @@ func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 
 // remotes adds the addresses that other nodes hold.
 func (b *vpcBuilder) remotes() {
-	for _, row := range store.AddressesByVPC(b.tx, b.row.Name) {
+	for _, row := range store.AddressesByDomain(b.tx, b.row.Name) {
 		if _, taken := b.addresses[row.IP]; taken || row.Node == b.in.Node || b.elsewhere(row) {
 			continue
 		}

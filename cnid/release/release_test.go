@@ -86,6 +86,28 @@ func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 	}
 }
 
+// TestAnAddressOfANetworkIsReleasedByItsNode when its pod is gone, and not while an
+// interface of the pod is attached.
+func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := &store.Address{
+		Meta: store.Meta{UID: "a"}, Name: "u1.net.10.0.0.1", Network: store.NetworkRef{Kind: "ClusterNetwork", Name: "external", UID: "u1"},
+		IP: netip.MustParseAddr("10.0.0.1"), Node: "node1", Attachment: "net1", Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"},
+	}
+	if err := s.Update(func(tx store.Tx) error { return store.PutAddress(tx, row) }); err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		attached := journal.Record{Identity: journal.Identity{Pod: journal.Pod{UID: "p1"}}, Binding: journal.Binding{Outside: "ClusterNetwork/external"}}
+		if free, held := releasable(tx, "node1", nil), releasable(tx, "node1", []journal.Record{attached}); len(free) != 1 || len(held) != 0 {
+			t.Errorf("%d can be released, and %d while the pod is attached; want 1 and 0", len(free), len(held))
+		}
+	})
+}
+
 func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -92,7 +92,9 @@ func (c *comparison) addresses() {
 		case store.HolderPod:
 			c.podAddress(row)
 		}
-		c.inSubnet(row)
+		if row.VPC != "" {
+			c.inSubnet(row)
+		}
 		c.completeSet(row)
 	}
 }
@@ -136,7 +138,7 @@ func (c *comparison) podAddress(row *store.Address) {
 	pod := store.GetPod(c.tx, row.Holder.UID)
 	records, known := c.attachments(row.Node, row.Holder.UID)
 	holder := fmt.Sprintf("pod %s/%s (UID %s)", row.Holder.Namespace, row.Holder.Name, row.Holder.UID)
-	byHand := fmt.Sprintf("if it lasts, see the log of %s, and release it: aliothctl release %s %s", c.releaser(row.Node), row.VPC, row.IP)
+	byHand := fmt.Sprintf("if it lasts, see the log of %s, and release it: aliothctl release %s %s", c.releaser(row.Node), row.Domain(), row.IP)
 	switch {
 	case len(records) > 0 && pod == nil:
 		// Reported as an attachment, which has to be removed first.
@@ -179,7 +181,7 @@ func (c *comparison) inSubnet(row *store.Address) {
 
 func (c *comparison) completeSet(row *store.Address) {
 	for _, ip := range row.Set {
-		other := store.AddressByIP(c.tx, row.VPC, ip)
+		other := store.AddressByIP(c.tx, row.Domain(), ip)
 		if other == nil || other.Holder.UID != row.Holder.UID || other.Attachment != row.Attachment {
 			c.claim(AddressSetBroken, row, seeOperator, "belongs to a set with %s, which the holder does not have", ip)
 		}
@@ -227,8 +229,8 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 	var annotated []netip.Addr
 	for _, attachment := range list {
-		if attachment.Outside != "" {
-			continue // it has no Address
+		if !claimed(attachment) {
+			continue
 		}
 		for _, prefix := range attachment.Addresses {
 			annotated = append(annotated, prefix.Addr())
@@ -239,11 +241,17 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 }
 
-// outsideOnly reports whether all attachments of a pod lead outside of every VPC, where
-// no address is claimed.
+// claimed reports whether the addresses of an attachment are Address objects: those of a
+// VPC are, and those of a network outside of every VPC that the annotation has with a UID.
+func claimed(a annotations.Attachment) bool {
+	return a.Outside == "" || a.OutsideUID != "" && len(a.Addresses) > 0
+}
+
+// outsideOnly reports whether all attachments of a pod lead outside of every VPC, and none
+// of their addresses is claimed.
 func outsideOnly(pod *store.Pod) bool {
 	list, err := annotations.ParseAttachments(pod.Attachments)
-	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(a annotations.Attachment) bool { return a.Outside == "" })
+	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, claimed)
 }
 
 // anyAttachment means all attachments of a pod.

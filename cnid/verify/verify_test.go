@@ -45,6 +45,9 @@ func TestAttachmentsOutsideOfEveryVPCAndFurtherOnesAreNoDifference(t *testing.T)
 	outside.Name = "net1"
 	further := annotations.Attachment{Name: "net2", Kind: "veth", VPC: "blue", Subnet: "net1", Addresses: prefixes("10.10.1.12/24"), MAC: mac1}
 	tell("p1", outside, further)
+	claimed := annotations.Attachment{Name: "net3", Kind: "macvlan", Outside: "DanmNet/ns/internal", OutsideUID: "u1", Addresses: prefixes("10.10.1.12/24")}
+	tell("p1", claimed)
+	w.claimInNetwork("10.10.1.12", "net3", "p1")
 	d := w.dumps["node1"]
 	second := d.Attachments[0]
 	w.claim("blue", "net1", "10.10.1.12", mac1, "node1", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "uid-p1"}, "10.10.1.12")

@@ -131,6 +131,16 @@ func (w *world) claim(vpc, subnet, ip, mac, node string, holder store.Holder, se
 	}
 }
 
+// claimInNetwork claims an IP of the network with UID u1 for an interface of a pod on node1.
+func (w *world) claimInNetwork(ip, attachment, pod string) {
+	row := &store.Address{
+		Name: "u1.net." + ip, Network: store.NetworkRef{Kind: "DanmNet", Namespace: "ns", Name: "internal", UID: "u1"}, IP: netip.MustParseAddr(ip),
+		MAC: mac2, Node: "node1", Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: pod, UID: "uid-" + pod}, Attachment: attachment, Set: ips(ip),
+	}
+	row.UID = "uid-" + row.Name
+	w.addresses[row.Name] = row
+}
+
 func (w *world) addPod(t *testing.T, name, node, mac, ip4, ip6 string) {
 	t.Helper()
 	uid := "uid-" + name

@@ -5,11 +5,15 @@
 package testrows
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Meta returns the first version of an object.
@@ -57,4 +61,34 @@ func Address(vpc, subnet, ip, node string, holder store.Holder, set ...string) s
 	first := row.Set[0].As16()
 	row.MAC = append(net.HardwareAddr{2, 0}, first[12:]...).String()
 	return row
+}
+
+// PutClaims puts the AttachmentClaims and Addresses of a pod's attachments outside of every
+// VPC, as the operator makes them for the annotation.
+func PutClaims(tx store.Tx, pod *store.Pod) error {
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return err
+	}
+	for i, said := range list {
+		if said.Outside == "" {
+			continue
+		}
+		network := store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
+		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
+			Meta: Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
+			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, ConfigHash: said.Hash,
+		}))
+		for _, prefix := range said.Addresses {
+			row := &store.Address{
+				Meta: Meta(network.Domain() + prefix.String()), Name: v1alpha1.AddressName(network.Domain(), prefix.Addr()), Network: network,
+				IP: prefix.Addr(), Node: pod.Node, Holder: pod.AsHolder(), Attachment: said.Name, Set: []netip.Addr{prefix.Addr()},
+			}
+			if i == 0 {
+				row.Attachment = v1alpha1.PodAttachment
+			}
+			err = errors.Join(err, store.PutAddress(tx, row))
+		}
+	}
+	return err
 }

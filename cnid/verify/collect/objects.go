@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +27,11 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	read := map[*descriptor.Kind]kube.List{}
 	for _, kind := range podsLast(kinds.All()) {
 		read[kind] = kind.NewList()
-		if err := c.api.List(ctx, read[kind]); err != nil {
+		err := c.api.List(ctx, read[kind])
+		if kind.Optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) {
+			continue // the cluster does not have the area
+		}
+		if err != nil {
 			return verify.Input{}, fmt.Errorf("list objects: %w", err)
 		}
 	}
