@@ -142,3 +142,20 @@ excludeResourceRules:
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* An IPv4 address (an expression in CEL) as a number. */}}
+{{- define "alioth.celNumber4" -}}
+[0, 1, 2, 3].map(i, int({{ . }}.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum()
+{{- end -}}
+
+{{/*
+An IPv6 address in canonical form (an expression in CEL) as eight groups of four digits, so
+that texts compare as addresses do.
+*/}}
+{{- define "alioth.celText6" -}}
+({{ . }}.contains('::') ?
+({{ . }}.split('::')[0].split(':').filter(g, g != '') + [0, 1, 2, 3, 4, 5, 6, 7].filter(i, i < 8 -
+{{ . }}.split('::')[0].split(':').filter(g, g != '').size() - {{ . }}.split('::')[1].split(':').filter(g, g != '').size()).map(i, '0') +
+{{ . }}.split('::')[1].split(':').filter(g, g != '')) :
+{{ . }}.split(':')).map(g, ('0000' + g).substring(g.size())).join(':')
+{{- end -}}
