@@ -34,6 +34,10 @@ func TestAClaimIsDeletedOnlyByWhoSaysWhichOne(t *testing.T) {
 		Spec:       v1alpha1.ExternalAddressSpec{IP: "192.0.2.77", Pool: "edge", Service: v1alpha1.ServiceReference{Namespace: "a", Name: "web", UID: "1"}},
 	}
 	create(t, admin, outside)
+	inNetwork := address("10.7.0.1", "node-a")
+	inNetwork.Name, inNetwork.Spec.VPC, inNetwork.Spec.Subnet = "u1.net.10.7.0.1", "", ""
+	inNetwork.Spec.Network = &v1alpha1.NetworkReference{Group: "danm.k8s.io", Kind: "ClusterNetwork", Name: "external", UID: "u1"}
+	create(t, admin, inNetwork)
 	editor := person("claims-editor")
 	grant(t, admin, editor, "admin")
 
@@ -51,6 +55,9 @@ func TestAClaimIsDeletedOnlyByWhoSaysWhichOne(t *testing.T) {
 	const command, wait = "aliothctl release v 10.7.0.1", "the operator releases it"
 	run(t, []attempt{
 		{"an Address by its name", clusterAdmin(), bare(held), command},
+		{"an Address of a network by its name", clusterAdmin(), bare(inNetwork), "aliothctl release u1.net 10.7.0.1"},
+		{"the Address of a network that is meant, by its daemon", daemonOn("node-a"), exact(inNetwork, inNetwork.UID), ""},
+		{"the Address of a network that is meant, by another daemon", daemonOn("node-b"), exact(inNetwork, inNetwork.UID), "may release Addresses of its own node only"},
 		{"all Addresses", clusterAdmin(), all(&v1alpha1.Address{}), "aliothctl release"},
 		{"an Address by its name, by the operator", operator(), bare(held), command},
 		{"an Address by its name, by its daemon", daemonOn("node-a"), bare(held), command},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
@@ -212,17 +213,26 @@ func TestPodsNetworkIsFixedOnceItHasANode(t *testing.T) {
 		p := pod("pods", name, node)
 		label(arktosv1.NetworkLabel, "net")(p)
 		annotate(arktosv1.NICAnnotation, `{"subnet": "net1"}`)(p)
+		annotate(annotations.InterfacesKey, `[{"network": "internal"}]`)(p)
+		annotate(annotations.InterfacesKeyIO, `[{"network": "internal"}]`)(p)
 		establish(t, admin, p)
 	}
 	establish(t, admin, pod("pods", "fixed-plain", "node-a"))
-	changes := append(
-		fixedKeys(arktosv1.NetworkLabel, "fixed", "fixed-plain", "the label arktos.futurewei.com/network can't change", label),
-		fixedKeys(arktosv1.NICAnnotation, "fixed", "fixed-plain", "the annotation arktos.futurewei.com/nic can't change", annotate)...)
+	changes := fixedKeys(arktosv1.NetworkLabel, "fixed", "fixed-plain", "the label arktos.futurewei.com/network can't change", label)
+	for _, key := range []string{arktosv1.NICAnnotation, annotations.InterfacesKey, annotations.InterfacesKeyIO} {
+		changes = append(changes, fixedKeys(key, "fixed", "fixed-plain", "the annotation "+key+" can't change", annotate)...)
+		changes = append(changes,
+			change[*corev1.Pod]{name: "another " + key + " before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: annotate(key, "{}")},
+			change[*corev1.Pod]{name: "no " + key + " before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: drop(key)},
+		)
+	}
 	runChanges(t, append(changes,
 		change[*corev1.Pod]{name: "another label", who: podsEditor(), object: pod("pods", "fixed", ""), edit: label("team", "x")},
 		change[*corev1.Pod]{name: "another network before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: label(arktosv1.NetworkLabel, "other")},
-		change[*corev1.Pod]{name: "another interface before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: annotate(arktosv1.NICAnnotation, "{}")},
-		change[*corev1.Pod]{name: "no interface before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: drop(arktosv1.NICAnnotation)},
+		change[*corev1.Pod]{
+			name: "the key of the other group instead", who: podsEditor(), object: pod("pods", "fixed", ""), refused: "the annotation danm.k8s.io/interfaces can't change",
+			edit: drop(annotations.InterfacesKey),
+		},
 	))
 }
 

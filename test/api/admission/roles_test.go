@@ -38,6 +38,15 @@ func programs() []program {
 			everywhere: []string{
 				"addresses.alioth.dev: create delete get list watch",
 				"admissiongrants.alioth.dev: create get update",
+				"attachmentclaims.alioth.dev: create delete get list watch",
+				"clusternetworks.danm.io/status: patch",
+				"clusternetworks.danm.io: get list update watch",
+				"clusternetworks.danm.k8s.io/status: patch",
+				"clusternetworks.danm.k8s.io: get list update watch",
+				"danmnets.danm.io/status: patch",
+				"danmnets.danm.io: get list update watch",
+				"danmnets.danm.k8s.io/status: patch",
+				"danmnets.danm.k8s.io: get list update watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"externaladdresses.alioth.dev/status: patch",
@@ -46,6 +55,7 @@ func programs() []program {
 				"externalpools.alioth.dev: list watch",
 				"hostaccesses.alioth.dev/status: patch",
 				"hostaccesses.alioth.dev: list watch",
+				"hostvniclaims.alioth.dev: create delete get list watch",
 				"namespaces: list watch",
 				"networks.arktos.futurewei.com/status: patch",
 				"networks.arktos.futurewei.com: list update watch",
@@ -60,6 +70,14 @@ func programs() []program {
 				"sharedservices.alioth.dev: list watch",
 				"subnets.alioth.dev/status: patch",
 				"subnets.alioth.dev: list update watch",
+				"tenantconfigs.danm.io/status: patch",
+				"tenantconfigs.danm.io: list watch",
+				"tenantconfigs.danm.k8s.io/status: patch",
+				"tenantconfigs.danm.k8s.io: list watch",
+				"tenantnetworks.danm.io/status: patch",
+				"tenantnetworks.danm.io: get list patch update watch",
+				"tenantnetworks.danm.k8s.io/status: patch",
+				"tenantnetworks.danm.k8s.io: get list patch update watch",
 				"vniclaims.alioth.dev: create delete get list watch",
 				"vpcs.alioth.dev/status: patch",
 				"vpcs.alioth.dev: get list update watch",
@@ -72,6 +90,7 @@ func programs() []program {
 				"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "create pods/binding", "get secrets", "list secrets",
 				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "patch nodes/status", "update namespaces", "delete namespaces",
 				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "update services", "patch services", "update alioth.dev/externaladdresses", "update alioth.dev/externalpools", "update alioth.dev/hostaccesses", "create alioth.dev/hostaccesses", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
+				"update alioth.dev/attachmentclaims", "update alioth.dev/hostvniclaims", "create danm.io/danmnets", "delete danm.k8s.io/tenantnetworks", "update danm.k8s.io/tenantconfigs", "update k8s.cni.cncf.io/network-attachment-definitions",
 				"create alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks", "assign alioth.dev/tenants", "proxy alioth.dev/vpcs",
 				"impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "escalate rbac.authorization.k8s.io/clusterroles",
 				"update apiextensions.k8s.io/customresourcedefinitions", "delete admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -81,6 +100,7 @@ func programs() []program {
 			account: "alioth-cnid",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list watch",
+				"attachmentclaims.alioth.dev: list watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"externaladdresses.alioth.dev: list watch",
@@ -101,7 +121,7 @@ func programs() []program {
 			never: []string{
 				"patch pods", "patch pods/status", "create pods", "delete pods", "create pods/exec", "create pods/eviction", "get secrets", "list secrets",
 				"create serviceaccounts/token", "delete nodes", "patch nodes", "update nodes/status", "get nodes/proxy", "update namespaces",
-				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
+				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "create alioth.dev/attachmentclaims", "update alioth.dev/attachmentclaims", "delete alioth.dev/attachmentclaims", "create alioth.dev/hostvniclaims", "get danm.io/tenantnetworks", "update danm.io/tenantnetworks/status", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
 				"delete alioth.dev/vniclaims", "update alioth.dev/vpcs", "update alioth.dev/subnets", "update arktos.futurewei.com/networks", "get configmaps",
 				"assign alioth.dev/tenants", "impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "update coordination.k8s.io/leases",
 				"delete admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -112,6 +132,10 @@ func programs() []program {
 			account: "alioth-uninstall",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list",
+				"clusternetworks.danm.io: list patch",
+				"clusternetworks.danm.k8s.io: list patch",
+				"danmnets.danm.io: list patch",
+				"danmnets.danm.k8s.io: list patch",
 				"externaladdresses.alioth.dev: delete list",
 				"networks.arktos.futurewei.com: list patch",
 				"nodes/status: patch",
@@ -119,6 +143,8 @@ func programs() []program {
 				"pods: list",
 				"rollcalls.alioth.dev: deletecollection",
 				"subnets.alioth.dev: list patch",
+				"tenantnetworks.danm.io: list patch",
+				"tenantnetworks.danm.k8s.io: list patch",
 				"vpcs.alioth.dev: list patch",
 			},
 			home: []string{
@@ -291,22 +317,33 @@ func rights(who user, namespace string, allowed bool, texts ...string) []right {
 }
 
 // TestPeopleGetNetworksWithKubernetesOwnRoles: users who may edit a namespace have its
-// Networks, and no other resource of Alioth.
+// Networks and TenantNetworks. Of other resources they read what concerns their pods.
 func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("roles", nil))
-	read := []string{"get arktos.futurewei.com/networks", "list arktos.futurewei.com/networks", "watch arktos.futurewei.com/networks"}
-	var write, beyond []string
+	var read, write, beyond []string
+	for _, verb := range []string{"get", "list", "watch"} {
+		for _, resource := range []string{
+			"arktos.futurewei.com/networks", "danm.k8s.io/tenantnetworks", "danm.io/tenantnetworks", "danm.k8s.io/danmnets", "danm.io/danmnets",
+			"k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims",
+		} {
+			read = append(read, verb+" "+resource)
+		}
+	}
 	for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
-		write = append(write, verb+" arktos.futurewei.com/networks")
+		for _, resource := range []string{"arktos.futurewei.com/networks", "danm.k8s.io/tenantnetworks", "danm.io/tenantnetworks"} {
+			write = append(write, verb+" "+resource)
+		}
 		for _, resource := range []string{
 			"arktos.futurewei.com/networks/status", "alioth.dev/vpcs", "alioth.dev/vpcs/status", "alioth.dev/subnets", "alioth.dev/subnets/status",
 			"alioth.dev/addresses", "alioth.dev/vniclaims", "alioth.dev/rollcalls", "pods/status", "pods/binding", "namespaces",
+			"danm.k8s.io/danmnets", "danm.io/danmnets", "danm.k8s.io/tenantnetworks/status", "danm.io/tenantnetworks/status", "danm.k8s.io/clusternetworks",
+			"danm.io/tenantconfigs", "k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims", "alioth.dev/hostvniclaims",
 		} {
 			beyond = append(beyond, verb+" "+resource)
 		}
 	}
-	beyond = append(beyond, "assign alioth.dev/tenants", "proxy alioth.dev/vpcs", "list alioth.dev/addresses")
+	beyond = append(beyond, "assign alioth.dev/tenants", "use alioth.dev/danmnets", "proxy alioth.dev/vpcs", "list alioth.dev/addresses")
 	for role, allowed := range map[string][]string{"view": read, "edit": slices.Concat(read, write), "admin": slices.Concat(read, write)} {
 		who := person("roles-" + role)
 		grantIn(t, admin, "roles", who, role)

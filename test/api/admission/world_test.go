@@ -29,6 +29,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -73,7 +75,7 @@ func start(t *testing.T) client.Client {
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme, danmv1.AddToScheme, danmiov1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +170,7 @@ func awaitPolicies(t *testing.T, admin client.Client) {
 // server applies it. The API server looks for new kinds every 30 s.
 func awaitGrants(t *testing.T, admin client.Client) {
 	t.Helper()
-	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants} {
+	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants, v1alpha1.TenantNetworkGrants} {
 		create(t, as(t, operator()), &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	create(t, admin, namespace("awaits-grants", tenant("awaits-grants")))

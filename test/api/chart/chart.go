@@ -121,11 +121,11 @@ func (h *Helm) Template(ctx context.Context, args ...string) ([]*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	return decode(out)
+	return Decode(out)
 }
 
-// decode splits a stream of YAML documents; empty ones are left out.
-func decode(text string) ([]*unstructured.Unstructured, error) {
+// Decode returns the objects of a stream of YAML documents; empty ones are left out.
+func Decode(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
@@ -135,7 +135,7 @@ func decode(text string) ([]*unstructured.Unstructured, error) {
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("decode the rendered chart: %w", err)
+			return nil, fmt.Errorf("decode a manifest: %w", err)
 		}
 		if len(u.Object) > 0 {
 			objects = append(objects, u)

@@ -55,6 +55,9 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"arguments that are none", "daemon.extraArgs={run}", "/daemon/extraArgs/0"},
 		{"a device that there is not", "daemon.podDevice=ipvlan", "/daemon/podDevice"},
 		{"nobody's update pace", "daemon.maxUnavailable=0", "/daemon/maxUnavailable"},
+		{"a naming scheme that there is not", "multiNetwork.namingScheme=old", "/multiNetwork/namingScheme"},
+		{"a backend of Alioth as a VPC", "multiNetwork.vpcTypes={macvlan}", "/multiNetwork/vpcTypes/0"},
+		{"a type in capitals", "multiNetwork.vpcTypes={Flannel}", "/multiNetwork/vpcTypes/0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := helm.Template(t.Context(), "--set", tt.set)
@@ -77,6 +80,8 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"netkit where the kernel has it", "daemon.podDevice=auto"},
 		{"one family", "defaultVPC.cidrs={10.244.0.0/16},defaultVPC.subnets[0].name=default,defaultVPC.subnets[0].cidrs={10.244.0.0/16}"},
 		{"pull secrets", "imagePullSecrets[0].name=registry"},
+		{"one interface per pod", "multiNetwork.enabled=false"},
+		{"DANM's old names and flannel's networks", "multiNetwork.namingScheme=legacy,multiNetwork.vpcTypes={flannel}"},
 	} {
 		if _, err := helm.Template(t.Context(), "--set", tt.set); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -114,17 +119,26 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 	}
 }
 
+// sharedKinds is the number of kinds that DANM and Multus install, too: four in two groups,
+// and NetworkAttachmentDefinition.
+const sharedKinds = 9
+
 func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
 	const policy = "helm.sh/resource-policy"
+	files, err := fs.Glob(crds.Files, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := len(files)
 	for _, tt := range []struct {
 		set, want string
 		count     int
-	}{{"crds.keep=true", "keep", 11}, {"crds.keep=false", "", 11}, {"crds.enabled=false", "", 0}} {
-		crds := rendered(t, "CustomResourceDefinition", "--set", tt.set)
-		if len(crds) != tt.count {
-			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(crds), tt.count)
+	}{{"crds.keep=true", "keep", all}, {"crds.keep=false", "", all}, {"crds.enabled=false", "", 0}, {"multiNetwork.enabled=false", "keep", all - sharedKinds}} {
+		found := rendered(t, "CustomResourceDefinition", "--set", tt.set)
+		if len(found) != tt.count {
+			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(found), tt.count)
 		}
-		for name, crd := range crds {
+		for name, crd := range found {
 			if got := crd.GetAnnotations()[policy]; got != tt.want {
 				t.Errorf("%s: %s has %s %q, want %q", tt.set, name, policy, got, tt.want)
 			}
@@ -267,8 +281,11 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 		_, hasKind, _ := unstructured.NestedMap(policy.Object, "spec", "paramKind")
 		notFound, hasRef, _ := unstructured.NestedString(binding.Object, "spec", "paramRef", "parameterNotFoundAction")
 		wantNotFound := "Allow"
-		if name == "alioth-pod-host" {
+		switch name {
+		case "alioth-pod-host":
 			wantNotFound = "Deny" // nothing else refuses tenants the nodes' network
+		case "alioth-tenant-network":
+			wantNotFound = "Deny" // without a TenantConfig nothing is offered
 		}
 		if hasKind != hasRef || hasRef && notFound != wantNotFound {
 			t.Errorf("%s: where no parameter is found it has %q, want %q", name, notFound, wantNotFound)
@@ -276,6 +293,12 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 	}
 	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", "admission.enabled=false"); len(left) != 0 {
 		t.Errorf("admission.enabled=false leaves %d policies", len(left))
+	}
+	for name, policy := range rendered(t, "ValidatingAdmissionPolicy", "--set", "multiNetwork.enabled=false") {
+		text, err := json.Marshal(policy.Object)
+		if err != nil || strings.Contains(string(text), "danm") {
+			t.Errorf("multiNetwork.enabled=false leaves %s (%v)", name, err)
+		}
 	}
 	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", "admission.warnings=false"); len(left) != len(policies)-2 {
 		t.Errorf("admission.warnings=false leaves %d policies of %d", len(left), len(policies))

@@ -79,6 +79,113 @@ func TestAddressIsChecked(t *testing.T) {
 	})
 }
 
+// inNetwork is an Address of a network outside of every VPC.
+func inNetwork(ip string) *v1alpha1.Address {
+	a := addressOf("0b9e-1.net", ip)
+	a.Spec.VPC, a.Spec.Subnet, a.Spec.Network = "", "", reference("DanmNet", "internal")
+	return a
+}
+
+func reference(kind, name string) *v1alpha1.NetworkReference {
+	return &v1alpha1.NetworkReference{Group: "danm.k8s.io", Kind: kind, Namespace: "customer-a", Name: name, UID: "0b9e-1"}
+}
+
+func TestAddressOfANetworkIsChecked(t *testing.T) {
+	const tie, one, uid = "metadata.name must be <spec.network.uid>.net.<spec.ip>", "exactly one of spec.vpc and spec.network", "spec.network.uid"
+	checkCreations(t, func() *v1alpha1.Address { return inNetwork("10.10.1.5") }, []creation[*v1alpha1.Address]{
+		{"as it is", nil, ""},
+		{"IPv6", func(a *v1alpha1.Address) { *a = *inNetwork("fd10::") }, ""},
+		{"of the cluster", func(a *v1alpha1.Address) { a.Spec.Network.Kind, a.Spec.Network.Namespace = "ClusterNetwork", "" }, ""},
+		{"of an unknown group", func(a *v1alpha1.Address) { a.Spec.Network.Group = "" }, ""},
+		{"in a VPC too", func(a *v1alpha1.Address) { a.Spec.VPC = "v" }, one},
+		{"in a VPC and a subnet too", func(a *v1alpha1.Address) { a.Spec.VPC, a.Spec.Subnet = "v", "net1" }, one},
+		{"neither in a VPC nor in a network", func(a *v1alpha1.Address) { a.Spec.Network = nil }, one},
+		{"with a subnet", func(a *v1alpha1.Address) { a.Spec.Subnet = "net1" }, "an address of a VPC has spec.subnet"},
+		{"the name of another network", func(a *v1alpha1.Address) { a.Spec.Network.UID = "0b9e-2" }, tie},
+		{"the name without .net", func(a *v1alpha1.Address) { a.Name = "0b9e-1.10.10.1.5" }, tie},
+		{"a VPC's name", func(a *v1alpha1.Address) { a.Name = "v.10.10.1.5" }, tie},
+		{"another IP's name", func(a *v1alpha1.Address) { a.Spec.IP, a.Spec.Set = "10.10.1.6", []string{"10.10.1.6"} }, tie},
+		{"a UID with a dot", func(a *v1alpha1.Address) { a.Name, a.Spec.Network.UID = "a.b.net.10.10.1.5", "a.b" }, uid},
+		{"no UID", func(a *v1alpha1.Address) { a.Name, a.Spec.Network.UID = "net.10.10.1.5", "" }, uid},
+		{"no kind", func(a *v1alpha1.Address) { a.Spec.Network.Kind = "" }, "spec.network.kind"},
+		{"a Service's", func(a *v1alpha1.Address) {
+			a.Spec.MAC, a.Spec.Node, a.Spec.Attachment, a.Spec.Holder.Kind = "", "", "", v1alpha1.HolderService
+		}, "only a Pod has addresses of a network"},
+	})
+	checkUpdates(t, func() *v1alpha1.Address { return inNetwork("10.10.1.9") }, []update[*v1alpha1.Address]{
+		{name: "another network", mutate: func(a *v1alpha1.Address) { a.Spec.Network.Name = "external" }, want: "an Address can't change"},
+		{name: "a VPC", mutate: func(a *v1alpha1.Address) { a.Spec.VPC, a.Spec.Subnet, a.Spec.Network = "v", "net1", nil }, want: "an Address can't change"},
+	})
+}
+
+func TestAddressesAreSelectedByNetwork(t *testing.T) {
+	c := newClient(t)
+	for i, name := range []string{"sel-x", "sel-y"} {
+		a := inNetwork(fmt.Sprintf("10.9.7.%d", i+1))
+		a.Spec.Network.Name = name
+		if err := c.Create(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := new(v1alpha1.AddressList)
+	if err := c.List(t.Context(), list, client.MatchingFields{
+		"spec.network.kind": "DanmNet", "spec.network.namespace": "customer-a", "spec.network.name": "sel-y",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Name != "0b9e-1.net.10.9.7.2" {
+		t.Errorf("%d selected: %v", len(list.Items), list.Items)
+	}
+}
+
+func attachmentClaim() *v1alpha1.AttachmentClaim { return attachmentClaimOf("net1") }
+
+func attachmentClaimOf(iface string) *v1alpha1.AttachmentClaim {
+	c := &v1alpha1.AttachmentClaim{
+		ObjectMeta: named(v1alpha1.AttachmentClaimName("3f0c", iface)),
+		Spec: v1alpha1.AttachmentClaimSpec{
+			Pod: v1alpha1.AttachmentPod{Name: "web-0", UID: "3f0c"}, Node: "node-a", Interface: iface, Driver: "macvlan",
+			Network: *reference("DanmNet", "internal"), ConfigHash: strings.Repeat("0f", 32), Addresses: []string{"10.10.1.5/24"},
+		},
+	}
+	c.Namespace = "default"
+	return c
+}
+
+func TestAttachmentClaimIsChecked(t *testing.T) {
+	const tie = "metadata.name must be <spec.pod.uid>.<spec.interface>"
+	checkCreations(t, attachmentClaim, []creation[*v1alpha1.AttachmentClaim]{
+		{"as it is", nil, ""},
+		{"an interface that is no label", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("Ext_1.300") }, ""},
+		{"an interface that ends in a hyphen", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("ext-") }, ""},
+		{"the longest interface", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("E23456789.12345") }, ""},
+		{"an interface that is a number", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("0") }, ""},
+		{"no addresses", func(c *v1alpha1.AttachmentClaim) { c.Spec.Addresses = nil }, ""},
+		{"another pod's name", func(c *v1alpha1.AttachmentClaim) { c.Spec.Pod.UID = "3f0d" }, tie},
+		{"another interface's name", func(c *v1alpha1.AttachmentClaim) { c.Spec.Interface = "net2" }, tie},
+		{"another interface's digits", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("Ext_1"); c.Spec.Interface = "Ext_2" }, tie},
+		{"digits of a label", func(c *v1alpha1.AttachmentClaim) { c.Name = "3f0c.0.6e657431" }, tie},
+		{"a UID with a dot", func(c *v1alpha1.AttachmentClaim) {
+			c.Spec.Pod.UID, c.Spec.Interface, c.Name = "3f0c.0", "net1", "3f0c.0.net1"
+		}, "spec.pod.uid"},
+		{"an interface with a path", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf("../net") }, "spec.interface"},
+		{"an interface name that is too long", func(c *v1alpha1.AttachmentClaim) { *c = *attachmentClaimOf(strings.Repeat("e", 16)) }, "spec.interface"},
+		{"a hash that is too short", func(c *v1alpha1.AttachmentClaim) { c.Spec.ConfigHash = "0f" }, "spec.configHash"},
+		{"a hash in capitals", func(c *v1alpha1.AttachmentClaim) { c.Spec.ConfigHash = strings.Repeat("0F", 32) }, "spec.configHash"},
+		{"no driver", func(c *v1alpha1.AttachmentClaim) { c.Spec.Driver = "" }, "spec.driver"},
+		{"no node", func(c *v1alpha1.AttachmentClaim) { c.Spec.Node = "" }, "spec.node"},
+		{"no network", func(c *v1alpha1.AttachmentClaim) { c.Spec.Network = v1alpha1.NetworkReference{} }, "spec.network"},
+	})
+}
+
+func TestAttachmentClaimNeverChanges(t *testing.T) {
+	checkUpdates(t, attachmentClaim, []update[*v1alpha1.AttachmentClaim]{
+		{name: "another hash", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.ConfigHash = strings.Repeat("0e", 32) }, want: "an AttachmentClaim can't change"},
+		{name: "another network", mutate: func(c *v1alpha1.AttachmentClaim) { c.Spec.Network.UID = "0b9e-2" }, want: "an AttachmentClaim can't change"},
+		{name: "a label", mutate: func(c *v1alpha1.AttachmentClaim) { c.Labels = map[string]string{"a": "b"} }, want: ""},
+	})
+}
+
 func TestAddressNameIsTheOneThatGoMakes(t *testing.T) {
 	c := newClient(t)
 	for _, ip := range []string{

@@ -1,0 +1,82 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// networkClaim returns a claim with a spec.
+func networkClaim(kind, name string, spec map[string]any) *unstructured.Unstructured {
+	claim := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	claim.SetAPIVersion("alioth.dev/v1alpha1")
+	claim.SetKind(kind)
+	claim.SetName(name)
+	return claim
+}
+
+// claimed is the namespace of the pods with claims.
+const claimed = "claimed"
+
+func attachmentClaim(pod string) *unstructured.Unstructured {
+	claim := networkClaim("AttachmentClaim", pod+".net1", map[string]any{
+		"pod": map[string]any{"name": "web-0", "uid": pod}, "node": "node-a", "interface": "net1", "driver": "macvlan",
+		"network":    map[string]any{"group": "danm.k8s.io", "kind": "DanmNet", "namespace": claimed, "name": "internal", "uid": "77"},
+		"configHash": strings.Repeat("a", 64),
+	})
+	claim.SetNamespace(claimed)
+	return claim
+}
+
+func hostVNIClaim() *unstructured.Unstructured {
+	return networkClaim("HostVNIClaim", "vlan-300.ens4", map[string]any{
+		"type": "vlan", "vni": int64(300), "device": "ens4",
+		"network": map[string]any{"group": "danm.k8s.io", "kind": "TenantNetwork", "namespace": "default", "name": "internal", "uid": "77"},
+	})
+}
+
+// TestOnlyTheOperatorCreatesClaimsOfNetworks: the owner of a namespace can have all rights
+// in it, and a node attaches what has a claim.
+func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
+	admin := start(t)
+	create(t, admin, namespace(claimed, nil))
+	owner := person("claims-owner")
+	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims-everything"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"alioth.dev"}, Resources: []string{"attachmentclaims"}, Verbs: []string{"create", "patch", "get", "update", "delete"}},
+	}})
+	grantIn(t, admin, claimed, owner, "claims-everything")
+	held, number := attachmentClaim("held"), hostVNIClaim()
+	create(t, as(t, operator()), held)
+	create(t, as(t, operator()), number)
+	deletion := func(object client.Object, options ...client.DeleteOption) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Delete(ctx, object, append(options, client.DryRunAll)...)
+		}
+	}
+	uid := number.GetUID()
+	const refused = "only the Alioth operator creates "
+	run(t, slices.Concat(
+		creations(t, "an AttachmentClaim, by the namespace's owner", owner, attachmentClaim("forged"), refused+"attachmentclaims"),
+		creations(t, "an AttachmentClaim, by an administrator", clusterAdmin(), attachmentClaim("forged"), refused+"attachmentclaims"),
+		creations(t, "an AttachmentClaim, by a daemon", daemonOn("node-a"), attachmentClaim("forged"), "cannot"),
+		creations(t, "a HostVNIClaim, by an administrator", clusterAdmin(), networkClaim("HostVNIClaim", "vlan-301.ens4", map[string]any{
+			"type": "vlan", "vni": int64(301), "device": "ens4", "network": number.Object["spec"].(map[string]any)["network"],
+		}), refused+"hostvniclaims"),
+		[]attempt{
+			{"an AttachmentClaim is deleted by the operator", operator(), deletion(held), ""},
+			{"an AttachmentClaim is deleted by the garbage collector", clusterAdmin(), deletion(held), ""},
+			{"an AttachmentClaim is deleted by a daemon", daemonOn("node-a"), deletion(held), "cannot"},
+			{"a HostVNIClaim by its name", clusterAdmin(), deletion(number), "the operator releases it when its TenantNetwork is gone"},
+			{"the HostVNIClaim that is meant", operator(), deletion(number, client.Preconditions{UID: &uid}), ""},
+		},
+	))
+}

@@ -1,0 +1,134 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+func tenantNetwork(name, kind, device, pool string) *danmv1.TenantNetwork {
+	return &danmv1.TenantNetwork{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: danmv1.NetworkSpec{
+			NetworkID: "internal", NetworkType: kind, Options: danmv1.NetworkOptions{HostDevice: device, DevicePool: pool},
+		},
+	}
+}
+
+// offer has the operator publish what a TenantConfig offers; nil for no TenantConfig.
+func offer(t *testing.T, grant *v1alpha1.TenantNetworkGrant) {
+	t.Helper()
+	c := as(t, operator())
+	grants := new(v1alpha1.AdmissionGrants)
+	if err := c.Get(t.Context(), client.ObjectKey{Name: v1alpha1.TenantNetworkGrants}, grants); err != nil {
+		t.Fatal(err)
+	}
+	grants.TenantNetworks = grant
+	if err := c.Update(t.Context(), grants); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventuallyCreate creates an object when the API server has read the parameters.
+func eventuallyCreate(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error { return c.Create(ctx, object) })
+}
+
+// TestTenantNetworksHaveWhatATenantConfigOffers has the cases 96-98 of DANM's own tests, for
+// both groups. Expressed otherwise:
+//   - 97: a device is refused for static types, too.
+//   - 99: exhausted numbers are a condition, because two requests can race.
+//   - 100, 101, 103: the operator gives devices and numbers after the creation.
+//   - a static type that networkIds lack is refused; DANM lets users choose any program.
+func TestTenantNetworksHaveWhatATenantConfigOffers(t *testing.T) {
+	start(t)
+	who := clusterAdmin()
+	both := func(name string, network *danmv1.TenantNetwork, refused string) []attempt {
+		other := danmiov1.TenantNetwork(*network)
+		return slices.Concat(
+			creations(t, name, who, network, refused),
+			creations(t, name+", danm.io", who, &other, refused),
+		)
+	}
+	offer(t, nil)
+	run(t, both("case 96: no TenantConfig", tenantNetwork("n", "", "", ""), "no TenantConfig serves TenantNetworks"))
+	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "pools", DevicePools: []string{"a.b/c"}})
+	run(t, both("case 98: no device and only pools", tenantNetwork("n", "", "", ""), "name a device_pool, offered are: a.b/c (TenantConfig \"pools\")"))
+	offer(t, &v1alpha1.TenantNetworkGrant{
+		TenantConfig: "config", Devices: []string{"ens4", "ens5"}, DevicePools: []string{"a.b/c"}, NetworkTypes: []string{"flannel"},
+	})
+	const source = ` (TenantConfig "config")`
+	eventually(t, func(ctx context.Context) error {
+		return as(t, who).Create(ctx, tenantNetwork("n", "", "", ""), client.DryRunAll)
+	})
+	run(t, slices.Concat(
+		both("case 97: another device", tenantNetwork("n", "ipvlan", "ens3", ""), `host_device: "ens3" is not offered to TenantNetworks; offered are: ens4, ens5`+source),
+		both("case 97: another device of a static type", tenantNetwork("n", "flannel", "ens3", ""), `"ens3" is not offered`),
+		both("case 97: another pool", tenantNetwork("n", "sriov", "", "a.b/d"), `device_pool: "a.b/d" is not offered to TenantNetworks; offered are: a.b/c`+source),
+		both("another type", tenantNetwork("n", "Calico", "", ""), `NetworkType: "calico" is not offered to TenantNetworks; offered are: ipvlan, macvlan, sriov, flannel`+source),
+		both("an offered type", tenantNetwork("n", "Flannel", "", ""), ""),
+		both("an offered device", tenantNetwork("n", "MACVLAN", "ens5", ""), ""),
+		both("an offered pool", tenantNetwork("n", "sriov", "", "a.b/c"), ""),
+		both("no device", tenantNetwork("n", "", "", ""), ""),
+	))
+}
+
+// TestTenantNetworksKeepWhatTheOperatorGaveThem has the user guide's rules 1-6 of
+// TenantNetworks, and case 92 of DANM's own tests for UPDATE.
+func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
+	admin := start(t)
+	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4", "ens5"}})
+	bare, given := tenantNetwork("bare", "", "", ""), tenantNetwork("given", "", "", "")
+	for _, network := range []*danmv1.TenantNetwork{bare, given} {
+		eventuallyCreate(t, admin, network)
+	}
+	given.Spec.Options.HostDevice, given.Spec.Options.VLAN = "ens4", 500
+	if err := as(t, operator()).Update(t.Context(), given); err != nil {
+		t.Fatalf("the operator gives a device and a number: %v", err)
+	}
+	other := danmiov1.TenantNetwork(*tenantNetwork("bare", "", "", ""))
+	eventuallyCreate(t, admin, &other)
+
+	who := person("tn-editor")
+	grantIn(t, admin, "default", who, "edit")
+	type edits = func(*danmv1.NetworkOptions)
+	var changes []change[*danmv1.TenantNetwork]
+	for _, tt := range []struct {
+		name    string
+		object  *danmv1.TenantNetwork
+		edit    edits
+		refused string
+	}{
+		{"rule 3: a VLAN", bare, func(o *danmv1.NetworkOptions) { o.VLAN = 5 }, "vlan: only the Alioth operator sets it"},
+		{"rule 4: a VXLAN", bare, func(o *danmv1.NetworkOptions) { o.VXLAN = 5 }, "vxlan: only the Alioth operator sets it"},
+		{"rule 5: a device", bare, func(o *danmv1.NetworkOptions) { o.HostDevice = "ens5" }, "host_device of a TenantNetwork can't change"},
+		{"rule 6: a pool", bare, func(o *danmv1.NetworkOptions) { o.DevicePool = "a.b/c" }, "device_pool of a TenantNetwork can't change"},
+		{"rule 3: another VLAN", given, func(o *danmv1.NetworkOptions) { o.VLAN = 501 }, "vlan: only the Alioth operator sets it"},
+		{"rule 3: no VLAN", given, func(o *danmv1.NetworkOptions) { o.VLAN = 0 }, "vlan: only the Alioth operator sets it"},
+		{"rule 5: another device", given, func(o *danmv1.NetworkOptions) { o.HostDevice = "ens5" }, "host_device of a TenantNetwork can't change"},
+		{"rule 5: no device", given, func(o *danmv1.NetworkOptions) { o.HostDevice = "" }, "host_device of a TenantNetwork can't change"},
+		{"a range", given, func(o *danmv1.NetworkOptions) { o.CIDR = "10.0.0.0/24" }, ""},
+	} {
+		changes = append(changes, change[*danmv1.TenantNetwork]{
+			name: tt.name, who: who, object: tt.object, edit: func(n *danmv1.TenantNetwork) { tt.edit(&n.Spec.Options) }, refused: tt.refused, except: byApply,
+		})
+	}
+	changes = append(changes, change[*danmv1.TenantNetwork]{
+		name: "a type that is not offered", who: who, object: given, edit: func(n *danmv1.TenantNetwork) { n.Spec.NetworkType = "evil" }, refused: `"evil" is not offered`, except: byApply,
+	})
+	runChanges(t, changes)
+	runChanges(t, []change[*danmiov1.TenantNetwork]{
+		{name: "rule 3, danm.io", who: who, object: &other, edit: func(n *danmiov1.TenantNetwork) { n.Spec.Options.VLAN = 5 }, refused: "vlan: only the Alioth operator sets it"},
+	})
+}
