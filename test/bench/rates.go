@@ -46,7 +46,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context, *control) ([]*figures.Row, error){b.readiness, b.delays, b.takeovers} {
+	for _, measure := range []func(context.Context, *control) ([]*figures.Row, error){b.networkClaims, b.readiness, b.delays, b.takeovers} {
 		more, err := measure(ctx, c)
 		if err != nil {
 			return err

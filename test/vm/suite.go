@@ -47,6 +47,8 @@ func Packages() []Package {
 	return []Package{
 		{Path: "./cnid/netns", Omitted: betweenOthers()},
 		{Path: "./cnid/attach/pair"},
+		{Path: "./cnid/attach/macvlan", Omitted: betweenOthers()},
+		{Path: "./cnid/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},

@@ -21,15 +21,21 @@ import (
 // recordOf is what the daemon of a pod's node keeps of it.
 func (e *env) recordOf(t *testing.T, pod *corev1.Pod) nodestatus.Attachment {
 	t.Helper()
+	records := e.recordsOf(t, pod)
+	if len(records) == 0 {
+		t.Fatalf("%s has no attachment of %s", pod.Spec.NodeName, pod.Name)
+	}
+	return records[0]
+}
+
+// recordsOf are all attachments of a pod that the daemon of its node keeps.
+func (e *env) recordsOf(t *testing.T, pod *corev1.Pod) []nodestatus.Attachment {
+	t.Helper()
 	dump, err := e.Dump(stage.Within(t, stage.Patience), pod.Spec.NodeName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(dump.Attachments, func(rec nodestatus.Attachment) bool { return rec.Pod.UID == string(pod.UID) })
-	if at < 0 {
-		t.Fatalf("%s has no attachment of %s", pod.Spec.NodeName, pod.Name)
-	}
-	return dump.Attachments[at]
+	return slices.DeleteFunc(dump.Attachments, func(rec nodestatus.Attachment) bool { return rec.Pod.UID != string(pod.UID) })
 }
 
 // TestNoProgramOfANodeReachesATenantsPod has a program on a node connect to what the

@@ -34,15 +34,28 @@ const (
 // and nothing else.
 func (e *env) adminOf(t *testing.T, namespace string) *scene.Scene {
 	t.Helper()
-	name := "admin-of-" + namespace
+	return e.personWith(t, namespace, "admin")
+}
+
+// bind gives a person a ClusterRole's rights in a namespace.
+func (e *env) bind(t *testing.T, namespace, person, role string) {
+	t.Helper()
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: person + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person}},
 	}
 	if err := e.Create(stage.Within(t, stage.Patience), binding); err != nil { // it goes with its namespace
 		t.Fatal(err)
 	}
+}
+
+// personWith returns what the person nameWith does, who has a ClusterRole in a namespace
+// and nothing else. Readers of pods are among those who have the role.
+func (e *env) personWith(t *testing.T, namespace, role string) *scene.Scene {
+	t.Helper()
+	name := nameWith(namespace, role)
+	e.bind(t, namespace, name, role)
 	config := e.Lab.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	admin, err := scene.New(config, e.Lab)
@@ -60,6 +73,17 @@ func (e *env) adminOf(t *testing.T, namespace string) *scene.Scene {
 		t.Fatal(err)
 	}
 	return admin
+}
+
+// nameWith is the name of the person with a role in a namespace.
+func nameWith(namespace, role string) string { return role + "-of-" + namespace }
+
+// wantDenied requires that err is a refusal by rights, a policy or a schema, with a reason.
+func wantDenied(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: %v, want a refusal with %q", what, err, why)
+	}
 }
 
 // wantRefused requires that the API server refuses a person an object, with a reason.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
@@ -105,6 +106,11 @@ func WithNIC(text string) PodOption {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, arktosv1.NICAnnotation, text)
 		}
 	}
+}
+
+// WithInterfaces sets the interfaces annotation of DANM.
+func WithInterfaces(text string) PodOption {
+	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotations.InterfacesKey, text) }
 }
 
 // WithLabel sets a label.

@@ -174,6 +174,16 @@ func (e *Env) OnNode(t *testing.T, node string, command ...string) string {
 	return out
 }
 
+// InNetNS runs a command of the node in the network namespace of a pod, or fails the test.
+func (e *Env) InNetNS(t *testing.T, pod *corev1.Pod, command ...string) string {
+	t.Helper()
+	space, err := e.Lab.PodNetNS(Within(t, Patience), pod.Namespace, pod.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.OnNode(t, pod.Spec.NodeName, append([]string{"nsenter", "--net=" + space}, command...)...)
+}
+
 // Dump asks a node's daemon itself what it holds, without the API server.
 func (e *Env) Dump(ctx context.Context, node string) (nodestatus.Dump, error) {
 	socket, err := e.Lab.NodePath(node, cniapi.DefaultSocket)
