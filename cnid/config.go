@@ -227,7 +227,8 @@ func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
 		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
-		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
+		Interfaces: c.interfacesDir(),
+		BPFDir:     c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
 	}
 }
 

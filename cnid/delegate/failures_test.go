@@ -125,16 +125,20 @@ func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
 	eventually(t, "the plugin runs", func() bool { return len(r.ran(t)) == 2 })
 	other := r.attachment(t, "1.0.0", delegatetest.Conf{})
 	other.IfName = "net2"
-	short, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	waiting, stop := context.WithCancel(t.Context())
 	defer stop()
 	result := make(chan error, 1)
 	go func() {
-		_, err := r.Add(short, other)
+		_, err := r.Add(waiting, other)
 		result <- err
 	}()
-	<-short.Done()
+	eventually(t, "the second one is about to run", func() bool {
+		all, err := r.All()
+		return err == nil && len(all) == 2
+	})
+	stop()
 	cancel() // the DEL of the second one waits as well
-	if err := <-result; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 others are running") {
+	if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "did not run") {
 		t.Errorf("%v", err)
 	}
 	<-done

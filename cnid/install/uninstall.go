@@ -26,6 +26,8 @@ type Node struct {
 	CNIBinDir, CNIConfDir string
 	// StateDir has the files Journal and Settings, whose names others extend.
 	StateDir, Journal, Settings, Socket string
+	// Interfaces is the folder of notes about interfaces without an end on the node.
+	Interfaces string
 	// BPFDir and CgroupRoot are as in the daemon's configuration.
 	BPFDir, CgroupRoot string
 	// Shadows are the ranges of shadow addresses.
@@ -93,7 +95,7 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 }
 
 // removeState removes the remaining files: the plugins, the journal with its files that
-// were moved aside, and the sockets. The directories stay, because they may be mounts.
+// were moved aside, notes about interfaces, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
 	paths := []string{filepath.Join(n.CNIBinDir, PluginName), filepath.Join(n.CNIBinDir, ipamconf.Type)}
 	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), n.Settings + "*", n.Socket + "*"} {
@@ -102,6 +104,9 @@ func removeState(n Node) error {
 			return fmt.Errorf("look for files of Alioth: %w", err)
 		}
 		paths = append(paths, found...)
+	}
+	if err := os.RemoveAll(n.Interfaces); err != nil {
+		return fmt.Errorf("remove notes about interfaces: %w", err)
 	}
 	return removeFiles(paths...)
 }
