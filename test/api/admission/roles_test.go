@@ -132,6 +132,7 @@ func programs() []program {
 			account: "alioth-uninstall",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list",
+				"attachmentclaims.alioth.dev: list",
 				"clusternetworks.danm.io: list patch",
 				"clusternetworks.danm.k8s.io: list patch",
 				"danmnets.danm.io: list patch",

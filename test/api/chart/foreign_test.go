@@ -4,12 +4,17 @@
 package chart_test
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -73,8 +78,8 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 			if _, err := helm.Run(t.Context(), "uninstall", chart.Release, "--namespace", chart.Namespace, "--no-hooks", "--wait"); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := helm.Upgrade(t.Context(), append(step.args, "--wait=hookOnly")...); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
+		} else {
+			upgrade(t, helm, step.name, step.args)
 		}
 		for _, crd := range foreign {
 			after := new(apiextensionsv1.CustomResourceDefinition)
@@ -94,5 +99,22 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 		if got := exists(own); got != step.own {
 			t.Errorf("%s: %s is there: %t, want %t", step.name, own, got, step.own)
 		}
+	}
+}
+
+// upgrade installs the chart or upgrades it. The API server finds the kinds of parameters
+// some time after their CRDs, and until then policies refuse what they match.
+func upgrade(t *testing.T, helm *chart.Helm, name string, args []string) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = helm.Upgrade(ctx, append(slices.Clone(args), "--wait=hookOnly")...)
+		if last != nil && !strings.Contains(last.Error(), "failed to find resource referenced by paramKind") {
+			return false, last
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v, %v", name, err, last)
 	}
 }

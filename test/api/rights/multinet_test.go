@@ -1,0 +1,121 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+)
+
+// outsideNetwork is a network with its conditions.
+type outsideNetwork struct {
+	client.Object
+	conditions *[]metav1.Condition
+}
+
+// outsideNetworks are those of a tenant in both groups. TenantNetworks have no device.
+func outsideNetworks() []outsideNetwork {
+	spec := func(octet int, device string) danmv1.NetworkSpec {
+		return danmv1.NetworkSpec{
+			NetworkID: "lan", NetworkType: "macvlan",
+			Options: danmv1.NetworkOptions{HostDevice: device, CIDR: fmt.Sprintf("10.30.%d.0/24", octet)},
+		}
+	}
+	at := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "rights", Name: name} }
+	danmNet, danmNetIO := &danmv1.DanmNet{ObjectMeta: at("one"), Spec: spec(1, "ens5")}, &danmiov1.DanmNet{ObjectMeta: at("two"), Spec: spec(2, "ens5")}
+	tenant, tenantIO := &danmv1.TenantNetwork{ObjectMeta: at("one"), Spec: spec(3, "")}, &danmiov1.TenantNetwork{ObjectMeta: at("two"), Spec: spec(4, "")}
+	cluster := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rights-one"}, Spec: spec(5, "ens5")}
+	clusterIO := &danmiov1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rights-two"}, Spec: spec(6, "ens5")}
+	return []outsideNetwork{
+		{danmNet, &danmNet.Status.Conditions}, {danmNetIO, &danmNetIO.Status.Conditions}, {tenant, &tenant.Status.Conditions},
+		{tenantIO, &tenantIO.Status.Conditions}, {cluster, &cluster.Status.Conditions}, {clusterIO, &clusterIO.Status.Conditions},
+	}
+}
+
+// attachOutside has the operator serve networks outside of VPCs, and a pod in one of them.
+func attachOutside(t *testing.T, admin client.Client) {
+	t.Helper()
+	devices := []danmv1.HostDevice{{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "100-110"}}
+	configs := []client.Object{
+		&danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "rights"}, HostDevices: devices},
+		&danmiov1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "rights"}, HostDevices: devices},
+	}
+	for _, config := range configs {
+		if err := admin.Create(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	networks := outsideNetworks()
+	for _, network := range networks {
+		// A TenantNetwork is forbidden until admission has the offer of the TenantConfig.
+		until(t, fmt.Sprintf("%T %s is created", network.Object, network.GetName()), func(ctx context.Context) (bool, error) {
+			err := admin.Create(ctx, network.Object)
+			return err == nil, ignoreNotReady(err)
+		})
+	}
+	for _, network := range networks {
+		until(t, fmt.Sprintf("%T %s is Ready", network.Object, network.GetName()), func(ctx context.Context) (bool, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(network.Object), network.Object)
+			return meta.IsStatusConditionTrue(*network.conditions, v1alpha1.ReadyCondition), err
+		})
+	}
+	pod := newPod("outside", "")
+	pod.Labels = nil
+	pod.Annotations = map[string]string{annotations.InterfacesKey: `[{"network": "one", "ip": "dynamic"}]`}
+	if err := admin.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pod has its interface", func(ctx context.Context) (bool, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return pod.Annotations[v1alpha1.AttachmentsAnnotation] != "", err
+	})
+	if err := admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	collect(t, admin, pod)
+	for _, network := range networks {
+		// Admission refuses while the status has the pod.
+		until(t, fmt.Sprintf("%T %s is deleted", network.Object, network.GetName()), func(ctx context.Context) (bool, error) {
+			err := admin.Delete(ctx, network.Object)
+			return client.IgnoreNotFound(err) == nil, ignoreNotReady(err)
+		})
+	}
+	until(t, "the numbers of the TenantNetworks are released", func(ctx context.Context) (bool, error) {
+		var claims v1alpha1.HostVNIClaimList
+		err := admin.List(ctx, &claims)
+		return len(claims.Items) == 0, err
+	})
+	for _, config := range configs {
+		if err := admin.Delete(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// collect deletes the AttachmentClaims of a pod that is gone, as the garbage collector
+// does, which does not run here. The operator has made them.
+func collect(t *testing.T, admin client.Client, pod *corev1.Pod) {
+	t.Helper()
+	var claims v1alpha1.AttachmentClaimList
+	if err := admin.List(t.Context(), &claims, client.InNamespace(pod.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if len(claims.Items) != 1 || len(claims.Items[0].OwnerReferences) != 1 || claims.Items[0].OwnerReferences[0].UID != pod.UID {
+		t.Fatalf("the claims are %+v, want one that the pod owns", claims.Items)
+	}
+	if err := admin.Delete(t.Context(), &claims.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+}
