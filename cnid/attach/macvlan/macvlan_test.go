@@ -212,10 +212,12 @@ func onLink(device string, do func(netlink.Link) error) func() error {
 	}
 }
 
-// becomeHostEnd gives eth0 the name of a pod's host end, and another one.
+// becomeHostEnd gives eth0 the name of a pod's host end, and another one. Linux before 6.3
+// renames no link that is up.
 func becomeHostEnd() error {
 	return onLink("eth0", func(l netlink.Link) error {
-		return errors.Join(netlink.LinkSetName(l, "alv0123456789ab"), netlink.LinkAddAltName(l, "harmless"))
+		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "alv0123456789ab"),
+			netlink.LinkAddAltName(l, "harmless"), netlink.LinkSetUp(l))
 	})()
 }
 
