@@ -39,8 +39,12 @@ func outsideNetworks() []outsideNetwork {
 	cluster := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rights-one"}, Spec: spec(5, "ens5")}
 	clusterIO := &danmiov1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "rights-two"}, Spec: spec(6, "ens5")}
 	return []outsideNetwork{
-		{danmNet, &danmNet.Status.Conditions}, {danmNetIO, &danmNetIO.Status.Conditions}, {tenant, &tenant.Status.Conditions},
-		{tenantIO, &tenantIO.Status.Conditions}, {cluster, &cluster.Status.Conditions}, {clusterIO, &clusterIO.Status.Conditions},
+		{danmNet, &danmNet.Status.Conditions},
+		{danmNetIO, &danmNetIO.Status.Conditions},
+		{tenant, &tenant.Status.Conditions},
+		{tenantIO, &tenantIO.Status.Conditions},
+		{cluster, &cluster.Status.Conditions},
+		{clusterIO, &clusterIO.Status.Conditions},
 	}
 }
 
