@@ -5,7 +5,6 @@ package chart_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +78,7 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else {
-			upgrade(t, helm, step.name, step.args)
+			upgrade(t, helm, step.name, step.args...)
 		}
 		for _, crd := range foreign {
 			after := new(apiextensionsv1.CustomResourceDefinition)
@@ -102,13 +101,14 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// upgrade installs the chart or upgrades it. The API server finds the kinds of parameters
-// some time after their CRDs, and until then policies refuse what they match.
-func upgrade(t *testing.T, helm *chart.Helm, name string, args []string) {
+// upgrade installs the chart or upgrades it, also right after its first installation: until
+// the API server renews its list of kinds, every 30 s, policies whose parameters are of new
+// kinds refuse what they match.
+func upgrade(t *testing.T, helm *chart.Helm, name string, args ...string) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = helm.Upgrade(ctx, append(slices.Clone(args), "--wait=hookOnly")...)
+		last = helm.Upgrade(ctx, args...)
 		if last != nil && !strings.Contains(last.Error(), "failed to find resource referenced by paramKind") {
 			return false, last
 		}

@@ -44,9 +44,7 @@ func TestDefaultVPCComesWithTheFirstInstallAndStaysThroughUpgrades(t *testing.T)
 		{"an upgrade that adds a range", []string{"--set", "defaultVPC.cidrs={10.244.0.0/16,fd10:244::/48,10.245.0.0/16}"}, 3},
 		{"an upgrade that no longer makes it", []string{"--set", "defaultVPC.enabled=false"}, 3},
 	} {
-		if err := helm.Upgrade(t.Context(), step.args...); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
+		upgrade(t, helm, step.name, step.args...)
 		vpc := new(v1alpha1.VPC)
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "default"}, vpc); err != nil {
 			t.Fatalf("%s: %v", step.name, err)

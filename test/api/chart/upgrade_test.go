@@ -55,9 +55,7 @@ func TestUpgradeBringsChangedCRDsAndKeepsWhatIsThere(t *testing.T) {
 		return crd
 	}
 	before := read()
-	if err := helm.WithChart(changedChart(t)).Upgrade(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	upgrade(t, helm.WithChart(changedChart(t)), "an upgrade with a changed CRD")
 	after := read()
 	if names := after.Spec.Names.ShortNames; len(names) != 1 || names[0] != "vpcnew" {
 		t.Errorf("short names are %q after the upgrade, want those of the new CRD", names)
@@ -76,9 +74,7 @@ func TestUninstallKeepsCRDs(t *testing.T) {
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	for range 2 { // the second time over what was kept
-		if err := helm.Upgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		upgrade(t, helm, "an installation")
 		if _, err := helm.Run(t.Context(), "uninstall", chart.Release, "--namespace", chart.Namespace, "--no-hooks"); err != nil {
 			t.Fatal(err)
 		}

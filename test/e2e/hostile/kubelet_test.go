@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -75,7 +76,7 @@ func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
 	server, twin := e.Lab.Nodes()[0], e.Lab.Nodes()[1]
 	tenant := e.Tenant(t, e.OnNodeRange("mimic", server.IPv4.String(), server.IPv6.String()))
 	listener := e.onNodesNetwork(t, twin.Name, "--http", fmt.Sprint(mimicPort))
-	e.OnNode(t, server.Name, "testtool", "get", fmt.Sprintf("http://%s/control", netip.AddrPortFrom(twin.IPv4, mimicPort)))
+	e.awaitServer(t, server.Name, netip.AddrPortFrom(twin.IPv4, mimicPort))
 	get := func(path string) *corev1.HTTPGetAction {
 		return &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(mimicPort)}
 	}
@@ -96,6 +97,19 @@ func TestTheKubeletAsksNoOtherNodeForATenant(t *testing.T) {
 		if got := e.askedFor(t, want.pod); !slices.Equal(got, want.paths) {
 			t.Errorf("%s was asked for %v, want %v", want.pod.Name, got, want.paths)
 		}
+	}
+}
+
+// awaitServer has a program of a node ask for /control until the server answers: a
+// container runs before its server listens.
+func (e *env) awaitServer(t *testing.T, node string, server netip.AddrPort) {
+	t.Helper()
+	err := scene.Until(stage.Within(t, stage.Patience), "an answer of "+server.String(), func(ctx context.Context) (bool, string, error) {
+		out, err := e.Lab.NodeExec(ctx, node, e.Tool, "get", fmt.Sprintf("http://%s/control", server))
+		return err == nil, fmt.Sprintf("%v: %s", err, out), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
