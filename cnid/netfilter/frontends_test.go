@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,11 +256,16 @@ type answer struct {
 
 func (a answer) Write(text []byte) (int, error) { return a.WriteTo(text, a.to) }
 
+// questions counts the questions. Each has a source port of its own: a port that is used again
+// belongs to the flow before, which still leads to its place.
+var questions atomic.Int32
+
 // answered is who answers a new flow from an address.
 func (r rig) answered(t *testing.T, source string) (who string) {
 	t.Helper()
 	testnet.In(t, r.outside, func() error {
-		conn, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(source)}}).Dial("udp", "192.0.2.1:30000")
+		local := &net.UDPAddr{IP: net.ParseIP(source), Port: 20000 + int(questions.Add(1))}
+		conn, err := (&net.Dialer{LocalAddr: local}).Dial("udp", "192.0.2.1:30000")
 		if err != nil {
 			return err
 		}
