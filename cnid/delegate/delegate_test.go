@@ -177,7 +177,7 @@ func TestDELDoesNotReachAnotherNamespaceAtThePath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := delegatetest.Calls(t, r.log)[2].Var("CNI_NETNS"); got != "" {
-		t.Errorf("DEL got the namespace %s, which is another one now", got)
+		t.Errorf("DEL got the namespace %s, whose path another namespace has now", got)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestACanceledADDIsKilledAndUndone(t *testing.T) {
 		done <- err
 	}()
 	eventually(t, "the plugin runs", func() bool { return len(r.ran(t)) == 2 })
-	// What a daemon that is killed now leaves is enough for its successor.
+	// The daemon may be killed here: its successor finds all it needs.
 	all, err := r.All()
 	if err != nil || len(all) != 1 || all[0].IfName != "net1" || len(all[0].RawResult) != 0 || !r.Alive(all[0]) {
 		t.Errorf("kept before the ADD has ended are %+v, %v", all, err)

@@ -111,7 +111,7 @@ func TestTheIPAMPluginIsTheSameFile(t *testing.T) {
 	if err := os.WriteFile(binary, []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What another program has left under the names is replaced.
+	// Files of other programs under these names are replaced.
 	for _, name := range []string{"alioth-ipam", ".alioth-ipam.new"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o600); err != nil {
 			t.Fatal(err)

@@ -168,7 +168,7 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 			claim: number{multinet.VLAN, 500, "ens4"},
 		},
 		{
-			name: "a VXLAN of that number is another one", net: tenants(on("ens4")),
+			name: "a VXLAN of that number differs", net: tenants(on("ens4")),
 			rows:  []any{devices(), net(multinet.KindClusterNetwork, "", "admin", 0, func(n *multinet.Network) { n.HostDevice, n.VXLAN = "ens4", 200 })},
 			claim: number{multinet.VLAN, 200, "ens4"},
 		},
