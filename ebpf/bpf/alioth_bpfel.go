@@ -510,6 +510,7 @@ type AliothWork struct {
 	_        structs.HostLayout
 	Forward  AliothConnKey
 	Reverse  AliothConnKey
+	Other    AliothConnKey
 	Value    AliothConn
 	Client   AliothAffinityKey
 	_        [4]byte

@@ -115,8 +115,8 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		reason = to_scaled(skb, pkt, from);
 		if (reason == REPLIED)
 			return echo_here(skb, pkt, from);
-		if (reason == DROP_NO_BACKEND)
-			return refuse(skb, pkt, from);
+		if (is_refused(reason))
+			return refuse(skb, pkt, from, reason);
 		if (reason)
 			return reason;
 	}

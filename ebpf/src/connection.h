@@ -90,16 +90,49 @@ enum insertion {
 	CONFLICT,
 };
 
-/* conn_insert writes both entries of a flow. It fails if the reverse entry exists and
- * leads to another service: then a flow from the same port of the pod to the same
- * backend is in use, by way of that service.
+static __always_inline bool conn_leads_to(const struct conn *conn, const struct conn_key *key)
+{
+	return addr_equal(&conn->addr, &key->peer) && conn->port == key->peer_port;
+}
+
+/* conn_ended reports whether a TCP flow was closed from both sides, or reset. */
+static __always_inline bool conn_ended(const struct conn *asks, const struct conn *answers)
+{
+	return asks->flags & answers->flags & CONN_FIN || (asks->flags | answers->flags) & CONN_RST;
+}
+
+/* conn_in_use reports whether the reverse entry of the new flow is in use by a flow to
+ * another service, from the same port of the pod to the same backend. A flow that has
+ * ended is removed: pods use a port again long before the daemon collects its flow.
  */
+static __always_inline bool conn_in_use(struct work *w)
+{
+	struct conn *answers = bpf_map_lookup_elem(&alioth_connections, &w->reverse), *asks;
+
+	if (!answers || conn_leads_to(answers, &w->forward))
+		return false;
+	w->other = w->reverse;
+	w->other.direction = CONN_FORWARD;
+	w->other.peer = answers->addr;
+	w->other.peer_port = answers->port;
+	if (answers->outside)
+		w->other.inside = 1;
+	asks = bpf_map_lookup_elem(&alioth_connections, &w->other);
+	if (!asks || !conn_leads_to(asks, &w->reverse)) /* that flow has another backend by now */
+		return false;
+	if (!conn_ended(asks, answers))
+		return true;
+	if (!bpf_map_delete_elem(&alioth_connections, &w->other))
+		conn_release(answers->ifindex);
+	return false;
+}
+
+/* conn_insert writes both entries of a flow. */
 static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
 {
-	struct conn *old = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 	long err;
 
-	if (old && (!addr_equal(&old->addr, &w->forward.peer) || old->port != w->forward.peer_port))
+	if (conn_in_use(w))
 		return CONFLICT;
 	__builtin_memset(&w->value, 0, sizeof(w->value));
 	w->value.last_seen = bpf_ktime_get_ns();

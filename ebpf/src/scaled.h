@@ -135,10 +135,17 @@ __noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const s
 	return TOLD;
 }
 
-/* refuse informs the sender at once that the service has no backend, as a host without
- * a listener would, so that the sender need not wait for its timeout.
+/* is_refused reports whether the sender gets an error for a packet that is dropped. */
+static __always_inline bool is_refused(enum reason reason)
+{
+	return reason == DROP_NO_BACKEND || reason == DROP_CONN_CONFLICT;
+}
+
+/* refuse informs the sender at once that a service does not take its packet, as a host
+ * without a listener would, so that the sender need not wait for its timeout.
  */
-static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					  enum reason reason)
 {
 	struct complaint c = { .type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE };
 	enum telling told;
@@ -149,7 +156,7 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 	}
 	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell(skb, pkt, from, &c);
 	if (told == NOT_TOLD)
-		return DROP_NO_BACKEND;
+		return reason;
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
 }
 
@@ -221,7 +228,7 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 
 /* to_scaled handles packets to a virtual address of the packet's own VPC. UNDECIDED:
  * the packet goes on to its destination, which may have changed. REPLIED: reply to its
- * echo request. DROP_NO_BACKEND: refuse() it.
+ * echo request. If is_refused(), refuse() it.
  */
 __noinline enum reason to_scaled(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {

@@ -18,17 +18,18 @@ func TestATenantMayHaveIPv6Only(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
+	// A subnet of its own: the kubelet can't tell two probed pods of a node apart by one IP.
 	spec := scene.TenantSpec{
 		Name: "six", CIDRs: []string{"fd10:10::/48"}, Egress: v1alpha1.EgressMasquerade,
-		Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"fd10:10:0:1::/64"}}},
+		Subnets: []scene.Range{{Name: "net1", CIDRs: []string{"fd10:10:0:6::/64"}}},
 	}
 	tenant, other := e.Tenant(t, spec), e.Tenant(t, spec)
-	ips := map[string]string{"one": "fd10:10:0:1::11", "two": "fd10:10:0:1::12", "three": "fd10:10:0:1::13"}
+	ips := map[string]string{"one": "fd10:10:0:6::11", "two": "fd10:10:0:6::12", "three": "fd10:10:0:6::13"}
 	var pods, others []*corev1.Pod
 	for name, node := range map[string]string{"one": first, "two": first, "three": second} {
 		pods = append(pods, tenant.Pod(name, scene.OnNode(node), scene.WithReadiness(httpProbe("/healthz")), scene.WithNIC(`{"ip": "`+ips[name]+`"}`)))
 	}
-	others = append(others, other.Pod("one", scene.OnNode(second), scene.WithReadiness(httpProbe("/healthz")), scene.WithNIC(`{"ip": "fd10:10:0:1::99"}`)))
+	others = append(others, other.Pod("one", scene.OnNode(second), scene.WithReadiness(httpProbe("/healthz")), scene.WithNIC(`{"ip": "fd10:10:0:6::99"}`)))
 	e.Run(t, append(append([]*corev1.Pod{}, pods...), others...)...)
 
 	t.Run("pods have one address, and reach each other by it", func(t *testing.T) {

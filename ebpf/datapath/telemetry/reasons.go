@@ -32,7 +32,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
 	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
 	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
-	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend; the sender got an error at once
+	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend, or whose backend has a flow from this port; the sender got an error at once
 	bpf.AliothReasonTO_STACK:          "to_stack",          // to the host's stack, from the pod's shadow address
 	bpf.AliothReasonFROM_STACK:        "from_stack",        // from the host's stack, to the pod's shadow address
 	bpf.AliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow

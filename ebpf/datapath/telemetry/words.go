@@ -68,7 +68,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_NO_CONNECTION: {"TCP to a service, of an unknown connection", "open a new connection; this one was idle for hours, or its backend is gone"},
 	bpf.AliothReasonDROP_CONN_LIMIT:    {"the pod has reached its limit of flows to services", "let it reuse connections; --service-flows-per-pod of alioth-cnid is the limit"},
 	bpf.AliothReasonDROP_CONN_FULL:     {"the node's table of flows to services is full", "spread the pods over more nodes"},
-	bpf.AliothReasonDROP_CONN_CONFLICT: {"the same source port already has a flow to this backend through another service", "nothing: the next attempt takes another port"},
+	bpf.AliothReasonDROP_CONN_CONFLICT: {"the same source port already has an open flow to this backend through another service; no error is sent, or one was sent a moment ago", "nothing: the next attempt takes another port"},
 
 	bpf.AliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no egress", "set spec.egress of the VPC to Masquerade, if its pods may leave it"},
 	bpf.AliothReasonDROP_EGRESS_SHADOW:      {"a shadow address, which only the node may use", "use the pod's own address, inside its VPC"},

@@ -47,6 +47,12 @@ func (r *Rules) leaving(at Place, in, out seen, mark uint32) error {
 	return nil
 }
 
+// leadsToNodes reports whether packets to such a prefix are for nodes. A client may have
+// such an address: a program of a node, or a load balancer that opens connections itself.
+func leadsToNodes(c state.ClosedClass) bool {
+	return c == state.ClosedNode || c == state.ClosedBalancer
+}
+
 // answering: to a peer that may have reached the pod from outside, and no opening.
 func (r *Rules) answering(from state.Interface, out seen) error {
 	at := slices.IndexFunc(r.state.VPCs, func(v state.VPC) bool { return v.VNI == from.VNI })
@@ -54,7 +60,7 @@ func (r *Rules) answering(from state.Interface, out seen) error {
 		return fmt.Errorf("it answers %s", out.dst)
 	}
 	for _, c := range r.state.Closed {
-		if c.VNI == 0 && c.Prefix.Contains(out.dst) && c.Class != state.ClosedNode && c.Class != state.ClosedDenied {
+		if c.VNI == 0 && c.Prefix.Contains(out.dst) && !leadsToNodes(c.Class) && c.Class != state.ClosedDenied {
 			return fmt.Errorf("it answers %s, which is closed by %s", out.dst, c.Prefix)
 		}
 	}

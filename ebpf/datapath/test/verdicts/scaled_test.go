@@ -195,6 +195,24 @@ func TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce(t *testing.T) {
 	w.Expect(t, w.Objects.AliothFromPod, cases)
 }
 
+// A second service of the VPC with the same backend: the flow of one pod's port to that
+// backend belongs to one of them.
+func TestWhoMeetsAFlowOfAnotherServiceIsRefusedAtOnce(t *testing.T) {
+	const other = "10.96.1.9"
+	w := world.NewScaled(t)
+	s := w.ScaledState()
+	s.Services = append(s.Services, state.Service{VNI: world.VNIRed, VIP: wire.IP(other), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: 8080}}})
+	bpftest.Must(t, w.Apply(s))
+	syn := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}
+	second := world.Asks(other, syn)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		goes("by the first service", w.PodA, world.Asks(world.VIPB, syn), world.MacB, func(f *wire.Frame) {
+			f.Dst, f.L4 = wire.IP("10.0.1.11"), wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN}
+		}),
+		{Name: "by the second, from the same port", Device: w.PodA, In: second.Bytes(), Out: resetOf(second), Verdict: world.ActRedirect, Counts: world.One("from_pod/replied_refused")},
+	})
+}
+
 func TestAServiceAnswersPing(t *testing.T) {
 	w := world.NewScaled(t)
 	pong := func(name, vip string, v6 bool, request, reply uint8) world.Case {

@@ -121,6 +121,58 @@ func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 	})
 }
 
+// A pod's kernel uses a port for another service as soon as the first connection has
+// ended, which is before the daemon collects that flow.
+func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
+	to := func(vip string, flags uint8) wire.Frame {
+		return world.Ask(wire.TCP{Sport: 1000, Dport: 443, Flags: flags}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
+	}
+	asks := func(name, vip string, flags uint8) world.Case {
+		return toStack(name, 0, to(vip, flags), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("192.0.2.1"), wire.TCP{Sport: 1000, Dport: 6443, Flags: flags}
+		}, state.MarkShared)
+	}
+	answers := func(name, vip string, flags uint8) world.Case {
+		in := world.Answer(world.ShadowA, wire.TCP{Sport: 6443, Dport: 1000, Flags: flags}).With(func(f *wire.Frame) { f.Src = wire.IP("192.0.2.1") })
+		return answered(name, 0, in, func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(vip), wire.IP("10.0.1.10"), wire.TCP{Sport: 443, Dport: 1000, Flags: flags}
+		})
+	}
+	const first, second = "10.96.0.1", "10.96.0.2"
+	for name, ends := range map[string]func(run func(ask bool, c world.Case)){
+		"closed from both sides": func(run func(bool, world.Case)) {
+			run(true, asks("the client closes", first, wire.FlagFIN|wire.FlagACK))
+			run(true, dropped("while one side is open", 0, to(second, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(false, answers("the server closes", first, wire.FlagFIN|wire.FlagACK))
+		},
+		"reset by the client": func(run func(bool, world.Case)) { run(true, asks("a reset", first, wire.FlagRST)) },
+		"reset by the server": func(run func(bool, world.Case)) { run(false, answers("a reset", first, wire.FlagRST)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t) // with a share of 2 flows
+			run := func(ask bool, c world.Case) {
+				program := w.Objects.AliothToPod
+				if ask {
+					program = w.Objects.AliothFromPod
+				}
+				c.Device = w.PodA
+				w.Expect(t, program, []world.Case{c})
+			}
+			run(true, asks("an opening", first, wire.FlagSYN))
+			ends(run)
+			run(true, asks("an opening to the other service", second, wire.FlagSYN))
+			run(false, answers("its answer", second, wire.FlagSYN|wire.FlagACK))
+			run(true, dropped("a late packet of the first", 0, to(first, wire.FlagACK).Bytes(), "no_connection"))
+			run(true, dropped("the first again", 0, to(first, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, toStack("one more flow: the ended one counts no more", 0, to(first, wire.FlagSYN).With(func(f *wire.Frame) {
+				f.L4 = wire.TCP{Sport: 1001, Dport: 443, Flags: wire.FlagSYN}
+			}), func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("192.0.2.1"), wire.TCP{Sport: 1001, Dport: 6443, Flags: wire.FlagSYN}
+			}, state.MarkShared))
+		})
+	}
+}
+
 func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	flow := func(name string, device int, shadow string, port uint16) world.Case {

@@ -199,6 +199,7 @@ func TestAPodAnswersWhoMayHaveReachedItFromOutside(t *testing.T) {
 		toStack("UDP", w.Twin, out(world.Outside, wire.UDP{Sport: 53, Dport: 40000}), twin, 0),
 		toStack("UDP over IPv6", w.Twin, out(world.Outside6, wire.UDP{Sport: 53, Dport: 40000}), twin, 0),
 		toStack("to a node", w.Twin, out("192.0.2.2", answer), twin, 0),
+		toStack("to a load balancer", w.Twin, out("192.0.2.100", answer), twin, 0),
 		toStack("to a denied range", w.Open, out("203.0.113.5", answer), open, 0),
 		toStack("where egress leads, UDP", w.Open, out(world.Outside, wire.UDP{Sport: 53, Dport: 40000}), open, state.MarkEgress),
 		toStack("where egress leads, a bare SYN", w.Open, out(world.Outside, wire.TCP{Flags: wire.FlagSYN}), open, state.MarkEgress),
