@@ -50,6 +50,11 @@ type Config struct {
 	MultiNetwork bool
 	// VPCTypes are NetworkTypes whose networks stand for the VPC of the pod, in any case.
 	VPCTypes []string
+	// Annotations in which pods may request interfaces: interfaces.AnnotationDANM and
+	// interfaces.AnnotationNPWG.
+	Annotations []string
+	// Delegation: nodes run other CNI plugins for pods, where a DelegationGrant permits it.
+	Delegation bool
 	// NamingScheme is "", or NamingLegacy: interfaces are named by container_prefix alone.
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
@@ -76,6 +81,7 @@ func DefaultConfig() Config {
 			netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6),
 		},
 		MultiNetwork: true,
+		Annotations:  []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
 
 		InterfacesPerPod: interfaces.DefaultLimit,
 		RollCallEvery:    10 * time.Second,
@@ -93,6 +99,11 @@ func (c Config) validate() error {
 	}
 	if c.NamingScheme != "" && c.NamingScheme != NamingLegacy {
 		return fmt.Errorf("naming scheme %q: want nothing or %q: correct --naming-scheme", c.NamingScheme, NamingLegacy)
+	}
+	for _, annotation := range c.Annotations {
+		if annotation != interfaces.AnnotationDANM && annotation != interfaces.AnnotationNPWG {
+			return fmt.Errorf("annotation %q: want %q or %q: correct --interface-annotations", annotation, interfaces.AnnotationDANM, interfaces.AnnotationNPWG)
+		}
 	}
 	if c.InterfacesPerPod < 1 {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
@@ -114,6 +125,7 @@ func (c Config) source() pod.Source {
 	}
 	return interfaces.Source(interfaces.Config{
 		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: []string{multinet.TypeMACVLAN},
+		Annotations: c.Annotations, Delegation: c.Delegation,
 		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -362,7 +364,7 @@ func kindsOfAPI() []client.Object {
 		&v1alpha1.SharedService{}, &v1alpha1.VPC{},
 		&v1alpha1.Subnet{}, &v1alpha1.Address{}, &v1alpha1.AttachmentClaim{}, &v1alpha1.ExternalPool{}, &v1alpha1.ExternalAddress{}, &v1alpha1.HostAccess{},
 		&arktosv1.Network{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &corev1.Pod{},
-		&v1alpha1.HostVNIClaim{},
+		&v1alpha1.HostVNIClaim{}, &nadv1.NetworkAttachmentDefinition{}, &v1alpha1.DelegationGrant{},
 		&danmv1.DanmNet{}, &danmv1.TenantNetwork{}, &danmv1.ClusterNetwork{}, &danmv1.TenantConfig{},
 		&danmiov1.DanmNet{}, &danmiov1.TenantNetwork{}, &danmiov1.ClusterNetwork{}, &danmiov1.TenantConfig{},
 	}

@@ -181,6 +181,7 @@ func multiNetwork() module {
 		},
 		register: registerMultiNetwork,
 	}
+	area.kinds = append(area.kinds, kinds.Definition.Kind, kinds.DelegationGrant.Kind)
 	for _, kind := range kinds.OutsideNetworks {
 		area.kinds = append(area.kinds, kind.Kind)
 	}

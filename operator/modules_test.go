@@ -88,6 +88,9 @@ func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *descriptor.Kind) str
 	if err != nil {
 		t.Fatal(err)
 	}
+	if kind == kinds.Definition.Kind { // the specification gives it another plural
+		return "network-attachment-definitions.k8s.cni.cncf.io"
+	}
 	resource, _ := meta.UnsafeGuessKindToResource(types[0])
 	return strings.TrimSuffix(resource.Resource+"."+resource.Group, ".")
 }

@@ -28,6 +28,10 @@ type Pod struct {
 	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem
 	// why there is none that counts, "" normally.
 	Interfaces, InterfacesProblem string
+	// Selections is the text of the annotation k8s.v1.cni.cncf.io/networks.
+	Selections string
+	// NetworkStatus is the text of the annotation k8s.v1.cni.cncf.io/network-status.
+	NetworkStatus string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
 	// IPs are those in the pod's status, written by the kubelet. They are kept until

@@ -18,6 +18,9 @@ import (
 // of the devices.
 const KindPair = "veth"
 
+// KindDelegate is the kind of an attachment that other CNI plugins make.
+const KindDelegate = "delegate"
+
 // maxAttachments is the number of interfaces of a pod: those of both lists that users
 // write, and the default network's.
 const maxAttachments = 2*maxElements + 1
@@ -34,6 +37,12 @@ type Attachment struct {
 	// Network is namespace/name of the Network; "" where the pod uses the
 	// default VPC directly.
 	Network string `json:"network,omitempty"`
+	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
+	// selected for the interface; "" for none.
+	Definition string `json:"definition,omitempty"`
+	// NoDefaultRoute keeps default routes away from an interface in a VPC: another
+	// interface of the pod has them.
+	NoDefaultRoute bool `json:"noDefaultRoute,omitempty"`
 	// VPC is the name of the VPC object; "" outside of every VPC.
 	VPC string `json:"vpc"`
 	// Outside names the network outside of every VPC to which the interface leads, as
@@ -52,6 +61,31 @@ type Attachment struct {
 	MAC string `json:"mac"`
 	// Link is the configuration of an interface outside of every VPC; nil in a VPC.
 	Link *Link `json:"link,omitempty"`
+	// Delegate is what CNI plugins get for an interface that they make; nil for others.
+	Delegate *Delegate `json:"delegate,omitempty"`
+}
+
+// Delegate is what CNI plugins get: Conf or File.
+type Delegate struct {
+	// Conf is a complete list of configurations (CNI 1.1, section "Network configuration
+	// format"): nodes pass it on unchanged.
+	Conf json.RawMessage `json:"conf,omitempty"`
+	// File is a configuration on the nodes' disks.
+	File *DelegateFile `json:"file,omitempty"`
+}
+
+// DelegateFile names the configuration of a network of DANM with a static type: the file
+// <NetworkID>.conflist or <NetworkID>.conf in the nodes' folder of CNI configurations.
+type DelegateFile struct {
+	NetworkID string `json:"networkID"`
+	// Type of the first plugin, in any case.
+	Type string `json:"type"`
+	// Plugins and IPAM are the granted types.
+	Plugins []string `json:"plugins"`
+	IPAM    []string `json:"ipam,omitempty"`
+	// Inject: the plugin gets the addresses and routes of the attachment in place of the
+	// file's IPAM.
+	Inject bool `json:"inject,omitempty"`
 }
 
 // States of IPv6 on an interface (Link.IPv6); "" is the driver's default.

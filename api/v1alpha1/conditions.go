@@ -65,6 +65,9 @@ const (
 	// InterfacesInvalidReason: the annotation danm.k8s.io/interfaces is malformed, or its
 	// elements do not fit together or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"
+	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run
+	// for the pod.
+	DelegationNotGrantedReason = "DelegationNotGranted"
 	// RouteConflictReason: two of the requested interfaces would have a route to one
 	// destination, for example a default route.
 	RouteConflictReason = "RouteConflict"

@@ -6,6 +6,7 @@ package interfaces
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -29,12 +30,25 @@ type request struct {
 	net *multinet.Network
 	// target has the VPC; its VPC is nil outside.
 	target tenancy.Target
+	// decided is the attachment of an interface that no list requests, nil for others.
+	decided *pod.Wish
+	// delegate is what CNI plugins carry out, nil for others.
+	delegate *delegate
+	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
+	definition string
+	// defaultRoute: the pod's default routes lead through this interface, by gateways if
+	// there are any. noDefaultRoute: they lead through another one.
+	defaultRoute, noDefaultRoute bool
+	gateways                     []netip.Addr
 }
 
 func (r request) inVPC() bool { return r.target.VPC != nil }
 
-// listed decides the interfaces of a list, all of them or none.
-func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Interface) ([]pod.Wish, *tenancy.Refusal) {
+// listed resolves the interfaces of a list, or refuses the pod.
+func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Interface) ([]request, *tenancy.Refusal) {
+	if len(list) > cfg.Limit {
+		return nil, cfg.tooMany(len(list))
+	}
 	requests := make([]request, len(list))
 	for i, one := range list {
 		r, refusal := cfg.resolve(tx, p, one)
@@ -43,10 +57,19 @@ func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Inter
 		}
 		requests[i] = r
 	}
-	if refusal := cfg.name(requests); refusal != nil {
-		return nil, refusal
+	return requests, cfg.name(requests)
+}
+
+func (cfg Config) tooMany(n int) *tenancy.Refusal {
+	return invalid("the pod requests %d interfaces, and a pod may have %d (operator's flag --interfaces-per-pod)", n, cfg.Limit)
+}
+
+// wishes returns the attachments for all requests of a pod, or refuses it.
+func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]pod.Wish, *tenancy.Refusal) {
+	if len(requests) > cfg.Limit {
+		return nil, cfg.tooMany(len(requests))
 	}
-	if refusal := cmp.Or(reachability(p, requests), setMainRoutes(requests)); refusal != nil {
+	if refusal := cmp.Or(namesApart(requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests)); refusal != nil {
 		return nil, refusal
 	}
 	setTables(requests)
@@ -59,6 +82,18 @@ func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Inter
 		wishes[i] = wish
 	}
 	return wishes, nil
+}
+
+// namesApart refuses two interfaces with one name: of a list, and of selected definitions.
+func namesApart(requests []request) *tenancy.Refusal {
+	seen := map[string]bool{}
+	for _, r := range requests {
+		if seen[r.name] {
+			return invalid("two interfaces would have the name %s: select a definition with another name for its interface, for example %s@net9", r.name, r.definition)
+		}
+		seen[r.name] = true
+	}
+	return nil
 }
 
 // at adds the place in the list to a refusal.
@@ -99,6 +134,10 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 		r.target, refusal = cfg.standsForVPC(tx, p, r)
 		return r, refusal
 	}
+	if cfg.Delegation && !multinet.Dynamic(net.Type) {
+		r.delegate, refusal = cfg.static(tx, p, r)
+		return r, refusal
+	}
 	if vniType, vni := net.VNI(); vni != 0 {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
 			"%s is on %s %d, and nodes make no such links yet: use a network without", net.Ref, vniType, vni)}
@@ -116,10 +155,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 
 // usable returns the network that a pod names, or the refusal of the pod.
 func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet.Network, *tenancy.Refusal) {
-	namespace := p.Namespace
-	if target.Kind == multinet.KindClusterNetwork {
-		namespace = ""
-	}
+	namespace := namespaceOf(target.Kind, p)
 	net := multinet.Find(tx, target.Kind, namespace, target.Name)
 	switch {
 	case net == nil:
@@ -135,6 +171,15 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 			"%s is not ready: %s", net.Ref, cmp.Or(net.Message, "the operator has not examined it yet"))}
 	}
 	return net, nil
+}
+
+// namespaceOf returns the namespace in which a pod finds networks of a kind, "" for those
+// of the whole cluster.
+func namespaceOf(kind string, p *store.Pod) string {
+	if kind == multinet.KindClusterNetwork {
+		return ""
+	}
+	return p.Namespace
 }
 
 // namedVPC returns the VPC that a pod names. It must allow the pod's tenant, as it must

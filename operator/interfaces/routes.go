@@ -45,7 +45,7 @@ func checkRoutes(r request) *tenancy.Refusal {
 func setTables(requests []request) {
 	taken := map[int]bool{}
 	for i, r := range requests {
-		if len(r.Routes) == 0 || r.inVPC() {
+		if len(r.Routes) == 0 || r.net == nil {
 			continue
 		}
 		table := r.net.Table
@@ -99,37 +99,57 @@ func (r request) rules() []annotations.Rule {
 // networks, of families that they have an address of. Of two interfaces in one network the
 // first one has them. It refuses a pod with two different routes to one destination:
 // which one counts would depend on the order of their creation. The first interface in a
-// VPC has a default route for each family of the VPC.
+// VPC has a default route for each family of the VPC, unless the pod has them elsewhere.
 func setMainRoutes(requests []request) *tenancy.Refusal {
 	owners := map[netip.Prefix]request{}
 	inVPC := false
 	for i, r := range requests {
-		if r.inVPC() {
-			for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
-				if !vpcHas(r.target.VPC, dst.Addr().Is4()) || inVPC {
-					continue
-				}
-				if other, taken := owners[dst]; taken {
-					return routeConflict(dst, other, r)
-				}
-				owners[dst] = r
-			}
+		var refusal *tenancy.Refusal
+		switch {
+		case r.inVPC() && !inVPC && !r.noDefaultRoute:
 			inVPC = true
-			continue
+			refusal = r.ownVPCDefaults(owners)
+		case !r.inVPC() && r.net != nil:
+			requests[i].main, refusal = r.ownRoutes(owners)
 		}
-		for _, route := range r.net.Routes {
-			other, taken := owners[route.Dst]
-			switch {
-			case !r.addressed(route.Dst.Addr().Is4()) || taken && other.net == r.net:
-				continue
-			case taken:
-				return routeConflict(route.Dst, other, r)
-			}
-			owners[route.Dst] = r
-			requests[i].main = append(requests[i].main, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		if refusal != nil {
+			return refusal
 		}
 	}
 	return nil
+}
+
+// ownVPCDefaults notes the default routes of an interface in a VPC.
+func (r request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
+	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+		if !vpcHas(r.target.VPC, dst.Addr().Is4()) {
+			continue
+		}
+		if other, taken := owners[dst]; taken {
+			return routeConflict(dst, other, r)
+		}
+		owners[dst] = r
+	}
+	return nil
+}
+
+// ownRoutes returns the routes of an interface in a network outside of every VPC, and
+// notes them.
+func (r request) ownRoutes(owners map[netip.Prefix]request) (routes []annotations.Route, refusal *tenancy.Refusal) {
+	for _, route := range slices.Concat(r.net.Routes, r.defaultRoutes()) {
+		if isDefault(route) && r.replacesDefault(route) || !r.addressed(route.Dst.Addr().Is4()) {
+			continue
+		}
+		switch other, taken := owners[route.Dst]; {
+		case taken && other.net == r.net:
+			continue
+		case taken:
+			return nil, routeConflict(route.Dst, other, r)
+		}
+		owners[route.Dst] = r
+		routes = append(routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+	}
+	return routes, nil
 }
 
 func routeConflict(dst netip.Prefix, one, other request) *tenancy.Refusal {
@@ -141,6 +161,9 @@ func routeConflict(dst netip.Prefix, one, other request) *tenancy.Refusal {
 func (r request) String() string {
 	if r.inVPC() {
 		return fmt.Sprintf("%s (VPC %s)", r.name, r.target.VPC.Name)
+	}
+	if r.net == nil {
+		return fmt.Sprintf("%s (%s)", r.name, r.definition)
 	}
 	return fmt.Sprintf("%s (%s)", r.name, r.net.Ref)
 }

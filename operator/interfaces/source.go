@@ -5,6 +5,7 @@ package interfaces
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -18,6 +19,14 @@ import (
 // DefaultLimit is the default of Config.Limit.
 const DefaultLimit = 16
 
+// Annotations in which pods request interfaces (Config.Annotations).
+const (
+	// AnnotationDANM stands for danm.k8s.io/interfaces and danm.io/interfaces.
+	AnnotationDANM = "danm"
+	// AnnotationNPWG stands for k8s.v1.cni.cncf.io/networks.
+	AnnotationNPWG = "npwg"
+)
+
 // Config is the part of the operator's configuration that these decisions depend on.
 type Config struct {
 	// DefaultVPC is the VPC of pods that name no network and have no default network.
@@ -26,36 +35,74 @@ type Config struct {
 	VPCTypes []string
 	// Kinds are the drivers that nodes have for networks outside of VPCs.
 	Kinds []string
+	// Annotations are those that count: AnnotationDANM, AnnotationNPWG.
+	Annotations []string
+	// Delegation: nodes run other CNI plugins, where a DelegationGrant permits it.
+	Delegation bool
 	// LegacyNames names interfaces by container_prefix alone.
 	LegacyNames bool
 	// Limit is the highest number of interfaces of a pod.
 	Limit int
 }
 
-// Source returns the source of the interfaces that a pod requests. Without a request the
-// pod gets one interface, in its default network.
+// Source returns the source of the interfaces that a pod requests: those of the interfaces
+// annotation, by default one in its default network, and those of selected definitions.
 func Source(cfg Config) pod.Source {
 	primary := pod.Primary(cfg.DefaultVPC)
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
-		if p.InterfacesProblem != "" {
-			return nil, invalid("%s", p.InterfacesProblem)
+		list, refusal := cfg.listedBy(p)
+		if refusal != nil {
+			return nil, refusal
 		}
-		list, err := annotations.ParseInterfaces(p.Interfaces)
-		switch {
-		case err != nil:
-			return nil, invalid("annotation %s: %v", annotations.InterfacesKey, err)
-		case len(list) > cfg.Limit:
-			return nil, invalid("annotation %s: it requests %d interfaces, and a pod may have %d (operator's flag --interfaces-per-pod)", annotations.InterfacesKey, len(list), cfg.Limit)
-		case len(list) > 0 && p.NIC != "":
-			return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", annotations.InterfacesKey, arktosv1.NICAnnotation)
-		case len(list) > 0:
-			return cfg.listed(tx, p, list)
+		if net := defaultNetwork(tx, p); net != nil && len(list) == 0 {
+			list = []annotations.Interface{defaultRequest(net)}
 		}
-		if net := defaultNetwork(tx, p); net != nil {
-			return cfg.listed(tx, p, []annotations.Interface{defaultRequest(net)})
+		var requests []request
+		if len(list) > 0 {
+			requests, refusal = cfg.listed(tx, p, list)
+		} else {
+			requests, refusal = inPrimary(tx, p, primary)
 		}
-		return primary(tx, p)
+		if refusal != nil {
+			return nil, refusal
+		}
+		selected, refusal := cfg.selected(tx, p)
+		if refusal != nil {
+			return nil, refusal
+		}
+		return cfg.wishes(tx, p, append(requests, selected...))
 	}
+}
+
+// listedBy reads the interfaces annotation of a pod.
+func (cfg Config) listedBy(p *store.Pod) ([]annotations.Interface, *tenancy.Refusal) {
+	if !slices.Contains(cfg.Annotations, AnnotationDANM) {
+		return nil, nil
+	}
+	if p.InterfacesProblem != "" {
+		return nil, invalid("%s", p.InterfacesProblem)
+	}
+	list, err := annotations.ParseInterfaces(p.Interfaces)
+	switch {
+	case err != nil:
+		return nil, invalid("annotation %s: %v", annotations.InterfacesKey, err)
+	case len(list) > 0 && p.NIC != "":
+		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", annotations.InterfacesKey, arktosv1.NICAnnotation)
+	}
+	return list, nil
+}
+
+// inPrimary returns the first interface of a pod whose first network is a VPC.
+func inPrimary(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *tenancy.Refusal) {
+	wishes, refusal := primary(tx, p)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var requests []request
+	for _, wish := range wishes {
+		requests = append(requests, request{name: wish.Interface, decided: &wish, target: tenancy.Target{VPC: store.GetVPC(tx, wish.VPC)}})
+	}
+	return requests, nil
 }
 
 func invalid(format string, args ...any) *tenancy.Refusal {

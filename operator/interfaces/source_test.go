@@ -67,7 +67,8 @@ func decide(t *testing.T, annotation string, rows []any, change ...func(*store.P
 	var refusal *tenancy.Refusal
 	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) {
 		source := interfaces.Source(interfaces.Config{
-			DefaultVPC: "default", VPCTypes: []string{"flannel"}, Kinds: []string{"macvlan"}, Limit: 4,
+			Annotations: []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
+			Delegation:  true, DefaultVPC: "default", VPCTypes: []string{"flannel"}, Kinds: []string{"macvlan"}, Limit: 4,
 		})
 		wishes, refusal = source(tx, p)
 	})
@@ -189,7 +190,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"one that is being deleted", `[{"network":"leaving"}]`, v1alpha1.NetworkNotReadyReason, "being deleted", nil},
 		{"one that does not allow the namespace", `[{"clusterNetwork":"closed"}]`, v1alpha1.TenantNotAllowedReason, `namespace "a"`, nil},
 		{"a VLAN", `[{"network":"tagged"}]`, v1alpha1.NetworkTypeReason, "vlan 300", nil},
-		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.NetworkTypeReason, "[macvlan]", nil},
+		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.DelegationNotGrantedReason, "[macvlan]", nil},
 		{"a VPC of another tenant", `[{"vpc":"foreign"}]`, v1alpha1.NetworkNotReadyReason, `does not allow tenant "blue"`, nil},
 		{"a VPC without addresses", `[{"vpc":"v","ip":"none"}]`, v1alpha1.InterfacesInvalidReason, `instead of "none"`, nil},
 		{"more interfaces than a pod may have", `[{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"}]`, v1alpha1.InterfacesInvalidReason, "requests 5 interfaces", nil},

@@ -15,17 +15,25 @@ import (
 
 // wish returns the attachment for a request.
 func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
+	if r.decided != nil {
+		wish := *r.decided
+		wish.NoDefaultRoute = r.noDefaultRoute
+		return wish, nil
+	}
 	if r.inVPC() {
 		return pod.Wish{
-			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(),
-			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
+			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(), Definition: r.definition,
+			NoDefaultRoute: r.noDefaultRoute, Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
 		}, nil
+	}
+	if r.delegate != nil {
+		return r.byPlugins(tx), nil
 	}
 	if refusal := checkRoutes(r); refusal != nil {
 		return pod.Wish{}, refusal
 	}
 	return pod.Wish{
-		Interface: r.name, Kind: r.net.Type,
+		Interface: r.name, Kind: r.net.Type, Definition: r.definition,
 		Binding: pod.Binding{Outside: r.net.Reference(), Range: ipam.RangeOf(tx, r.net)},
 		IPs:     r.literals(),
 		Families: ipam.Families{
@@ -36,6 +44,21 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 			IPv6: ipv6Of(r.IP6.Mode), Routes: r.routes(), Rules: r.rules(),
 		},
 	}, nil
+}
+
+// byPlugins returns the attachment for a request that CNI plugins carry out. Alioth chooses
+// its addresses if a network of DANM has ranges.
+func (r request) byPlugins(tx store.ReadTx) pod.Wish {
+	w := pod.Wish{
+		Interface: r.name, Kind: annotations.KindDelegate, Definition: r.definition, Binding: pod.Binding{Outside: r.delegate.network},
+		Delegate: &annotations.Delegate{Conf: r.delegate.conf, File: r.delegate.file},
+	}
+	if r.net != nil {
+		w.Range, w.IPs = ipam.RangeOf(tx, r.net), r.literals()
+		w.Families = ipam.Families{V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic}
+		w.Link.Routes = r.routes()
+	}
+	return w
 }
 
 // literals returns the requested addresses, IPv4 first.

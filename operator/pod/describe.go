@@ -64,6 +64,7 @@ func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store
 func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Attachment {
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
+		Definition: w.Definition, NoDefaultRoute: w.NoDefaultRoute,
 		Subnet: rows[0].Subnet, MAC: rows[0].MAC,
 	}
 	for _, row := range rows {
@@ -83,8 +84,12 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 	link := w.Link
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
-		MAC: ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), Link: &link,
+		Definition: w.Definition, Delegate: w.Delegate,
 	}
+	if w.Delegate != nil && w.Delegate.File == nil { // all of the interface is the plugins'
+		return attachment
+	}
+	attachment.MAC, attachment.Link = ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), &link
 	var own []netip.Addr
 	for _, row := range rows {
 		own = append(own, row.IP)

@@ -34,6 +34,8 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *multinet.Definition) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
 			claim := feed.Either(old, now) // a living pod has those of its allocation status
 			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}

@@ -51,6 +51,11 @@ type Wish struct {
 	Kind string
 	// Network is namespace/name of the Network; "" where the VPC is used directly.
 	Network string
+	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
+	// selected for it, or "".
+	Definition string
+	// NoDefaultRoute keeps default routes away from an interface in a VPC.
+	NoDefaultRoute bool
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
@@ -61,6 +66,8 @@ type Wish struct {
 	// Link is the configuration of an interface outside of every VPC. The sources of its
 	// rules have the right family only, until the address is chosen.
 	Link annotations.Link
+	// Delegate is what CNI plugins get for an interface that they make, nil for others.
+	Delegate *annotations.Delegate
 	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
 	// gets these or none.
 	Prefer []netip.Addr

@@ -107,6 +107,8 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Network:       in.Labels[arktosv1.NetworkLabel],
 		NIC:           in.Annotations[arktosv1.NICAnnotation],
 		Attachments:   in.Annotations[v1alpha1.AttachmentsAnnotation],
+		Selections:    in.Annotations[annotations.NetworksKey],
+		NetworkStatus: in.Annotations[annotations.NetworkStatusKey],
 		NetworkReady:  in.Annotations[arktosv1.ReadinessAnnotation] == "true",
 		Terminal:      isTerminal(in),
 		NetworkProbes: hasNetworkProbes(&in.Spec),

@@ -4,6 +4,7 @@
 package kinds
 
 import (
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -19,7 +20,7 @@ import (
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme,
-		danmv1.AddToScheme, danmiov1.AddToScheme,
+		danmv1.AddToScheme, danmiov1.AddToScheme, nadv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -329,6 +330,7 @@ func sampleObjects() []kube.Object {
 		&corev1.Service{ObjectMeta: objectMeta("web", "a", 1)},
 		&discoveryv1.EndpointSlice{ObjectMeta: objectMeta("web-x", "a", 1)},
 		&v1alpha1.HostVNIClaim{ObjectMeta: objectMeta("vlan-7.ens4", "a", 1)},
+		&v1alpha1.DelegationGrant{ObjectMeta: objectMeta("grant", "a", 1)}, &nadv1.NetworkAttachmentDefinition{ObjectMeta: objectMeta("net", "a", 1)},
 		&danmv1.DanmNet{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.DanmNet{ObjectMeta: objectMeta("net", "a", 1)},
 		&danmv1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)},
 		&danmv1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)},

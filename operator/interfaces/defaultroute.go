@@ -1,0 +1,81 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// moveDefaultRoute takes the default routes from all interfaces but the one with
+// "default-route", if the pod has such a one (NPWG 1.3, section 4.1).
+func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
+	chosen := slices.IndexFunc(requests, func(r request) bool { return r.defaultRoute })
+	if chosen < 0 {
+		return nil
+	}
+	for i := range requests {
+		requests[i].noDefaultRoute = i != chosen
+	}
+	return requests[chosen].checkDefaultRoute(tx)
+}
+
+// checkDefaultRoute refuses default routes that the interface can't have.
+func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
+	if len(r.gateways) == 0 && !r.inVPC() && !slices.ContainsFunc(r.net.Routes, isDefault) {
+		return invalid("%s has no default route: write the gateway into \"default-route\"", r.net.Ref)
+	}
+	for _, gateway := range r.gateways {
+		if r.inVPC() {
+			if !r.isGateway(tx, gateway) {
+				return invalid("\"default-route\": %s is no gateway of a subnet of VPC %s: write [], or the gateway of the interface's subnet", gateway, r.target.VPC.Name)
+			}
+			continue
+		}
+		rng := r.net.V6
+		if gateway.Is4() {
+			rng = r.net.V4
+		}
+		if !r.addressed(gateway.Is4()) || !rng.Prefix.Contains(gateway) {
+			return invalid("\"default-route\": %s is not in a range of %s from which the interface has an address", gateway, r.net.Ref)
+		}
+	}
+	return nil
+}
+
+// isGateway reports whether an address is the gateway of a subnet that the interface may
+// get.
+func (r request) isGateway(tx store.ReadTx, gateway netip.Addr) bool {
+	return slices.ContainsFunc(store.SubnetsByVPC(tx, r.target.VPC.Name), func(s *store.Subnet) bool {
+		return (r.Subnet == "" || r.Subnet == s.Name || r.Subnet == s.ShortName) && slices.Contains(s.Gateways, gateway)
+	})
+}
+
+// defaultRoutes are those that the pod requests for an interface outside of VPCs.
+func (r request) defaultRoutes() []multinet.Route {
+	var routes []multinet.Route
+	for _, gateway := range r.gateways {
+		all := netip.IPv6Unspecified()
+		if gateway.Is4() {
+			all = netip.IPv4Unspecified()
+		}
+		routes = append(routes, multinet.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway})
+	}
+	return routes
+}
+
+// replacesDefault reports whether a default route of the interface's network gives way to
+// one that the pod requests.
+func (r request) replacesDefault(route multinet.Route) bool {
+	if r.noDefaultRoute {
+		return true
+	}
+	return len(r.gateways) > 0 && !slices.Contains(r.gateways, route.Gateway)
+}
+
+func isDefault(route multinet.Route) bool { return route.Dst.Bits() == 0 }

@@ -1,0 +1,171 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// delegated decides an interface that CNI plugins make, by the configuration of a
+// definition. Each use is judged: the plugins run as root on the node, and the author of
+// the definition is not trusted.
+func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
+	r := request{name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()}}
+	if refusal := cfg.delegable(p, def, s); refusal != nil {
+		return r, refusal
+	}
+	grants := multinet.GrantsFor(tx, def.Reference())
+	if len(grants) == 0 {
+		return r, notGranted("%s has a configuration for CNI plugins, and no DelegationGrant names it or its namespace: ask the cluster's operator for one, or name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
+	}
+	var refusal *tenancy.Refusal
+	for _, grant := range grants {
+		if refusal = r.delegate.build(def, s, grant); refusal == nil {
+			return r, nil
+		}
+	}
+	return r, refusal
+}
+
+// static decides an interface in a network of DANM with a static type. Nodes have the
+// configuration, and build it with what is granted here.
+func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (*delegate, *tenancy.Refusal) {
+	if !unlabelled(p) {
+		return nil, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+	}
+	if len(r.Routes) > 0 {
+		return nil, invalid("%s is of type %q, whose plugin has no routing table for \"proutes\": remove them", r.net.Ref, r.net.Type)
+	}
+	for _, grant := range multinet.GrantsFor(tx, r.net.Reference()) {
+		if slices.Contains(grant.Plugins, r.net.Type) {
+			return &delegate{network: r.net.Reference(), file: &annotations.DelegateFile{
+				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM,
+				Inject: r.addressed(true) || r.addressed(false),
+			}}, nil
+		}
+	}
+	return nil, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster's operator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+}
+
+// delegate is the part of a request that CNI plugins carry out: by a configuration, or by
+// a file of the nodes.
+type delegate struct {
+	network store.NetworkRef
+	conf    json.RawMessage
+	file    *annotations.DelegateFile
+}
+
+// unlabelled reports whether the namespace of a pod has no tenant label.
+func unlabelled(p *store.Pod) bool {
+	return strings.HasPrefix(p.Tenant, v1alpha1.NamespaceTenantPrefix)
+}
+
+// delegable refuses what no grant permits.
+func (cfg Config) delegable(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) *tenancy.Refusal {
+	switch {
+	case !cfg.Delegation:
+		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
+			"%s has a configuration for CNI plugins, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s", def, annotations.NetworkKey)}
+	case !unlabelled(p):
+		return notGranted("%s has a configuration for CNI plugins, which pods of tenants can't use: name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
+	case def.ResourceName != "" || s.DeviceID != "":
+		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def)}
+	case s.DefaultRoute:
+		return invalid("%s/%s: Alioth does not move the pod's default route to an interface of a CNI plugin: remove \"default-route\"", s.Namespace, s.Name)
+	}
+	return nil
+}
+
+// build makes the configuration for the plugins, as a grant permits it.
+func (d *delegate) build(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
+	for _, key := range grantedRequests(s) {
+		if !slices.Contains(grant.Requests, key) {
+			return notGranted("%s: DelegationGrant %s does not permit the request %q (spec.requests)", def, grant.Name, key)
+		}
+	}
+	args, err := argsOf(s)
+	if err != nil {
+		return invalid("%s/%s: cni-args: %v", s.Namespace, s.Name, err)
+	}
+	built, err := delegation.Build(delegation.Request{
+		Where: def.String() + ", spec.config", Text: []byte(def.Config), Name: def.Name,
+		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtimeOf(s),
+	})
+	if err != nil {
+		return notGranted("%v (DelegationGrant %s)", err, grant.Name)
+	}
+	d.conf = built.JSON
+	return nil
+}
+
+// grantedRequests lists the requests of a selection that need a grant.
+func grantedRequests(s annotations.NetworkSelection) (keys []string) {
+	if len(s.CNIArgs) > 0 {
+		keys = append(keys, v1alpha1.DelegationRequestArgs)
+	}
+	if s.MAC != "" {
+		keys = append(keys, v1alpha1.DelegationRequestMAC)
+	}
+	return keys
+}
+
+func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, err error) {
+	if len(s.CNIArgs) > 0 {
+		err = json.Unmarshal(s.CNIArgs, &args)
+	}
+	return args, err
+}
+
+// runtimeOf returns what the pod requests of plugins with the capability.
+func runtimeOf(s annotations.NetworkSelection) delegation.Runtime {
+	values := delegation.Runtime{MAC: s.MAC}
+	for _, ip := range s.IPs {
+		values.IPs = append(values.IPs, ip.String())
+	}
+	for _, port := range s.PortMappings {
+		mapping := delegation.PortMapping{HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol}
+		if port.HostIP.IsValid() {
+			mapping.HostIP = port.HostIP.String()
+		}
+		values.PortMappings = append(values.PortMappings, mapping)
+	}
+	if b := s.Bandwidth; b != (annotations.Bandwidth{}) {
+		values.Bandwidth = &delegation.Bandwidth{
+			IngressRate: uint64(b.IngressRate), IngressBurst: uint64(b.IngressBurst), EgressRate: uint64(b.EgressRate), EgressBurst: uint64(b.EgressBurst),
+		}
+	}
+	return values
+}
+
+func notGranted(format string, args ...any) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: v1alpha1.DelegationNotGrantedReason, Message: fmt.Sprintf(format, args...)}
+}
+
+// maxConfigs is the size in bytes of all configurations of a pod together: its annotations
+// have at most 256 KiB.
+const maxConfigs = 128 << 10
+
+// checkConfigs refuses configurations that the pod's annotation has no place for.
+func checkConfigs(requests []request) *tenancy.Refusal {
+	size := 0
+	for _, r := range requests {
+		if r.delegate != nil {
+			size += len(r.delegate.conf)
+		}
+	}
+	if size > maxConfigs {
+		return invalid("the configurations of the CNI plugins have %d bytes together, and a pod may have %d: select fewer definitions", size, maxConfigs)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/interfaces"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+const bridgeConfig = `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"mac":true,"ips":true},"ipam":{"type":"host-local"}}`
+
+func configured(name, config string) *multinet.Definition {
+	d := definition("a", name, annotations.Target{})
+	d.Config = config
+	return d
+}
+
+func grant(name string, change func(*multinet.Grant)) *multinet.Grant {
+	g := &multinet.Grant{Meta: operatortest.Meta("uid-grant-"+name, 0), Name: name, Plugins: []string{"bridge"}, IPAM: []string{"host-local"}}
+	change(g)
+	return g
+}
+
+func ofNamespace(namespaces ...string) func(*multinet.Grant) {
+	return func(g *multinet.Grant) { g.Namespaces = namespaces }
+}
+
+// ofNobody makes the pod one of a namespace without a tenant label.
+func ofNobody(selections string) func(*store.Pod) {
+	return func(p *store.Pod) { p.Tenant, p.Selections = "ns:a", selections }
+}
+
+func TestPluginsRunOnlyAsGranted(t *testing.T) {
+	withDevice := configured("device", bridgeConfig)
+	withDevice.ResourceName = "vendor.example/nic"
+	leaving := grant("leaving", ofNamespace("a"))
+	leaving.Deleting = true
+	for _, tc := range []struct {
+		name, selections string
+		grants           []any
+		reason, text     string
+	}{
+		{"granted to the namespace", "net", []any{grant("g", ofNamespace("b", "a"))}, "", ""},
+		{"granted to the network", "net", []any{grant("g", func(g *multinet.Grant) { g.Networks = []string{"a/net"} })}, "", ""},
+		{"the second of two grants permits it", "net", []any{
+			grant("f", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }), grant("g", ofNamespace("a")),
+		}, "", ""},
+		{"no grant", "net", nil, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant names it"},
+		{"a grant that ends", "net", []any{leaving}, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant names it"},
+		{"a grant to another namespace", "net", []any{grant("g", ofNamespace("b"))}, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant names it"},
+		{"a grant to another network", "net", []any{grant("g", func(g *multinet.Grant) { g.Networks = []string{"a/network", "net"} })}, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant"},
+		{"another plugin", "net", []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} })}, v1alpha1.DelegationNotGrantedReason, `"bridge"`},
+		{"the IPAM is not granted", "net", []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.IPAM = []string{"a"}, nil })}, v1alpha1.DelegationNotGrantedReason, "ipam"},
+		{"plugin and IPAM of two grants", "net", []any{
+			grant("f", func(g *multinet.Grant) { g.Namespaces, g.IPAM = []string{"a"}, nil }),
+			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }),
+		}, v1alpha1.DelegationNotGrantedReason, ""},
+		{"a second plugin in the list", "list", []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"tuning"`},
+		{"a path", "path", []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, "type"},
+		{"Alioth's own", "own", []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"alioth"} })}, v1alpha1.DelegationNotGrantedReason, ""},
+		{"arguments", `[{"name":"net","cni-args":{"x":1}}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"cni-args"`},
+		{"a MAC", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"mac"`},
+		{"a MAC that is granted", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Requests = []string{"a"}, []string{"mac"} })}, "", ""},
+		{"ports without the capability", `[{"name":"net","portMappings":[{"hostPort":80,"containerPort":80}]}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, "portMappings"},
+		{"a device", "device", []any{grant("g", ofNamespace("a"))}, v1alpha1.NetworkTypeReason, "needs a device"},
+		{"the default route", `[{"name":"net","default-route":["10.9.0.1"]}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.InterfacesInvalidReason, "default-route"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rows := world(append(tc.grants, configured("net", bridgeConfig), withDevice,
+				configured("list", `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}},{"type":"tuning"}]}`),
+				configured("path", `{"type":"../bin/sh"}`), configured("own", `{"type":"alioth"}`))...)
+			wishes, refusal := decide(t, "", rows, ofNobody(tc.selections))
+			switch {
+			case tc.reason == "" && refusal != "":
+				t.Errorf("refused with %q", refusal)
+			case tc.reason == "" && len(wishes) != 2:
+				t.Errorf("the pod gets %v", short(wishes))
+			case tc.reason != "" && (!strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text)):
+				t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
+			}
+		})
+	}
+}
+
+func TestATenantsPodNeverGetsPlugins(t *testing.T) {
+	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
+	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("%v, %q", short(wishes), refusal)
+	}
+}
+
+// The configuration is complete: nodes add nothing to it.
+func TestThePluginsGetTheConfigurationWithThePodsRequests(t *testing.T) {
+	rows := world(configured("net", bridgeConfig), grant("g", func(g *multinet.Grant) {
+		g.Namespaces, g.Requests = []string{"a"}, []string{"mac", "cni-args"}
+	}))
+	selections := `[{"name":"net","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":18446744073709551615}}]`
+	wishes, refusal := decide(t, "", rows, ofNobody(selections))
+	if refusal != "" || len(wishes) != 2 || wishes[1].Delegate == nil {
+		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	}
+	w := wishes[1]
+	if got := fmt.Sprint(w.Interface, w.Kind, w.Definition, w.Outside.Path(), w.Outside.UID); got != fmt.Sprint("net1", "delegate", "a/net", "NetworkAttachmentDefinition/a/net", "uid-nad-a-net") {
+		t.Errorf("the wish is %s", got)
+	}
+	var got, want any
+	if err := json.Unmarshal(w.Delegate.Conf, &got); err != nil {
+		t.Fatal(err)
+	}
+	text := `{"cniVersion":"1.0.0","name":"net","plugins":[{"cniVersion":"1.0.0","type":"bridge","capabilities":{"mac":true,"ips":true},"ipam":{"type":"host-local"},
+		"runtimeConfig":{"mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"]},"args":{"cni":{"x":18446744073709551615}}}]}`
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(string(w.Delegate.Conf), "18446744073709551615") {
+		t.Errorf("%s\n(-want +got):\n%s", w.Delegate.Conf, diff)
+	}
+}
+
+// A network of DANM with a static type: nodes have its configuration, and Alioth its
+// addresses.
+func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
+	static := danmNet("static", func(n *multinet.Network) { n.Type, n.NetworkID, n.HostDevice = "bridge", "lab0", "" })
+	shared := network(multinet.KindClusterNetwork, "", "shared", func(n *multinet.Network) { n.Type, n.NetworkID = "bridge", "lab1" })
+	one := func(networks ...string) []any {
+		return []any{grant("g", func(g *multinet.Grant) { g.Networks = networks })}
+	}
+	for _, tc := range []struct {
+		name, list string
+		rows       []any
+		want, text string
+	}{
+		{"with an address", `[{"vpc":"default"},{"network":"static","ip":"dynamic"}]`, one("DanmNet/a/static"), "{lab0 bridge [bridge] [host-local] true}", ""},
+		{"a requested address", `[{"vpc":"default"},{"network":"static","ip":"10.20.0.200"}]`, one("DanmNet/a/static"), "{lab0 bridge [bridge] [host-local] true}", ""},
+		{"the file's own IPAM", `[{"vpc":"default"},{"network":"static"}]`, []any{grant("g", ofNamespace("a"))}, "{lab0 bridge [bridge] [host-local] false}", ""},
+		{"a ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, one("ClusterNetwork/shared"), "{lab1 bridge [bridge] [host-local] false}", ""},
+		{"a namespace grants no ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, []any{grant("g", ofNamespace("a", ""))}, "", "no DelegationGrant"},
+		{"no grant", `[{"vpc":"default"},{"network":"static"}]`, one("a/static", "TenantNetwork/a/static"), "", "no DelegationGrant"},
+		{"routes", `[{"vpc":"default"},{"network":"static","ip":"dynamic","proutes":{"10.9.0.0/16":"10.20.0.1"}}]`, one("DanmNet/a/static"), "", "no routing table"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, tc.list, world(append(tc.rows, static, shared)...), ofNobody(""))
+			if tc.want == "" {
+				if !strings.Contains(refusal, tc.text) || refusal == "" {
+					t.Errorf("%v, refused with %q", short(wishes), refusal)
+				}
+				return
+			}
+			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != annotations.KindDelegate || fmt.Sprint(*wishes[1].Delegate.File) != tc.want {
+				t.Errorf("%+v, refused with %q", wishes, refusal)
+			}
+		})
+	}
+	rows := world(append(one("DanmNet/a/static"), static)...)
+	if wishes, refusal := decide(t, `[{"vpc":"v"},{"network":"static"}]`, rows); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("a tenant's pod gets %v, %q", short(wishes), refusal)
+	}
+}
+
+func TestWithoutDelegationNoPluginRuns(t *testing.T) {
+	static := danmNet("static", func(n *multinet.Network) { n.Type = "bridge" })
+	p := operatortest.Pod("ns:a", "a", "p", "", "")
+	rows := world(static, configured("net", bridgeConfig), grant("g", ofNamespace("a")), p)
+	source := interfaces.Source(interfaces.Config{
+		DefaultVPC: "default", Annotations: []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG}, Kinds: []string{"macvlan"}, Limit: 4,
+	})
+	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+		for _, change := range []func(*store.Pod){
+			func(p *store.Pod) { p.Selections = "net" }, func(p *store.Pod) { p.Interfaces = `[{"vpc":"default"},{"network":"static"}]` },
+		} {
+			asking := *p
+			change(&asking)
+			if wishes, refusal := source(tx, &asking); refusal == nil || refusal.Reason != v1alpha1.NetworkTypeReason {
+				t.Errorf("%v, %+v", short(wishes), refusal)
+			}
+		}
+	})
+}
+
+// An annotation that is off belongs to another program.
+func TestAnAnnotationThatIsOffIsIgnored(t *testing.T) {
+	p := operatortest.Pod("blue", "a", "p", "", "")
+	p.Selections, p.Interfaces = "none", "broken"
+	source := interfaces.Source(interfaces.Config{DefaultVPC: "default", Limit: 4})
+	operatortest.New(t, world(p)...).View(func(tx store.ReadTx) {
+		if wishes, refusal := source(tx, p); refusal != nil || len(wishes) != 1 {
+			t.Errorf("%v, %+v", short(wishes), refusal)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// selected resolves the definitions that a pod selects by k8s.v1.cni.cncf.io/networks, in
+// their order, or refuses the pod.
+func (cfg Config) selected(tx store.ReadTx, p *store.Pod) ([]request, *tenancy.Refusal) {
+	if !slices.Contains(cfg.Annotations, AnnotationNPWG) {
+		return nil, nil
+	}
+	list, err := annotations.ParseNetworks(p.Selections, p.Namespace)
+	if err != nil {
+		return nil, invalid("annotation %s: %v", annotations.NetworksKey, err)
+	}
+	var requests []request
+	for _, selection := range list {
+		r, refusal := cfg.selection(tx, p, selection)
+		if refusal != nil {
+			return nil, &tenancy.Refusal{Reason: refusal.Reason, Message: fmt.Sprintf("interface %s: %s", selection.Interface, refusal.Message)}
+		}
+		requests = append(requests, r)
+	}
+	return requests, nil
+}
+
+// selection resolves one element of the annotation.
+func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
+	def, refusal := selectable(tx, p, s)
+	if refusal != nil {
+		return request{}, refusal
+	}
+	if def.Target.Kind == "" {
+		return cfg.delegated(tx, p, def, s)
+	}
+	if refusal := forPluginsOnly(s); refusal != nil {
+		return request{}, refusal
+	}
+	one, refusal := interfaceOf(tx, p, def, s)
+	if refusal != nil {
+		return request{}, refusal
+	}
+	r, refusal := cfg.resolve(tx, p, one)
+	r.name, r.definition = s.Interface, s.Namespace+"/"+s.Name
+	r.defaultRoute, r.gateways = s.DefaultRoute, s.Gateways
+	return r, refusal
+}
+
+// selectable returns the definition that a pod selects, if the pod may use it: it is in the
+// pod's namespace, or in another one of the pod's tenant.
+func selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
+	if !sameTenant(tx, p, s.Namespace) {
+		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
+			"namespace %q is not of the pod's tenant: select a %s in a namespace of the tenant", s.Namespace, multinet.KindDefinition)}
+	}
+	def := multinet.GetDefinition(tx, s.Namespace, s.Name)
+	switch {
+	case def == nil:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
+			"%s %s/%s does not exist: create it, or correct the annotation %s", multinet.KindDefinition, s.Namespace, s.Name, annotations.NetworksKey)}
+	case def.Deleting:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s is being deleted", def)}
+	case def.Problem != "":
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem)}
+	}
+	return def, nil
+}
+
+// sameTenant reports whether a namespace is the pod's own, or one of its tenant.
+func sameTenant(tx store.ReadTx, p *store.Pod, namespace string) bool {
+	if namespace == p.Namespace {
+		return true
+	}
+	row := store.GetNamespace(tx, namespace)
+	return row != nil && row.Tenant != "" && row.Tenant == p.Tenant
+}
+
+// forPluginsOnly refuses requests that only CNI plugins could carry out (NPWG 1.3, section
+// 4.1: a request without the capability is an error).
+func forPluginsOnly(s annotations.NetworkSelection) *tenancy.Refusal {
+	for _, request := range []struct {
+		key  string
+		made bool
+	}{
+		{"mac", s.MAC != ""},
+		{"cni-args", len(s.CNIArgs) > 0},
+		{"portMappings", len(s.PortMappings) > 0},
+		{"bandwidth", s.Bandwidth != annotations.Bandwidth{}},
+		{"deviceID", s.DeviceID != ""},
+	} {
+		if request.made {
+			return invalid("%s/%s names a network of Alioth, which has no capability for %q: remove it", s.Namespace, s.Name, request.key)
+		}
+	}
+	return nil
+}
+
+// interfaceOf returns the request for an interface in the network of a definition.
+func interfaceOf(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (annotations.Interface, *tenancy.Refusal) {
+	one := annotations.Interface{Target: annotations.Target(def.Target)}
+	for _, ip := range s.IPs {
+		to := &one.IP6
+		if ip.IP.Is4() {
+			to = &one.IP
+		}
+		if to.Mode != annotations.AddressAbsent {
+			return one, invalid("\"ips\" has more than one address of a family, and an interface in %s has one: keep one", def)
+		}
+		*to = annotations.AddressRequest{Mode: annotations.AddressStatic, IP: ip.IP}
+	}
+	if one.Kind == annotations.TargetVPC {
+		return one, nameVPC(tx, def, &one)
+	}
+	if one.Kind != annotations.TargetClusterNetwork && def.Namespace != p.Namespace {
+		return one, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
+			"%s stands for a %s of its namespace, which pods of other namespaces can't use", def, one.Kind)}
+	}
+	if net := multinet.Find(tx, one.Kind, namespaceOf(one.Kind, p), one.Name); net != nil {
+		chooseRest(&one.IP, net.V4.Prefix)
+		chooseRest(&one.IP6, net.V6.Prefix)
+	}
+	return one, nil
+}
+
+// chooseRest requests an address of a range that the pod has not requested one of.
+func chooseRest(to *annotations.AddressRequest, prefix netip.Prefix) {
+	if to.Mode == annotations.AddressAbsent && prefix.IsValid() {
+		to.Mode = annotations.AddressDynamic
+	}
+}
+
+// nameVPC completes the request of a definition that names a Subnet alone.
+func nameVPC(tx store.ReadTx, def *multinet.Definition, one *annotations.Interface) *tenancy.Refusal {
+	if one.Name != "" {
+		return nil
+	}
+	subnet := store.GetSubnet(tx, one.Subnet)
+	if subnet == nil {
+		return &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
+			"%s names the Subnet %q, which does not exist: create it, or correct the annotation %s", def, one.Subnet, annotations.KuryrConfigKey)}
+	}
+	one.Name = subnet.VPC
+	return nil
+}

@@ -1,0 +1,165 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interfaces_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// definition returns a NetworkAttachmentDefinition that stands for a network of Alioth.
+func definition(namespace, name string, target annotations.Target) *multinet.Definition {
+	return &multinet.Definition{Meta: operatortest.Meta("uid-nad-"+namespace+"-"+name, 0), Namespace: namespace, Name: name, Target: multinet.Target(target)}
+}
+
+func toVPC(vpc, subnet string) annotations.Target {
+	return annotations.Target{Kind: annotations.TargetVPC, Name: vpc, Subnet: subnet}
+}
+
+func toDanmNet(name string) annotations.Target {
+	return annotations.Target{Kind: annotations.TargetDanmNet, Name: name}
+}
+
+func selecting(text string) func(*store.Pod) {
+	return func(p *store.Pod) { p.Selections = text }
+}
+
+func selectionWorld() []any {
+	routed := danmNet("routed", withRoute("0.0.0.0/0", "10.20.0.1"))
+	plain := danmNet("plain", func(n *multinet.Network) { n.V4, n.V6 = multinet.Range{}, multinet.Range{} })
+	broken := definition("a", "broken", annotations.Target{})
+	broken.Problem = "it has neither"
+	leaving := definition("a", "leaving", toVPC("v", ""))
+	leaving.Deleting = true
+	plugin := definition("a", "plugin", annotations.Target{})
+	plugin.Config = `{"type":"bridge"}`
+	return world(danmNet("internal"), routed, plain, broken, leaving, plugin,
+		operatortest.Network("blue", "a", "default", "v", 0),
+		&store.Namespace{Meta: operatortest.Meta("uid-ns-other", 0), Name: "other", Tenant: "blue"},
+		&store.Namespace{Meta: operatortest.Meta("uid-ns-red", 0), Name: "red", Tenant: "red"},
+		definition("a", "vpc", toVPC("v", "net1")), definition("a", "kuryr", annotations.Target{Kind: annotations.TargetVPC, Subnet: "s1"}),
+		definition("a", "nowhere", annotations.Target{Kind: annotations.TargetVPC, Subnet: "s9"}),
+		definition("a", "stolen", toVPC("foreign", "")), definition("a", "internal", toDanmNet("internal")), definition("a", "routed", toDanmNet("routed")), definition("a", "plain", toDanmNet("plain")),
+		definition("other", "vpc", toVPC("v", "")), definition("other", "theirs", toDanmNet("internal")), definition("red", "vpc", toVPC("v", "")),
+	)
+}
+
+// NPWG 1.3, section 4.1: the interfaces come behind the default network's, in their order.
+func TestSelectedDefinitionsFollowTheFirstInterface(t *testing.T) {
+	for _, tc := range []struct {
+		name, selections, list string
+		want                   []string
+	}{
+		{"a list of names", "vpc,a/internal@ext0", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6", "ext0 macvlan DanmNet/a/internal [] IPv4 and IPv6"}},
+		{"the alias of Kuryr", "kuryr", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6"}},
+		{"another namespace of the tenant", "other/vpc", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6"}},
+		{"one definition twice", "vpc,vpc", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6", "net2 veth v [] IPv4 and IPv6"}},
+		{"addresses", `[{"name":"vpc","ips":["10.0.1.9"]},{"name":"internal","ips":["10.20.0.200/24"]}]`, "", []string{
+			"eth0 veth v [] IPv4 and IPv6", "net1 veth v [10.0.1.9] IPv4 and IPv6", "net2 macvlan DanmNet/a/internal [10.20.0.200] IPv6",
+		}},
+		{"a network without ranges", "plain", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 macvlan DanmNet/a/plain [] IPv4 and IPv6"}},
+		{"behind the list of DANM", "vpc", `[{"network":"plain"},{"vpc":"v"}]`, []string{
+			"eth0 macvlan DanmNet/a/plain [] IPv4 and IPv6", "eth1 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6",
+		}},
+		{"a blank annotation", " ", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, tc.list, selectionWorld(), selecting(tc.selections))
+			if diff := cmp.Diff(tc.want, short(wishes)); refusal != "" || diff != "" {
+				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
+			}
+		})
+	}
+}
+
+func TestAPodThatSelectsWhatItMayNotHaveGetsNothing(t *testing.T) {
+	for _, tc := range []struct{ name, selections, reason, text string }{
+		{"a malformed list", "[{", v1alpha1.InterfacesInvalidReason, "k8s.v1.cni.cncf.io/networks"},
+		{"a definition that does not exist", "none", v1alpha1.NetworkNotFoundReason, "a/none does not exist"},
+		{"one of another tenant", "red/vpc", v1alpha1.TenantNotAllowedReason, `namespace "red" is not of the pod's tenant`},
+		{"one in a namespace that does not exist", "nowhere/vpc", v1alpha1.TenantNotAllowedReason, `namespace "nowhere"`},
+		{"a VPC of another tenant", "stolen", v1alpha1.NetworkNotReadyReason, `does not allow tenant "blue"`},
+		{"a DanmNet of another namespace", "other/theirs", v1alpha1.TenantNotAllowedReason, "pods of other namespaces"},
+		{"a broken one", "broken", v1alpha1.NetworkNotReadyReason, "it has neither"},
+		{"one that is being deleted", "leaving", v1alpha1.NetworkNotReadyReason, "being deleted"},
+		{"one for a plugin", "plugin", v1alpha1.DelegationNotGrantedReason, "pods of tenants can't use"},
+		{"a Subnet that does not exist", "nowhere", v1alpha1.NetworkNotFoundReason, `the Subnet "s9"`},
+		{"a MAC", `[{"name":"vpc","mac":"02:00:00:00:00:01"}]`, v1alpha1.InterfacesInvalidReason, `no capability for "mac"`},
+		{"arguments", `[{"name":"vpc","cni-args":{"a":1}}]`, v1alpha1.InterfacesInvalidReason, `"cni-args"`},
+		{"ports", `[{"name":"vpc","portMappings":[{"hostPort":80,"containerPort":80}]}]`, v1alpha1.InterfacesInvalidReason, `"portMappings"`},
+		{"bandwidth", `[{"name":"vpc","bandwidth":{"ingressRate":1000}}]`, v1alpha1.InterfacesInvalidReason, `"bandwidth"`},
+		{"a device", `[{"name":"vpc","deviceID":"0000:00:01.0"}]`, v1alpha1.InterfacesInvalidReason, `"deviceID"`},
+		{"two addresses of a family", `[{"name":"internal","ips":["10.20.0.200","10.20.0.201"]}]`, v1alpha1.InterfacesInvalidReason, "more than one address of a family"},
+		{"more interfaces than a pod may have", "vpc,vpc,vpc,vpc", v1alpha1.InterfacesInvalidReason, "requests 5 interfaces"},
+		{"a default route without a gateway", `[{"name":"plain","default-route":[]}]`, v1alpha1.InterfacesInvalidReason, "has no default route"},
+		{"a gateway outside of the network", `[{"name":"internal","default-route":["10.21.0.1"]}]`, v1alpha1.InterfacesInvalidReason, "10.21.0.1 is not in a range"},
+		{"a gateway that the VPC lacks", `[{"name":"vpc","default-route":["10.0.1.77"]}]`, v1alpha1.InterfacesInvalidReason, "10.0.1.77 is no gateway of a subnet"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
+			if !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text) {
+				t.Errorf("%v, refused with %q, want %s with %q", short(wishes), refusal, tc.reason, tc.text)
+			}
+		})
+	}
+	list := `[{"vpc":"v"},{"vpc":"v"}]`
+	if wishes, refusal := decide(t, list, selectionWorld(), selecting("vpc@eth1")); !strings.Contains(refusal, "the name eth1") {
+		t.Errorf("two interfaces eth1: %v, %q", short(wishes), refusal)
+	}
+}
+
+// defaults lists which interfaces have default routes, and by which gateways where the
+// operator says so.
+func defaults(wishes []pod.Wish) (texts []string) {
+	for _, w := range wishes {
+		if w.InVPC() {
+			texts = append(texts, fmt.Sprintf("%s %v", w.Interface, !w.NoDefaultRoute))
+			continue
+		}
+		text := w.Interface
+		for _, route := range w.Link.Routes {
+			if route.Dst.Bits() == 0 {
+				text += " " + route.Gateway.String()
+			}
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func TestThePodsDefaultRouteLeadsThroughTheChosenInterface(t *testing.T) {
+	for _, tc := range []struct {
+		name, selections string
+		want             []string
+	}{
+		{"nothing chosen: two default routes are an error", `routed`, nil},
+		{"the network's own", `[{"name":"routed","default-route":[]}]`, []string{"eth0 false", "net1 10.20.0.1"}},
+		{"another gateway", `[{"name":"routed","default-route":["10.20.0.7"]}]`, []string{"eth0 false", "net1 10.20.0.7"}},
+		{"a network without one", `[{"name":"routed","default-route":["10.20.0.7"]},{"name":"routed"}]`, []string{"eth0 false", "net1 10.20.0.7", "net2"}},
+		{"in a VPC", `[{"name":"vpc"},{"name":"vpc","default-route":["10.0.1.1"]},{"name":"routed"}]`, []string{"eth0 false", "net1 false", "net2 true", "net3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
+			if tc.want == nil {
+				if !strings.HasPrefix(refusal, v1alpha1.RouteConflictReason) {
+					t.Errorf("%v, refused with %q", short(wishes), refusal)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, defaults(wishes)); refusal != "" || diff != "" {
+				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Definition is the kind of a network that pods select by the annotation
+// k8s.v1.cni.cncf.io/networks. Nodes do not follow it: what they carry out is in the
+// AttachmentClaims.
+var Definition = define(descriptor.Description[*nadv1.NetworkAttachmentDefinition, multinet.Definition]{
+	Name: multinet.KindDefinition, Object: &nadv1.NetworkAttachmentDefinition{}, List: &nadv1.NetworkAttachmentDefinitionList{},
+	Optional: true,
+	Convert:  convertDefinition,
+	Table:    descriptor.InNamespace(multinet.GetDefinition, multinet.PutDefinition, multinet.DeleteDefinition),
+})
+
+// convertDefinition converts a NetworkAttachmentDefinition. It never fails: Problem has
+// what can't be used.
+func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definition, error) {
+	row := &multinet.Definition{Meta: rowMeta(in), Namespace: in.Namespace, Name: in.Name}
+	read, err := annotations.DefinitionOf(in.Annotations)
+	if err != nil {
+		row.Problem = err.Error()
+		return row, nil //nolint:nilerr // Problem has it
+	}
+	row.Target, row.ResourceName = multinet.Target(read.Target), read.ResourceName
+	config := strings.TrimSpace(in.Spec.Config)
+	switch {
+	case row.Target.Kind != "":
+		// The specification lets such a definition have a configuration for other
+		// implementations (NPWG 1.3, section 3.2).
+	case config == "":
+		row.Problem = fmt.Sprintf("it has neither the annotation %s nor spec.config: add one of them", annotations.NetworkKey)
+	case len(config) > delegation.MaxText:
+		row.Problem = fmt.Sprintf("spec.config has %d bytes, and at most %d are accepted", len(config), delegation.MaxText)
+	default:
+		row.Config = config
+	}
+	return row, nil
+}
+
+// DelegationGrant is the kind of a permission to run other CNI plugins.
+var DelegationGrant = define(descriptor.Description[*v1alpha1.DelegationGrant, multinet.Grant]{
+	Name: "DelegationGrant", Object: &v1alpha1.DelegationGrant{}, List: &v1alpha1.DelegationGrantList{},
+	Convert: convertDelegationGrant,
+	Table:   descriptor.ByName(multinet.GetGrant, multinet.PutGrant, multinet.DeleteGrant),
+})
+
+// convertDelegationGrant converts a DelegationGrant. It never fails.
+func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, error) {
+	return &multinet.Grant{
+		Meta: rowMeta(in), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
+		Plugins: slices.Clone(in.Spec.Plugins), IPAM: slices.Clone(in.Spec.IPAM), Requests: slices.Clone(in.Spec.Requests),
+	}, nil
+}

@@ -1,0 +1,61 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// KindDefinition is the kind of the objects of Definition.
+const KindDefinition = "NetworkAttachmentDefinition"
+
+// Target names the network that a definition stands for, with the fields of
+// annotations.Target.
+type Target struct{ Kind, Name, Subnet string }
+
+// Definition is the row of a NetworkAttachmentDefinition. Key: Namespace and Name.
+type Definition struct {
+	store.Meta
+	Namespace, Name string
+	// Target is the network that the definition stands for. Its Kind is "" where a CNI
+	// plugin makes the interfaces, by Config.
+	Target Target
+	// Config is a CNI configuration or a list of them, in JSON.
+	Config string
+	// ResourceName is the extended resource that has the devices of the network, or "".
+	ResourceName string
+	// Problem is why pods can't use it, or "".
+	Problem string
+}
+
+// String names the definition to users.
+func (d *Definition) String() string { return KindDefinition + " " + d.Namespace + "/" + d.Name }
+
+// Reference is the definition as the network of an attachment.
+func (d *Definition) Reference() store.NetworkRef {
+	return store.NetworkRef{Kind: KindDefinition, Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+}
+
+var definitions = memory.Define(memory.Table[Definition]{
+	Name: "definition",
+	Key:  func(d *Definition) []byte { return memory.TextKey(d.Namespace, d.Name) },
+	Meta: func(d *Definition) *store.Meta { return &d.Meta },
+})
+
+// GetDefinition returns the NetworkAttachmentDefinition of that namespace and name, or nil.
+func GetDefinition(tx store.ReadTx, namespace, name string) *Definition {
+	return definitions.Get(tx, memory.TextKey(namespace, name))
+}
+
+// PutDefinition inserts or replaces a definition.
+func PutDefinition(tx store.Tx, row *Definition) error {
+	_, err := definitions.Put(tx, row)
+	return err
+}
+
+// DeleteDefinition removes a definition if it has that UID, and reports whether it did.
+func DeleteDefinition(tx store.Tx, namespace, name, uid string) bool {
+	return definitions.Remove(tx, memory.TextKey(namespace, name), uid) != nil
+}

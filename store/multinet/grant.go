@@ -1,0 +1,64 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// Grant is the row of a DelegationGrant. Key: Name.
+type Grant struct {
+	store.Meta
+	Name string
+	// Namespaces of networks, and Networks: those of DelegationGrantSpec.
+	Namespaces, Networks []string
+	// Plugins and IPAM are types of plugins.
+	Plugins, IPAM []string
+	// Requests are keys of the annotation k8s.v1.cni.cncf.io/networks.
+	Requests []string
+}
+
+// Covers reports whether a network has the grant. Networks names a definition by namespace
+// and name, others by their kind too.
+func (g *Grant) Covers(n store.NetworkRef) bool {
+	name := n.Path()
+	if n.Kind == KindDefinition {
+		name = n.Namespace + "/" + n.Name
+	}
+	return n.Namespace != "" && slices.Contains(g.Namespaces, n.Namespace) || slices.Contains(g.Networks, name)
+}
+
+var grants = memory.Define(memory.Table[Grant]{
+	Name: "delegationgrant",
+	Key:  func(g *Grant) []byte { return memory.TextKey(g.Name) },
+	Meta: func(g *Grant) *store.Meta { return &g.Meta },
+})
+
+// GetGrant returns the DelegationGrant of that name, or nil.
+func GetGrant(tx store.ReadTx, name string) *Grant { return grants.Get(tx, memory.TextKey(name)) }
+
+// GrantsFor returns the grants that a network has, by name.
+func GrantsFor(tx store.ReadTx, n store.NetworkRef) []*Grant {
+	var list []*Grant
+	for grant := range grants.All(tx) {
+		if !grant.Deleting && grant.Covers(n) {
+			list = append(list, grant)
+		}
+	}
+	return list
+}
+
+// PutGrant inserts or replaces a grant.
+func PutGrant(tx store.Tx, row *Grant) error {
+	_, err := grants.Put(tx, row)
+	return err
+}
+
+// DeleteGrant removes a grant if it has that UID, and reports whether it did.
+func DeleteGrant(tx store.Tx, name, uid string) bool {
+	return grants.Remove(tx, memory.TextKey(name), uid) != nil
+}
