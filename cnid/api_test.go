@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -232,9 +233,14 @@ func (n *apiNode) decide(t *testing.T, p *labPod) {
 	})
 }
 
-// annotate gives a pod annotations, and the condition that it is attached.
+// annotate gives a pod further annotations, and the condition that it is attached.
 func annotate(obj client.Object, annotations map[string]string) {
-	obj.SetAnnotations(annotations)
+	all := maps.Clone(obj.GetAnnotations())
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, annotations)
+	obj.SetAnnotations(all)
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,

@@ -18,7 +18,9 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -62,6 +64,13 @@ type Config struct {
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
+	// Delegation runs other CNI plugins of the node for interfaces of pods, and
+	// DelegationWait limits the plugins of one interface.
+	Delegation     bool
+	DelegationWait time.Duration
+	// DelegationHost is the process that has the node's files: HostInit or HostParent.
+	DelegationHost string
+
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
 
@@ -81,6 +90,15 @@ type Config struct {
 	ProxyHealthAddr string
 }
 
+// Processes that see the files of the node (Config.DelegationHost).
+const (
+	// HostInit is the first process of the PID namespace.
+	HostInit = "init"
+	// HostParent is the daemon's parent, which is the runtime's process for its
+	// container. It is for nodes that share a PID namespace with others.
+	HostParent = "parent"
+)
+
 // DefaultRecheck bounds the time until a change by hand is noticed of which the kernel
 // sends no notification.
 const DefaultRecheck = 30 * time.Second
@@ -98,9 +116,11 @@ func DefaultConfig() Config {
 		Metadata:       defaultMetadata(),
 		TunnelPort:     programs.DefaultTunnelPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
-		NodePorts:    true,
-		PodDevice:    PodDevice(drivers.DefaultPair),
-		RecheckEvery: DefaultRecheck, ReconcileEvery: time.Minute,
+		NodePorts:      true,
+		PodDevice:      PodDevice(drivers.DefaultPair),
+		DelegationWait: delegate.DefaultWait,
+		DelegationHost: HostInit,
+		RecheckEvery:   DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
 	}
@@ -143,6 +163,16 @@ func (c Config) check() error {
 	if !slices.Contains(PodDevices(), c.PodDevice) {
 		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
 	}
+	return c.checkDelegation()
+}
+
+func (c Config) checkDelegation() error {
+	if c.DelegationWait <= 0 || c.DelegationWait > attachment.DefaultEstablishWait {
+		return fmt.Errorf("--delegation-timeout: want more than 0 and at most %s, got %s", attachment.DefaultEstablishWait, c.DelegationWait)
+	}
+	if c.DelegationHost != HostInit && c.DelegationHost != HostParent {
+		return fmt.Errorf("--delegation-host: want %s or %s, got %q", HostInit, HostParent, c.DelegationHost)
+	}
 	return nil
 }
 
@@ -176,6 +206,9 @@ func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal
 
 // interfacesDir has what drivers write about interfaces, which end with a boot too.
 func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfaces") }
+
+// delegatesDir has the configurations of interfaces that other CNI plugins have made.
+func (c Config) delegatesDir() string { return filepath.Join(c.StateDir, "delegates") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
@@ -227,8 +260,8 @@ func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
 		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
-		Interfaces: c.interfacesDir(),
-		BPFDir:     c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
+		Interfaces: c.interfacesDir(), Delegates: c.delegatesDir(),
+		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
 	}
 }
 

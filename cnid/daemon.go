@@ -35,6 +35,8 @@ type control struct {
 	vpcs     func() []string
 	releaser attachment.Releaser
 	reporter reporter
+	// attached is called for a pod that was attached, or nil. It must not block.
+	attached func(journal.Pod)
 	// api decides about requests for metrics from other machines; nil without an API server.
 	api *rest.Config
 }
@@ -85,7 +87,7 @@ func newDaemon(n *node, c control) *daemon {
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
 		Releaser: release.NewDelayed(n.held, c.releaser, ask), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
-		Wait: n.cfg.Wait,
+		Attached: c.attached, Wait: n.cfg.Wait,
 	})
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}

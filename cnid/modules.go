@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/maintenance"
@@ -59,6 +60,7 @@ func (d *daemon) managed() monitor.Managed {
 
 // attachmentsModule serves the container runtime, and maintains what it has attached.
 func (d *daemon) attachmentsModule() module {
+	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
 		Resize: d.attachments.Resize, Records: d.journal.Records, MTU: d.progress.PodMTU, Recheck: d.progress.Recheck, Log: d.log,
 	})

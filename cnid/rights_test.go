@@ -5,6 +5,7 @@ package cnid
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -93,10 +95,17 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	n.vpc(t, "rights", 57)
 	n.start(t)
 	p := n.pod(t, "rights-a", "rights", "10.10.1.10", nil)
+	n.status(t, n.get(t, p), func(obj client.Object) { annotate(obj, map[string]string{annotations.NetworksKey: "second"}) })
 	n.decide(t, p)
 	if err := n.lab.cni(t, "ADD", p); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the pod has a network status", func() error {
+		if text := n.get(t, p).GetAnnotations()[annotations.NetworkStatusKey]; !strings.Contains(text, `"ips":["10.10.1.10"]`) {
+			return fmt.Errorf("it is %q", text)
+		}
+		return nil
+	})
 	for _, call := range []string{"first", "second"} {
 		n.call(t, call)
 		eventually(t, "the node answers", n.answered(call, 57, true))

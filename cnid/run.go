@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/networkstatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -42,7 +42,11 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, cfg, drivers.All(), log)
+	delegates, err := newDelegates(cfg, log)
+	if err != nil {
+		return err
+	}
+	n, err := newNode(ctx, cfg, delegates.registry(), log)
 	if err != nil {
 		return err
 	}
@@ -52,12 +56,16 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
+	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, Reported: delegates.reported, Log: log})
 	d := newDaemon(n, control{
-		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporter, api: config,
+		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporter,
+		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
-	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter)))
+	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter), module{
+		name: "network status", loops: []func(context.Context){statuses.Run},
+	}))
 }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.

@@ -39,6 +39,8 @@ type Capabilities struct {
 	FollowsMTU bool
 	// Restorable: Attach can recreate an interface in a sandbox that has lost it.
 	Restorable bool
+	// Sequential: interfaces of a pod are made one at a time, after all others.
+	Sequential bool
 }
 
 // Datapath reports whether the datapath carries the packets of such interfaces.
@@ -110,8 +112,18 @@ type Spec struct {
 type Delegate struct {
 	// Conf is a list of configurations in JSON, complete (delegation.Build).
 	Conf []byte
+	// File is a configuration on the node's disk, from which Conf is built; nil if Conf is
+	// given.
+	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
+}
+
+// DelegateFile is a configuration on the node's disk, as annotations.DelegateFile.
+type DelegateFile struct {
+	NetworkID, Type string
+	Plugins, IPAM   []string
+	Inject          bool
 }
 
 // Route is a route by an interface.

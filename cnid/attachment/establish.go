@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 	}
 	for _, one := range list {
 		m.logOf(one.Record).Info("pod attached")
+	}
+	if m.cfg.Attached != nil {
+		m.cfg.Attached(r.Pod)
 	}
 	return list, nil
 }
@@ -104,7 +108,7 @@ func (m *Manager) create(ctx context.Context, r Request) ([]Attached, error) {
 	}
 	var list []Attached
 	if err == nil {
-		list, err = m.establish(ctx, records)
+		list, err = m.establish(ctx, records, decisions)
 	}
 	if err != nil {
 		return nil, m.rollback(ctx, records, err)
@@ -150,23 +154,49 @@ func (m *Manager) rollback(ctx context.Context, records []journal.Record, cause 
 	return cause
 }
 
-// establish takes records from intended to done and programmed, in parallel and
-// with one deadline.
-func (m *Manager) establish(ctx context.Context, records []journal.Record) ([]Attached, error) {
+// establish takes records from intended to done and programmed, with one deadline: in
+// parallel, and then one after the other those whose driver demands it. The first failure
+// ends it.
+func (m *Manager) establish(ctx context.Context, records []journal.Record, decisions []Decision) ([]Attached, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
 	defer cancel()
 	list := make([]Attached, len(records))
-	var first error
-	var once sync.Once
-	atOnce(len(records), func(i int) {
-		one, err := m.establishOne(ctx, records[i])
-		if err != nil {
-			once.Do(func() { first = err })
+	errs := make([]error, len(records))
+	one := func(i int) {
+		list[i], errs[i] = m.establishOne(ctx, records[i], decisions[i].Delegate)
+		if errs[i] != nil {
 			cancel()
 		}
-		list[i] = one
-	})
-	return list, first
+	}
+	together, after := m.inOrder(records)
+	atOnce(len(together), func(i int) { one(together[i]) })
+	for _, i := range after {
+		if errs[i] = ctx.Err(); errs[i] == nil {
+			one(i)
+		}
+	}
+	return list, failure(errs)
+}
+
+// inOrder returns the indexes of records that are made together, and of those that follow.
+func (m *Manager) inOrder(records []journal.Record) (together, after []int) {
+	for i, rec := range records {
+		if driver, err := m.cfg.Drivers.Of(rec.Kind); err == nil && driver.Capabilities().Sequential {
+			after = append(after, i)
+		} else {
+			together = append(together, i)
+		}
+	}
+	return together, after
+}
+
+// failure joins errors, without those that are only the cancellation for another one.
+func failure(errs []error) error {
+	causes := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil || errors.Is(err, context.Canceled) })
+	if len(causes) == 1 {
+		return causes[0] // unchanged, for callers that look for its type
+	}
+	return cmp.Or(errors.Join(causes...), errors.Join(errs...))
 }
 
 // atOnce calls f for every index below n in parallel, for the first in the caller's
@@ -182,13 +212,16 @@ func atOnce(n int, f func(int)) {
 	wg.Wait()
 }
 
-func (m *Manager) establishOne(ctx context.Context, rec journal.Record) (Attached, error) {
+func (m *Manager) establishOne(ctx context.Context, rec journal.Record, delegate *attach.Delegate) (Attached, error) {
 	driver, err := m.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
 		return Attached{}, err
 	}
 	start := time.Now()
-	link, err := driver.Attach(ctx, specOf(rec))
+	spec := specOf(rec)
+	spec.Delegate = withArgs(delegate, rec)
+	link, err := driver.Attach(ctx, spec)
+	m.cfg.Metrics.attached(rec.Kind, start, err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return Attached{}, &NotReady{Reason: "attaching the pod: " + err.Error()}
 	}
@@ -246,6 +279,21 @@ func specOf(rec journal.Record) attach.Spec {
 		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, Mode: rec.Mode, Routes: rec.Routes, Rules: rec.Rules, IPv6: rec.IPv6,
 	}
+}
+
+// withArgs adds to the configuration of CNI plugins the arguments by which they know the
+// pod (CNI conventions, section "CNI_ARGS").
+func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
+	if delegate == nil {
+		return nil
+	}
+	return &attach.Delegate{Conf: delegate.Conf, File: delegate.File, Args: [][2]string{
+		{"IgnoreUnknown", "true"},
+		{"K8S_POD_NAMESPACE", rec.Pod.Namespace},
+		{"K8S_POD_NAME", rec.Pod.Name},
+		{"K8S_POD_INFRA_CONTAINER_ID", rec.ContainerID},
+		{"K8S_POD_UID", rec.Pod.UID},
+	}}
 }
 
 func device(link attach.Link) journal.Device {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
@@ -27,6 +28,9 @@ type Decision struct {
 	ProbeTimeout time.Duration
 	// HostPorts are those of journal.Record.
 	HostPorts []journal.HostPort
+	// Delegate is what other CNI plugins get, nil for other interfaces. The journal does
+	// not have it: its driver keeps it.
+	Delegate *attach.Delegate
 }
 
 // Decisions has the decisions for pods.

@@ -31,7 +31,10 @@ type Config struct {
 	Datapath  Datapath
 	Releaser  Releaser
 	Metrics   *Metrics
-	Log       *slog.Logger
+	// Attached is called for a pod after Establish has made its attachments, or found
+	// them; nil for nothing. It must not block.
+	Attached func(journal.Pod)
+	Log      *slog.Logger
 
 	// Wait limits how long Establish waits for a decision; DefaultWait when 0.
 	Wait time.Duration

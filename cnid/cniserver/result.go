@@ -11,6 +11,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
 )
 
@@ -37,6 +38,10 @@ func result(c command, list []attachment.Attached) (json.RawMessage, error) {
 // merge adds an attachment: its ends, the node's first where it has one, and the
 // addresses, each with the index of the pod's end.
 func merge(res *types100.Result, one attachment.Attached) {
+	if one.Link.Result != nil {
+		mergeReported(res, one.Link.Result)
+		return
+	}
 	if one.HostIfName != "" {
 		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.HostIfName, Mac: one.Link.HostMAC.String(), Mtu: one.MTU})
 	}
@@ -49,6 +54,34 @@ func merge(res *types100.Result, one attachment.Attached) {
 			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(everywhere(addr.Addr())), GW: ip.Gateway})
 		}
 		res.IPs = append(res.IPs, ip)
+	}
+	for _, route := range one.Routes {
+		if route.Table == 0 { // the key for others came with CNI 1.1
+			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
+		}
+	}
+}
+
+// mergeReported adds what the plugins of a delegated attachment have reported. The indices
+// of its interfaces become those in the whole result. Its DNS configuration is left out:
+// that of a pod comes from its first network.
+func mergeReported(res *types100.Result, reported *attach.Result) {
+	first := len(res.Interfaces)
+	for _, iface := range reported.Interfaces {
+		res.Interfaces = append(res.Interfaces, &types100.Interface{
+			Name: iface.Name, Mac: iface.MAC, Mtu: iface.MTU, Sandbox: iface.Sandbox, SocketPath: iface.SocketPath, PciID: iface.PCIID,
+		})
+	}
+	for _, addr := range reported.Addrs {
+		ip := &types100.IPConfig{Address: ipNet(addr.Addr), Gateway: addr.Gateway.AsSlice()}
+		if addr.Interface >= 0 && addr.Interface < len(reported.Interfaces) {
+			index := first + addr.Interface
+			ip.Interface = &index
+		}
+		res.IPs = append(res.IPs, ip)
+	}
+	for _, route := range reported.Routes {
+		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 	}
 }
 

@@ -480,7 +480,7 @@ alioth_cnid_commands_total{code="1",verb="other"} 1
 	}
 	wantCounts := map[string]uint64{
 		"alioth_cnid_add_seconds wait": 2, "alioth_cnid_add_seconds attach": 1,
-		"alioth_cnid_add_seconds program": 1, "alioth_cnid_add_seconds total": 1,
+		"alioth_cnid_add_seconds program": 1, "alioth_cnid_add_seconds total": 1, "alioth_cnid_attach_seconds " + string(p.decision.Kind): 1,
 	}
 	if diff := cmp.Diff(wantCounts, counts); diff != "" {
 		t.Errorf("times observed (-want +got):\n%s", diff)

@@ -72,10 +72,10 @@ func decide(tx store.ReadTx, q question) answer {
 
 // decideAll decides the attachments of a pod together: all of them, or none. The
 // first is the one that the runtime requests. The pod's probes and ports of the node are
-// decided with it. The first one in a VPC has the gateways of default routes.
+// decided with it.
 func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.HashedAttachment) answer {
 	var decisions []attachment.Decision
-	routed := false
+	byDefault := routed(list)
 	for i, said := range list {
 		kind, refusal := q.kindOf(said.Attachment)
 		if refusal != "" {
@@ -89,10 +89,9 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		if i > 0 {
 			d.IfName = d.Attachment
 		}
-		if routed {
+		if i != byDefault && (d.InVPC() || i > 0) {
 			d.Gateways = nil
 		}
-		routed = routed || d.InVPC()
 		decisions = append(decisions, d)
 	}
 	first := &decisions[0]
@@ -129,7 +128,9 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 		if err != nil {
 			missing = err.Error()
 		}
-		return attachment.Decision{Attachment: name, Binding: binding, Interface: iface}, missing
+		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
+		d.Delegate = delegateOf(said.Delegate)
+		return d, missing
 	}
 	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
 	if missing != "" {
@@ -234,6 +235,9 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
 	}
 	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
+	if said.NoDefaultRoute {
+		d.Routes = insideRoutes(tx, q.cfg.ServiceRanges, vpc, d)
+	}
 	return d, ""
 }
 

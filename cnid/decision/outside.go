@@ -71,6 +71,18 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 	return binding, iface, nil
 }
 
+// delegateOf returns what the plugins get, nil for an interface without plugins.
+func delegateOf(said *annotations.Delegate) *attach.Delegate {
+	if said == nil {
+		return nil
+	}
+	d := &attach.Delegate{Conf: said.Conf}
+	if file := said.File; file != nil {
+		d.File = &attach.DelegateFile{NetworkID: file.NetworkID, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject}
+	}
+	return d
+}
+
 func addLink(iface *journal.Interface, link *annotations.Link) {
 	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
 	for _, route := range link.Routes {

@@ -47,9 +47,11 @@ func Rebuild(tx store.ReadTx, node string, can attach.Capabilities, found attach
 	if err != nil {
 		return journal.Record{}, err
 	}
-	if found.Request != "" {
+	pod := store.GetPod(tx, found.PodUID)
+	if byDefault := found.Request == ""; can.Datapath() && !routedNow(pod, name, byDefault) || !can.Datapath() && !byDefault {
 		rec.Gateways = nil // as it was decided
-	} else if pod := store.GetPod(tx, found.PodUID); pod != nil {
+	}
+	if found.Request == "" && pod != nil {
 		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	}
 	return rec, nil

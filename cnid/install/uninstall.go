@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -28,6 +30,8 @@ type Node struct {
 	StateDir, Journal, Settings, Socket string
 	// Interfaces is the folder of notes about interfaces without an end on the node.
 	Interfaces string
+	// Delegates is the folder of interfaces that other CNI plugins have made.
+	Delegates string
 	// BPFDir and CgroupRoot are as in the daemon's configuration.
 	BPFDir, CgroupRoot string
 	// Shadows are the ranges of shadow addresses.
@@ -107,6 +111,10 @@ func removeState(n Node) error {
 	}
 	if err := os.RemoveAll(n.Interfaces); err != nil {
 		return fmt.Errorf("remove notes about interfaces: %w", err)
+	}
+	// It stays if it has files: they name what other plugins may have left on the node.
+	if err := os.Remove(n.Delegates); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return fmt.Errorf("remove the folder of other CNI plugins' interfaces: %w", err)
 	}
 	return removeFiles(paths...)
 }

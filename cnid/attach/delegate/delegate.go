@@ -14,9 +14,12 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
+	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/store/delegation"
 )
 
 // Kind is the driver's.
@@ -25,36 +28,42 @@ const Kind attach.Kind = "delegate"
 // Driver implements attach.Driver.
 type Driver struct {
 	delegates *delegate.Delegates
+	files     host.ConfDir
 	hostID    netns.ID
 }
 
-// New returns a Driver for the network namespace of the calling thread.
-func New(delegates *delegate.Delegates) (*Driver, error) {
+// New returns a Driver for the network namespace of the calling thread. files has the
+// configurations of networks of DANM with a static type.
+func New(delegates *delegate.Delegates, files host.ConfDir) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{delegates: delegates, hostID: id}, nil
+	return &Driver{delegates: delegates, files: files, hostID: id}, nil
 }
 
 // Type returns the driver's entry in a registry. open is called once.
-func Type(open func() (*delegate.Delegates, error)) attach.Type {
+func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.Type {
 	return attach.Type{
-		Kind: Kind, Capabilities: attach.Capabilities{},
+		Kind: Kind, Capabilities: capabilities,
 		Probe: func(context.Context) error { return nil },
 		Open: func(attach.Node) (attach.Driver, error) {
 			delegates, err := open()
 			if err != nil {
 				return nil, err
 			}
-			return New(delegates)
+			return New(delegates, files)
 		},
 	}
 }
 
-// Capabilities implements attach.Driver: none. A plugin's interface is not made again in
-// the same sandbox, because the plugin may have handed out other addresses meanwhile.
-func (d *Driver) Capabilities() attach.Capabilities { return attach.Capabilities{} }
+// capabilities: a plugin's interface is not made again in the same sandbox, because the
+// plugin may have handed out other addresses meanwhile. Delegates follow each other
+// (NPWG multi-network specification 1.3, section 7.2).
+var capabilities = attach.Capabilities{Sequential: true}
+
+// Capabilities implements attach.Driver.
+func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
 
 // HostName implements attach.Driver.
 func (d *Driver) HostName(string, string) string { return "" }
@@ -93,6 +102,9 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if exists {
 		return link, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
 	}
+	if spec.Delegate, err = d.complete(spec); err != nil {
+		return link, err
+	}
 	link.Result, err = d.delegates.Add(ctx, attachmentOf(spec))
 	if err != nil {
 		return link, err
@@ -114,6 +126,45 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 		return attach.Link{}, fmt.Errorf("%s is the node's own network namespace", path)
 	}
 	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+}
+
+// complete builds the configuration of an interface from a file of the node. The file may
+// change later: what was built is kept with the interface.
+func (d *Driver) complete(spec attach.Spec) (*attach.Delegate, error) {
+	file := spec.Delegate.File
+	if file == nil {
+		return spec.Delegate, nil
+	}
+	found, err := d.files.OfNetworkID(file.NetworkID)
+	if err != nil {
+		return nil, err
+	}
+	built, err := delegation.Build(delegation.Request{
+		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
+		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}, nil
+}
+
+// injected returns the addresses and routes that the operator has decided, nil if the
+// plugin's own IPAM decides.
+func injected(spec attach.Spec) *delegation.IPAM {
+	if !spec.Delegate.File.Inject {
+		return nil
+	}
+	ipam := &delegation.IPAM{}
+	for _, addr := range spec.Addrs {
+		ipam.Addresses = append(ipam.Addresses, ipamconf.Address{Address: addr})
+	}
+	for _, route := range spec.Routes {
+		if route.Table == 0 {
+			ipam.Routes = append(ipam.Routes, ipamconf.Route{Dst: route.Dst, Gateway: route.Gateway})
+		}
+	}
+	return ipam
 }
 
 func attachmentOf(spec attach.Spec) delegate.Attachment {

@@ -25,6 +25,7 @@ import (
 	driver "github.com/alioth-net/alioth/cnid/attach/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
+	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/delegate/ipam"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
@@ -70,7 +71,7 @@ func newRig(t *testing.T) *rig {
 // open makes the driver, as a starting daemon does.
 func (r *rig) open(t *testing.T) {
 	t.Helper()
-	entry := driver.Type(func() (*delegate.Delegates, error) {
+	entry := driver.Type(host.ConfDir{Path: filepath.Join(r.dir, "conf"), Root: "/"}, func() (*delegate.Delegates, error) {
 		return delegate.New(delegate.Config{
 			Dir: filepath.Join(r.dir, "delegates"), Plugins: []string{filepath.Join(r.dir, "bin"), delegatetest.Reference},
 			Root: "/", Log: slog.New(slog.DiscardHandler),

@@ -21,7 +21,8 @@ import (
 type released struct {
 	attachment.Datapath
 	attachment.Decisions
-	keys []journal.Key
+	keys    []journal.Key
+	decided []attachment.Decision
 }
 
 func (r *released) Check(journal.Record) error { return nil }

@@ -6,13 +6,22 @@ package drivers
 
 import (
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/delegate"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
+	plugins "github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/delegate/host"
 )
 
 // DefaultPair is the kind of pairs that every kernel has.
 const DefaultPair = veth.Kind
+
+// WithDelegates returns a registry of nodes that run other CNI plugins too. open is called
+// once. files has configurations on the node's disk.
+func WithDelegates(all attach.Registry, files host.ConfDir, open func() (*plugins.Delegates, error)) attach.Registry {
+	return append(all, delegate.Type(files, open))
+}
 
 // All returns the registry of this release. It has one line for each driver.
 func All() attach.Registry {

@@ -23,6 +23,12 @@ const (
 	MountsOfNode string = "/proc/1/ns/mnt"
 )
 
+// Of returns root directory and mount namespace of a process that sees the node's files.
+func Of(pid int) (Root, string) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	return Root(dir + "root"), dir + "ns/mnt"
+}
+
 // Subcommand is the subcommand of alioth-cnid that calls Exec. Its arguments are the file of
 // the mount namespace and the program.
 const Subcommand = "exec-on-host"

@@ -1,0 +1,75 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/delegate/host"
+	"github.com/alioth-net/alioth/cnid/journal"
+)
+
+// delegates runs other CNI plugins of the node.
+type delegates struct {
+	*delegate.Delegates
+	// files has the configurations of networks of DANM with a static type.
+	files host.ConfDir
+}
+
+// newDelegates returns nil if the daemon runs no other plugins. Their files outlive a
+// reboot, because the plugins' DEL needs them afterwards.
+func newDelegates(cfg Config, log *slog.Logger) (*delegates, error) {
+	if !cfg.Delegation {
+		return nil, nil
+	}
+	root, mounts := host.RootOfNode, host.MountsOfNode
+	if cfg.DelegationHost == HostParent {
+		root, mounts = host.Of(os.Getppid())
+	}
+	if _, err := os.Stat(mounts); err != nil {
+		return nil, fmt.Errorf("find the node's mount namespace (does the daemon share the node's PID namespace, hostPID?): %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the daemon's own program: %w", err)
+	}
+	d, err := delegate.New(delegate.Config{
+		Dir: cfg.delegatesDir(), Plugins: []string{cfg.CNIBinDir}, Root: root, Enter: host.Enter(self, mounts),
+		Wait: cfg.DelegationWait, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &delegates{d, host.ConfDir{Path: cfg.CNIConfDir, Root: root}}, nil
+}
+
+// registry returns the drivers of the daemon.
+func (d *delegates) registry() attach.Registry {
+	if d == nil {
+		return drivers.All()
+	}
+	return drivers.WithDelegates(drivers.All(), d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
+}
+
+// reported returns what plugins have reported about an attachment, nil for one without
+// plugins.
+func (d *delegates) reported(rec journal.Record) *attach.Result {
+	if d == nil {
+		return nil
+	}
+	kept, err := d.Get(rec.ContainerID, rec.IfName)
+	if err != nil {
+		return nil
+	}
+	result, err := kept.Result()
+	if err != nil {
+		return nil
+	}
+	return result
+}

@@ -1,0 +1,131 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkstatus
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Of returns the interfaces of a pod as its network status has them, the pod's first
+// interface first. records are those of the pod's finished attachments in one sandbox. A
+// pod that has selected nothing and has one interface has no network status.
+func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) *attach.Result) []annotations.NetworkStatus {
+	if pod.Selections == "" && len(records) < 2 {
+		return nil
+	}
+	said, err := annotations.ParseAttachments(pod.Attachments)
+	if err != nil {
+		return nil
+	}
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b journal.Record) int {
+		return cmp.Compare(place(said, a), place(said, b))
+	})
+	var list []annotations.NetworkStatus
+	for _, rec := range records {
+		status := one(said, rec)
+		if result := reported(rec); result != nil {
+			status = byPlugin(status, result)
+		}
+		list = append(list, status)
+	}
+	return list
+}
+
+// place returns the index of a record's attachment in the allocation status, or a number
+// behind all of them. The requested one is the first.
+func place(said []annotations.Attachment, rec journal.Record) int {
+	if rec.Request == "" {
+		return 0
+	}
+	if i := slices.IndexFunc(said, func(a annotations.Attachment) bool { return a.Name == rec.Attachment }); i >= 0 {
+		return i
+	}
+	return len(said)
+}
+
+func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkStatus {
+	status := annotations.NetworkStatus{
+		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.MAC.String(), MTU: rec.MTU, Default: rec.Request == "",
+		Gateways: defaultGateways(rec),
+	}
+	for _, addr := range rec.Addrs {
+		status.IPs = append(status.IPs, addr.Addr())
+	}
+	return status
+}
+
+// byPlugin replaces what Alioth knows of an interface by what its plugins have reported.
+func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotations.NetworkStatus {
+	iface, _ := result.InPod(status.Interface)
+	status.MAC, status.MTU, status.IPs, status.Gateways = iface.MAC, iface.MTU, nil, nil
+	for _, addr := range result.Addrs {
+		status.IPs = append(status.IPs, addr.Addr.Addr())
+	}
+	for _, route := range result.Routes {
+		if route.Dst.Bits() == 0 && route.Gateway.IsValid() {
+			status.Gateways = append(status.Gateways, route.Gateway)
+		}
+	}
+	dns := result.DNS
+	status.DNS = annotations.StatusDNS{Nameservers: dns.Nameservers, Domain: dns.Domain, Search: dns.Search, Options: dns.Options}
+	return status
+}
+
+// nameOf returns namespace/name of the selected definition. Without one it is the name in
+// the CNI configuration for the pod's first interface (NPWG 1.3, section 5.1), and the
+// network for others.
+func nameOf(said []annotations.Attachment, rec journal.Record) string {
+	i := place(said, rec)
+	if i < len(said) && said[i].Definition != "" {
+		return said[i].Definition
+	}
+	if rec.Request == "" {
+		return rec.CNINetwork
+	}
+	if rec.Outside != "" {
+		return rec.Outside
+	}
+	return "VPC/" + rec.VPC
+}
+
+// defaultGateways are those of the default routes in the main table.
+func defaultGateways(rec journal.Record) []netip.Addr {
+	gateways := slices.Clone(rec.Gateways)
+	for _, route := range rec.Routes {
+		if route.Dst.Bits() == 0 && route.Table == 0 && route.Gateway.IsValid() {
+			gateways = append(gateways, route.Gateway)
+		}
+	}
+	return gateways
+}
+
+// recordsOf returns the records of a pod's finished attachments in its newest sandbox. The
+// runtime ends an older one later.
+func recordsOf(pod journal.Pod, all []journal.Record) []journal.Record {
+	var newest journal.Record
+	for _, rec := range all {
+		if rec.Pod == pod && rec.Request == "" && rec.Seq >= newest.Seq {
+			newest = rec
+		}
+	}
+	var list []journal.Record
+	for _, rec := range all {
+		if rec.Pod == pod && rec.ContainerID == newest.ContainerID && rec.Phase == journal.PhaseDone {
+			list = append(list, rec)
+		}
+	}
+	if len(list) == 0 || newest.Phase != journal.PhaseDone || newest.Attachment != v1alpha1.PodAttachment {
+		return nil
+	}
+	return list
+}

@@ -1,0 +1,220 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkstatus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/networkstatus"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+var pod = journal.Pod{Namespace: "shop", Name: "web", UID: "uid-web"}
+
+func record(seq uint64, container, ifName, request, attachment string, change func(*journal.Record)) journal.Record {
+	rec := journal.Record{
+		Identity: journal.Identity{Key: journal.Key{ContainerID: container, IfName: ifName}, Request: request, Pod: pod, CNINetwork: "alioth", Attachment: attachment},
+		Seq:      seq, Phase: journal.PhaseDone,
+	}
+	rec.MAC, rec.MTU = journal.MAC{2, 0, 0, 0, 0, byte(seq)}, 1450
+	change(&rec)
+	return rec
+}
+
+func inVPC(vpc, ip, gateway string) func(*journal.Record) {
+	return func(rec *journal.Record) {
+		rec.VPC, rec.VNI, rec.Addrs = vpc, 7, []netip.Prefix{netip.MustParsePrefix(ip)}
+		if gateway != "" {
+			rec.Gateways = []netip.Addr{netip.MustParseAddr(gateway)}
+		}
+	}
+}
+
+func outside(network string, routes ...attach.Route) func(*journal.Record) {
+	return func(rec *journal.Record) { rec.Outside, rec.Routes, rec.MTU = network, routes, 0 }
+}
+
+const said = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
+
+func row(status string) *store.Pod {
+	return &store.Pod{
+		Meta: store.Meta{UID: pod.UID}, Namespace: pod.Namespace, Name: pod.Name, Node: "n1", NetworkReady: true,
+		Attachments: said, Selections: "red", NetworkStatus: status,
+	}
+}
+
+func records() []journal.Record {
+	table := attach.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.9"), Table: 200}
+	return []journal.Record{
+		record(4, "new", "net2", "eth0", "net2", outside("DanmNet/shop/ext", table)),
+		record(5, "new", "net1", "eth0", "net1", inVPC("red", "10.1.0.5/16", "")),
+		record(3, "new", "eth0", "", "eth0", inVPC("blue", "10.0.0.5/16", "10.0.0.1")),
+		record(1, "old", "eth0", "", "eth0", inVPC("blue", "10.0.0.4/16", "10.0.0.1")),
+	}
+}
+
+// made stands for attachments that Alioth itself has made.
+func made(journal.Record) *attach.Result { return nil }
+
+// sink is an API server that keeps the last patch.
+type sink struct {
+	mu      sync.Mutex
+	patches []string
+	fail    int
+	got     chan struct{}
+}
+
+func (s *sink) Patch(_ context.Context, _ kube.Object, _ types.PatchType, data []byte, subresource ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(subresource) != 1 || subresource[0] != "status" {
+		return errors.New("the daemon may patch the status alone")
+	}
+	if s.fail > 0 {
+		s.fail--
+		return errors.New("the API server is away")
+	}
+	s.patches = append(s.patches, string(data))
+	s.got <- struct{}{}
+	return nil
+}
+
+func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod) *networkstatus.Reporter {
+	t.Helper()
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		if err := rows.Update(func(tx store.Tx) error { return store.PutPod(tx, p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := networkstatus.New(networkstatus.Config{
+		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Reported: made, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { r.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return r
+}
+
+// The public Go client of the specification reads what is written.
+func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
+	s := &sink{fail: 1, got: make(chan struct{}, 9)}
+	run(t, s, records, row(""))
+	<-s.got
+	var patch struct {
+		Metadata struct {
+			UID         string            `json:"uid"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal([]byte(s.patches[0]), &patch); err != nil || patch.Metadata.UID != pod.UID {
+		t.Fatalf("the patch is %s (%v)", s.patches[0], err)
+	}
+	object := &corev1.Pod{}
+	object.Annotations = patch.Metadata.Annotations
+	list, err := nadutils.GetNetworkStatus(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []nadv1.NetworkStatus{
+		{Name: "alioth", Interface: "eth0", IPs: []string{"10.0.0.5"}, Mac: "02:00:00:00:00:03", Mtu: 1450, Default: true, Gateway: []string{"10.0.0.1"}},
+		{Name: "shop/red", Interface: "net1", IPs: []string{"10.1.0.5"}, Mac: "02:00:00:00:00:05", Mtu: 1450},
+		{Name: "DanmNet/shop/ext", Interface: "net2", Mac: "02:00:00:00:00:04"},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
+	alone := records()[2:3]
+	single := row("")
+	single.Selections = ""
+	if got := networkstatus.Of(single, alone, made); got != nil {
+		t.Errorf("a pod with one interface has %v", got)
+	}
+	if got := networkstatus.Of(row(""), alone, made); len(got) != 1 || got[0].Name != "alioth" {
+		t.Errorf("a pod that selects has %v", got)
+	}
+	if got := networkstatus.Of(single, records()[:3], made); len(got) != 3 {
+		t.Errorf("a pod with three interfaces has %v", got)
+	}
+}
+
+// A second pod shows that the reporter has come past the first one.
+func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], made))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := row("[]")
+	other.UID, other.Name = "uid-other", "other"
+	var mtu atomic.Int64
+	all := func() []journal.Record {
+		recs := records()
+		for _, rec := range records()[:3] {
+			rec.Pod, rec.MTU = journal.Pod{Namespace: "shop", Name: "other", UID: "uid-other"}, int(mtu.Load())
+			recs = append(recs, rec)
+		}
+		return recs
+	}
+	s := &sink{got: make(chan struct{}, 9)}
+	r := run(t, s, all, row(text), other)
+	<-s.got // perhaps before the first pod
+	mtu.Store(1400)
+	r.Attached(journal.Pod{Namespace: "shop", Name: "other", UID: "uid-other"})
+	<-s.got
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, patch := range s.patches {
+		if !strings.Contains(patch, `"uid":"uid-other"`) {
+			t.Errorf("written: %s", patch)
+		}
+	}
+}
+
+func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
+	plugin := func(rec journal.Record) *attach.Result {
+		if rec.Attachment != "net2" {
+			return nil
+		}
+		return &attach.Result{
+			Interfaces: []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}},
+			Addrs:      []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: 1}},
+			Routes:     []attach.ResultRoute{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}},
+			DNS:        attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
+		}
+	}
+	list := networkstatus.Of(row(""), records()[:3], plugin)
+	want := annotations.NetworkStatus{
+		Name: "DanmNet/shop/ext", Interface: "net2", IPs: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000,
+		DNS: annotations.StatusDNS{Nameservers: []string{"192.0.2.53"}},
+	}
+	if diff := cmp.Diff(want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
