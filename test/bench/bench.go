@@ -47,7 +47,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := b.runAll(ctx, []part{{"operator", b.rates}, {"admission", b.admission}, {"scale", b.scale}, {"services", b.services}}); err != nil {
 		return err
 	}
-	inLab := []part{{"datapath", b.datapath}, {"pods", b.waves}, {"reach", b.reach}}
+	inLab := []part{{"datapath", b.datapath}, {"pods", b.waves}, {"interfaces", b.interfaces}, {"reach", b.reach}}
 	if !slices.ContainsFunc(inLab, func(p part) bool { return o.has(p.name) }) {
 		return nil
 	}

@@ -77,15 +77,15 @@ func (e *env) runFor(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-// awaitNetwork waits until a network has the condition Ready with this reason.
-func (e *env) awaitNetwork(t *testing.T, network client.Object, conditions func() []metav1.Condition, reason string) {
+// awaitNetwork waits until a network is Ready.
+func (e *env) awaitNetwork(t *testing.T, network client.Object, conditions func() []metav1.Condition) {
 	t.Helper()
-	err := scene.Until(within(t, patience), "Ready because of "+reason, func(ctx context.Context) (bool, string, error) {
+	err := scene.Until(within(t, patience), "the network to be Ready", func(ctx context.Context) (bool, string, error) {
 		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
 			return false, "", err
 		}
 		ready := meta.FindStatusCondition(conditions(), v1alpha1.ReadyCondition)
-		return ready != nil && ready.Reason == reason, fmt.Sprintf("%+v", ready), nil
+		return ready != nil && ready.Reason == v1alpha1.ReadyReason, fmt.Sprintf("%+v", ready), nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestAPodHasInterfacesInItsVPCAndInANetworkOfDANM(t *testing.T) {
 	first, second := e.Nodes()
 	network := danmNet(tenant.Namespace.Name, "external", macvlanSpec("danm0"))
 	e.makeNetwork(t, network)
-	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions }, v1alpha1.ReadyReason)
+	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
 	list := `[{"vpc":"` + tenant.VPC.Name + `"},{"network":"external","ip":"dynamic","ip6":"dynamic"},{"network":"external","ip":"10.100.1.%d","ip6":"none","proutes":{"10.102.0.0/16":"10.100.1.2"}}]`
 	pods := []*corev1.Pod{
 		tenant.Pod("one", scene.OnNode(first), scene.WithInterfaces(fmt.Sprintf(list, 50))),
@@ -225,8 +225,8 @@ func TestNetworksOfAllAPIsOfDANM(t *testing.T) {
 	shared := &danmiov1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: unique("shared")}, Spec: spec}
 	e.makeNetwork(t, internal)
 	e.makeNetwork(t, shared)
-	e.awaitNetwork(t, internal, func() []metav1.Condition { return internal.Status.Conditions }, v1alpha1.ReadyReason)
-	e.awaitNetwork(t, shared, func() []metav1.Condition { return shared.Status.Conditions }, v1alpha1.ReadyReason)
+	e.awaitNetwork(t, internal, func() []metav1.Condition { return internal.Status.Conditions })
+	e.awaitNetwork(t, shared, func() []metav1.Condition { return shared.Status.Conditions })
 	if internal.Spec.Options.HostDevice != "danm1" {
 		t.Errorf("the TenantNetwork is on %q, want the device that is offered", internal.Spec.Options.HostDevice)
 	}

@@ -15,11 +15,13 @@ import (
 	"strings"
 	"testing"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
@@ -31,11 +33,14 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
 // guides are the documents whose examples are tested as they are written.
-var guides = []string{"multi-network.md", "danm-migration.md"}
+var guides = []string{"multi-network.md", "danm-migration.md", "multus-migration.md"}
 
 var (
 	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
@@ -65,6 +70,7 @@ func TestTheExamplesOfTheGuidesAreAccepted(t *testing.T) {
 						continue
 					}
 					createExample(t, admin, object)
+					checkDefinition(t, admin, object)
 					lists = append(lists, listsOf(object)...)
 				}
 			}
@@ -219,11 +225,38 @@ type listOfPods struct {
 func listsOf(object *unstructured.Unstructured) (all []listOfPods) {
 	for _, path := range [][]string{{"metadata", "annotations"}, {"spec", "template", "metadata", "annotations"}} {
 		texts, _, _ := unstructured.NestedStringMap(object.Object, path...)
-		if text, _, _ := annotations.InterfacesOf(texts); text != "" {
+		if text, _, _ := annotations.InterfacesOf(texts); text != "" || texts[annotations.NetworksKey] != "" {
 			all = append(all, listOfPods{object.GetNamespace(), texts})
 		}
 	}
 	return all
+}
+
+// checkDefinition requires that a NetworkAttachmentDefinition can be used, and that the
+// network exists for which it stands.
+func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Unstructured) {
+	t.Helper()
+	if object.GetKind() != multinet.KindDefinition {
+		return
+	}
+	typed := new(nadv1.NetworkAttachmentDefinition)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		t.Fatal(err)
+	}
+	row, err := kinds.Definition.Convert(typed)
+	if err != nil || row.Problem != "" {
+		t.Errorf("%s can't be used: %v, %s", object.GetName(), err, row.Problem)
+	}
+	if row.Target.Kind == "" {
+		_, err = delegation.Build(delegation.Request{Where: object.GetName(), Text: []byte(row.Config), Name: row.Name, Allowed: delegation.Allowed{
+			Plugins: []string{"bridge"}, IPAM: []string{"host-local"},
+		}})
+	} else {
+		err = exists(t.Context(), admin, object.GetNamespace(), annotations.Target(row.Target))
+	}
+	if err != nil {
+		t.Errorf("%s: %v", object.GetName(), err)
+	}
 }
 
 // checkList requires a valid list, whose networks exist.
@@ -233,8 +266,19 @@ func checkList(t *testing.T, admin client.Client, list listOfPods) {
 	if err != nil {
 		t.Error(err)
 	}
+	selections, err := annotations.ParseNetworks(list.annotations[annotations.NetworksKey], list.namespace)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, one := range selections {
+		definition := new(unstructured.Unstructured)
+		definition.SetGroupVersionKind(nadv1.SchemeGroupVersion.WithKind(multinet.KindDefinition))
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: one.Namespace, Name: one.Name}, definition); err != nil {
+			t.Error(err)
+		}
+	}
 	interfaces, err := annotations.ParseInterfaces(text)
-	if err != nil || len(interfaces) == 0 {
+	if err != nil || len(interfaces)+len(selections) == 0 {
 		t.Errorf("%d interfaces in the list: %v\n%s", len(interfaces), err, text)
 	}
 	for _, one := range interfaces {

@@ -106,7 +106,7 @@ func TestOnlyTheOperatorChangesItsAnnotations(t *testing.T) {
 		changes = append(changes,
 			change[*corev1.Pod]{name: key + " set by the operator", who: operator(), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), except: byUpdate},
 			change[*corev1.Pod]{name: key + " set by the operator past the status", who: operator(), object: pod("pods", "blank", ""), edit: annotate(key, "true"), refused: "cannot"},
-			change[*corev1.Pod]{name: key + " set by a daemon", who: daemonOn("node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), refused: "cannot"},
+			change[*corev1.Pod]{name: key + " set by a daemon", who: daemonOn("node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(key, "true"), refused: "denied request", except: byUpdate},
 		)
 	}
 	runChanges(t, append(changes,

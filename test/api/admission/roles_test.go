@@ -47,6 +47,7 @@ func programs() []program {
 				"danmnets.danm.io: get list update watch",
 				"danmnets.danm.k8s.io/status: patch",
 				"danmnets.danm.k8s.io: get list update watch",
+				"delegationgrants.alioth.dev: list watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
 				"externaladdresses.alioth.dev/status: patch",
@@ -57,6 +58,7 @@ func programs() []program {
 				"hostaccesses.alioth.dev: list watch",
 				"hostvniclaims.alioth.dev: create delete get list watch",
 				"namespaces: list watch",
+				"network-attachment-definitions.k8s.cni.cncf.io: list watch",
 				"networks.arktos.futurewei.com/status: patch",
 				"networks.arktos.futurewei.com: list update watch",
 				"nodes: get list watch",
@@ -89,7 +91,7 @@ func programs() []program {
 			never: []string{
 				"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "create pods/binding", "get secrets", "list secrets",
 				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "patch nodes/status", "update namespaces", "delete namespaces",
-				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "update services", "patch services", "update alioth.dev/externaladdresses", "update alioth.dev/externalpools", "update alioth.dev/hostaccesses", "create alioth.dev/hostaccesses", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
+				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "update services", "patch services", "update alioth.dev/externaladdresses", "update alioth.dev/externalpools", "update alioth.dev/hostaccesses", "create alioth.dev/hostaccesses", "create alioth.dev/delegationgrants", "update alioth.dev/delegationgrants", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
 				"update alioth.dev/attachmentclaims", "update alioth.dev/hostvniclaims", "create danm.io/danmnets", "delete danm.k8s.io/tenantnetworks", "update danm.k8s.io/tenantconfigs", "update k8s.cni.cncf.io/network-attachment-definitions",
 				"create alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks", "assign alioth.dev/tenants", "proxy alioth.dev/vpcs",
 				"impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "escalate rbac.authorization.k8s.io/clusterroles",
@@ -110,6 +112,7 @@ func programs() []program {
 				"networks.arktos.futurewei.com: list watch",
 				"nodes/status: patch",
 				"nodes: get list watch",
+				"pods/status: patch",
 				"pods: get list watch",
 				"rollcalls.alioth.dev: create get list update watch",
 				"servicecidrs.networking.k8s.io: list watch",
@@ -119,9 +122,9 @@ func programs() []program {
 				"vpcs.alioth.dev: get list watch",
 			},
 			never: []string{
-				"patch pods", "patch pods/status", "create pods", "delete pods", "create pods/exec", "create pods/eviction", "get secrets", "list secrets",
+				"patch pods", "update pods/status", "create pods", "delete pods", "create pods/exec", "create pods/eviction", "get secrets", "list secrets",
 				"create serviceaccounts/token", "delete nodes", "patch nodes", "update nodes/status", "get nodes/proxy", "update namespaces",
-				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "create alioth.dev/attachmentclaims", "update alioth.dev/attachmentclaims", "delete alioth.dev/attachmentclaims", "create alioth.dev/hostvniclaims", "get danm.io/tenantnetworks", "update danm.io/tenantnetworks/status", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
+				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "create alioth.dev/attachmentclaims", "update alioth.dev/attachmentclaims", "delete alioth.dev/attachmentclaims", "create alioth.dev/hostvniclaims", "create alioth.dev/delegationgrants", "get k8s.cni.cncf.io/network-attachment-definitions", "get danm.io/tenantnetworks", "update danm.io/tenantnetworks/status", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
 				"delete alioth.dev/vniclaims", "update alioth.dev/vpcs", "update alioth.dev/subnets", "update arktos.futurewei.com/networks", "get configmaps",
 				"assign alioth.dev/tenants", "impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "update coordination.k8s.io/leases",
 				"delete admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -339,7 +342,7 @@ func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 			"arktos.futurewei.com/networks/status", "alioth.dev/vpcs", "alioth.dev/vpcs/status", "alioth.dev/subnets", "alioth.dev/subnets/status",
 			"alioth.dev/addresses", "alioth.dev/vniclaims", "alioth.dev/rollcalls", "pods/status", "pods/binding", "namespaces",
 			"danm.k8s.io/danmnets", "danm.io/danmnets", "danm.k8s.io/tenantnetworks/status", "danm.io/tenantnetworks/status", "danm.k8s.io/clusternetworks",
-			"danm.io/tenantconfigs", "k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims", "alioth.dev/hostvniclaims",
+			"danm.io/tenantconfigs", "k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims", "alioth.dev/hostvniclaims", "alioth.dev/delegationgrants",
 		} {
 			beyond = append(beyond, verb+" "+resource)
 		}

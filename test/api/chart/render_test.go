@@ -119,6 +119,31 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 	}
 }
 
+// Plugins of others run on the node itself: the daemon sees its processes only then.
+func TestTheDaemonSharesThePIDsOfTheNodeOnlyToRunPluginsOfOthers(t *testing.T) {
+	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.delegation.enabled=true": true} {
+		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
+		shared, _, err := unstructured.NestedBool(daemon.Object, "spec", "template", "spec", "hostPID")
+		if err != nil || shared != want {
+			t.Errorf("%s: hostPID is %v, %v, want %v", set, shared, err, want)
+		}
+		args := map[*unstructured.Unstructured]string{daemon: "--delegation"}
+		for _, operator := range rendered(t, "Deployment", "--set", set) {
+			args[operator] = fmt.Sprintf("--delegation=%t", want)
+		}
+		for object, arg := range args {
+			containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+			if err != nil || len(containers) == 0 {
+				t.Fatal(err)
+			}
+			args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+			if has := slices.Contains(args, arg); err != nil || has != (want || object != daemon) {
+				t.Errorf("%s: %s has the argument %s: %v, %v", set, object.GetName(), arg, has, err)
+			}
+		}
+	}
+}
+
 // sharedKinds is the number of kinds that DANM and Multus install, too: four in two groups,
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9

@@ -84,17 +84,25 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("wave"))
-	var pods []*corev1.Pod
+	selecting := e.secondNetwork(t, tenant)
+	var pods, withTwo []*corev1.Pod
 	for i := range waveSize {
-		pods = append(pods, tenant.Pod(fmt.Sprintf("pod-%03d", i), scene.OnNode([]string{first, second}[i%2])))
+		pod := tenant.Pod(fmt.Sprintf("pod-%03d", i), scene.OnNode([]string{first, second}[i%2]))
+		if i%5 == 0 {
+			selecting(pod)
+			withTwo = append(withTwo, pod)
+		}
+		pods = append(pods, pod)
 	}
 	e.createWhileKilling(t, pods)
 	// A container whose start containerd did not live to see is made again, so
 	// here restarts say nothing about the network.
 	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
 	e.expectClaims(t, tenant.VPC.Name, pods)
+	e.expectInterfaces(t, withTwo)
 
 	e.deleteWhileKilling(t, tenant)
+	e.expectNothingOf(t, tenant.Namespace.Name)
 	e.quiet(t)
 }
 

@@ -5,6 +5,7 @@ package hostile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -76,8 +77,13 @@ func (f *forger) forgeries(t *testing.T) map[string]string {
 		Name: "eth0", Kind: annotations.KindPair, VPC: f.victim.VPC.Name, Subnet: f.victim.Subnets[0].Name, MAC: "0a:00:00:00:00:67",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.66/24")}, Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")},
 	}
+	// As root on the node, if the daemon ran it.
+	plugin := annotations.Attachment{
+		Name: "eth0", Kind: annotations.KindDelegate, Outside: "NetworkAttachmentDefinition/" + f.Namespace.Name + "/own", OutsideUID: string(f.secret.UID),
+		Delegate: &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"own","plugins":[{"type":"bridge","bridge":"forged0","ipam":{}}]}`)},
+	}
 	texts := map[string]string{}
-	for name, one := range map[string]annotations.Attachment{"outside": outside, "layer2": layer2, "inside": inside} {
+	for name, one := range map[string]annotations.Attachment{"outside": outside, "layer2": layer2, "inside": inside, "plugin": plugin} {
 		text, err := annotations.FormatAttachments([]annotations.Attachment{one})
 		if err != nil {
 			t.Fatal(err)

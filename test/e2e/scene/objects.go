@@ -113,6 +113,11 @@ func WithInterfaces(text string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotations.InterfacesKey, text) }
 }
 
+// WithSelections sets the annotation that selects NetworkAttachmentDefinitions.
+func WithSelections(text string) PodOption {
+	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotations.NetworksKey, text) }
+}
+
 // WithLabel sets a label.
 func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }

@@ -1,0 +1,243 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// standingFor returns a definition that stands for a network of Alioth.
+func standingFor(namespace, name, target string) *nadv1.NetworkAttachmentDefinition {
+	return &nadv1.NetworkAttachmentDefinition{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Annotations: map[string]string{annotations.NetworkKey: target},
+	}}
+}
+
+// awaitStatus waits for the network status of a pod, as the public client reads it.
+func (e *env) awaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1.NetworkStatus {
+	t.Helper()
+	var list []nadv1.NetworkStatus
+	err := scene.Until(within(t, patience), "the network status of "+pod.Name, func(ctx context.Context) (bool, string, error) {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return false, "", err
+		}
+		var err error
+		list, err = nadutils.GetNetworkStatus(pod)
+		return err == nil && len(list) == interfaces, fmt.Sprintf("%+v, %v", list, err), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (e *env) ping(t *testing.T, from *corev1.Pod, to string) {
+	t.Helper()
+	e.InPod(t, from, "ping", "-c", "1", "-W", "5", to)
+}
+
+// A pod has its tenant's VPC, a second interface in it, and one in a network of DANM, by
+// the annotation of the NPWG standard.
+func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	tenant, other := e.Tenant(t, stage.Overlapping("npwg")), e.Tenant(t, stage.Overlapping("npwg-other"))
+	e.wire(t, "npwg0")
+	first, second := e.Nodes()
+	namespace := tenant.Namespace.Name
+	spec := macvlanSpec("npwg0")
+	spec.Options.CIDR, spec.Options.AllocationPool, spec.Options.Routes = "10.105.1.0/24", nil, nil
+	network := danmNet(namespace, "external", spec)
+	e.makeNetwork(t, network)
+	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
+	e.Make(t, standingFor(namespace, "second", `{"vpc":"`+tenant.VPC.Name+`","subnet":"net2"}`), standingFor(namespace, "external", `{"network":"external"}`))
+	pods := []*corev1.Pod{
+		tenant.Pod("one", scene.OnNode(first), scene.WithSelections("second,external@ext0")),
+		tenant.Pod("two", scene.OnNode(second), scene.WithSelections("second,external@ext0")),
+	}
+	routed := tenant.Pod("routed", scene.OnNode(first), scene.WithSelections(`[{"name":"external","default-route":["10.105.1.1"]}]`))
+	e.runFor(t, append(slices.Clone(pods), routed)...)
+	for _, pod := range pods {
+		status := e.awaitStatus(t, pod, 3)
+		for i, want := range []struct{ name, device string }{{"alioth", "eth0"}, {namespace + "/second", "net1"}, {namespace + "/external", "ext0"}} {
+			got := status[i]
+			if got.Name != want.name || got.Interface != want.device || got.Default != (i == 0) || !slices.Contains(got.IPs, e.onDevice(t, pod, want.device, false).String()) {
+				t.Errorf("pod %s: interface %d is %+v, want %v", pod.Name, i, got, want)
+			}
+		}
+	}
+	e.expectAnswers(t, pods[0], wantPod(pods[1]))
+	e.ping(t, pods[0], e.onDevice(t, pods[1], "net1", false).String())
+	e.ping(t, pods[0], e.onDevice(t, pods[1], "ext0", false).String())
+	e.checkMovedDefaultRoute(t, routed, pods[1])
+	refused := other.Pod("refused", scene.WithSelections(namespace+"/second"))
+	e.Make(t, refused)
+	e.expectRefused(t, refused, v1alpha1.TenantNotAllowedReason, namespace)
+	pods[0] = e.expectFreshState(t, pods[0], tenant.Pod("one", scene.OnNode(first), scene.WithSelections("second,external@ext0")))
+	for _, pod := range append(pods, routed) {
+		if err := e.Delete(within(t, patience), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expectFreshState replaces a pod by one of the same name, as a StatefulSet does, and
+// requires that nothing is left of the first.
+func (e *env) expectFreshState(t *testing.T, old, successor *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	if err := e.Delete(within(t, patience), old); err != nil {
+		t.Fatal(err)
+	}
+	e.runFor(t, successor)
+	e.awaitStatus(t, successor, 3)
+	list := new(v1alpha1.AttachmentClaimList)
+	if err := e.Client.List(within(t, patience), list, client.InNamespace(successor.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range list.Items {
+		if claim.Spec.Pod.Name == successor.Name && claim.Spec.Pod.UID != string(successor.UID) {
+			t.Errorf("the AttachmentClaim %s of the first pod is left", claim.Name)
+		}
+	}
+	if held, err := e.Held(within(t, patience), old.UID); err != nil || len(held) > 0 {
+		t.Errorf("the first pod still holds %v: %v", held, err)
+	}
+	return successor
+}
+
+// checkMovedDefaultRoute requires that a pod with its default route elsewhere reaches its
+// VPC and Services nevertheless.
+func (e *env) checkMovedDefaultRoute(t *testing.T, pod, inVPC *corev1.Pod) {
+	t.Helper()
+	if out := e.InNetNS(t, pod, "ip", "-4", "route", "show", "default"); !strings.Contains(out, "via 10.105.1.1 dev net1") || strings.Contains(out, "eth0") {
+		t.Errorf("the default routes are %q", out)
+	}
+	e.expectAnswers(t, pod, wantPod(inVPC))
+	if out := e.InPod(t, pod, scene.Tool, "resolve", "kubernetes.default.svc.cluster.local"); !strings.Contains(out, "10.96.0.1") {
+		t.Errorf("cluster DNS answers %q", out)
+	}
+	if status := e.awaitStatus(t, pod, 2); !slices.Equal(status[1].Gateway, []string{"10.105.1.1"}) || len(status[0].Gateway) > 0 {
+		t.Errorf("the status is %+v", status)
+	}
+}
+
+// bridgePlugins are what the configuration of bridged runs.
+var bridgePlugins = []string{"bridge", "host-local"}
+
+// installPlugins puts the reference plugins into the runtime's folders of the nodes.
+func (e *env) installPlugins(t *testing.T) {
+	t.Helper()
+	first, second := e.Nodes()
+	for _, node := range []string{first, second} {
+		for _, plugin := range bridgePlugins {
+			e.OnNode(t, node, "cp", "/usr/lib/cni/"+plugin, "/opt/cni/bin/"+plugin)
+		}
+	}
+}
+
+// bridged returns a definition that the reference plugins carry out.
+func bridged(namespace, name string) *nadv1.NetworkAttachmentDefinition {
+	return &nadv1.NetworkAttachmentDefinition{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: `{"cniVersion":"1.0.0","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.106.0.0/24"}}`},
+	}
+}
+
+// Plugins of others run for a pod once a grant permits it, and undo what they made after a
+// restart of the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
+func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
+	e := start(t)
+	e.installPlugins(t)
+	first, _ := e.Nodes()
+	namespace, tenant := e.plainNamespace(t), e.Tenant(t, stage.Overlapping("plugins"))
+	name := unique("bridged")
+	e.Make(t, bridged(namespace, name), bridged(tenant.Namespace.Name, name))
+	pods := []*corev1.Pod{
+		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithSelections(name)),
+		scene.Pod(namespace, "two", scene.OnNode(first), scene.WithSelections(name)),
+	}
+	for _, pod := range pods {
+		e.Make(t, pod)
+	}
+	e.expectRefused(t, pods[0], v1alpha1.DelegationNotGrantedReason, name)
+	grant := &v1alpha1.DelegationGrant{ObjectMeta: metav1.ObjectMeta{Name: unique("grant")}, Spec: v1alpha1.DelegationGrantSpec{
+		Namespaces: []string{namespace, tenant.Namespace.Name}, Plugins: []string{"bridge"}, IPAM: []string{"host-local"},
+	}}
+	e.Make(t, grant)
+	if err := e.WaitReady(within(t, patience), pods...); err != nil {
+		t.Fatal(err)
+	}
+	status := e.awaitStatus(t, pods[1], 2)
+	if len(status[1].IPs) != 1 || !strings.HasPrefix(status[1].IPs[0], "10.106.0.") || status[1].Name != namespace+"/"+name || status[1].Mac == "" {
+		t.Errorf("the status is %+v", status)
+	}
+	e.ping(t, pods[0], status[1].IPs[0])
+	e.expectAnswers(t, pods[0], wantPod(pods[1]))
+	refused := tenant.Pod("refused", scene.WithSelections(name))
+	e.Make(t, refused)
+	e.expectRefused(t, refused, v1alpha1.DelegationNotGrantedReason, "pods of tenants")
+	pods = append(pods, e.runInStatic(t, namespace, first))
+
+	e.killDaemon(t, first)
+	for _, pod := range pods {
+		if err := e.Delete(within(t, patience), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.expectNoRemains(t, first, name)
+}
+
+// runInStatic runs a pod in a network of DANM with a static type: its configuration is a
+// file of the node, its address the operator's.
+func (e *env) runInStatic(t *testing.T, namespace, node string) *corev1.Pod {
+	t.Helper()
+	const file = "/etc/cni/net.d/npwgstat.conf"
+	e.OnNode(t, node, "sh", "-c", `echo '{"cniVersion":"1.0.0","name":"x","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local"}}' > `+file)
+	t.Cleanup(func() { e.OnNode(t, node, "rm", file) })
+	network := danmNet(namespace, "static", danmv1.NetworkSpec{
+		NetworkID: "npwgstat", NetworkType: "bridge", Options: danmv1.NetworkOptions{CIDR: "10.108.0.0/24", ContainerPrefix: "st"},
+	})
+	e.makeNetwork(t, network)
+	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
+	pod := scene.Pod(namespace, "static", scene.OnNode(node), scene.WithInterfaces(`[{"vpc":"`+defaultVPC+`"},{"network":"static","ip":"10.108.0.77"}]`))
+	e.runFor(t, pod)
+	ip := e.onDevice(t, pod, "st1", false)
+	held, err := e.Held(within(t, patience), pod.UID)
+	if err != nil || ip.String() != "10.108.0.77" || !slices.Contains(held, ip) {
+		t.Errorf("st1 has %s, and the pod holds %v: %v", ip, held, err)
+	}
+	return pod
+}
+
+// expectNoRemains waits until plugins have nothing more of a network on a node.
+func (e *env) expectNoRemains(t *testing.T, node, network string) {
+	t.Helper()
+	err := scene.Until(within(t, patience), "the plugins have undone everything", func(context.Context) (bool, string, error) {
+		ports := e.OnNode(t, node, "ip", "-o", "link", "show", "master", "npwgbr0")
+		leases := e.OnNode(t, node, "sh", "-c", "ls /var/lib/cni/networks/"+network+" | grep '^10\\.' || true")
+		kept := e.OnNode(t, node, "sh", "-c", "ls /var/lib/alioth/delegates")
+		return ports == "" && leases == "" && kept == "", fmt.Sprintf("ports %q, leases %q, files %q", ports, leases, kept), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	e.OnNode(t, node, "ip", "link", "del", "npwgbr0")
+	e.OnNode(t, node, "rm", "-r", "/var/lib/cni/networks/"+network)
+}
