@@ -40,6 +40,7 @@ type Kind struct {
 	Hook       int  `json:"hook"`
 	FollowsMTU bool `json:"followsMTU"`
 	Restorable bool `json:"restorable"`
+	Sequential bool `json:"sequential,omitempty"`
 }
 
 // ServiceName names a Service.

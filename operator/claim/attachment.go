@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -61,15 +62,32 @@ func (c *Claimer) ClaimAttachments(ctx context.Context, pod *store.Pod, rows []A
 		}
 	}
 	for range rounds {
-		_, other, err := attachmentClaims.create(ctx, c, lacking, sameClaim)
-		if err != nil || other == nil {
+		others, err := c.createClaims(ctx, lacking)
+		if err != nil || len(others) == 0 {
 			return err
 		}
-		if err := c.removeClaim(ctx, other); err != nil {
-			return err
+		for _, other := range others {
+			if err := c.removeClaim(ctx, other); err != nil {
+				return err
+			}
 		}
 	}
 	return errOutpaced
+}
+
+// createClaims creates claims at the same time, and returns those that exist already and
+// differ.
+func (c *Claimer) createClaims(ctx context.Context, rows []*multinet.Claim) (others []*multinet.Claim, err error) {
+	found := make([]*multinet.Claim, len(rows))
+	var group errgroup.Group
+	for i, row := range rows {
+		group.Go(func() (err error) {
+			_, found[i], err = attachmentClaims.create(ctx, c, []*multinet.Claim{row}, sameClaim)
+			return err
+		})
+	}
+	err = group.Wait()
+	return slices.DeleteFunc(found, func(other *multinet.Claim) bool { return other == nil }), err
 }
 
 // AttachmentsClaimed reports whether the AttachmentClaims of a pod are those of the rows.

@@ -81,23 +81,23 @@ func TestTheClaimsOfAPodBecomeThoseOfItsAttachments(t *testing.T) {
 	}{
 		"new ones": {
 			want:   []AttachmentRow{attachmentTo("net1", "a"), attachmentTo("Net_2", "b")},
-			claims: []string{"p.0.4e65745f32 b made-2", "p.net1 a made-1"}, created: 2,
+			claims: []string{"p.0.4e65745f32 b made-1-p.0.4e65745f32", "p.net1 a made-1-p.net1"}, created: 2,
 		},
 		"no change": {
 			had: []AttachmentRow{attachmentTo("net1", "a")}, want: []AttachmentRow{attachmentTo("net1", "a")},
-			claims: []string{"p.net1 a made-1"},
+			claims: []string{"p.net1 a made-1-p.net1"},
 		},
 		"another configuration": {
 			had: []AttachmentRow{attachmentTo("net1", "a"), attachmentTo("net2", "a")}, want: []AttachmentRow{attachmentTo("net1", "b"), attachmentTo("net2", "a")},
-			claims: []string{"p.net1 b made-3", "p.net2 a made-2"}, created: 1,
+			claims: []string{"p.net1 b made-2-p.net1", "p.net2 a made-1-p.net2"}, created: 1,
 		},
 		"the network was made again": {
 			had: []AttachmentRow{attachmentTo("net1", "a")}, want: []AttachmentRow{moved},
-			claims: []string{"p.net1 a made-2"}, created: 1,
+			claims: []string{"p.net1 a made-2-p.net1"}, created: 1,
 		},
 		"an interface less": {
 			had: []AttachmentRow{attachmentTo("net1", "a"), attachmentTo("net2", "a")}, want: []AttachmentRow{attachmentTo("net2", "a")},
-			claims: []string{"p.net2 a made-2"},
+			claims: []string{"p.net2 a made-1-p.net2"},
 		},
 		"none left": {had: []AttachmentRow{attachmentTo("net1", "a")}},
 	} {
@@ -167,7 +167,7 @@ func TestAForgedClaimIsReplaced(t *testing.T) {
 	if err := c.ClaimAttachments(t.Context(), attached, []AttachmentRow{attachmentTo("net1", "a")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.claimed(t); !slices.Equal(got, []string{"p.net1 a made-1"}) {
+	if got := a.claimed(t); !slices.Equal(got, []string{"p.net1 a made-1-p.net1"}) {
 		t.Errorf("claims %v", got)
 	}
 }
@@ -184,7 +184,7 @@ func TestAClaimWithALostReplyIsAdopted(t *testing.T) {
 	if err := c.ClaimAttachments(t.Context(), attached, rows); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.claimed(t); !slices.Equal(got, []string{"p.net1 a made-1"}) {
+	if got := a.claimed(t); !slices.Equal(got, []string{"p.net1 a made-1-p.net1"}) {
 		t.Errorf("claims %v", got)
 	}
 }

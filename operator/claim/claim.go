@@ -16,6 +16,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -102,22 +104,30 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 	return nil, errOutpaced
 }
 
-// create creates the objects of the planned rows. It returns no rows if one exists but
-// differs from the plan, and excludes the IP if it has another holder.
+// create creates the objects of the planned rows, those of all attachments at the same
+// time. It returns no rows if one exists but differs from the plan, and excludes the IP if
+// it has another holder.
 func (c *Claimer) create(ctx context.Context, wanted []Wanted, plans []plan) ([][]*store.Address, error) {
-	all := make([][]*store.Address, 0, len(plans))
+	all := make([][]*store.Address, len(plans))
+	others := make([]*store.Address, len(plans))
+	var group errgroup.Group
 	for i, p := range plans {
-		rows, other, err := addresses.create(ctx, c, p.keep, ofChoice)
-		if err != nil {
-			return nil, err
+		group.Go(func() (err error) {
+			all[i], others[i], err = addresses.create(ctx, c, p.keep, ofChoice)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i, other := range others {
+		if other == nil {
+			continue
 		}
-		if other != nil {
-			if !other.CountsFor(wanted[i].Holder, wanted[i].Node) {
-				wanted[i].Exclude[other.IP] = struct{}{}
-			}
-			return nil, nil
+		if !other.CountsFor(wanted[i].Holder, wanted[i].Node) {
+			wanted[i].Exclude[other.IP] = struct{}{}
 		}
-		all = append(all, rows)
+		all = nil
 	}
 	return all, nil
 }

@@ -43,19 +43,19 @@ func newAPI(t *testing.T, objects ...client.Object) *api {
 		t.Fatal(err)
 	}
 	a := &api{}
-	serial := 0
+	times := map[string]int{} // an object of a name was created
 	a.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.created++
-			serial++
+			times[object.GetName()]++
 			if a.before != nil {
 				if err := a.before(object.GetName()); err != nil {
 					return err
 				}
 			}
-			object.SetUID(types.UID(fmt.Sprintf("made-%d", serial)))
+			object.SetUID(types.UID(fmt.Sprintf("made-%d-%s", times[object.GetName()], object.GetName())))
 			if err := c.Create(ctx, object, opts...); err != nil {
 				return err
 			}
@@ -267,7 +267,7 @@ func TestAnObjectThatIsGoneBeforeItsAnswerStandsBehindNoRow(t *testing.T) {
 	a.after = func(name string) error {
 		return c.Store.Update(func(tx store.Tx) error {
 			made := *store.GetAddress(tx, name)
-			made.UID = "made-1"
+			made.UID = "made-1-" + name
 			if err := store.PutAddress(tx, &made); err != nil {
 				return err
 			}

@@ -146,7 +146,7 @@ func TestASecondOperatorFindsTheClaimsOfEachInterface(t *testing.T) {
 		made         int
 	}{
 		{"before the second attachment", "w.10.1.0.2", 2},
-		{"within the first attachment", "v.fd00--2", 1},
+		{"within the first attachment", "v.fd00--2", 2}, // the second is claimed at the same time
 		{"after all", "", 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func record(a nodestatus.Attachment) journal.Record {
 func Settings(c plan.Config) nodestatus.Settings {
 	kinds := map[string]nodestatus.Kind{}
 	for kind, can := range c.Kinds {
-		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable}
+		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential}
 	}
 	name := func(r plan.ServiceRef) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
 	return nodestatus.Settings{
@@ -83,7 +83,7 @@ func Settings(c plan.Config) nodestatus.Settings {
 func Config(s nodestatus.Settings) plan.Config {
 	kinds := attach.Catalog{}
 	for kind, can := range s.Kinds {
-		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable}
+		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential}
 	}
 	ref := func(n nodestatus.ServiceName) plan.ServiceRef { return plan.ServiceRef(n) }
 	return plan.Config{
