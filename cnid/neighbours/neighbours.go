@@ -21,7 +21,9 @@ func Announce(ifindex int, mac [6]byte, ips []netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("open a packet socket: %w", err)
 	}
-	defer unix.Close(socket)
+	// The kernel waits in the close of a packet socket until no CPU uses it any more, which
+	// takes tens of milliseconds under load.
+	defer func() { go unix.Close(socket) }()
 	var failures []error
 	for _, ip := range ips {
 		frame := advertisement(mac, ip)
