@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -233,14 +232,9 @@ func (n *apiNode) decide(t *testing.T, p *labPod) {
 	})
 }
 
-// annotate gives a pod further annotations, and the condition that it is attached.
+// annotate gives a pod annotations, and the condition that it is attached.
 func annotate(obj client.Object, annotations map[string]string) {
-	all := maps.Clone(obj.GetAnnotations())
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, annotations)
-	obj.SetAnnotations(all)
+	obj.SetAnnotations(annotations)
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason,

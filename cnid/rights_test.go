@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
@@ -95,8 +96,11 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	n.vpc(t, "rights", 57)
 	n.start(t)
 	p := n.pod(t, "rights-a", "rights", "10.10.1.10", nil)
-	n.status(t, n.get(t, p), func(obj client.Object) { annotate(obj, map[string]string{annotations.NetworksKey: "second"}) })
-	n.decide(t, p)
+	// As if the pod had selected a definition: it has a network status then.
+	text := strings.Replace(n.claimAddress(t, p), `"name":"eth0"`, `"name":"eth0","definition":"default/second"`, 1)
+	n.status(t, n.get(t, p), func(obj client.Object) {
+		annotate(obj, map[string]string{v1alpha1.AttachmentsAnnotation: text, arktosv1.ReadinessAnnotation: "true"})
+	})
 	if err := n.lab.cni(t, "ADD", p); err != nil {
 		t.Fatal(err)
 	}

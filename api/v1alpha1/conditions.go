@@ -62,7 +62,7 @@ const (
 const (
 	// AttachedReason: the pod has its addresses.
 	AttachedReason = "AddressesAssigned"
-	// InterfacesInvalidReason: the annotation danm.k8s.io/interfaces is malformed, or its
+	// InterfacesInvalidReason: an annotation that requests interfaces is malformed, or its
 	// elements do not fit together or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"
 	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run

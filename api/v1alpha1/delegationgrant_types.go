@@ -15,10 +15,10 @@ const (
 // NetworkAttachmentDefinitions, and of networks of DANM with a static type. Each plugin
 // runs as root on the nodes, with a configuration that a definition's author has written,
 // or one of the nodes' files.
-// +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces, or single networks as namespace/name: otherwise the grant is for nothing"
+// +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
 type DelegationGrantSpec struct {
 	// Namespaces of which every network has the grant. One with the label
-	// alioth.dev/tenant has none, whatever the list says.
+	// alioth.dev/tenant has none, even if the list names it.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
@@ -63,8 +63,8 @@ type DelegationGrantSpec struct {
 	Requests []string `json:"requests,omitempty"`
 }
 
-// DelegationGrant permits configurations by which nodes run other CNI plugins for pods. Without one a node runs none. The cluster's operators
-// write it. The end of a grant concerns new pods only.
+// DelegationGrant permits configurations by which nodes run other CNI plugins for pods. Without one a node runs none. Cluster
+// administrators write it. The end of a grant concerns new pods only.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=delegationgrants,singular=delegationgrant

@@ -107,7 +107,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
 		fmt.Sprintf("kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has", cnid.PodDevices()))
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "run other CNI plugins of this node for interfaces of pods, where a DelegationGrant permits it; the daemon needs the PID namespace of the node")
-	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process in the mount namespace of the node: init, or parent (that of the daemon) where nodes share a PID namespace")
+	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
 		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())

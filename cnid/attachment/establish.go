@@ -281,8 +281,8 @@ func specOf(rec journal.Record) attach.Spec {
 	}
 }
 
-// withArgs adds to the configuration of CNI plugins the arguments by which they know the
-// pod (CNI conventions, section "CNI_ARGS").
+// withArgs adds to the configuration of CNI plugins the arguments that identify the pod
+// (CNI conventions, section "CNI_ARGS").
 func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 	if delegate == nil {
 		return nil

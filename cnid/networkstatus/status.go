@@ -16,14 +16,12 @@ import (
 )
 
 // Of returns the interfaces of a pod as its network status has them, the pod's first
-// interface first. records are those of the pod's finished attachments in one sandbox. A
-// pod that has selected nothing and has one interface has no network status.
+// interface first. records are those of the pod's finished attachments in one sandbox. A pod
+// with one interface, and without a definition, has no network status: Multus may serve its
+// annotation.
 func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) *attach.Result) []annotations.NetworkStatus {
-	if pod.Selections == "" && len(records) < 2 {
-		return nil
-	}
 	said, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil {
+	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a annotations.Attachment) bool { return a.Definition != "" }) {
 		return nil
 	}
 	records = slices.Clone(records)
@@ -64,7 +62,7 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 	return status
 }
 
-// byPlugin replaces what Alioth knows of an interface by what its plugins have reported.
+// byPlugin replaces Alioth's data of an interface by the result of its plugins.
 func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotations.NetworkStatus {
 	iface, _ := result.InPod(status.Interface)
 	status.MAC, status.MTU, status.IPs, status.Gateways = iface.MAC, iface.MTU, nil, nil

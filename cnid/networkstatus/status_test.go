@@ -153,14 +153,15 @@ func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
 func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
 	alone := records()[2:3]
 	single := row("")
-	single.Selections = ""
+	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
 	if got := networkstatus.Of(single, alone, made); got != nil {
-		t.Errorf("a pod with one interface has %v", got)
+		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
 	}
-	if got := networkstatus.Of(row(""), alone, made); len(got) != 1 || got[0].Name != "alioth" {
-		t.Errorf("a pod that selects has %v", got)
+	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
+	if got := networkstatus.Of(single, alone, made); len(got) != 1 || got[0].Name != "shop/blue" {
+		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(single, records()[:3], made); len(got) != 3 {
+	if got := networkstatus.Of(row(""), records()[:3], made); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 }

@@ -14,7 +14,7 @@
 struct work {
 	struct conn_key forward;
 	struct conn_key reverse;
-	struct conn_key other; /* the forward entry of a flow that stands in the way */
+	struct conn_key other; /* the forward entry of the flow that has the reverse entry */
 	struct conn value;
 	struct affinity_key client;
 	struct affinity affinity;

@@ -27,7 +27,7 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 	}
 	grants := multinet.GrantsFor(tx, def.Reference())
 	if len(grants) == 0 {
-		return r, notGranted("%s has a configuration for CNI plugins, and no DelegationGrant names it or its namespace: ask the cluster's operator for one, or name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
+		return r, notGranted("%s has a configuration for CNI plugins, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
 	}
 	var refusal *tenancy.Refusal
 	for _, grant := range grants {
@@ -55,7 +55,7 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (*delegate, *
 			}}, nil
 		}
 	}
-	return nil, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster's operator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+	return nil, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 }
 
 // delegate is the part of a request that CNI plugins carry out: by a configuration, or by

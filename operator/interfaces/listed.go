@@ -160,7 +160,7 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 	switch {
 	case net == nil:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: fmt.Sprintf(
-			"%s does not exist: create it, or correct the annotation %s", multinet.Ref{Kind: target.Kind, Namespace: namespace, Name: target.Name}, annotations.InterfacesKey)}
+			"%s does not exist: create it, or correct the list or the definition that names it", multinet.Ref{Kind: target.Kind, Namespace: namespace, Name: target.Name})}
 	case net.Deleting:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s is being deleted", net.Ref)}
 	case !net.Admits(p.Namespace):

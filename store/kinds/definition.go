@@ -18,8 +18,8 @@ import (
 )
 
 // Definition is the kind of a network that pods select by the annotation
-// k8s.v1.cni.cncf.io/networks. Nodes do not follow it: what they carry out is in the
-// AttachmentClaims.
+// k8s.v1.cni.cncf.io/networks. Nodes do not watch it: the configuration is in the pod's
+// annotation alioth.dev/attachments, and the AttachmentClaim has its hash.
 var Definition = define(descriptor.Description[*nadv1.NetworkAttachmentDefinition, multinet.Definition]{
 	Name: multinet.KindDefinition, Object: &nadv1.NetworkAttachmentDefinition{}, List: &nadv1.NetworkAttachmentDefinitionList{},
 	Optional: true,

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,9 +170,25 @@ func (n node) notes(t testing.TB) []string {
 }
 
 // addressesOf lists those of a device, and fails the test for one that is not usable yet.
+// The kernel adds the link-local one by itself, and makes it usable a moment later.
 func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 	t.Helper()
-	var out []string
+	for again := range 2000 {
+		out, tentative := listAddresses(t, n, device)
+		switch {
+		case len(tentative) == 0:
+			return out
+		case again == 1999 || slices.ContainsFunc(tentative, func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }):
+			t.Errorf("the addresses %v are tentative", tentative)
+			return out
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+func listAddresses(t testing.TB, n *netnstest.Namespace, device string) (out []string, tentative []net.IP) {
+	t.Helper()
 	link := linkByName(t, n, device)
 	n.Do(t, func() error {
 		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -181,7 +198,7 @@ func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 			}
 			for _, a := range list {
 				if a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 {
-					t.Errorf("address %s is tentative", a.IPNet)
+					tentative = append(tentative, a.IP)
 				}
 				if a.IP.IsLinkLocalUnicast() {
 					out = append(out, "link-local")
@@ -192,7 +209,7 @@ func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 		}
 		return nil
 	})
-	return out
+	return out, tentative
 }
 
 // serve answers every TCP connection to port 80 in a namespace with a text.
