@@ -63,7 +63,8 @@ func rowsToKeep(tx store.ReadTx, pod *store.Pod) ([]claim.AttachmentRow, error) 
 // Addresses are claims of their own, and routes and rules concern the pod alone.
 func confirmed(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment) bool {
 	reference, ok := allocation.NetworkOf(attachment)
-	if !ok {
+	// What CNI plugins would run is not to be seen in a network: a claim alone confirms it.
+	if !ok || attachment.Delegate != nil || attachment.Kind == annotations.KindDelegate {
 		return false
 	}
 	net := multinet.ByDomain(tx, reference.Domain())
@@ -77,6 +78,22 @@ func confirmed(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachmen
 	}
 	link := attachment.Link
 	return link != nil && link.Parent == net.HostDevice && link.VLAN == net.VLAN && link.VXLAN == net.VXLAN && link.Mode == ""
+}
+
+// hasClaim reports whether an AttachmentClaim, which only the operator writes, confirms the
+// element of an interface.
+func hasClaim(tx store.ReadTx, pod *store.Pod, name string) bool {
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return false
+	}
+	for _, element := range list {
+		if element.Name == name {
+			row, ok := attachmentRow(element)
+			return ok && claim.AttachmentClaimed(tx, pod, row)
+		}
+	}
+	return false
 }
 
 // lacksClaims reports whether a pod with an allocation status has other AttachmentClaims

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"encoding/json"
 	"net/netip"
 	"testing"
 
@@ -58,6 +59,10 @@ func toldPod(t *testing.T, list ...annotations.Attachment) *store.Pod {
 func TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives(t *testing.T) {
 	foreign := lan()
 	foreign.UID, foreign.Namespace, foreign.VLAN = "uid-foreign", "b", 200
+	// A tenant may write any type that is no native one.
+	disguised := lan()
+	disguised.UID, disguised.Name, disguised.Type, disguised.HostDevice, disguised.VLAN = "uid-disguised", "disguised", annotations.KindDelegate, "", 0
+	conf := &annotations.Delegate{Conf: json.RawMessage(`{"plugins":[{"type":"bridge"}]}`)}
 	closed := lan()
 	closed.UID, closed.Kind, closed.Namespace, closed.AllowedNamespaces = "uid-closed", multinet.KindClusterNetwork, "", []string{"b"}
 	for name, tc := range map[string]struct {
@@ -78,11 +83,15 @@ func TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives(t *testing
 		}), false},
 		"that network by the name of this one": {onLAN(func(a *annotations.Attachment) { a.OutsideUID, a.Link.VLAN = "uid-foreign", 200 }), false},
 		"a ClusterNetwork for others":          {onLAN(func(a *annotations.Attachment) { a.Outside, a.OutsideUID = "ClusterNetwork/lan", "uid-closed" }), false},
-		"a network that is gone":               {onLAN(func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" }), false},
+		"a configuration of plugins":           {onLAN(func(a *annotations.Attachment) { a.Delegate = conf }), false},
+		"plugins in a network of that type": {onLAN(func(a *annotations.Attachment) {
+			a.Kind, a.Outside, a.OutsideUID, a.Link, a.Delegate = annotations.KindDelegate, "DanmNet/a/disguised", "uid-disguised", &annotations.Link{}, conf
+		}), false},
+		"a network that is gone": {onLAN(func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := toldPod(t, tc.attachment)
-			operatortest.New(t, lan(), foreign, closed, pod).View(func(tx store.ReadTx) {
+			operatortest.New(t, lan(), foreign, closed, disguised, pod).View(func(tx store.ReadTx) {
 				rows, err := rowsToKeep(tx, pod)
 				if err != nil || (len(rows) == 1) != tc.lost || lacksClaims(tx, pod) != tc.lost {
 					t.Errorf("claims %+v, error %v", rows, err)
@@ -114,6 +123,37 @@ func TestAnAttachmentClaimStaysThoughItsNetworkHasChanged(t *testing.T) {
 			t.Errorf("decided %+v", d)
 		}
 	})
+}
+
+// The network of plugins does not show what they run, but the claim of the operator does.
+func TestALostAddressOfAPluginsInterfaceIsClaimedAgain(t *testing.T) {
+	pod := toldPod(t, onLAN(func(a *annotations.Attachment) {
+		a.Kind, a.Addresses = annotations.KindDelegate, operatortest.Prefixes("10.9.0.12/24")
+		a.Delegate = &annotations.Delegate{File: &annotations.DelegateFile{NetworkID: "lan", Type: "bridge"}}
+	}))
+	all, err := attachmentRows(pod.Attachments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &multinet.Claim{
+		Meta: store.Meta{UID: "c"}, Namespace: "a", Name: v1alpha1.AttachmentClaimName(pod.UID, "eth0"), PodName: "p", PodUID: pod.UID, Node: pod.Node,
+		Interface: "eth0", Driver: annotations.KindDelegate, Network: all[0].Network, ConfigHash: all[0].ConfigHash,
+	}
+	for name, claimed := range map[string]bool{"with its claim": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			s := operatortest.New(t, pod)
+			if claimed {
+				if err := s.Update(func(tx store.Tx) error { return multinet.PutClaim(tx, held) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.View(func(tx store.ReadTx) {
+				if d := decide(tx, pod, nil); (d.verb == restore && len(d.wishes) == 1) != claimed {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
 }
 
 // TestAnAttachmentOfAnOlderReleaseIsLeftAlone: its network has no UID in the annotation,

@@ -69,7 +69,7 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 	for _, attachment := range list {
 		w := again(attachment)
 		assigned = append(assigned, w)
-		if attachment.Outside != "" && !confirmed(tx, pod, attachment) {
+		if attachment.Outside != "" && !confirmed(tx, pod, attachment) && !hasClaim(tx, pod, attachment.Name) {
 			continue
 		}
 		if w.addressed() && (missing(tx, pod, w) || len(stray(tx, pod, w)) > 0) {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -313,4 +314,19 @@ func FuzzBuild(f *testing.F) {
 			t.Fatalf("%s becomes %s, %v", c.JSON, again.JSON, err)
 		}
 	})
+}
+
+// The operator reports a refusal once, as long as it stays the same.
+func TestARefusalIsAlwaysTheSame(t *testing.T) {
+	text := []byte(`{"type":"bridge","cni.dev/a":0,"cni.dev/b":0,"cni.dev/c":0,"cni.dev/d":0,"prevResult":{},"runtimeConfig":{}}`)
+	_, first := Build(Request{Where: "test", Name: "n", Text: text})
+	for range 50 {
+		if _, err := Build(Request{Where: "test", Name: "n", Text: text}); err == nil || err.Error() != first.Error() {
+			t.Fatalf("%v, then %v", first, err)
+		}
+	}
+	long := []byte(`{"type":"bridge","` + strings.Repeat("é", 60) + `":1,"` + strings.Repeat("é", 60) + `":2}`)
+	if _, err := Build(Request{Where: "test", Name: "n", Text: long}); err == nil || !utf8.ValidString(err.Error()) {
+		t.Errorf("the refusal is %q", err)
+	}
 }

@@ -6,6 +6,7 @@ package delegation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,7 +183,7 @@ func (l *list) checkKeys(i int, p plugin) error {
 	if p == nil {
 		return l.wrong(strings.TrimSuffix(l.field(i, ""), "."), "it is null", "write an object with the plugin's configuration")
 	}
-	for key := range p {
+	for _, key := range slices.Sorted(maps.Keys(p)) { // so that a refusal stays the same
 		if slices.Contains(reserved, key) || strings.HasPrefix(key, "cni.dev/") {
 			return l.wrong(l.field(i, key), "the key is reserved for runtimes", "remove it")
 		}
