@@ -171,8 +171,11 @@ func (m *Manager) establish(ctx context.Context, records []journal.Record, decis
 	together, after := m.inOrder(records)
 	atOnce(len(together), func(i int) { one(together[i]) })
 	for _, i := range after {
-		if errs[i] = ctx.Err(); errs[i] == nil {
+		switch errs[i] = ctx.Err(); {
+		case errs[i] == nil:
 			one(i)
+		case errors.Is(errs[i], context.DeadlineExceeded):
+			errs[i] = &NotReady{Reason: fmt.Sprintf("attaching %s: the other interfaces of the pod took all of %s", records[i].IfName, m.cfg.EstablishWait)}
 		}
 	}
 	return list, failure(errs)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 )
@@ -21,9 +22,31 @@ func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	defer unlock()
 	records := m.ofRequest(key)
 	if len(records) == 0 {
-		return m.removeUnknown(ctx, key)
+		return errors.Join(m.removeUnknown(ctx, key), m.removeUnrecorded(ctx, key, nil))
 	}
-	return m.removeAll(ctx, records)
+	return errors.Join(m.removeAll(ctx, records), m.removeUnrecorded(ctx, key, records))
+}
+
+// removeUnrecorded removes further interfaces of a request that drivers know and the journal
+// does not, because it was lost and they could not be adopted. Those with an end on the
+// node go with the pod's namespace; others may have more than that, such as the lease of
+// a CNI plugin.
+func (m *Manager) removeUnrecorded(ctx context.Context, key journal.Key, records []journal.Record) error {
+	var errs []error
+	for _, driver := range m.cfg.Drivers {
+		if driver.Capabilities().HostEnd {
+			continue
+		}
+		found, err := driver.List(ctx)
+		errs = append(errs, err)
+		for _, one := range found {
+			recorded := slices.ContainsFunc(records, func(rec journal.Record) bool { return rec.IfName == one.IfName })
+			if one.ContainerID == key.ContainerID && one.Request == key.IfName && !recorded {
+				errs = append(errs, driver.Detach(ctx, one.ContainerID, one.IfName))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeUnknown removes the devices of an attachment without a record, which may be from

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
 )
 
@@ -39,7 +39,7 @@ func result(c command, list []attachment.Attached) (json.RawMessage, error) {
 // addresses, each with the index of the pod's end.
 func merge(res *types100.Result, one attachment.Attached) {
 	if one.Link.Result != nil {
-		mergeReported(res, one.Link.Result)
+		mergeReported(res, one)
 		return
 	}
 	if one.HostIfName != "" {
@@ -65,20 +65,24 @@ func merge(res *types100.Result, one attachment.Attached) {
 // mergeReported adds what the plugins of a delegated attachment have reported. The indices
 // of its interfaces become those in the whole result. Its DNS configuration is left out:
 // that of a pod comes from its first network.
-func mergeReported(res *types100.Result, reported *attach.Result) {
-	first := len(res.Interfaces)
+func mergeReported(res *types100.Result, one attachment.Attached) {
+	reported, first := one.Link.Result, len(res.Interfaces)
 	for _, iface := range reported.Interfaces {
 		res.Interfaces = append(res.Interfaces, &types100.Interface{
 			Name: iface.Name, Mac: iface.MAC, Mtu: iface.MTU, Sandbox: iface.Sandbox, SocketPath: iface.SocketPath, PciID: iface.PCIID,
 		})
 	}
+	if _, ok := reported.InPod(one.IfName); !ok { // results before CNI 0.3.0 have no interfaces
+		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Sandbox: one.NetnsPath})
+	}
+	inPod := slices.IndexFunc(res.Interfaces, func(i *types100.Interface) bool { return i.Name == one.IfName && i.Sandbox != "" })
 	for _, addr := range reported.Addrs {
-		ip := &types100.IPConfig{Address: ipNet(addr.Addr), Gateway: addr.Gateway.AsSlice()}
+		// Runtimes count an address without an interface as one of the pod's first.
+		index := inPod
 		if addr.Interface >= 0 && addr.Interface < len(reported.Interfaces) {
-			index := first + addr.Interface
-			ip.Interface = &index
+			index = first + addr.Interface
 		}
-		res.IPs = append(res.IPs, ip)
+		res.IPs = append(res.IPs, &types100.IPConfig{Interface: &index, Address: ipNet(addr.Addr), Gateway: addr.Gateway.AsSlice()})
 	}
 	for _, route := range reported.Routes {
 		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})

@@ -94,6 +94,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		}
 		decisions = append(decisions, d)
 	}
+	separate(decisions)
 	first := &decisions[0]
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	if !first.InVPC() && len(first.HostPorts) > 0 {
@@ -236,7 +237,7 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 	}
 	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
 	if said.NoDefaultRoute {
-		d.Routes = insideRoutes(tx, q.cfg.ServiceRanges, vpc, d)
+		d.Routes = insideRoutes(tx, q.cfg, vpc, d)
 	}
 	return d, ""
 }

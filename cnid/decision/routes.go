@@ -10,8 +10,36 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 )
+
+// separate removes routes of interfaces in VPCs to destinations that the pod has a route to
+// already: the kernel refuses a second one. Ranges of interfaces and routes of networks
+// outside of VPCs come first, then those of the earlier interface.
+func separate(decisions []attachment.Decision) {
+	taken := map[netip.Prefix]bool{}
+	for _, d := range decisions {
+		for _, own := range d.Addrs {
+			taken[own.Masked()] = true
+		}
+		for _, route := range d.Routes {
+			if !d.InVPC() && route.Table == 0 {
+				taken[route.Dst] = true
+			}
+		}
+	}
+	for i, d := range decisions {
+		if !d.InVPC() {
+			continue
+		}
+		decisions[i].Routes = slices.DeleteFunc(d.Routes, func(r attach.Route) bool { return taken[r.Dst] })
+		for _, route := range decisions[i].Routes {
+			taken[route.Dst] = true
+		}
+	}
+}
 
 // routed returns the index of the attachment whose gateways are those of the pod's default
 // routes: the first one in a VPC, unless the pod has its default routes elsewhere. It is -1
@@ -35,9 +63,14 @@ func routedNow(pod *store.Pod, name string, requested bool) bool {
 }
 
 // insideRoutes returns the routes of an interface in a VPC whose pod has its default
-// routes elsewhere: to the VPC's ranges and to Services, by the gateways of its subnets.
-func insideRoutes(tx store.ReadTx, services []netip.Prefix, vpc *store.VPC, d attachment.Decision) []attach.Route {
-	destinations := slices.Concat(vpc.Prefixes, services)
+// routes elsewhere: to the VPC's ranges, to Services, and to the node, which probes the pod
+// and forwards ports to it, by the gateways of its subnets.
+func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment.Decision) []attach.Route {
+	destinations := slices.Concat(vpc.Prefixes, cfg.ServiceRanges)
+	for _, shadows := range cfg.Shadows {
+		node := journal.NodeShadow(shadows)
+		destinations = append(destinations, netip.PrefixFrom(node, node.BitLen()))
+	}
 	for _, row := range store.ListServiceCIDRs(tx) {
 		destinations = append(destinations, row.Prefixes...)
 	}

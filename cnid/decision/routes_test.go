@@ -6,6 +6,7 @@ package decision
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,8 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/journal"
 )
 
 // A pod whose default route leads elsewhere reaches its VPC and Services through the
@@ -30,13 +33,46 @@ func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T)
 	for _, route := range first.Routes {
 		routes = append(routes, fmt.Sprintf("%s via %s", route.Dst, route.Gateway))
 	}
-	want := []string{"10.10.0.0/16 via 10.10.1.1", "10.96.0.0/12 via 10.10.1.1", "fd10:10::/48 via fd10:10:0:1::1"}
+	want := []string{
+		"10.10.0.0/16 via 10.10.1.1", "10.96.0.0/12 via 10.10.1.1", "169.254.64.1/32 via 10.10.1.1",
+		"fd00:a110::1/128 via fd10:10:0:1::1", "fd10:10::/48 via fd10:10:0:1::1",
+	}
 	if diff := cmp.Diff(want, routes); diff != "" || len(first.Gateways) > 0 {
 		t.Errorf("gateways %v (-want +got):\n%s", first.Gateways, diff)
 	}
 	rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"})
 	if err != nil || len(rec.Gateways) > 0 {
 		t.Errorf("the rebuilt record has the gateways %v: %v", rec.Gateways, err)
+	}
+}
+
+// The kernel refuses a second route to one destination, whatever the interface.
+func TestNoTwoInterfacesHaveARouteToOneDestination(t *testing.T) {
+	route := func(dst string) attach.Route { return attach.Route{Dst: netip.MustParsePrefix(dst)} }
+	inside := func(own string, routes ...attach.Route) attachment.Decision {
+		return attachment.Decision{
+			Binding:   journal.Binding{VPC: "blue"},
+			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix(own)}, Routes: routes},
+		}
+	}
+	outside := inside("10.9.0.7/16", route("10.8.0.0/16"), attach.Route{Dst: netip.MustParsePrefix("10.7.0.0/16"), Table: 200})
+	outside.Binding = journal.Binding{Outside: "DanmNet/a/ext"}
+	all := []attachment.Decision{
+		inside("10.0.1.5/24", route("10.96.0.0/12"), route("10.8.0.0/16"), route("10.7.0.0/16")),
+		inside("10.0.2.5/24", route("10.96.0.0/12"), route("10.0.1.0/24"), route("10.9.0.0/16"), route("10.6.0.0/16")),
+		outside,
+	}
+	separate(all)
+	var got []string
+	for _, d := range all {
+		for _, r := range d.Routes {
+			got = append(got, r.Dst.String())
+		}
+		got = append(got, "|")
+	}
+	want := []string{"10.96.0.0/12", "10.7.0.0/16", "|", "10.6.0.0/16", "|", "10.8.0.0/16", "10.7.0.0/16", "|"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -73,7 +73,9 @@ func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
 		tenant.Pod("one", scene.OnNode(first), scene.WithSelections("second,external@ext0")),
 		tenant.Pod("two", scene.OnNode(second), scene.WithSelections("second,external@ext0")),
 	}
-	routed := tenant.Pod("routed", scene.OnNode(first), scene.WithSelections(`[{"name":"external","default-route":["10.105.1.1"]}]`))
+	// The kubelet's probe has to come back by the VPC, and both of its interfaces there lead
+	// to one VPC.
+	routed := tenant.Pod("routed", scene.OnNode(first), scene.WithReadiness(httpProbe("/healthz")), scene.WithSelections(`[{"name":"second"},{"name":"external","default-route":["10.105.1.1"]}]`))
 	e.runFor(t, append(slices.Clone(pods), routed)...)
 	for _, pod := range pods {
 		status := e.awaitStatus(t, pod, 3)
@@ -131,14 +133,14 @@ func (e *env) expectFreshState(t *testing.T, old, successor *corev1.Pod) *corev1
 // VPC and Services nevertheless.
 func (e *env) checkMovedDefaultRoute(t *testing.T, pod, inVPC *corev1.Pod) {
 	t.Helper()
-	if out := e.InNetNS(t, pod, "ip", "-4", "route", "show", "default"); !strings.Contains(out, "via 10.105.1.1 dev net1") || strings.Contains(out, "eth0") {
+	if out := e.InNetNS(t, pod, "ip", "-4", "route", "show", "default"); !strings.Contains(out, "via 10.105.1.1 dev net2") || strings.Contains(out, "eth0") {
 		t.Errorf("the default routes are %q", out)
 	}
 	e.expectAnswers(t, pod, wantPod(inVPC))
 	if out := e.InPod(t, pod, scene.Tool, "resolve", "kubernetes.default.svc.cluster.local"); !strings.Contains(out, "10.96.0.1") {
 		t.Errorf("cluster DNS answers %q", out)
 	}
-	if status := e.awaitStatus(t, pod, 2); !slices.Equal(status[1].Gateway, []string{"10.105.1.1"}) || len(status[0].Gateway) > 0 {
+	if status := e.awaitStatus(t, pod, 3); !slices.Equal(status[2].Gateway, []string{"10.105.1.1"}) || len(status[0].Gateway) > 0 {
 		t.Errorf("the status is %+v", status)
 	}
 }

@@ -106,3 +106,24 @@ func TestADELWithoutARecordOfTheJournalReachesThePlugins(t *testing.T) {
 		t.Errorf("left are the interface (%v) and leases %v", exists, r.leases(t))
 	}
 }
+
+// The journal was lost, and the record of a further interface could not be rebuilt: the DEL
+// of the pod's first one reaches its plugins nevertheless.
+func TestADELOfTheFirstInterfaceReachesThePluginsOfOthers(t *testing.T) {
+	r := newRig(t)
+	if _, err := r.attach(t, r.spec(build(t, r.bridge(), nil))); err != nil {
+		t.Fatal(err)
+	}
+	m, _, _ := r.manager(t, false)
+	remove := func(key journal.Key) {
+		r.node.Do(t, func() error { return m.Remove(t.Context(), key) })
+	}
+	remove(journal.Key{ContainerID: "another", IfName: "eth0"})
+	if len(r.leases(t)) != 1 {
+		t.Fatalf("the DEL of another pod leaves the leases %v", r.leases(t))
+	}
+	remove(journal.Key{ContainerID: "sandbox", IfName: "eth0"})
+	if _, exists := r.inside(t); exists || len(r.leases(t)) != 0 {
+		t.Errorf("left are the interface (%v) and leases %v", exists, r.leases(t))
+	}
+}

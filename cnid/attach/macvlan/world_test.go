@@ -173,18 +173,18 @@ func (n node) notes(t testing.TB) []string {
 // The kernel adds the link-local one by itself, and makes it usable a moment later.
 func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 	t.Helper()
-	for again := range 2000 {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-again.C {
 		out, tentative := listAddresses(t, n, device)
 		switch {
 		case len(tentative) == 0:
 			return out
-		case again == 1999 || slices.ContainsFunc(tentative, func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }):
+		case time.Now().After(end) || slices.ContainsFunc(tentative, func(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }):
 			t.Errorf("the addresses %v are tentative", tentative)
 			return out
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	return nil
 }
 
 func listAddresses(t testing.TB, n *netnstest.Namespace, device string) (out []string, tentative []net.IP) {
