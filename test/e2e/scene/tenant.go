@@ -114,7 +114,8 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
 		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
-		if apierrors.IsForbidden(err) {
+		// Invalid is the reason while its policies do not know their parameters' kinds.
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err
