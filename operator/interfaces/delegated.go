@@ -39,7 +39,8 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 }
 
 // static decides an interface in a network of DANM with a static type. Nodes have the
-// configuration, and build it with what is granted here.
+// configuration, and build it with what is granted here. The type of a row is in lower
+// case, as DANM compares types; nodes compare the file's own type with the grant exactly.
 func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (*delegate, *tenancy.Refusal) {
 	if !unlabelled(p) {
 		return nil, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
@@ -48,7 +49,7 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (*delegate, *
 		return nil, invalid("%s is of type %q, whose plugin has no routing table for \"proutes\": remove them", r.net.Ref, r.net.Type)
 	}
 	for _, grant := range multinet.GrantsFor(tx, r.net.Reference()) {
-		if slices.Contains(grant.Plugins, r.net.Type) {
+		if slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, r.net.Type) }) {
 			return &delegate{network: r.net.Reference(), file: &annotations.DelegateFile{
 				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM,
 				Inject: r.addressed(true) || r.addressed(false),

@@ -147,6 +147,12 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 		{"the file's own IPAM", `[{"vpc":"default"},{"network":"static"}]`, []any{grant("g", ofNamespace("a"))}, "{lab0 bridge [bridge] [host-local] false}", ""},
 		{"a ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, one("ClusterNetwork/shared"), "{lab1 bridge [bridge] [host-local] false}", ""},
 		{"a namespace grants no ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, []any{grant("g", ofNamespace("a", ""))}, "", "no DelegationGrant"},
+		{"a plugin in another case", `[{"vpc":"default"},{"network":"static"}]`, []any{
+			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"Bridge"} }),
+		}, "{lab0 bridge [Bridge] [host-local] false}", ""},
+		{"another plugin", `[{"vpc":"default"},{"network":"static"}]`, []any{
+			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }),
+		}, "", "with that plugin"},
 		{"no grant", `[{"vpc":"default"},{"network":"static"}]`, one("a/static", "TenantNetwork/a/static"), "", "no DelegationGrant"},
 		{"routes", `[{"vpc":"default"},{"network":"static","ip":"dynamic","proutes":{"10.9.0.0/16":"10.20.0.1"}}]`, one("DanmNet/a/static"), "", "no routing table"},
 	} {
