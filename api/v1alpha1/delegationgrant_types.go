@@ -63,8 +63,9 @@ type DelegationGrantSpec struct {
 	Requests []string `json:"requests,omitempty"`
 }
 
-// DelegationGrant permits configurations by which nodes run other CNI plugins for pods. Without one a node runs none. Cluster
-// administrators write it. The end of a grant concerns new pods only.
+// DelegationGrant permits configurations by which nodes run other CNI plugins for pods.
+// Without a grant, nodes run none. Cluster administrators write grants. The end of a grant
+// concerns new pods only.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=delegationgrants,singular=delegationgrant
