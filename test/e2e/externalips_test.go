@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -52,7 +53,7 @@ func (e *env) makeGranted(t *testing.T, service *corev1.Service) {
 	t.Helper()
 	err := scene.Until(within(t, patience), "the external IPs to be granted", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Create(ctx, service)
-		if apierrors.IsForbidden(err) {
+		if refusal.MayPass(err) {
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err

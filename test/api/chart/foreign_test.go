@@ -5,7 +5,6 @@ package chart_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/api/refusal"
 )
 
 // foreignCRD is a CRD as another project brings it, without rules.
@@ -109,7 +109,7 @@ func upgrade(t *testing.T, helm *chart.Helm, name string, args ...string) {
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = helm.Upgrade(ctx, args...)
-		if last != nil && !strings.Contains(last.Error(), "failed to find resource referenced by paramKind") {
+		if last != nil && !refusal.UnknownParameters(last.Error()) {
 			return false, last
 		}
 		return last == nil, nil

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +21,7 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -254,7 +254,7 @@ func (f *forger) ownNetwork(t *testing.T) *danmv1.TenantNetwork {
 	network := f.tenantNetwork("mine", nil)
 	err := scene.Until(stage.Within(t, stage.Patience), "the TenantConfig to serve", func(ctx context.Context) (bool, string, error) {
 		err := f.editor.Client.Create(ctx, network)
-		if apierrors.IsForbidden(err) {
+		if refusal.MayPass(err) {
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err

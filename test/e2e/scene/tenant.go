@@ -8,13 +8,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/refusal"
 )
 
 // Range is one subnet of a tenant's VPC.
@@ -114,8 +114,7 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
 		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)
-		// Invalid is the reason while its policies do not know their parameters' kinds.
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		if refusal.MayPass(err) {
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err

@@ -7,10 +7,10 @@ import (
 	"context"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
@@ -21,7 +21,7 @@ func (e *Env) Grant(t *testing.T, access *v1alpha1.HostAccess, namespace string,
 	e.Make(t, access)
 	err := scene.Until(Within(t, Patience), "HostAccess "+access.Name+" to be in force", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Create(ctx, scene.Pod(namespace, "granted", asking...), client.DryRunAll)
-		if apierrors.IsForbidden(err) {
+		if refusal.MayPass(err) {
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err
