@@ -67,7 +67,7 @@ func networking() module {
 		},
 		rights: []string{
 			"addresses.alioth.dev: create delete get",
-			"attachmentclaims.alioth.dev: create delete get",
+			"attachmentclaims.alioth.dev: create delete get update",
 			"networks.arktos.futurewei.com/status: patch",
 			"networks.arktos.futurewei.com: update",
 			"nodes: get",
@@ -97,6 +97,7 @@ func registerNetworking(p *parts) error {
 			Live: p.env.live, Store: p.rows, Claimer: p.claimer("node"), Events: p.env.events, DefaultVPC: p.cfg.DefaultVPC,
 		}),
 		address.Register(to, p.feed, &address.Reconciler{Live: p.env.live, Store: p.rows, Claimer: p.claimer("address"), Distrust: p.reporter}),
+		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
 			Sources: []pod.Source{p.cfg.source()}, Now: p.env.now,

@@ -133,14 +133,15 @@ func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
 }
 
 // TestANetworkGoesAfterAPodWithoutAddresses: only the AttachmentClaim of such a pod keeps
-// its network.
+// its network, until the pod's node reports that the interface is gone.
 func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	w := calm(t)
 	rack := &danmv1.ClusterNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
 		Spec:       danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "rack", Options: danmv1.NetworkOptions{HostDevice: "ens4"}},
 	}
-	web := bound("web", "", "", "node-9") // without a daemon
+	w.create(newNode("node-9")) // without a daemon
+	web := bound("web", "", "", "node-9")
 	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"clusterNetwork":"rack","ip":"none"}]`}
 	w.create(rack)
 	w.settle()
@@ -150,6 +151,12 @@ func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	if err := told(v1alpha1.AttachedReason)(w.pod("web")); err != nil || len(claims) != 1 {
 		t.Fatalf("%d claims, error %v", len(claims), err)
 	}
+	w.mustDelete(claims[0]) // by hand
+	w.settle()
+	if again := sorted[*v1alpha1.AttachmentClaim](w.api); len(again) != 1 || again[0].UID == claims[0].UID {
+		t.Fatalf("after a claim was deleted by hand: %+v", again)
+	}
+	claims = sorted[*v1alpha1.AttachmentClaim](w.api)
 	w.mustDelete(rack)
 	w.settle()
 	left := sorted[*danmv1.ClusterNetwork](w.api)
@@ -158,7 +165,13 @@ func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	}
 	w.mustDelete(w.pod("web"))
 	w.settle()
-	w.mustDelete(claims[0]) // as the garbage collector, some time later
+	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 1 || left[0].Status.Pods != 1 {
+		t.Fatalf("while the node has the interface: %+v", left)
+	}
+	held := sorted[*v1alpha1.AttachmentClaim](w.api)[0]
+	released := held.DeepCopy()
+	released.Status.Released = true
+	w.api.keep(released, held)
 	w.settle()
 	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 0 {
 		t.Errorf("without a pod: %+v", left[0].Status)

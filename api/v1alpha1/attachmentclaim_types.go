@@ -50,11 +50,21 @@ type AttachmentClaimSpec struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
+// AttachmentClaimStatus is what the node of the pod reports.
+type AttachmentClaimStatus struct {
+	// Released is true when the pod has no interface on the node and gets none any more. A
+	// node reports it for claims that are being deleted.
+	// +optional
+	Released bool `json:"released,omitempty"`
+}
+
 // AttachmentClaim permits one interface of a pod in a network outside of every VPC. Only
 // the operator writes it. A node attaches nothing without it, because tenants may write
-// the annotations of their pods. It reserves nothing.
+// the annotations of their pods. It reserves nothing. A finalizer keeps it, and so its
+// network, until the node has released the pod's interfaces.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,path=attachmentclaims,singular=attachmentclaim,shortName=ac
 // +kubebuilder:selectablefield:JSONPath=`.spec.node`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.kind`
@@ -73,6 +83,8 @@ type AttachmentClaim struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec AttachmentClaimSpec `json:"spec"`
+	// +optional
+	Status AttachmentClaimStatus `json:"status,omitempty,omitzero"`
 }
 
 // AttachmentClaimList is a list of AttachmentClaims.

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release releases the addresses of pods that have left the node, after the
-// kubelet has ended its probes of them.
+// Package release releases the addresses and AttachmentClaims of pods that have left the
+// node, after the kubelet has ended its probes of them.
 package release
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 const (
@@ -34,6 +36,7 @@ const (
 type addressAPI interface {
 	Get(ctx context.Context, obj kube.Object) error
 	Delete(ctx context.Context, obj kube.Object, uid types.UID) error
+	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
 // Releaser deletes the Addresses of this node's pods that no longer have an attachment
@@ -87,8 +90,9 @@ func (r *Releaser) Run(ctx context.Context) {
 // errNotRead reports that the node's pods and Addresses have not been read yet.
 var errNotRead = errors.New("the node's pods and addresses have not been read yet")
 
-// pass deletes releasable Addresses, and removes the processed entries from the queue. It
-// returns the UIDs of the Addresses that it deleted or decided to keep.
+// pass deletes releasable Addresses, reports releasable AttachmentClaims, and removes the
+// processed entries from the queue. It returns the UIDs of those that it released or
+// decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
@@ -96,9 +100,16 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 	}
 	queue := r.journal.Releases()
 	var failures []error
-	for _, row := range r.candidates() {
+	addresses, claims := r.candidates()
+	for _, row := range addresses {
 		if err := r.release(ctx, row); err != nil {
 			failures = append(failures, fmt.Errorf("address %s: %w", row.Name, err))
+		}
+		handled[row.UID] = true
+	}
+	for _, row := range claims {
+		if err := r.releaseClaim(ctx, row); err != nil {
+			failures = append(failures, fmt.Errorf("AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err))
 		}
 		handled[row.UID] = true
 	}
@@ -119,24 +130,32 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 // candidates reads the pods before the journal. An ADD writes the journal before it
 // checks again whether its pod is ending, so one of the two detects the other
 // (docs/design/042).
-func (r *Releaser) candidates() (list []*store.Address) {
-	r.store.View(func(tx store.ReadTx) { list = releasable(tx, r.node, r.journal.Records()) })
-	return list
+func (r *Releaser) candidates() (addresses []*store.Address, claims []*multinet.Claim) {
+	r.store.View(func(tx store.ReadTx) {
+		gone := leavers(tx, r.journal.Records())
+		addresses, claims = releasable(tx, r.node, gone), releasableClaims(tx, r.node, gone)
+	})
+	return addresses, claims
 }
 
-// releasable are the Addresses of this node whose pod has no attachment here
+// leavers returns a function that reports whether the pod of a UID has no attachment here
 // and, according to the store, is gone or ending.
-func releasable(tx store.ReadTx, node string, records []journal.Record) []*store.Address {
+func leavers(tx store.ReadTx, records []journal.Record) func(uid string) bool {
 	attached := map[string]bool{}
 	for _, rec := range records {
 		attached[rec.Pod.UID] = true
 	}
+	return func(uid string) bool {
+		pod := store.GetPod(tx, uid)
+		return !attached[uid] && (pod == nil || pod.Deleting || pod.Terminal)
+	}
+}
+
+// releasable are the Addresses of this node whose pod is gone.
+func releasable(tx store.ReadTx, node string, gone func(uid string) bool) []*store.Address {
 	var list []*store.Address
 	for _, row := range store.AddressesByNode(tx, node) {
-		if row.Holder.Kind != store.HolderPod || row.Deleting || attached[row.Holder.UID] {
-			continue
-		}
-		if pod := store.GetPod(tx, row.Holder.UID); pod == nil || pod.Deleting || pod.Terminal {
+		if row.Holder.Kind == store.HolderPod && !row.Deleting && gone(row.Holder.UID) {
 			list = append(list, row)
 		}
 	}
@@ -199,11 +218,9 @@ func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost tim
 			return true
 		default:
 		}
-		for _, row := range releasable(tx, r.node, r.journal.Records()) {
-			if !handled[row.UID] {
-				return true
-			}
-		}
-		return false
+		gone := leavers(tx, r.journal.Records())
+		isNew := func(uid string) bool { return !handled[uid] }
+		return slices.ContainsFunc(releasable(tx, r.node, gone), func(row *store.Address) bool { return isNew(row.UID) }) ||
+			slices.ContainsFunc(releasableClaims(tx, r.node, gone), func(row *multinet.Claim) bool { return isNew(row.UID) })
 	})
 }

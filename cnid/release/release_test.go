@@ -6,9 +6,11 @@ package release
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // releaseCase is what store, API and journal have of the pod p1, whose Address
@@ -35,7 +38,7 @@ type releaseCase struct {
 	attached bool
 	unsynced bool
 	getFails bool
-	// kept: the Address stays. queued: the journal's queue stays.
+	// kept: the Address stays, and the deleted AttachmentClaim. queued: the journal's queue stays.
 	kept, queued bool
 }
 
@@ -75,6 +78,10 @@ func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 			if (err != nil) != c.queued { // else nothing would try again soon
 				t.Errorf("pass: %v", err)
 			}
+			claim := &v1alpha1.AttachmentClaim{}
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "p1.net1"}, claim); err != nil || claim.Status.Released == c.kept {
+				t.Errorf("the interface is reported as released: %t, want %t, error %v", claim.Status.Released, !c.kept, err)
+			}
 			gone := apierrors.IsNotFound(api.Get(t.Context(), client.ObjectKey{Name: "blue.10.10.1.10"}, &v1alpha1.Address{}))
 			if gone == c.kept {
 				t.Errorf("the Address is gone: %v, want %v", gone, !c.kept)
@@ -102,8 +109,34 @@ func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
 	}
 	s.View(func(tx store.ReadTx) {
 		attached := journal.Record{Identity: journal.Identity{Pod: journal.Pod{UID: "p1"}}, Binding: journal.Binding{Outside: "ClusterNetwork/external"}}
-		if free, held := releasable(tx, "node1", nil), releasable(tx, "node1", []journal.Record{attached}); len(free) != 1 || len(held) != 0 {
+		if free, held := releasable(tx, "node1", leavers(tx, nil)), releasable(tx, "node1", leavers(tx, []journal.Record{attached})); len(free) != 1 || len(held) != 0 {
 			t.Errorf("%d can be released, and %d while the pod is attached; want 1 and 0", len(free), len(held))
+		}
+	})
+}
+
+// TestOnlyDeletedClaimsOfTheNodeAreReleased once.
+func TestOnlyDeletedClaimsOfTheNodeAreReleased(t *testing.T) {
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(name, node string, deleting, released bool) *multinet.Claim {
+		return &multinet.Claim{Meta: store.Meta{UID: name, Deleting: deleting}, Namespace: "ns", Name: name, PodUID: "gone", Node: node, Released: released}
+	}
+	err = s.Update(func(tx store.Tx) error {
+		return errors.Join(
+			multinet.PutClaim(tx, claim("deleted", "node1", true, false)), multinet.PutClaim(tx, claim("there", "node1", false, false)),
+			multinet.PutClaim(tx, claim("released", "node1", true, true)), multinet.PutClaim(tx, claim("elsewhere", "node2", true, false)),
+		)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		list := releasableClaims(tx, "node1", leavers(tx, nil))
+		if len(list) != 1 || list[0].Name != "deleted" {
+			t.Errorf("%+v, want the deleted one alone", list)
 		}
 	})
 }
@@ -119,11 +152,14 @@ func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 		Meta: store.Meta{UID: "blue.10.10.1.10", ResourceVersion: "1"}, Name: "blue.10.10.1.10", VPC: "blue", Subnet: "blue1", IP: ip, Node: "node1",
 		MAC: "02:00:00:00:00:01", Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}, Set: []netip.Addr{ip},
 	}
-	objects := []client.Object{&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}}
+	objects := []client.Object{
+		&v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}},
+		&v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1.net1", UID: "c1"}},
+	}
 	if c.inAPI != nil {
 		objects = append(objects, c.inAPI)
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.AttachmentClaim{}).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if _, isPod := obj.(*corev1.Pod); isPod && c.getFails {
 				return errors.New("no answer")
@@ -145,7 +181,8 @@ func newTestReleaser(t *testing.T, c releaseCase) (*Releaser, client.Client) {
 				return err
 			}
 		}
-		return store.PutAddress(tx, &row)
+		claim := &multinet.Claim{Meta: store.Meta{UID: "c1", Deleting: true}, Namespace: "ns", Name: "p1.net1", PodName: "p1", PodUID: "p1", Node: "node1"}
+		return errors.Join(store.PutAddress(tx, &row), multinet.PutClaim(tx, claim))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +202,13 @@ func (a madeUpAPI) Get(ctx context.Context, obj kube.Object) error {
 
 func (a madeUpAPI) Delete(ctx context.Context, obj kube.Object, uid types.UID) error {
 	return a.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+}
+
+func (a madeUpAPI) Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error {
+	if !slices.Equal(subresource, []string{"status"}) {
+		return fmt.Errorf("subresource %q", subresource)
+	}
+	return a.client.Status().Patch(ctx, obj, client.RawPatch(kind, data))
 }
 
 // queueJournal has an attachment of p1 in its release queue, and another one

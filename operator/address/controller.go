@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package address releases addresses of deleted pods if the node can no longer release
-// them itself, and addresses of deleted Services. It deletes addresses that do not count
-// for the pod that they name. The daemon of the node releases all others.
+// Package address releases addresses and AttachmentClaims of deleted pods if the node can
+// no longer release them itself, and addresses of deleted Services. It deletes addresses
+// that do not count for the pod that they name. The daemon of the node releases all others.
 package address
 
 import (
@@ -103,27 +103,34 @@ func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where 
 // confirm asks the API server, since the store may be a moment behind and an
 // address in use must never be released.
 func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool, error) {
-	var holder client.Object = &corev1.Pod{}
-	if address.Holder.Kind == store.HolderService {
-		holder = &corev1.Service{}
+	if sure, err := holderGone(ctx, r.Live, address.Holder); err != nil || !sure || address.Holder.Kind == store.HolderService {
+		return sure, err
 	}
-	key := client.ObjectKey{Namespace: address.Holder.Namespace, Name: address.Holder.Name}
-	if err := r.Live.Get(ctx, key, holder); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get %s %s: %w", address.Holder.Kind, key, err)
+	return nodeFenced(ctx, r.Live, address.Node)
+}
+
+// holderGone reports whether the API server has a holder no more.
+func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (bool, error) {
+	var object client.Object = &corev1.Pod{}
+	if holder.Kind == store.HolderService {
+		object = &corev1.Service{}
 	}
-	if string(holder.GetUID()) == address.Holder.UID {
-		return false, nil
+	key := client.ObjectKey{Namespace: holder.Namespace, Name: holder.Name}
+	if err := live.Get(ctx, key, object); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %s %s: %w", holder.Kind, key, err)
 	}
-	if address.Holder.Kind == store.HolderService {
-		return true, nil
-	}
+	return string(object.GetUID()) != holder.UID, nil
+}
+
+// nodeFenced reports whether a node is fenced by what the API server has of it.
+func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, error) {
 	node := &corev1.Node{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: address.Node}, node)
+	err := live.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("get node %s: %w", address.Node, err)
+		return false, fmt.Errorf("get node %s: %w", name, err)
 	}
 	row, err := kinds.Node.Convert(node)
 	return err == nil && fenced(row), err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
@@ -69,6 +70,46 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 					t.Errorf("verb %d, want %d", got, tc.want)
 				}
 			})
+		})
+	}
+}
+
+// TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod, or can't hold it any more.
+func TestAnAttachmentClaimGoesWhenItsNodeHasReleasedThePod(t *testing.T) {
+	pod := operatortest.Pod("blue", "a", "p", "", "")
+	deleting, terminal, successor := *pod, *pod, *pod
+	deleting.Deleting, terminal.Terminal, successor.UID = true, true, "successor"
+	meta := operatortest.Meta("c1", 0)
+	meta.Deleting, meta.Finalizer = true, true
+	claim := &multinet.Claim{Meta: meta, Namespace: "a", Name: "c1", PodName: pod.Name, PodUID: pod.UID, Node: pod.Node}
+	released, there, freed := *claim, *claim, *claim
+	released.Released, there.Deleting, freed.Finalizer = true, false, false
+	node := &store.Node{Meta: operatortest.Meta("n1", 0), Name: pod.Node}
+	outOfService := *node
+	outOfService.OutOfService = true
+	for _, tc := range []struct {
+		name  string
+		claim *multinet.Claim
+		rows  []any
+		want  verb
+	}{
+		{"the pod lives", &there, []any{pod, node}, keep},
+		{"the pod has gone and left it", &there, []any{node}, expel},
+		{"somebody deleted it, the pod lives", claim, []any{pod, node}, forget},
+		{"the pod is being deleted", claim, []any{&deleting, node}, keep},
+		{"the pod has ended", claim, []any{&terminal, node}, keep},
+		{"the pod is gone, the node does not say so", claim, []any{node}, keep},
+		{"the pod is gone, its successor lives", claim, []any{&successor, node}, keep},
+		{"the node released it", &released, []any{node}, forget},
+		{"the pod and the node are gone", claim, nil, release},
+		{"the pod is gone, the node is out of service", claim, []any{&outOfService}, release},
+		{"the pod is being deleted, the node is gone", claim, []any{&deleting}, keep},
+		{"its finalizer is gone", &freed, nil, keep},
+	} {
+		operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {
+			if got := decideAttachment(tx, tc.claim); got != tc.want {
+				t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+			}
 		})
 	}
 }

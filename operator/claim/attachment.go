@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -137,23 +139,46 @@ func claimsOf(pod *store.Pod, rows []AttachmentRow) (all []*multinet.Claim) {
 	return all
 }
 
-// removeClaim deletes the object of a row. A successor with its name is a conflict: its
-// event is still to come.
+// removeClaim deletes the object of a row, and lets it go.
 func (c *Claimer) removeClaim(ctx context.Context, row *multinet.Claim) error {
+	if err := c.DeleteAttachment(ctx, row); err != nil || !row.Finalizer {
+		return err
+	}
+	return c.ReleaseAttachment(ctx, row)
+}
+
+// DeleteAttachment deletes an AttachmentClaim, which its finalizer still keeps. A successor
+// with its name is a conflict: its event is still to come.
+func (c *Claimer) DeleteAttachment(ctx context.Context, row *multinet.Claim) error {
 	object := &v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{Namespace: row.Namespace, Name: row.Name}}
-	holder := store.Holder{Kind: store.HolderPod, Namespace: row.Namespace, Name: row.PodName, UID: row.PodUID}
-	if err := c.remove(ctx, object, row.UID, holder); err != nil {
+	if err := c.remove(ctx, object, row.UID, row.Holder()); err != nil {
 		return fmt.Errorf("remove AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)
 	}
 	return nil
 }
 
+// ReleaseAttachment removes the finalizer of an AttachmentClaim. A claim that is gone is no
+// error, and a successor with its name keeps its own.
+func (c *Claimer) ReleaseAttachment(ctx context.Context, row *multinet.Claim) error {
+	object := &v1alpha1.AttachmentClaim{}
+	key := client.ObjectKey{Namespace: row.Namespace, Name: row.Name}
+	if err := c.Live.Get(ctx, key, object); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get AttachmentClaim %s: %w", key, err)
+	}
+	if string(object.UID) != row.UID {
+		return nil
+	}
+	_, err := finalizer.Remove(ctx, c.Client, object)
+	return err
+}
+
 // attachmentObject makes the object of a row. Its owner is the pod, so that Kubernetes
-// deletes it with the pod.
+// deletes it with the pod. Its finalizer keeps it until the pod's node has released the
+// interface: the node may not be reachable, and its network must not be given to others.
 func attachmentObject(row *multinet.Claim) *v1alpha1.AttachmentClaim {
 	return &v1alpha1.AttachmentClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: row.Namespace, Name: row.Name,
+			Namespace: row.Namespace, Name: row.Name, Finalizers: []string{v1alpha1.Finalizer},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: row.PodName, UID: types.UID(row.PodUID)}},
 		},
 		Spec: v1alpha1.AttachmentClaimSpec{

@@ -218,7 +218,7 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 // dropFinalizers removes the operator's finalizers. Without them removed, objects
 // could never be deleted once the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
-	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList)}
+	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList), new(v1alpha1.AttachmentClaimList)}
 	for _, kind := range kinds.OutsideNetworks {
 		lists = append(lists, kind.NewList())
 	}

@@ -24,6 +24,6 @@ func convertAttachmentClaim(in *v1alpha1.AttachmentClaim) (*multinet.Claim, erro
 		Meta: rowMeta(in), Namespace: in.Namespace, Name: in.Name,
 		PodName: in.Spec.Pod.Name, PodUID: in.Spec.Pod.UID, Node: in.Spec.Node,
 		Interface: in.Spec.Interface, Driver: in.Spec.Driver, Network: networkRef(&in.Spec.Network),
-		ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses),
+		ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
 	}, nil
 }

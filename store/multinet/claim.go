@@ -4,6 +4,8 @@
 package multinet
 
 import (
+	"slices"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -28,6 +30,8 @@ type Claim struct {
 	ConfigHash string
 	// Addresses are for people.
 	Addresses []string
+	// Released reports that the node has no interface of the pod any more.
+	Released bool
 }
 
 // CountsFor reports whether the claim is the pod's where it runs. Namespace, name, UID
@@ -36,9 +40,15 @@ func (c *Claim) CountsFor(pod *store.Pod) bool {
 	return c.Namespace == pod.Namespace && c.PodName == pod.Name && c.PodUID == pod.UID && c.Node == pod.Node
 }
 
+// Holder returns the pod as the holder of addresses.
+func (c *Claim) Holder() store.Holder {
+	return store.Holder{Kind: store.HolderPod, Namespace: c.Namespace, Name: c.PodName, UID: c.PodUID}
+}
+
 const (
 	byPod     = "pod"
 	byNetwork = "network"
+	byNode    = "node"
 )
 
 var claims = memory.Define(memory.Table[Claim]{
@@ -48,6 +58,7 @@ var claims = memory.Define(memory.Table[Claim]{
 	Indexes: map[string]func(*Claim) []byte{
 		byPod:     func(c *Claim) []byte { return memory.TextKey(c.PodUID) },
 		byNetwork: func(c *Claim) []byte { return memory.TextKey(c.Network.UID) },
+		byNode:    func(c *Claim) []byte { return memory.TextKey(c.Node) },
 	},
 })
 
@@ -55,6 +66,9 @@ var claims = memory.Define(memory.Table[Claim]{
 func GetClaim(tx store.ReadTx, namespace, name string) *Claim {
 	return claims.Get(tx, memory.TextKey(namespace, name))
 }
+
+// Claims returns all AttachmentClaims, by namespace and name.
+func Claims(tx store.ReadTx) []*Claim { return slices.Collect(claims.All(tx)) }
 
 // ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also
 // those that do not count for it. It is for removing; other callers use ClaimsByPod.
@@ -88,4 +102,9 @@ func PutClaim(tx store.Tx, row *Claim) error {
 // DeleteClaim removes a claim if it has that UID, and reports whether it did.
 func DeleteClaim(tx store.Tx, namespace, name, uid string) bool {
 	return claims.Remove(tx, memory.TextKey(namespace, name), uid) != nil
+}
+
+// ClaimsByNode returns the claims of a node's pods, by namespace and name.
+func ClaimsByNode(tx store.ReadTx, node string) []*Claim {
+	return claims.List(tx, byNode, memory.TextKey(node))
 }

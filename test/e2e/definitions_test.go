@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,18 +111,14 @@ func (e *env) expectFreshState(t *testing.T, old, successor *corev1.Pod) *corev1
 	}
 	e.runFor(t, successor)
 	e.awaitStatus(t, successor, 3)
-	list := new(v1alpha1.AttachmentClaimList)
-	if err := e.Client.List(within(t, patience), list, client.InNamespace(successor.Namespace)); err != nil {
-		t.Fatal(err)
-	}
-	for _, claim := range list.Items {
-		if claim.Spec.Pod.Name == successor.Name && claim.Spec.Pod.UID != string(successor.UID) {
-			t.Errorf("the AttachmentClaim %s of the first pod is left", claim.Name)
-		}
-	}
 	err := scene.Until(within(t, patience), "the first pod to hold nothing", func(ctx context.Context) (bool, string, error) {
 		held, err := e.Held(ctx, old.UID)
-		return len(held) == 0, fmt.Sprint(held), err
+		list := new(v1alpha1.AttachmentClaimList)
+		if err := errors.Join(err, e.Client.List(ctx, list, client.InNamespace(successor.Namespace))); err != nil {
+			return false, "", err
+		}
+		list.Items = slices.DeleteFunc(list.Items, func(claim v1alpha1.AttachmentClaim) bool { return claim.Spec.Pod.UID != string(old.UID) })
+		return len(held)+len(list.Items) == 0, fmt.Sprint(held, list.Items), nil
 	})
 	if err != nil {
 		t.Error(err)

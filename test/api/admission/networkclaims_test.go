@@ -12,7 +12,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
 // networkClaim returns a claim with a spec.
@@ -79,4 +82,51 @@ func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
 			{"the HostVNIClaim that is meant", operator(), deletion(number, client.Preconditions{UID: &uid}), ""},
 		},
 	))
+}
+
+// TestOnlyTheNodeOfAPodReleasesItsInterface: a network, and its VLAN, may go to others then.
+func TestOnlyTheNodeOfAPodReleasesItsInterface(t *testing.T) {
+	admin := start(t)
+	create(t, admin, namespace("releases", nil))
+	owner := person("releases-owner")
+	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "releases-everything"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"alioth.dev"}, Resources: []string{"attachmentclaims", "attachmentclaims/status"}, Verbs: []string{"patch", "get", "update"}},
+	}})
+	grantIn(t, admin, "releases", owner, "releases-everything")
+	kept := func(name string) *unstructured.Unstructured {
+		claim := attachmentClaim(name)
+		claim.SetNamespace("releases")
+		claim.SetFinalizers([]string{v1alpha1.Finalizer})
+		create(t, as(t, operator()), claim)
+		return claim
+	}
+	deleted, living := kept("deleted"), kept("living")
+	if err := admin.Delete(t.Context(), deleted); err != nil {
+		t.Fatal(err)
+	}
+	report := func(object *unstructured.Unstructured) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Status().Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"released":true}}`)), client.DryRunAll)
+		}
+	}
+	strip := func(object *unstructured.Unstructured) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)), client.DryRunAll)
+		}
+	}
+	update := func(ctx context.Context, c client.Client) error {
+		object := living.DeepCopy()
+		object.SetFinalizers(nil)
+		return c.Update(ctx, object, client.DryRunAll)
+	}
+	run(t, []attempt{
+		{"the daemon of the node reports a release", daemonOn("node-a"), report(deleted), ""},
+		{"another node's daemon does", daemonOn("node-b"), report(deleted), "may report for pods of its own node only"},
+		{"the daemon does while the claim is there", daemonOn("node-a"), report(living), "released after its AttachmentClaim is deleted"},
+		{"the namespace's owner does", owner, report(deleted), "only the daemon of a pod's node reports"},
+		{"the daemon removes the finalizer", daemonOn("node-a"), strip(deleted), "cannot"},
+		{"the namespace's owner removes the finalizer", owner, strip(deleted), "only the Alioth operator removes the finalizer"},
+		{"an administrator does", clusterAdmin(), strip(living), "only the Alioth operator removes the finalizer"},
+		{"the operator does", operator(), update, ""},
+	})
 }

@@ -38,7 +38,7 @@ func programs() []program {
 			everywhere: []string{
 				"addresses.alioth.dev: create delete get list watch",
 				"admissiongrants.alioth.dev: create get update",
-				"attachmentclaims.alioth.dev: create delete get list watch",
+				"attachmentclaims.alioth.dev: create delete get list update watch",
 				"clusternetworks.danm.io/status: patch",
 				"clusternetworks.danm.io: get list update watch",
 				"clusternetworks.danm.k8s.io/status: patch",
@@ -92,7 +92,7 @@ func programs() []program {
 				"patch pods", "update pods", "create pods", "delete pods", "create pods/exec", "create pods/binding", "get secrets", "list secrets",
 				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "patch nodes/status", "update namespaces", "delete namespaces",
 				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "update services", "patch services", "update alioth.dev/externaladdresses", "update alioth.dev/externalpools", "update alioth.dev/hostaccesses", "create alioth.dev/hostaccesses", "create alioth.dev/delegationgrants", "update alioth.dev/delegationgrants", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
-				"update alioth.dev/attachmentclaims", "update alioth.dev/hostvniclaims", "create danm.io/danmnets", "delete danm.k8s.io/tenantnetworks", "update danm.k8s.io/tenantconfigs", "update k8s.cni.cncf.io/network-attachment-definitions",
+				"update alioth.dev/attachmentclaims/status", "update alioth.dev/hostvniclaims", "create danm.io/danmnets", "delete danm.k8s.io/tenantnetworks", "update danm.k8s.io/tenantconfigs", "update k8s.cni.cncf.io/network-attachment-definitions",
 				"create alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks", "assign alioth.dev/tenants", "proxy alioth.dev/vpcs",
 				"impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "escalate rbac.authorization.k8s.io/clusterroles",
 				"update apiextensions.k8s.io/customresourcedefinitions", "delete admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -102,6 +102,7 @@ func programs() []program {
 			account: "alioth-cnid",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list watch",
+				"attachmentclaims.alioth.dev/status: patch",
 				"attachmentclaims.alioth.dev: list watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",
@@ -135,7 +136,7 @@ func programs() []program {
 			account: "alioth-uninstall",
 			everywhere: []string{
 				"addresses.alioth.dev: delete list",
-				"attachmentclaims.alioth.dev: list",
+				"attachmentclaims.alioth.dev: list patch",
 				"clusternetworks.danm.io: list patch",
 				"clusternetworks.danm.k8s.io: list patch",
 				"danmnets.danm.io: list patch",

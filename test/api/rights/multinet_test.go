@@ -11,12 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/api/chart"
 )
 
 // outsideNetwork is a network with its conditions.
@@ -49,7 +53,7 @@ func outsideNetworks() []outsideNetwork {
 }
 
 // attachOutside has the operator serve networks outside of VPCs, and a pod in one of them.
-func attachOutside(t *testing.T, admin client.Client) {
+func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) {
 	t.Helper()
 	devices := []danmv1.HostDevice{{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "100-110"}}
 	configs := []client.Object{
@@ -88,7 +92,7 @@ func attachOutside(t *testing.T, admin client.Client) {
 	if err := admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	collect(t, admin, pod)
+	release(t, admin, server, pod)
 	for _, network := range networks {
 		// Admission refuses while the status has the pod.
 		until(t, fmt.Sprintf("%T %s is deleted", network.Object, network.GetName()), func(ctx context.Context) (bool, error) {
@@ -108,18 +112,33 @@ func attachOutside(t *testing.T, admin client.Client) {
 	}
 }
 
-// collect deletes the AttachmentClaims of a pod that is gone, as the garbage collector
-// does, which does not run here. The operator has made them.
-func collect(t *testing.T, admin client.Client, pod *corev1.Pod) {
+// release reports as the node does, which does not run here, that the interface of a pod is
+// gone. The operator has made the claim, with the pod as owner, and deleted it.
+func release(t *testing.T, admin client.Client, server *apiserver.Server, pod *corev1.Pod) {
 	t.Helper()
-	var claims v1alpha1.AttachmentClaimList
-	if err := admin.List(t.Context(), &claims, client.InNamespace(pod.Namespace)); err != nil {
+	claim := new(v1alpha1.AttachmentClaim)
+	until(t, "the claim of the pod's interface is deleted", func(ctx context.Context) (bool, error) {
+		var claims v1alpha1.AttachmentClaimList
+		if err := admin.List(ctx, &claims, client.InNamespace(pod.Namespace)); err != nil {
+			return false, err
+		}
+		if len(claims.Items) != 1 || len(claims.Items[0].OwnerReferences) != 1 || claims.Items[0].OwnerReferences[0].UID != pod.UID {
+			return false, fmt.Errorf("the claims are %+v, want one that the pod owns", claims.Items)
+		}
+		claim = &claims.Items[0]
+		return claim.DeletionTimestamp != nil, nil
+	})
+	config := server.Config()
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + chart.Namespace + ":alioth-cnid", Groups: []string{"system:authenticated"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {pod.Spec.NodeName}},
+	}
+	daemon, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(claims.Items) != 1 || len(claims.Items[0].OwnerReferences) != 1 || claims.Items[0].OwnerReferences[0].UID != pod.UID {
-		t.Fatalf("the claims are %+v, want one that the pod owns", claims.Items)
-	}
-	if err := admin.Delete(t.Context(), &claims.Items[0]); err != nil {
+	report := client.RawPatch(types.MergePatchType, []byte(`{"status":{"released":true}}`))
+	if err := daemon.Status().Patch(t.Context(), claim, report); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -175,7 +175,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 
 	flip(t, admin)
 	balance(t, admin)
-	attachOutside(t, admin)
+	attachOutside(t, admin, server)
 
 	// Without the node, nothing can be there that holds the addresses.
 	for _, object := range []client.Object{served, refused, shared, node, network, subnet, vpc} {
@@ -209,7 +209,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 // number, or replaces that of a network, it looks for the holder (package operator/danm).
 var forRaces = []string{
 	"get addresses.alioth.dev", "get externaladdresses.alioth.dev",
-	"get attachmentclaims.alioth.dev", "delete attachmentclaims.alioth.dev", "get hostvniclaims.alioth.dev",
+	"get hostvniclaims.alioth.dev",
 	"get danmnets.danm.io", "get danmnets.danm.k8s.io", "get tenantnetworks.danm.io", "get tenantnetworks.danm.k8s.io",
 	"get clusternetworks.danm.io", "get clusternetworks.danm.k8s.io",
 }
