@@ -40,7 +40,7 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 			V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic,
 		},
 		Link: annotations.Link{
-			Parent: r.net.HostDevice, VLAN: r.net.VLAN, VXLAN: r.net.VXLAN, MTU: r.net.MTU,
+			Parent: r.net.HostDevice, Mode: r.net.Mode, VLAN: r.net.VLAN, VXLAN: r.net.VXLAN, MTU: r.net.MTU,
 			IPv6: ipv6Of(r.IP6.Mode), Routes: r.routes(), Rules: r.rules(),
 		},
 	}, nil

@@ -144,6 +144,7 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 	row.Profiled = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition)
 	var invalid faults
 	readHost(row, spec, &invalid)
+	readMode(row, in.GetAnnotations(), &invalid)
 	readRanges(row, &spec.Options, &invalid)
 	row.Invalid = invalid.String()
 	return row

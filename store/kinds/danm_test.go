@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -301,6 +302,31 @@ func TestHostVNIClaimsAreNamedByDevice(t *testing.T) {
 	} {
 		if got := v1alpha1.HostVNIClaimName("vlan", 300, tc.device); got != tc.want {
 			t.Errorf("device %s: %s, want %s", tc.device, got, tc.want)
+		}
+	}
+}
+
+func TestTheModeOfMacvlanInterfacesIsRead(t *testing.T) {
+	for _, tc := range []struct {
+		name, kind, networkType, text string
+		mode, invalid                 string
+	}{
+		{"the default is the driver's", "DanmNet", "macvlan", "", "", ""},
+		{"a mode", "DanmNet", "MacVLAN", "vepa", "vepa", ""},
+		{"the device for itself", "ClusterNetwork", "macvlan", "passthru", "passthru", ""},
+		{"a tenant's mode", "TenantNetwork", "macvlan", "private", "private", ""},
+		{"a tenant takes the device", "TenantNetwork", "macvlan", "passthru", "", "a TenantNetwork can't have it"},
+		{"no mode of the kernel", "DanmNet", "macvlan", "source", "", "use one of bridge, private, vepa, passthru"},
+		{"another type", "DanmNet", "ipvlan", "private", "", "for networks of type macvlan"},
+	} {
+		meta := objectMeta("net", "u", 1)
+		if tc.text != "" {
+			meta.Annotations = map[string]string{annotations.ModeKey: tc.text}
+		}
+		spec := danmv1.NetworkSpec{NetworkID: "net", NetworkType: tc.networkType}
+		row := outsideNetwork(&meta, multinet.Ref{Kind: tc.kind, Name: "net"}, &spec, &danmv1.NetworkStatus{})
+		if row.Mode != tc.mode || (tc.invalid == "") != (row.Invalid == "") || !strings.Contains(row.Invalid, tc.invalid) {
+			t.Errorf("%s: mode %q, invalid %q; want %q and %q", tc.name, row.Mode, row.Invalid, tc.mode, tc.invalid)
 		}
 	}
 }

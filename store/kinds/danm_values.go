@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -62,6 +63,23 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *faults) 
 	if len(spec.AllowedTenants) > 0 && row.Kind != multinet.KindClusterNetwork {
 		row.AllowedNamespaces = nil
 		invalid.add("AllowedTenants is for ClusterNetworks alone: remove it")
+	}
+}
+
+// readMode reads the annotation with the mode of macvlan interfaces. A TenantNetwork can't
+// take a device of the nodes for itself alone.
+func readMode(row *multinet.Network, texts map[string]string, invalid *faults) {
+	mode, given := texts[annotations.ModeKey]
+	switch {
+	case !given:
+	case row.Type != multinet.TypeMACVLAN:
+		invalid.add("the annotation %s is for networks of type macvlan: remove it", annotations.ModeKey)
+	case !slices.Contains(annotations.Modes, mode):
+		invalid.add("the annotation %s has no mode %.40q: use one of %s", annotations.ModeKey, mode, strings.Join(annotations.Modes, ", "))
+	case mode == annotations.ModePassthru && row.Kind == multinet.KindTenantNetwork:
+		invalid.add("mode %s takes the device from all other networks, so a TenantNetwork can't have it: use another mode, or a DanmNet", mode)
+	default:
+		row.Mode = mode
 	}
 }
 

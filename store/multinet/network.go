@@ -68,6 +68,8 @@ type Network struct {
 	// HostDevice is the parent device on the nodes, DevicePool the name of an extended
 	// resource; at most one of them is set.
 	HostDevice, DevicePool string
+	// Mode of macvlan interfaces, "" for the driver's default.
+	Mode string
 	// VLAN ID or VXLAN network identifier on the parent; 0 for none, at most one is set.
 	VLAN, VXLAN uint32
 	// Prefix starts the names of interfaces in pods; "" for the default.

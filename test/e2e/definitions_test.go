@@ -67,6 +67,7 @@ func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
 	// A gateway that no route of the network has is outside of the pool.
 	spec.Options.CIDR, spec.Options.AllocationPool, spec.Options.Routes = "10.105.1.0/24", &danmv1.AllocationPool{Start: "10.105.1.10", End: "10.105.1.99"}, nil
 	network := danmNet(namespace, "external", spec)
+	network.Annotations = map[string]string{annotations.ModeKey: annotations.ModePrivate}
 	e.makeNetwork(t, network)
 	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
 	e.Make(t, standingFor(namespace, "second", `{"vpc":"`+tenant.VPC.Name+`","subnet":"net2"}`), standingFor(namespace, "external", `{"network":"external"}`))
@@ -86,6 +87,9 @@ func TestAPodSelectsNetworkAttachmentDefinitions(t *testing.T) {
 				t.Errorf("pod %s: interface %d is %+v, want %v", pod.Name, i, got, want)
 			}
 		}
+	}
+	if link := e.InNetNS(t, pods[0], "ip", "-d", "link", "show", "dev", "ext0"); !strings.Contains(link, "macvlan mode private") {
+		t.Errorf("ext0 is %s, want macvlan in the mode of the network", link)
 	}
 	e.expectAnswers(t, pods[0], wantPod(pods[1]))
 	e.ping(t, pods[0], e.onDevice(t, pods[1], "net1", false).String())

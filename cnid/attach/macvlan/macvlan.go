@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/child"
 )
@@ -24,14 +25,12 @@ const Kind attach.Kind = "macvlan"
 
 // Devices describes the interfaces of this kind.
 var Devices = child.Devices{
-	Kind: Kind, Modes: []string{"bridge", "private", "vepa", passthru}, New: newLink, ModeOf: modeOf, Explain: explain,
+	Kind: Kind, Modes: annotations.Modes, New: newLink, ModeOf: modeOf, Explain: explain,
 }
 
-const passthru = "passthru"
-
 var modes = map[string]netlink.MacvlanMode{
-	"bridge": netlink.MACVLAN_MODE_BRIDGE, "private": netlink.MACVLAN_MODE_PRIVATE, "vepa": netlink.MACVLAN_MODE_VEPA,
-	passthru: netlink.MACVLAN_MODE_PASSTHRU,
+	annotations.ModeBridge: netlink.MACVLAN_MODE_BRIDGE, annotations.ModePrivate: netlink.MACVLAN_MODE_PRIVATE,
+	annotations.ModeVEPA: netlink.MACVLAN_MODE_VEPA, annotations.ModePassthru: netlink.MACVLAN_MODE_PASSTHRU,
 }
 
 func newLink(attrs netlink.LinkAttrs, mode string) netlink.Link {
@@ -54,10 +53,10 @@ func explain(err error, parent, mode string) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of another kind; use a device that is not", err, parent)
-	case errors.Is(err, unix.EINVAL) && mode == passthru:
+	case errors.Is(err, unix.EINVAL) && mode == annotations.ModePassthru:
 		return fmt.Errorf("%w: mode %s needs device %s for one interface alone, and the device must be an Ethernet; use another device, or mode bridge", err, mode, parent)
 	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%w: device %s is not an Ethernet, or one interface in mode %s has it for itself; use another device", err, parent, passthru)
+		return fmt.Errorf("%w: device %s is not an Ethernet, or one interface in mode %s has it for itself; use another device", err, parent, annotations.ModePassthru)
 	}
 	return err
 }
