@@ -156,7 +156,6 @@ func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	if again := sorted[*v1alpha1.AttachmentClaim](w.api); len(again) != 1 || again[0].UID == claims[0].UID {
 		t.Fatalf("after a claim was deleted by hand: %+v", again)
 	}
-	claims = sorted[*v1alpha1.AttachmentClaim](w.api)
 	w.mustDelete(rack)
 	w.settle()
 	left := sorted[*danmv1.ClusterNetwork](w.api)
