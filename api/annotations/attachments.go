@@ -74,18 +74,26 @@ type Delegate struct {
 	File *DelegateFile `json:"file,omitempty"`
 }
 
-// DelegateFile names the configuration of a network of DANM with a static type: the file
-// <NetworkID>.conflist or <NetworkID>.conf in the nodes' folder of CNI configurations.
+// DelegateFile names a configuration in the nodes' folder of CNI configurations: by
+// NetworkID that of a network of DANM with a static type, by Name that of a
+// NetworkAttachmentDefinition without a configuration of its own.
 type DelegateFile struct {
-	NetworkID string `json:"networkID"`
-	// Type of the first plugin, in any case.
-	Type string `json:"type"`
+	// NetworkID stands for the file <NetworkID>.conflist or <NetworkID>.conf.
+	NetworkID string `json:"networkID,omitempty"`
+	// Name is the name in the configuration.
+	Name string `json:"name,omitempty"`
+	// Type of the first plugin, in any case; "" for any.
+	Type string `json:"type,omitempty"`
 	// Plugins and IPAM are the granted types.
 	Plugins []string `json:"plugins"`
 	IPAM    []string `json:"ipam,omitempty"`
 	// Inject: the plugin gets the addresses and routes of the attachment in place of the
 	// file's IPAM.
 	Inject bool `json:"inject,omitempty"`
+	// Args and Runtime are the pod's requests: the fields Args and Runtime of
+	// delegation.Request in JSON, nil without any.
+	Args    json.RawMessage `json:"args,omitempty"`
+	Runtime json.RawMessage `json:"runtime,omitempty"`
 }
 
 // States of IPv6 on an interface (Link.IPv6); "" is the driver's default.

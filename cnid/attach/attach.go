@@ -121,9 +121,10 @@ type Delegate struct {
 
 // DelegateFile is a configuration on the node's disk, as annotations.DelegateFile.
 type DelegateFile struct {
-	NetworkID, Type string
-	Plugins, IPAM   []string
-	Inject          bool
+	NetworkID, Name, Type string
+	Plugins, IPAM         []string
+	Inject                bool
+	Args, Runtime         []byte
 }
 
 // Route is a route by an interface.

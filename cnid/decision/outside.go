@@ -78,7 +78,10 @@ func delegateOf(said *annotations.Delegate) *attach.Delegate {
 	}
 	d := &attach.Delegate{Conf: said.Conf}
 	if file := said.File; file != nil {
-		d.File = &attach.DelegateFile{NetworkID: file.NetworkID, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject}
+		d.File = &attach.DelegateFile{
+			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
+			Args: file.Args, Runtime: file.Runtime,
+		}
 	}
 	return d
 }

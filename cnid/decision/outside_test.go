@@ -172,6 +172,20 @@ func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 	}
 }
 
+func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
+	file := annotations.DelegateFile{
+		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+	}
+	want := &attach.Delegate{Conf: []byte("conf"), File: &attach.DelegateFile{
+		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+	}}
+	if diff := cmp.Diff(want, delegateOf(&annotations.Delegate{Conf: []byte("conf"), File: &file})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 	cases := map[string]struct {
 		change func(*decided)

@@ -27,7 +27,7 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 	}
 	grants := multinet.GrantsFor(tx, def.Reference())
 	if len(grants) == 0 {
-		return r, notGranted("%s has a configuration for CNI plugins, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
+		return r, notGranted("%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
 	}
 	var refusal *tenancy.Refusal
 	for _, grant := range grants {
@@ -77,9 +77,9 @@ func (cfg Config) delegable(p *store.Pod, def *multinet.Definition, s annotation
 	switch {
 	case !cfg.Delegation:
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"%s has a configuration for CNI plugins, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s", def, annotations.NetworkKey)}
+			"%s, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)}
 	case !unlabelled(p):
-		return notGranted("%s has a configuration for CNI plugins, which pods of tenants can't use: name a network of Alioth in its annotation %s", def, annotations.NetworkKey)
+		return notGranted("%s, which pods of tenants can't use: name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
 	case def.ResourceName != "" || s.DeviceID != "":
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def)}
 	case s.DefaultRoute:
@@ -88,12 +88,23 @@ func (cfg Config) delegable(p *store.Pod, def *multinet.Definition, s annotation
 	return nil
 }
 
+// configured says which configuration a definition has.
+func configured(def *multinet.Definition) string {
+	if def.Config == "" {
+		return fmt.Sprintf("%s has neither the annotation %s nor spec.config, so it stands for a file of the nodes with a configuration for CNI plugins", def, annotations.NetworkKey)
+	}
+	return def.String() + " has a configuration for CNI plugins"
+}
+
 // build makes the configuration for the plugins, as a grant permits it.
 func (d *delegate) build(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
 	for _, key := range grantedRequests(s) {
 		if !slices.Contains(grant.Requests, key) {
 			return notGranted("%s: DelegationGrant %s does not permit the request %q (spec.requests)", def, grant.Name, key)
 		}
+	}
+	if def.Config == "" {
+		return d.name(def, s, grant)
 	}
 	args, err := argsOf(s)
 	if err != nil {
@@ -107,6 +118,21 @@ func (d *delegate) build(def *multinet.Definition, s annotations.NetworkSelectio
 		return notGranted("%v (DelegationGrant %s)", err, grant.Name)
 	}
 	d.conf = built.JSON
+	return nil
+}
+
+// name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
+// demands where spec.config is missing. The author of a definition chooses its name, and so
+// one of all the nodes' files. So a grant has to name the definition itself.
+func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
+	if !grant.Names(def.Reference()) {
+		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)
+	}
+	runtime, err := json.Marshal(runtimeOf(s))
+	if err != nil {
+		return invalid("%s/%s: %v", s.Namespace, s.Name, err)
+	}
+	d.file = &annotations.DelegateFile{Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime}
 	return nil
 }
 
@@ -161,8 +187,12 @@ const maxConfigs = 128 << 10
 func checkConfigs(requests []request) *tenancy.Refusal {
 	size := 0
 	for _, r := range requests {
-		if r.delegate != nil {
-			size += len(r.delegate.conf)
+		if r.delegate == nil {
+			continue
+		}
+		size += len(r.delegate.conf)
+		if file := r.delegate.file; file != nil {
+			size += len(file.Args) + len(file.Runtime)
 		}
 	}
 	if size > maxConfigs {

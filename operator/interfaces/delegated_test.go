@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 )
@@ -142,14 +143,14 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 		rows       []any
 		want, text string
 	}{
-		{"with an address", `[{"vpc":"default"},{"network":"static","ip":"dynamic"}]`, one("DanmNet/a/static"), "{lab0 bridge [bridge] [host-local] true}", ""},
-		{"a requested address", `[{"vpc":"default"},{"network":"static","ip":"10.20.0.200"}]`, one("DanmNet/a/static"), "{lab0 bridge [bridge] [host-local] true}", ""},
-		{"the file's own IPAM", `[{"vpc":"default"},{"network":"static"}]`, []any{grant("g", ofNamespace("a"))}, "{lab0 bridge [bridge] [host-local] false}", ""},
-		{"a ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, one("ClusterNetwork/shared"), "{lab1 bridge [bridge] [host-local] false}", ""},
+		{"with an address", `[{"vpc":"default"},{"network":"static","ip":"dynamic"}]`, one("DanmNet/a/static"), `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"],"inject":true}`, ""},
+		{"a requested address", `[{"vpc":"default"},{"network":"static","ip":"10.20.0.200"}]`, one("DanmNet/a/static"), `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"],"inject":true}`, ""},
+		{"the file's own IPAM", `[{"vpc":"default"},{"network":"static"}]`, []any{grant("g", ofNamespace("a"))}, `{"networkID":"lab0","type":"bridge","plugins":["bridge"],"ipam":["host-local"]}`, ""},
+		{"a ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, one("ClusterNetwork/shared"), `{"networkID":"lab1","type":"bridge","plugins":["bridge"],"ipam":["host-local"]}`, ""},
 		{"a namespace grants no ClusterNetwork", `[{"vpc":"default"},{"clusterNetwork":"shared"}]`, []any{grant("g", ofNamespace("a", ""))}, "", "no DelegationGrant"},
 		{"a plugin in another case", `[{"vpc":"default"},{"network":"static"}]`, []any{
 			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"Bridge"} }),
-		}, "{lab0 bridge [Bridge] [host-local] false}", ""},
+		}, `{"networkID":"lab0","type":"bridge","plugins":["Bridge"],"ipam":["host-local"]}`, ""},
 		{"another plugin", `[{"vpc":"default"},{"network":"static"}]`, []any{
 			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }),
 		}, "", "with that plugin"},
@@ -164,7 +165,7 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 				}
 				return
 			}
-			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != annotations.KindDelegate || fmt.Sprint(*wishes[1].Delegate.File) != tc.want {
+			if refusal != "" || len(wishes) != 2 || wishes[1].Kind != annotations.KindDelegate || fileOf(t, wishes[1]) != tc.want {
 				t.Errorf("%+v, refused with %q", wishes, refusal)
 			}
 		})
@@ -175,16 +176,67 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 	}
 }
 
+// fileOf is the file of the nodes with the configuration of an interface, in JSON.
+func fileOf(t *testing.T, w pod.Wish) string {
+	t.Helper()
+	text, err := json.Marshal(w.Delegate.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// NPWG 1.1: with no usable key in spec, the network MUST be the known one that the object's
+// name refers to. A delegating implementation MUST look for a configuration of that name.
+func TestADefinitionWithoutAConfigurationNamesAFileOfTheNodes(t *testing.T) {
+	named := func(requests ...string) *multinet.Grant {
+		return grant("g", func(g *multinet.Grant) { g.Networks, g.Requests = []string{"a/lab"}, requests })
+	}
+	for _, tc := range []struct {
+		name, selections string
+		grants           []any
+		want, text       string
+	}{
+		{"a grant that names it", "lab", []any{named()}, `{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"runtime":{}}`, ""},
+		{"one of two grants names it", "lab", []any{grant("f", ofNamespace("a")), named()}, `{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"runtime":{}}`, ""},
+		{
+			"the pod's requests", `[{"name":"lab","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":1},"bandwidth":{"ingressRate":8}}]`, []any{named("mac", "cni-args")},
+			`{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"args":{"x":1},"runtime":{"ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":8}}}`, "",
+		},
+		{"a request that is not granted", `[{"name":"lab","mac":"02:00:00:00:00:01"}]`, []any{named()}, "", `does not permit the request "mac"`},
+		{"no grant", "lab", nil, "", "neither the annotation alioth.dev/network nor spec.config"},
+		{"a grant to the namespace alone, whose authors choose names", "lab", []any{grant("g", ofNamespace("a"))}, "", "does not name it in spec.networks"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", world(append(tc.grants, configured("lab", ""))...), ofNobody(tc.selections))
+			if tc.want == "" {
+				if !strings.HasPrefix(refusal, v1alpha1.DelegationNotGrantedReason) || !strings.Contains(refusal, tc.text) {
+					t.Errorf("%v, refused with %q", short(wishes), refusal)
+				}
+				return
+			}
+			if refusal != "" || len(wishes) != 2 || fileOf(t, wishes[1]) != tc.want {
+				t.Errorf("%+v, refused with %q", wishes, refusal)
+			}
+		})
+	}
+	rows := world(named(), configured("lab", ""))
+	if wishes, refusal := decide(t, "", rows, selecting("lab")); !strings.Contains(refusal, "pods of tenants") {
+		t.Errorf("a tenant's pod gets %v, %q", short(wishes), refusal)
+	}
+}
+
 func TestWithoutDelegationNoPluginRuns(t *testing.T) {
 	static := danmNet("static", func(n *multinet.Network) { n.Type = "bridge" })
 	p := operatortest.Pod("ns:a", "a", "p", "", "")
-	rows := world(static, configured("net", bridgeConfig), grant("g", ofNamespace("a")), p)
+	rows := world(static, configured("net", bridgeConfig), configured("lab", ""), grant("g", ofNamespace("a")), p)
 	source := interfaces.Source(interfaces.Config{
 		DefaultVPC: "default", Annotations: []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG}, Kinds: []string{"macvlan"}, Limit: 4,
 	})
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 		for _, change := range []func(*store.Pod){
-			func(p *store.Pod) { p.Selections = "net" }, func(p *store.Pod) { p.Interfaces = `[{"vpc":"default"},{"network":"static"}]` },
+			func(p *store.Pod) { p.Selections = "net" }, func(p *store.Pod) { p.Selections = "lab" },
+			func(p *store.Pod) { p.Interfaces = `[{"vpc":"default"},{"network":"static"}]` },
 		} {
 			asking := *p
 			change(&asking)

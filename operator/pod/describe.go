@@ -86,7 +86,7 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, Delegate: w.Delegate,
 	}
-	if w.Delegate != nil && w.Delegate.File == nil { // all of the interface is the plugins'
+	if w.Delegate != nil && w.Range == nil { // all of the interface is the plugins'
 		return attachment
 	}
 	attachment.MAC, attachment.Link = ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), &link

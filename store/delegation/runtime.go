@@ -17,16 +17,16 @@ import (
 // are not passed.
 type Runtime struct {
 	// IPs are addresses, each with or without a prefix length.
-	IPs []string
+	IPs []string `json:"ips,omitempty"`
 	// MAC is an Ethernet address in the usual form.
-	MAC          string
-	PortMappings []PortMapping
-	Bandwidth    *Bandwidth
+	MAC          string        `json:"mac,omitempty"`
+	PortMappings []PortMapping `json:"portMappings,omitempty"`
+	Bandwidth    *Bandwidth    `json:"bandwidth,omitempty"`
 	// DeviceID is the device that the kubelet has allocated to the pod. The first plugin
 	// gets it as the key "deviceID" too, with or without the capability.
-	DeviceID string
+	DeviceID string `json:"deviceID,omitempty"`
 	// DeviceInfoFile is the path of a file about the device (device-info-spec 1.1.0).
-	DeviceInfoFile string
+	DeviceInfoFile string `json:"CNIDeviceInfoFile,omitempty"`
 }
 
 // PortMapping is a port of the node that leads to a port of the pod.

@@ -42,8 +42,6 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 	case row.Target.Kind != "":
 		// The specification lets such a definition have a configuration for other
 		// implementations (NPWG 1.3, section 3.2).
-	case config == "":
-		row.Problem = fmt.Sprintf("it has neither the annotation %s nor spec.config: add one of them", annotations.NetworkKey)
 	case len(config) > delegation.MaxText:
 		row.Problem = fmt.Sprintf("spec.config has %d bytes, and at most %d are accepted", len(config), delegation.MaxText)
 	default:

@@ -22,7 +22,8 @@ type Definition struct {
 	// Target is the network that the definition stands for. Its Kind is "" where a CNI
 	// plugin makes the interfaces, by Config.
 	Target Target
-	// Config is a CNI configuration or a list of them, in JSON.
+	// Config is a CNI configuration or a list of them, in JSON. Without it the nodes have a
+	// file whose configuration has the name of the definition.
 	Config string
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string

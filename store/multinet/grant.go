@@ -22,14 +22,19 @@ type Grant struct {
 	Requests []string
 }
 
-// Covers reports whether a network has the grant. Networks names a definition by namespace
-// and name, others by their kind too.
+// Covers reports whether a network has the grant.
 func (g *Grant) Covers(n store.NetworkRef) bool {
+	return n.Namespace != "" && slices.Contains(g.Namespaces, n.Namespace) || g.Names(n)
+}
+
+// Names reports whether the grant names a network itself: a definition by namespace and
+// name, others by their kind too.
+func (g *Grant) Names(n store.NetworkRef) bool {
 	name := n.Path()
 	if n.Kind == KindDefinition {
 		name = n.Namespace + "/" + n.Name
 	}
-	return n.Namespace != "" && slices.Contains(g.Namespaces, n.Namespace) || slices.Contains(g.Networks, name)
+	return slices.Contains(g.Networks, name)
 }
 
 var grants = memory.Define(memory.Table[Grant]{

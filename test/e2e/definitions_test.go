@@ -201,7 +201,7 @@ func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	refused := tenant.Pod("refused", scene.WithSelections(name))
 	e.Make(t, refused)
 	e.expectRefused(t, refused, v1alpha1.DelegationNotGrantedReason, "pods of tenants")
-	pods = append(pods, e.runInStatic(t, namespace, first))
+	pods = append(pods, e.runInStatic(t, namespace, first), e.runByName(t, namespace, first))
 
 	e.killDaemon(t, first)
 	for _, pod := range pods {
@@ -212,13 +212,44 @@ func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	e.expectNoRemains(t, first, name)
 }
 
+// writeConf writes a file into a node's folder of CNI configurations.
+func (e *env) writeConf(t *testing.T, node, name, text string) {
+	t.Helper()
+	path := "/etc/cni/net.d/" + name
+	e.OnNode(t, node, "sh", "-c", "echo '"+text+"' > "+path)
+	t.Cleanup(func() { e.OnNode(t, node, "rm", path) })
+}
+
+// runByName runs a pod with a definition without a configuration: it is in the file of the
+// node that has the definition's name, and the grant names the definition.
+func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
+	t.Helper()
+	name := unique("filed")
+	e.writeConf(t, node, "npwgfile.conflist", `{"cniVersion":"1.0.0","name":"`+name+`","plugins":[{"type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.109.0.0/24"}}]}`)
+	t.Cleanup(func() { e.OnNode(t, node, "rm", "-r", "/var/lib/cni/networks/"+name) })
+	definition := bridged(namespace, name)
+	definition.Spec.Config = ""
+	e.Make(t, definition)
+	pod := scene.Pod(namespace, "by-name", scene.OnNode(node), scene.WithSelections(name))
+	e.Make(t, pod)
+	e.expectRefused(t, pod, v1alpha1.DelegationNotGrantedReason, "does not name it in spec.networks")
+	e.Make(t, &v1alpha1.DelegationGrant{ObjectMeta: metav1.ObjectMeta{Name: unique("grant")}, Spec: v1alpha1.DelegationGrantSpec{
+		Networks: []string{namespace + "/" + name}, Plugins: []string{"bridge"}, IPAM: []string{"host-local"},
+	}})
+	if err := e.WaitReady(within(t, patience), pod); err != nil {
+		t.Fatal(err)
+	}
+	if status := e.awaitStatus(t, pod, 2); len(status[1].IPs) != 1 || !strings.HasPrefix(status[1].IPs[0], "10.109.0.") {
+		t.Errorf("the status is %+v", status)
+	}
+	return pod
+}
+
 // runInStatic runs a pod in a network of DANM with a static type: its configuration is a
 // file of the node, its address the operator's.
 func (e *env) runInStatic(t *testing.T, namespace, node string) *corev1.Pod {
 	t.Helper()
-	const file = "/etc/cni/net.d/npwgstat.conf"
-	e.OnNode(t, node, "sh", "-c", `echo '{"cniVersion":"1.0.0","name":"x","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local"}}' > `+file)
-	t.Cleanup(func() { e.OnNode(t, node, "rm", file) })
+	e.writeConf(t, node, "npwgstat.conf", `{"cniVersion":"1.0.0","name":"x","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local"}}`)
 	network := danmNet(namespace, "static", danmv1.NetworkSpec{
 		NetworkID: "npwgstat", NetworkType: "bridge", Options: danmv1.NetworkOptions{CIDR: "10.108.0.0/24", ContainerPrefix: "st"},
 	})

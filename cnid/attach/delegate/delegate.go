@@ -8,6 +8,7 @@ package delegate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -135,18 +136,41 @@ func (d *Driver) complete(spec attach.Spec) (*attach.Delegate, error) {
 	if file == nil {
 		return spec.Delegate, nil
 	}
-	found, err := d.files.OfNetworkID(file.NetworkID)
+	found, err := d.find(file)
 	if err != nil {
 		return nil, err
 	}
-	built, err := delegation.Build(delegation.Request{
+	request := delegation.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
-	})
+	}
+	if err := errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime)); err != nil {
+		return nil, err
+	}
+	built, err := delegation.Build(request)
 	if err != nil {
 		return nil, err
 	}
 	return &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}, nil
+}
+
+// find returns the file with a configuration.
+func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
+	if file.Name != "" {
+		return d.files.Named(file.Name)
+	}
+	return d.files.OfNetworkID(file.NetworkID)
+}
+
+// read decodes a request of the pod, as the operator has written it; nil is none.
+func read(text []byte, into any) error {
+	if text == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the pod's requests: %w", err)
+	}
+	return nil
 }
 
 // injected returns the addresses and routes that the operator has decided, nil if the

@@ -5,6 +5,7 @@ package delegate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	driver "github.com/alioth-net/alioth/cnid/attach/delegate"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
@@ -91,21 +93,21 @@ func (r *rig) kept(t *testing.T) (found []attach.Found) {
 	return found
 }
 
+// writeConf writes a file into the node's folder of CNI configurations.
+func (r *rig) writeConf(t *testing.T, name, text string) {
+	t.Helper()
+	dir := filepath.Join(r.dir, "conf")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A network of DANM with a static type has its configuration on the node, and the
 // addresses that the operator has chosen.
 func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	r := newRig(t)
-	dir := filepath.Join(r.dir, "conf")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	text := `{"cniVersion":"1.0.0","name":"other","type":"Bridge","bridge":"br7","ipam":{"type":"dhcp"}}`
-	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(dir, "lab0.conf"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(strings.Replace(text, "Bridge", "bridge", 1))
+	text := `{"cniVersion":"1.0.0","name":"other","type":"bridge","bridge":"br7","ipam":{"type":"dhcp"}}`
+	r.writeConf(t, "lab0.conf", text)
 	spec := r.spec(&attach.Delegate{File: &attach.DelegateFile{NetworkID: "lab0", Type: "BRIDGE", Plugins: []string{"bridge"}, Inject: true}})
 	spec.Addrs = []netip.Prefix{netip.MustParsePrefix("192.0.2.77/24")}
 	link, err := r.attach(t, spec)
@@ -115,7 +117,7 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	if addrs := link.Result.Addrs; len(addrs) != 1 || addrs[0].Addr != spec.Addrs[0] {
 		t.Errorf("the interface has %v", addrs)
 	}
-	write("{") // the DEL goes by what was built
+	r.writeConf(t, "lab0.conf", "{") // the DEL goes by what was built
 	r.node.Do(t, func() error { return r.Detach(t.Context(), spec.ContainerID, spec.IfName) })
 	if _, exists := r.inside(t); exists {
 		t.Error("the interface is left")
@@ -128,9 +130,41 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 		"an ungranted IPAM":   {NetworkID: "good", Type: "bridge", Plugins: []string{"bridge"}},
 		"another type":        {NetworkID: "good", Type: "macvlan", Plugins: []string{"bridge", "macvlan"}, IPAM: []string{"dhcp"}},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "good.conf"), []byte(strings.Replace(text, "Bridge", "bridge", 1)), 0o644); err != nil {
-			t.Fatal(err)
+		r.writeConf(t, "good.conf", text)
+		if _, err := r.attach(t, r.spec(&attach.Delegate{File: &file})); err == nil {
+			t.Errorf("%s: attached", name)
 		}
+	}
+}
+
+// NPWG 1.1: without spec.config the configuration MUST be the node's whose name is that of
+// the definition, else the request MUST fail. NPWG 1.2: the pod's requests MUST reach it.
+func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
+	r := newRig(t)
+	log := filepath.Join(r.dir, "log")
+	r.writeConf(t, "20-lab.conflist", fmt.Sprintf(
+		`{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8","capabilities":{"mac":true}},{"type":"fake","log":%q}]}`, log))
+	const mac = "02:00:00:00:00:77"
+	granted := []string{"bridge", "fake"}
+	if _, err := r.attach(t, r.spec(&attach.Delegate{File: &attach.DelegateFile{
+		Name: "storage", Plugins: granted, Args: []byte(`{"asked":2}`), Runtime: []byte(`{"mac":"` + mac + `"}`),
+	}})); err != nil {
+		t.Fatal(err)
+	}
+	// The second plugin gets the result of the first one.
+	if got := string(delegatetest.Calls(t, log)[0].Stdin); !strings.Contains(got, `"args":{"cni":{"asked":2}}`) || !strings.Contains(got, mac) {
+		t.Errorf("the plugins got %s", got)
+	}
+	if err := r.detach(t); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]attach.DelegateFile{
+		"no configuration of that name":  {Name: "none", Plugins: granted},
+		"the name of the file":           {Name: "20-lab", Plugins: granted},
+		"an ungranted plugin":            {Name: "storage", Plugins: []string{"bridge"}},
+		"a request without a capability": {Name: "storage", Plugins: granted, Runtime: []byte(`{"ips":["192.0.2.9"]}`)},
+		"requests that are no JSON":      {Name: "storage", Plugins: granted, Args: []byte(`{`)},
+	} {
 		if _, err := r.attach(t, r.spec(&attach.Delegate{File: &file})); err == nil {
 			t.Errorf("%s: attached", name)
 		}

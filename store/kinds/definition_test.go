@@ -1,0 +1,50 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"strings"
+	"testing"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// NPWG 1.1: an implementation MUST NOT have its own configuration in spec.config, and a
+// definition MAY have nothing usable there.
+func TestDefinitionsAreRead(t *testing.T) {
+	const bridge = `{"type":"bridge"}`
+	blue := map[string]string{annotations.NetworkKey: `{"vpc":"blue"}`}
+	vpc := multinet.Target{Kind: annotations.TargetVPC, Name: "blue"}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		config      string
+		target      multinet.Target
+		want        string
+		problem     string
+	}{
+		"a configuration for plugins":                      {nil, " " + bridge + "\n", multinet.Target{}, bridge, ""},
+		"a network of Alioth":                              {blue, "", vpc, "", ""},
+		"Alioth's network is never in spec.config":         {nil, `{"vpc":"blue"}`, multinet.Target{}, `{"vpc":"blue"}`, ""},
+		"the configuration beside Alioth's is for others":  {blue, bridge, vpc, "", ""},
+		"no usable key: the name stands for a known one":   {nil, " \n", multinet.Target{}, "", ""},
+		"a malformed annotation is no configuration":       {map[string]string{annotations.NetworkKey: "{"}, bridge, multinet.Target{}, "", "annotation alioth.dev/network"},
+		"a configuration that is too long for any network": {nil, strings.Repeat("x", delegation.MaxText+1), multinet.Target{}, "", "at most 65536 are accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &nadv1.NetworkAttachmentDefinition{ObjectMeta: objectMeta("lab", "u", 3), Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: tc.config}}
+			object.Annotations = tc.annotations
+			got, err := Definition.Convert(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Target != tc.target || got.Config != tc.want || !strings.Contains(got.Problem, tc.problem) || (got.Problem == "") != (tc.problem == "") {
+				t.Errorf("the row is %+v", got)
+			}
+		})
+	}
+}
