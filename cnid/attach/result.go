@@ -64,3 +64,22 @@ func (r *Result) InPod(ifName string) (ResultInterface, bool) {
 	}
 	return r.Interfaces[i], true
 }
+
+// GatewayOf returns the gateway of a route: its own, or else that of an address of its
+// family (CNI 1.1, section "ADD success"). It is the zero value without both.
+func (r *Result) GatewayOf(route ResultRoute) netip.Addr {
+	if route.Gateway.IsValid() {
+		return route.Gateway
+	}
+	for _, addr := range r.Addrs {
+		if addr.Gateway.IsValid() && addr.Gateway.Is4() == route.Dst.Addr().Is4() {
+			return addr.Gateway
+		}
+	}
+	return netip.Addr{}
+}
+
+// HasRoute reports whether the plugins have made that route.
+func (r *Result) HasRoute(route Route) bool {
+	return slices.ContainsFunc(r.Routes, func(made ResultRoute) bool { return made.Dst == route.Dst && r.GatewayOf(made) == route.Gateway })
+}

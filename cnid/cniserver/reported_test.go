@@ -39,3 +39,19 @@ func TestEachReportedAddressIsOfAnInterface(t *testing.T) {
 		})
 	}
 }
+
+func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
+	everything, gateway := netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("192.0.2.1")
+	for name, reported := range map[string]*attach.Result{
+		"made by Alioth":   {},
+		"made by a plugin": {Routes: []attach.ResultRoute{{Dst: everything, Gateway: gateway}}},
+	} {
+		rec := journal.Record{Interface: journal.Interface{Routes: []attach.Route{{Dst: everything, Gateway: gateway}}}}
+		rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
+		res := &types100.Result{}
+		merge(res, attachment.Attached{Record: rec, Link: attach.Link{Result: reported}})
+		if len(res.Routes) != 1 || res.Routes[0].GW.String() != gateway.String() {
+			t.Errorf("%s: the routes are %v", name, res.Routes)
+		}
+	}
+}

@@ -87,6 +87,11 @@ func mergeReported(res *types100.Result, one attachment.Attached) {
 	for _, route := range reported.Routes {
 		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 	}
+	for _, route := range one.Routes { // default routes that the pod requests
+		if route.Table == 0 && !reported.HasRoute(route) {
+			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
+		}
+	}
 }
 
 func everywhere(family netip.Addr) netip.Prefix {

@@ -62,16 +62,21 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 	return status
 }
 
-// byPlugin replaces Alioth's data of an interface by the result of its plugins.
+// byPlugin replaces Alioth's data of an interface by the result of its plugins, except for
+// the gateways that the pod requests.
 func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotations.NetworkStatus {
 	iface, _ := result.InPod(status.Interface)
-	status.MAC, status.MTU, status.IPs, status.Gateways = iface.MAC, iface.MTU, nil, nil
+	status.MAC, status.MTU, status.IPs = iface.MAC, iface.MTU, nil
 	for _, addr := range result.Addrs {
-		status.IPs = append(status.IPs, addr.Addr.Addr())
+		i := addr.Interface // results before CNI 0.3.0 have none
+		if i < 0 || i >= len(result.Interfaces) || result.Interfaces[i] == iface {
+			status.IPs = append(status.IPs, addr.Addr.Addr())
+		}
 	}
 	for _, route := range result.Routes {
-		if route.Dst.Bits() == 0 && route.Gateway.IsValid() {
-			status.Gateways = append(status.Gateways, route.Gateway)
+		gateway := result.GatewayOf(route)
+		if route.Dst.Bits() == 0 && gateway.IsValid() && !slices.Contains(status.Gateways, gateway) {
+			status.Gateways = append(status.Gateways, gateway)
 		}
 	}
 	dns := result.DNS

@@ -198,24 +198,57 @@ func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
 	}
 }
 
+// NPWG 1.5: the data are those of the pod's interface, with the addresses of its index.
 func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
-	plugin := func(rec journal.Record) *attach.Result {
-		if rec.Attachment != "net2" {
-			return nil
-		}
-		return &attach.Result{
-			Interfaces: []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}},
-			Addrs:      []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: 1}},
-			Routes:     []attach.ResultRoute{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}},
-			DNS:        attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
-		}
-	}
-	list := networkstatus.Of(row(""), records()[:3], plugin)
-	want := annotations.NetworkStatus{
-		Name: "DanmNet/shop/ext", Interface: "net2", IPs: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000,
-		DNS: annotations.StatusDNS{Nameservers: []string{"192.0.2.53"}},
-	}
-	if diff := cmp.Diff(want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	addr, prefix, everything := netip.MustParseAddr, netip.MustParsePrefix, netip.MustParsePrefix("0.0.0.0/0")
+	interfaces := []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
+	ext := "DanmNet/shop/ext"
+	for name, tc := range map[string]struct {
+		result attach.Result
+		asked  []attach.Route
+		want   annotations.NetworkStatus
+	}{
+		"all of a result": {
+			attach.Result{
+				Interfaces: interfaces, DNS: attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
+				Addrs:  []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: 1}},
+				Routes: []attach.ResultRoute{{Dst: prefix("198.51.100.0/24"), Gateway: addr("192.0.2.1")}},
+			}, nil,
+			annotations.NetworkStatus{
+				Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000,
+				DNS: annotations.StatusDNS{Nameservers: []string{"192.0.2.53"}},
+			},
+		},
+		"addresses of other interfaces are not the pod's": {
+			attach.Result{Interfaces: interfaces, Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}}, nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000},
+		},
+		"a result without interfaces": {
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}}, nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}},
+		},
+		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2"}},
+		"the plugin's default route, by the gateway of the address": {
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}}, nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
+		},
+		"the default route that the pod requests": {
+			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}}, []attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
+			annotations.NetworkStatus{Name: ext, Interface: "net2", Gateways: []netip.Addr{addr("192.0.2.9")}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recs := records()[:3]
+			recs[0].Routes = tc.asked
+			list := networkstatus.Of(row(""), recs, func(rec journal.Record) *attach.Result {
+				if rec.Attachment != "net2" {
+					return nil
+				}
+				return &tc.result
+			})
+			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

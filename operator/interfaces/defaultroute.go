@@ -25,8 +25,12 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 	return requests[chosen].checkDefaultRoute(tx)
 }
 
-// checkDefaultRoute refuses default routes that the interface can't have.
+// checkDefaultRoute refuses default routes that the interface can't have. Those of an
+// interface of CNI plugins are known on the node alone.
 func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
+	if !r.inVPC() && r.net == nil {
+		return nil
+	}
 	if len(r.gateways) == 0 && !r.inVPC() && !slices.ContainsFunc(r.net.Routes, isDefault) {
 		return invalid("%s has no default route: write the gateway into \"default-route\"", r.net.Ref)
 	}

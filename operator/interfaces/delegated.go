@@ -21,7 +21,10 @@ import (
 // definition. Each use is judged: the plugins run as root on the node, and the author of
 // the definition is not trusted.
 func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
-	r := request{name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()}}
+	r := request{
+		name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()},
+		defaultRoute: s.DefaultRoute, gateways: s.Gateways,
+	}
 	if refusal := cfg.delegable(p, def, s); refusal != nil {
 		return r, refusal
 	}
@@ -82,8 +85,6 @@ func (cfg Config) delegable(p *store.Pod, def *multinet.Definition, s annotation
 		return notGranted("%s, which pods of tenants can't use: name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
 	case def.ResourceName != "" || s.DeviceID != "":
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def)}
-	case s.DefaultRoute:
-		return invalid("%s/%s: Alioth does not move the pod's default route to an interface of a CNI plugin: remove \"default-route\"", s.Namespace, s.Name)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func TestPluginsRunOnlyAsGranted(t *testing.T) {
 		{"a MAC that is granted", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Requests = []string{"a"}, []string{"mac"} })}, "", ""},
 		{"ports without the capability", `[{"name":"net","portMappings":[{"hostPort":80,"containerPort":80}]}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, "portMappings"},
 		{"a device", "device", []any{grant("g", ofNamespace("a"))}, v1alpha1.NetworkTypeReason, "needs a device"},
-		{"the default route", `[{"name":"net","default-route":["10.9.0.1"]}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.InterfacesInvalidReason, "default-route"},
+		{"the default route", `[{"name":"net","default-route":["10.9.0.1"]}]`, []any{grant("g", ofNamespace("a"))}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rows := world(append(tc.grants, configured("net", bridgeConfig), withDevice,
@@ -90,6 +90,28 @@ func TestPluginsRunOnlyAsGranted(t *testing.T) {
 				t.Errorf("the pod gets %v", short(wishes))
 			case tc.reason != "" && (!strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text)):
 				t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
+			}
+		})
+	}
+}
+
+// NPWG 1.2: with default-route on one element, the default network has no default route.
+func TestTheDefaultRouteLeadsThroughAnInterfaceOfPlugins(t *testing.T) {
+	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
+	for name, tc := range map[string]struct {
+		selections string
+		want       []string
+	}{
+		"by gateways":            {`[{"name":"net","default-route":["10.9.0.1","fd09::1"]},{"name":"net"}]`, []string{"eth0 false", "net1 10.9.0.1 fd09::1", "net2"}},
+		"by the plugin's own":    {`[{"name":"net","default-route":[]}]`, []string{"eth0 false", "net1"}},
+		"nothing is requested":   {`net`, []string{"eth0 true", "net1"}},
+		"by another interface":   {`[{"name":"net"},{"name":"vpc","default-route":[]}]`, []string{"eth0 false", "net1", "net2 true"}},
+		"a gateway of no subnet": {`[{"name":"net"},{"name":"vpc","default-route":["10.9.0.1"]}]`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", append(rows, definition("a", "vpc", toVPC("default", ""))), ofNobody(tc.selections))
+			if diff := cmp.Diff(tc.want, defaults(wishes)); diff != "" || (refusal == "") != (tc.want != nil) {
+				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
 			}
 		})
 	}

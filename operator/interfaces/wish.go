@@ -53,11 +53,15 @@ func (r request) byPlugins(tx store.ReadTx) pod.Wish {
 		Interface: r.name, Kind: annotations.KindDelegate, Definition: r.definition, Binding: pod.Binding{Outside: r.delegate.network},
 		Delegate: &annotations.Delegate{Conf: r.delegate.conf, File: r.delegate.file},
 	}
-	if r.net != nil {
-		w.Range, w.IPs = ipam.RangeOf(tx, r.net), r.literals()
-		w.Families = ipam.Families{V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic}
-		w.Link.Routes = r.routes()
+	if r.net == nil {
+		for _, route := range r.defaultRoutes() {
+			w.Link.Routes = append(w.Link.Routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		}
+		return w
 	}
+	w.Range, w.IPs = ipam.RangeOf(tx, r.net), r.literals()
+	w.Families = ipam.Families{V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic}
+	w.Link.Routes = r.routes()
 	return w
 }
 

@@ -6,6 +6,7 @@ package pod
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -202,4 +203,24 @@ func TestASandboxThatRanKeepsItsAddressInANetwork(t *testing.T) {
 			t.Errorf("decided %+v", d)
 		}
 	})
+}
+
+// Alioth decides neither addresses nor MAC of an interface that plugins make, but the
+// default routes that a pod requests.
+func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
+	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
+	routes := []annotations.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.1")}}
+	for name, delegate := range map[string]*annotations.Delegate{
+		"a configuration":    {Conf: json.RawMessage(`{}`)},
+		"a file of the node": {File: &annotations.DelegateFile{Name: "lab"}},
+	} {
+		w := Wish{Interface: "net1", Kind: annotations.KindDelegate, Delegate: delegate}
+		if got := outside(p, w, nil); got.Link != nil || got.MAC != "" {
+			t.Errorf("%s, no default route: %+v", name, got)
+		}
+		w.Link.Routes = routes
+		if got := outside(p, w, nil); got.MAC != "" || got.Link == nil || !slices.Equal(got.Link.Routes, routes) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }

@@ -86,7 +86,10 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, Delegate: w.Delegate,
 	}
-	if w.Delegate != nil && w.Range == nil { // all of the interface is the plugins'
+	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes is the plugins'
+		if len(link.Routes) > 0 {
+			attachment.Link = &link
+		}
 		return attachment
 	}
 	attachment.MAC, attachment.Link = ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), &link

@@ -221,7 +221,8 @@ func (e *env) writeConf(t *testing.T, node, name, text string) {
 }
 
 // runByName runs a pod with a definition without a configuration: it is in the file of the
-// node that has the definition's name, and the grant names the definition.
+// node that has the definition's name, and the grant names the definition. The pod's default
+// route leads there.
 func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 	t.Helper()
 	name := unique("filed")
@@ -230,7 +231,7 @@ func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 	definition := bridged(namespace, name)
 	definition.Spec.Config = ""
 	e.Make(t, definition)
-	pod := scene.Pod(namespace, "by-name", scene.OnNode(node), scene.WithSelections(name))
+	pod := scene.Pod(namespace, "by-name", scene.OnNode(node), scene.WithSelections(`[{"name":"`+name+`","default-route":["10.109.0.1"]}]`))
 	e.Make(t, pod)
 	e.expectRefused(t, pod, v1alpha1.DelegationNotGrantedReason, "does not name it in spec.networks")
 	e.Make(t, &v1alpha1.DelegationGrant{ObjectMeta: metav1.ObjectMeta{Name: unique("grant")}, Spec: v1alpha1.DelegationGrantSpec{
@@ -239,8 +240,12 @@ func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 	if err := e.WaitReady(within(t, patience), pod); err != nil {
 		t.Fatal(err)
 	}
-	if status := e.awaitStatus(t, pod, 2); len(status[1].IPs) != 1 || !strings.HasPrefix(status[1].IPs[0], "10.109.0.") {
+	status := e.awaitStatus(t, pod, 2)
+	if len(status[1].IPs) != 1 || !strings.HasPrefix(status[1].IPs[0], "10.109.0.") || !slices.Equal(status[1].Gateway, []string{"10.109.0.1"}) {
 		t.Errorf("the status is %+v", status)
+	}
+	if out := e.InNetNS(t, pod, "ip", "-4", "route", "show", "default"); !strings.Contains(out, "via 10.109.0.1 dev net1") || strings.Contains(out, "eth0") {
+		t.Errorf("the default routes are %q", out)
 	}
 	return pod
 }

@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -103,14 +105,18 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if exists {
 		return link, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
 	}
-	if spec.Delegate, err = d.complete(spec); err != nil {
+	if spec, err = d.complete(spec); err != nil {
 		return link, err
 	}
 	link.Result, err = d.delegates.Add(ctx, attachmentOf(spec))
 	if err != nil {
 		return link, err
 	}
-	if err := made(link.Result, spec); err != nil {
+	err = made(link.Result, spec)
+	if err == nil {
+		err = addRoutes(link.Result, spec)
+	}
+	if err != nil {
 		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
 	}
 	return link, nil
@@ -130,28 +136,33 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 }
 
 // complete builds the configuration of an interface from a file of the node. The file may
-// change later: what was built is kept with the interface.
-func (d *Driver) complete(spec attach.Spec) (*attach.Delegate, error) {
+// change later: what was built is kept with the interface. Routes that the plugins' IPAM
+// gets are no longer the driver's.
+func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
 	file := spec.Delegate.File
 	if file == nil {
-		return spec.Delegate, nil
+		return spec, nil
 	}
 	found, err := d.find(file)
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
 	request := delegation.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
 	}
 	if err := errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime)); err != nil {
-		return nil, err
+		return spec, err
 	}
 	built, err := delegation.Build(request)
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
-	return &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}, nil
+	if request.IPAM != nil {
+		spec.Routes = nil
+	}
+	spec.Delegate = &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}
+	return spec, nil
 }
 
 // find returns the file with a configuration.
@@ -211,6 +222,25 @@ func made(result *attach.Result, spec attach.Spec) error {
 			delegate.ErrIfName, spec.IfName)
 	}
 	return err
+}
+
+// addRoutes adds the default routes that the pod requests by the interface, and that no
+// plugin has made. The pod's other interfaces have none (NPWG 1.3, section 4.1).
+func addRoutes(result *attach.Result, spec attach.Spec) error {
+	missing := slices.DeleteFunc(slices.Clone(spec.Routes), result.HasRoute)
+	if len(missing) == 0 {
+		return nil
+	}
+	pod, err := netns.Open(spec.NetnsPath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pod.Close() }()
+	err = podside.Within(pod, func(h *podside.Socket) error { return podside.AddRoutes(h, spec.IfName, missing) })
+	if err != nil {
+		return fmt.Errorf("default-route (is the gateway in the interface's range, and does no other plugin make a default route?): %w", err)
+	}
+	return nil
 }
 
 func hasInterface(netnsPath, name string) (exists bool, err error) {

@@ -54,6 +54,19 @@ func Configure(h *Socket, spec attach.Spec) error {
 	return h.Execute(&b)
 }
 
+// AddRoutes adds routes by an interface that is up and has its addresses.
+func AddRoutes(h *Socket, ifName string, routes []attach.Route) error {
+	ifindex, err := h.IndexOf(ifName)
+	if err != nil {
+		return err
+	}
+	var b Batch
+	for _, route := range routes {
+		b.addRoute(ifindex, route, false)
+	}
+	return h.Execute(&b)
+}
+
 // routesOf returns all routes of an interface, the default routes first.
 func routesOf(spec attach.Spec) []attach.Route {
 	var routes []attach.Route
