@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -47,7 +48,7 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 	records := m.ofRequest(r.Key)
 	if len(records) == 0 {
-		return nil, nil
+		return nil, m.refuseSecondRequest(r.Key)
 	}
 	for _, rec := range records {
 		if err := refuseSecondNamespace(rec, r); err != nil {
@@ -65,6 +66,18 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 		return nil, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	return nil, nil
+}
+
+// refuseSecondRequest refuses to attach a container once more by another name: the first
+// request has all of the pod's interfaces, and the second would have their addresses.
+func (m *Manager) refuseSecondRequest(key journal.Key) error {
+	for _, rec := range m.cfg.Journal.Records() {
+		if rec.ContainerID == key.ContainerID && rec.Phase == journal.PhaseDone {
+			return fmt.Errorf("%w: %s is attached. For an interface %s name the network in the annotation %s of a NetworkAttachmentDefinition, without a configuration of type alioth",
+				ErrAttached, rec.RequestKey(), key.IfName, annotations.NetworkKey)
+		}
+	}
+	return nil
 }
 
 // refuseSecondNamespace prevents a request from moving an attachment whose network

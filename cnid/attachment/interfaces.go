@@ -93,6 +93,10 @@ var ErrPodGone = errors.New("pod is being deleted or gone")
 // the requested one.
 var ErrNamespaceAlive = errors.New("attachment is alive in another network namespace")
 
+// ErrAttached reports that another request has attached the container. All interfaces of a
+// pod belong to one request.
+var ErrAttached = errors.New("the pod has all of its interfaces already")
+
 // NotReady is the error of a request that may succeed later.
 type NotReady struct {
 	// Reason is the text for users: what is missing and, if known, what to do.

@@ -12,11 +12,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
@@ -216,5 +218,26 @@ func TestOneAttachmentThatFailsTakesTheOthersBack(t *testing.T) {
 	r.expectEmpty(t)
 	if len(r.released) != 2 {
 		t.Errorf("released are %v, want both", r.released)
+	}
+}
+
+// Multus calls the plugin once more for a definition of type alioth. All interfaces of a
+// pod come with the first ADD, and another one would have the addresses of the first.
+func TestAnADDForASecondInterfaceIsRefused(t *testing.T) {
+	r := newRig(t)
+	p := r.newPod(t, 1)
+	result := r.add(t, p)
+	second := p.request("ADD")
+	second.IfName = "net1"
+	resp := r.server.Do(t.Context(), second)
+	if resp.Error == nil || resp.Error.Code != types.ErrInvalidNetworkConfig || !strings.Contains(resp.Error.Msg, annotations.NetworkKey) {
+		t.Errorf("got %+v, want a refusal that names the annotation", resp.Error)
+	}
+	second.Command = "DEL" // as the runtime does after a failed ADD
+	if resp := r.server.Do(t.Context(), second); resp.Error != nil {
+		t.Errorf("DEL: %v", resp.Error)
+	}
+	if again := r.add(t, p); again != result {
+		t.Errorf("the first interface is now %s", again)
 	}
 }

@@ -79,6 +79,8 @@ func cniError(err error) *types.Error {
 		return types.NewError(cniapi.CodeNotReady, "network is not ready - the command was cancelled: "+err.Error(), "")
 	case errors.Is(err, netns.ErrGone), errors.Is(err, attachment.ErrNamespaceAlive):
 		return types.NewError(types.ErrInvalidNetNS, err.Error(), "")
+	case errors.Is(err, attachment.ErrAttached):
+		return types.NewError(types.ErrInvalidNetworkConfig, err.Error(), "")
 	}
 	return types.NewError(cniapi.CodeFailed, err.Error(), "")
 }
