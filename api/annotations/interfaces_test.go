@@ -122,6 +122,7 @@ func TestParseInterfacesRefusesWithTheCause(t *testing.T) {
 		"a prefix length that is none":  {`[{"network": "n", "ip": "192.168.1.2/33"}]`, "prefix length from 1 to 32"},
 		"a prefix length of zero":       {`[{"network": "n", "ip6": "fd00::2/0"}]`, "prefix length from 1 to 128"},
 		"an empty prefix length":        {`[{"network": "n", "ip": "192.168.1.2/"}]`, "prefix length"},
+		"the name of a ReservedIP":      {`[{"clusterNetwork": "n", "ip": "my-reserved-ip"}]`, `ip: "my-reserved-ip" is no unicast IPv4 or IPv6 address; write "dynamic", "none" or an address`},
 		"IPv6 as ip":                    {`[{"network": "n", "ip": "fd00::2"}]`, "no IPv4 address"},
 		"IPv4 as ip6":                   {`[{"network": "n", "ip6": "192.168.1.2/24"}]`, "no IPv6 address"},
 		"IPv4 inside of IPv6":           {`[{"network": "n", "ip6": "::ffff:192.168.1.2"}]`, "no unicast"},

@@ -129,6 +129,7 @@ func TestParseNetworksRefusesTheWholeAnnotation(t *testing.T) {
 		"a key in another case":            {element(`"IPs":["10.0.0.1"]`), `unknown field "IPs"`},
 		"a key twice":                      {element(`"mac":"02:00:00:00:00:01","mac":"02:00:00:00:00:02"`), `duplicate field`},
 		"an IPAM claim":                    {element(`"ipam-claim-reference":"c"`), `"ipam-claim-reference" is not supported`},
+		"an IPAM claim beside IPs":         {element(`"ipam-claim-reference":"c","ips":["10.0.0.1"]`), `"ipam-claim-reference" is not supported`},
 		"a GUID":                           {element(`"infiniband-guid":"c2:11:22:33:44:55:66:77"`), `"infiniband-guid" is not supported`},
 		"IPs that are none":                {element(`"ips":["ten"]`), `ips: "ten" is no unicast`},
 		"no IPs":                           {element(`"ips":[]`), `"ips" is empty`},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -219,6 +220,29 @@ func TestOneAttachmentThatFailsTakesTheOthersBack(t *testing.T) {
 	if len(r.released) != 2 {
 		t.Errorf("released are %v, want both", r.released)
 	}
+}
+
+// NPWG 7.2: a DEL MUST go on after a failure, with all interfaces of the pod, and MUST
+// return the failure.
+func TestADELGoesOnAfterAFailureAndReturnsIt(t *testing.T) {
+	r := newRig(t)
+	p := r.newPod(t, 1)
+	r.decide(p.uid, p.decision, outside("net1", "198.51.100.7/24"), outside("net2", "198.51.100.8/24"))
+	r.add(t, p)
+	for _, fails := range []bool{true, false} {
+		var failed atomic.Bool
+		r.at = func(step string) error {
+			if step == beforeDetach && fails && failed.CompareAndSwap(false, true) {
+				return errors.New("the device is busy")
+			}
+			return nil
+		}
+		resp := r.server.Do(t.Context(), p.request("DEL"))
+		if left := len(r.journal.Records()); (resp.Error != nil) != fails || (left == 1) != fails {
+			t.Errorf("%v; left are %d records", resp.Error, left)
+		}
+	}
+	r.expectEmpty(t)
 }
 
 // Multus calls the plugin once more for a definition of type alioth. All interfaces of a

@@ -164,6 +164,12 @@ func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
 	if got := networkstatus.Of(row(""), records()[:3], made); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
+	// NPWG 1.2: one definition twice is two entries.
+	twice := row("")
+	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
+	if got := networkstatus.Of(twice, records()[:3], made); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+		t.Errorf("a pod with one definition twice has %v", got)
+	}
 }
 
 // A second pod shows that the reporter has come past the first one.
@@ -213,27 +219,32 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 				Interfaces: interfaces, DNS: attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
 				Addrs:  []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: 1}},
 				Routes: []attach.ResultRoute{{Dst: prefix("198.51.100.0/24"), Gateway: addr("192.0.2.1")}},
-			}, nil,
+			},
+			nil,
 			annotations.NetworkStatus{
 				Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000,
 				DNS: annotations.StatusDNS{Nameservers: []string{"192.0.2.53"}},
 			},
 		},
 		"addresses of other interfaces are not the pod's": {
-			attach.Result{Interfaces: interfaces, Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}}, nil,
+			attach.Result{Interfaces: interfaces, Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}},
+			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000},
 		},
 		"a result without interfaces": {
-			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}}, nil,
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}},
+			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}},
 		},
 		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2"}},
 		"the plugin's default route, by the gateway of the address": {
-			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}}, nil,
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}},
+			nil,
 			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
 		},
 		"the default route that the pod requests": {
-			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}}, []attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
+			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
+			[]attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
 			annotations.NetworkStatus{Name: ext, Interface: "net2", Gateways: []netip.Addr{addr("192.0.2.9")}},
 		},
 	} {

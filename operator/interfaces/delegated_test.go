@@ -70,7 +70,7 @@ func TestPluginsRunOnlyAsGranted(t *testing.T) {
 		}, v1alpha1.DelegationNotGrantedReason, ""},
 		{"a second plugin in the list", "list", []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"tuning"`},
 		{"a path", "path", []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, "type"},
-		{"Alioth's own", "own", []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"alioth"} })}, v1alpha1.DelegationNotGrantedReason, ""},
+		{"Alioth's own", "own", []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"alioth"} })}, v1alpha1.DelegationNotGrantedReason, `"alioth" is a program of Alioth`},
 		{"arguments", `[{"name":"net","cni-args":{"x":1}}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"cni-args"`},
 		{"a MAC", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"mac"`},
 		{"a MAC that is granted", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Requests = []string{"a"}, []string{"mac"} })}, "", ""},
@@ -152,6 +152,17 @@ func TestThePluginsGetTheConfigurationWithThePodsRequests(t *testing.T) {
 	}
 }
 
+// NPWG 7.5: what Kubernetes itself says about a pod MUST reach the default network only.
+func TestHostPortsOfThePodReachNoPlugin(t *testing.T) {
+	rows := world(configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"portMappings":true,"bandwidth":true,"dns":true}}`), grant("g", ofNamespace("a")))
+	wishes, refusal := decide(t, "", rows, ofNobody("net"), func(p *store.Pod) {
+		p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}}
+	})
+	if refusal != "" || len(wishes) != 2 || strings.Contains(string(wishes[1].Delegate.Conf), "runtimeConfig") {
+		t.Errorf("%+v, refused with %q", wishes, refusal)
+	}
+}
+
 // A network of DANM with a static type: nodes have its configuration, and Alioth its
 // addresses.
 func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
@@ -222,7 +233,8 @@ func TestADefinitionWithoutAConfigurationNamesAFileOfTheNodes(t *testing.T) {
 		{"a grant that names it", "lab", []any{named()}, `{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"runtime":{}}`, ""},
 		{"one of two grants names it", "lab", []any{grant("f", ofNamespace("a")), named()}, `{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"runtime":{}}`, ""},
 		{
-			"the pod's requests", `[{"name":"lab","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":1},"bandwidth":{"ingressRate":8}}]`, []any{named("mac", "cni-args")},
+			"the pod's requests", `[{"name":"lab","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":1},"bandwidth":{"ingressRate":8}}]`,
+			[]any{named("mac", "cni-args")},
 			`{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"args":{"x":1},"runtime":{"ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":8}}}`, "",
 		},
 		{"a request that is not granted", `[{"name":"lab","mac":"02:00:00:00:00:01"}]`, []any{named()}, "", `does not permit the request "mac"`},

@@ -4,15 +4,43 @@
 package kinds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
 )
+
+// NPWG 1.1: names, scope and the only field of the CustomResourceDefinition.
+func TestTheKindOfDefinitionsIsThatOfTheSpecification(t *testing.T) {
+	text, err := crds.Files.ReadFile("k8s.cni.cncf.io_network-attachment-definitions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	names, versions := crd.Spec.Names, crd.Spec.Versions
+	if crd.Spec.Group != "k8s.cni.cncf.io" || names.Plural != "network-attachment-definitions" || names.Singular != "network-attachment-definition" ||
+		names.Kind != "NetworkAttachmentDefinition" || !slices.Equal(names.ShortNames, []string{"net-attach-def"}) || crd.Spec.Scope != apiextensionsv1.NamespaceScoped {
+		t.Errorf("the kind is %+v", crd.Spec)
+	}
+	if len(versions) != 1 || versions[0].Name != "v1" || versions[0].Subresources != nil {
+		t.Fatalf("the versions are %+v", versions)
+	}
+	fields := versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	if len(fields) != 1 || fields["config"].Type != "string" {
+		t.Errorf("the fields are %+v", fields)
+	}
+}
 
 // NPWG 1.1: an implementation MUST NOT have its own configuration in spec.config, and a
 // definition MAY have nothing usable there.
@@ -43,7 +71,7 @@ func TestDefinitionsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Target != tc.target || got.Config != tc.want || !strings.Contains(got.Problem, tc.problem) || (got.Problem == "") != (tc.problem == "") {
-				t.Errorf("the row is %+v", got)
+				t.Errorf("the row is %+v", *got)
 			}
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -19,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	driver "github.com/alioth-net/alioth/cnid/attach/delegate"
 	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
@@ -37,28 +40,59 @@ func delegated(ifName string, conf *attach.Delegate) attachment.Decision {
 	}
 }
 
-// NPWG 1.3, sections 7.2 and 7.3: delegates follow each other, the first failure ends the
-// ADD, and what was made is undone.
+// watched is a driver whose ADDs are noted, and must not be at the same time.
+type watched struct {
+	attach.Driver
+	*tries
+}
+
+type tries struct {
+	mu    sync.Mutex
+	names []string
+	// together: two were at the same time.
+	together bool
+	at       atomic.Int32
+}
+
+func (w watched) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	together := w.at.Add(1) > 1
+	defer w.at.Add(-1)
+	w.mu.Lock()
+	w.names, w.together = append(w.names, spec.IfName), w.together || together
+	w.mu.Unlock()
+	return w.Driver.Attach(ctx, spec)
+}
+
+// NPWG 1.3, sections 7.2 and 7.3: delegates MUST follow each other, the first failure MUST
+// end the ADD without an attempt of later ones, and what was made is undone. The default
+// network MUST come first, here that of another driver.
 func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 	const missing = `{"cniVersion":"1.0.0","type":"tuning","ipam":{}}` // without an interface it fails
 	for name, c := range map[string]struct {
 		confs []string
-		made  []string
+		made  bool
+		tried []string
 	}{
-		"all are made":    {[]string{"bridge", "bridge"}, []string{"eth0", "net1"}},
-		"the first fails": {[]string{missing, "bridge"}, nil},
-		"the last fails":  {[]string{"bridge", missing}, nil},
+		"all are made":    {[]string{"bridge", "bridge"}, true, []string{"eth0", "net1", "net2"}},
+		"the first fails": {[]string{missing, "bridge"}, false, []string{"eth0", "net1"}},
+		"the last fails":  {[]string{"bridge", missing}, false, []string{"eth0", "net1", "net2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			m, j, control := r.manager(t, false)
+			r, tried := newRig(t), &tries{}
+			sandboxes := func() []string { return []string{r.pod.Path} }
+			m, j, control := r.managerOf(t, attach.Drivers{
+				driver.Kind: watched{r.Driver, tried}, attachmenttest.Kind: watched{attachmenttest.Driver{Sandboxes: sandboxes}, tried},
+			}, false)
 			for i, text := range c.confs {
 				if text == "bridge" {
 					text = fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br%d","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.%d.0/24"}]]}}`,
 						i, filepath.Join(r.dir, "leases"), i)
 				}
-				control.decided = append(control.decided, delegated([]string{"", "net1"}[i], build(t, text, nil)))
+				control.decided = append(control.decided, delegated([]string{"net1", "net2"}[i], build(t, text, nil)))
 			}
+			control.decided = append(control.decided, attachment.Decision{
+				Attachment: "eth0", Binding: journal.Binding{Outside: "physical"}, Interface: journal.Interface{Kind: attachmenttest.Kind, MAC: journal.MAC{2, 0, 0, 0, 7, 7}, MTU: 1500},
+			})
 			var list []attachment.Attached
 			var err error
 			r.node.Do(t, func() error {
@@ -68,17 +102,17 @@ func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 				})
 				return nil
 			})
-			if (err == nil) != (c.made != nil) {
-				t.Fatalf("made %d, error %v", len(list), err)
+			if (err == nil) != c.made || !slices.Equal(tried.names, c.tried) || tried.together {
+				t.Fatalf("made %d, error %v; tried %v, at the same time %v", len(list), err, tried.names, tried.together)
 			}
-			if c.made == nil {
+			if !c.made {
 				if kept := r.kept(t); len(j.Records()) > 0 || len(r.leases(t)) > 0 || len(kept) > 0 {
 					t.Errorf("left are records %+v, leases %v, files %v", j.Records(), r.leases(t), kept)
 				}
 				return
 			}
-			for i, one := range list {
-				if iface, ok := one.Link.Result.InPod(c.made[i]); !ok || iface.MAC == "" || one.IfName != c.made[i] {
+			for i, one := range list[:2] {
+				if iface, ok := one.Link.Result.InPod(c.tried[i+1]); !ok || iface.MAC == "" || one.IfName != c.tried[i+1] {
 					t.Errorf("interface %d is %+v", i, one)
 				}
 			}

@@ -32,6 +32,11 @@ func (r *released) Release(rec journal.Record) { r.keys = append(r.keys, rec.Key
 // manager returns a manager as a starting daemon has it, with the record of the attachment.
 func (r *rig) manager(t *testing.T, begin bool) (*attachment.Manager, *journal.Journal, *released) {
 	t.Helper()
+	return r.managerOf(t, attach.Drivers{driver.Kind: r.Driver}, begin)
+}
+
+func (r *rig) managerOf(t *testing.T, drivers attach.Drivers, begin bool) (*attachment.Manager, *journal.Journal, *released) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(r.dir, "journal.log"), Log: log})
 	if err != nil {
@@ -50,7 +55,7 @@ func (r *rig) manager(t *testing.T, begin bool) (*attachment.Manager, *journal.J
 	c := &released{}
 	return attachment.New(attachment.Config{
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
-		Drivers: attach.Drivers{driver.Kind: r.Driver}, Decisions: c, Datapath: c, Releaser: c,
+		Drivers: drivers, Decisions: c, Datapath: c, Releaser: c,
 	}), j, c
 }
 
