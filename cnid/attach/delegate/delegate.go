@@ -112,8 +112,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if err != nil {
 		return link, err
 	}
-	err = made(link.Result, spec)
-	if err == nil {
+	if err = made(link.Result, spec); err == nil {
 		err = addRoutes(link.Result, spec)
 	}
 	if err != nil {
@@ -151,14 +150,15 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
 	}
-	if err := errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime)); err != nil {
+	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
+	if err != nil {
 		return spec, err
 	}
 	built, err := delegation.Build(request)
 	if err != nil {
 		return spec, err
 	}
-	if request.IPAM != nil {
+	if file.Inject {
 		spec.Routes = nil
 	}
 	spec.Delegate = &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}
