@@ -168,6 +168,18 @@ func bridged(namespace, name string) *nadv1.NetworkAttachmentDefinition {
 	}
 }
 
+// makeWire makes the macvlan network "wire", and a definition that stands for it.
+func (e *env) makeWire(t *testing.T, namespace string) {
+	t.Helper()
+	e.wire(t, "wire0")
+	spec := macvlanSpec("wire0")
+	spec.Options.CIDR, spec.Options.Net6, spec.Options.AllocationPool, spec.Options.Routes = "10.107.1.0/24", "", nil, nil
+	network := danmNet(namespace, "wire", spec)
+	e.makeNetwork(t, network)
+	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
+	e.Make(t, standingFor(namespace, "wire", `{"network":"wire"}`))
+}
+
 // Plugins of others run for a pod once a grant permits it, and undo what they made after a
 // restart of the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
 func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
@@ -176,10 +188,11 @@ func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	first, _ := e.Nodes()
 	namespace, tenant := e.plainNamespace(t), e.Tenant(t, stage.Overlapping("plugins"))
 	name := unique("bridged")
+	e.makeWire(t, namespace)
 	e.Make(t, bridged(namespace, name), bridged(tenant.Namespace.Name, name))
-	pods := []*corev1.Pod{
-		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithSelections(name)),
-		scene.Pod(namespace, "two", scene.OnNode(first), scene.WithSelections(name)),
+	pods := []*corev1.Pod{ // each in its VPC, on a bridge of another plugin, and on a macvlan network
+		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithSelections(name+",wire")),
+		scene.Pod(namespace, "two", scene.OnNode(first), scene.WithSelections(name+",wire")),
 	}
 	for _, pod := range pods {
 		e.Make(t, pod)
@@ -192,11 +205,12 @@ func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	if err := e.WaitReady(within(t, patience), pods...); err != nil {
 		t.Fatal(err)
 	}
-	status := e.awaitStatus(t, pods[1], 2)
+	status := e.awaitStatus(t, pods[1], 3)
 	if len(status[1].IPs) != 1 || !strings.HasPrefix(status[1].IPs[0], "10.106.0.") || status[1].Name != namespace+"/"+name || status[1].Mac == "" {
 		t.Errorf("the status is %+v", status)
 	}
 	e.ping(t, pods[0], status[1].IPs[0])
+	e.ping(t, pods[0], e.onDevice(t, pods[1], "net2", false).String())
 	e.expectAnswers(t, pods[0], wantPod(pods[1]))
 	refused := tenant.Pod("refused", scene.WithSelections(name))
 	e.Make(t, refused)
