@@ -112,15 +112,20 @@ func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
 	return d.ask(s, pod)
 }
 
+// planned configures the node.
+func planned() plan.Config {
+	return plan.Config{
+		Node: "node1", TunnelPort: 4789, Kinds: kinds, ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
+		Shadows: []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd00:a110::/64")},
+	}
+}
+
 // ask decides for a pod of a store.
 func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
 			parties: parties{
-				cfg: plan.Config{
-					Node: "node1", TunnelPort: 4789, Kinds: kinds, ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
-					Shadows: []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd00:a110::/64")},
-				}, probed: d.records, attached: d.attached,
+				cfg: planned(), probed: d.records, attached: d.attached,
 				listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
 					return protocol == 6 && port == d.listening, nil
 				},

@@ -213,7 +213,7 @@ func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (r
 	t.Helper()
 	s := newRows(t)
 	d.fill(t, s)
-	s.View(func(tx store.ReadTx) { rec, err = Rebuild(tx, "node1", kinds[kind], found) })
+	s.View(func(tx store.ReadTx) { rec, err = Rebuild(tx, planned(), kinds[kind], found) })
 	return rec, err
 }
 

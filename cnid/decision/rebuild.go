@@ -34,20 +34,23 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
 // has is trusted. An interface without a datapath leads outside of every VPC: the
 // annotation describes it, and its AttachmentClaim confirms that (unclaimed).
-func Rebuild(tx store.ReadTx, node string, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
+func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
 		name = found.IfName
 	}
 	if can.Datapath() {
-		rec, err = rebuildInVPC(tx, node, name, found)
+		rec, err = rebuildInVPC(tx, cfg.Node, name, found)
 	} else {
-		rec, err = rebuildOutside(tx, node, name, found)
+		rec, err = rebuildOutside(tx, cfg.Node, name, found)
 	}
 	if err != nil {
 		return journal.Record{}, err
 	}
 	pod := store.GetPod(tx, found.PodUID)
+	if can.Datapath() {
+		rec.Routes = rebuiltRoutes(tx, cfg, pod, rec)
+	}
 	if byDefault := found.Request == ""; can.Datapath() && !routedNow(pod, name, byDefault) || !can.Datapath() && !byDefault {
 		rec.Gateways = nil // as it was decided
 	}

@@ -85,3 +85,36 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 	}
 	return routes
 }
+
+// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from what
+// the annotation has of the pod's other interfaces. Routes concern the pod alone, so the
+// annotation is enough.
+func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []attach.Route {
+	if pod == nil {
+		return nil
+	}
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return nil
+	}
+	own := -1
+	decisions := make([]attachment.Decision, len(list))
+	for i, said := range list {
+		d := &decisions[i]
+		d.Binding = journal.Binding{VPC: said.VPC, Outside: said.Outside}
+		d.Addrs, d.Gateways = said.Addresses, make([]netip.Addr, len(said.Addresses))
+		if nameOf(i, said.Attachment) == rec.Attachment {
+			own, d.Binding, d.Interface = i, rec.Binding, rec.Interface
+		}
+		if vpc := store.GetVPC(tx, d.VPC); said.NoDefaultRoute && vpc != nil {
+			d.Routes = insideRoutes(tx, cfg, vpc, *d)
+		} else if said.Link != nil {
+			addLink(&d.Interface, said.Link)
+		}
+	}
+	if own < 0 {
+		return nil
+	}
+	separate(decisions)
+	return decisions[own].Routes
+}

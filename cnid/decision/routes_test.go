@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
@@ -41,8 +42,8 @@ func TestAnInterfaceWithoutTheDefaultRouteLeadsToItsVPCAndServices(t *testing.T)
 		t.Errorf("gateways %v (-want +got):\n%s", first.Gateways, diff)
 	}
 	rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"})
-	if err != nil || len(rec.Gateways) > 0 {
-		t.Errorf("the rebuilt record has the gateways %v: %v", rec.Gateways, err)
+	if diff := cmp.Diff(first.Routes, rec.Routes, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); err != nil || len(rec.Gateways) > 0 || diff != "" {
+		t.Errorf("the rebuilt record has the gateways %v, error %v, routes (-decided +rebuilt):\n%s", rec.Gateways, err, diff)
 	}
 }
 

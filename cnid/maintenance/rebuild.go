@@ -22,9 +22,7 @@ import (
 
 // RebuilderConfig is what a Rebuilder works with. All fields are required.
 type RebuilderConfig struct {
-	Node string
-	// Kinds are those of attachments, with what they can.
-	Kinds attach.Catalog
+	Plan plan.Config
 	// PinDir has the maps that an earlier process has left.
 	PinDir string
 	Store  *store.Store
@@ -59,7 +57,7 @@ func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 		r.cfg.Log.Warn("can't read the shadow addresses that are programmed", "error", err)
 	}
 	unknown, err := r.cfg.Adopt(ctx, func(kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
-		r.cfg.Store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Node, r.cfg.Kinds[kind], found) })
+		r.cfg.Store.View(func(tx store.ReadTx) { rec, err = decision.Rebuild(tx, r.cfg.Plan, r.cfg.Plan.Kinds[kind], found) })
 		if last := programmed[found.Link.HostIfindex]; last.VNI == rec.VNI {
 			rec.Shadow4, rec.Shadow6 = last.Shadow4, last.Shadow6
 		}
