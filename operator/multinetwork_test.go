@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -164,7 +165,8 @@ func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	}
 	w.mustDelete(w.pod("web"))
 	w.settle()
-	if left := sorted[*danmv1.ClusterNetwork](w.api); len(left) != 1 || left[0].Status.Pods != 1 {
+	left = sorted[*danmv1.ClusterNetwork](w.api)
+	if len(left) != 1 || left[0].Status.Pods != 1 || !strings.Contains(left[0].Status.Conditions[0].Message, "shop/web on node-9") {
 		t.Fatalf("while the node has the interface: %+v", left)
 	}
 	held := sorted[*v1alpha1.AttachmentClaim](w.api)[0]

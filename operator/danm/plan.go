@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -76,7 +78,11 @@ func (d decision) refused(r *refusal) decision {
 // deleting lists what delays the deletion of the network.
 func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 	d.reason = v1alpha1.DeletingReason
+	away := unreleased(tx, net)
 	switch {
+	case len(away) > 0:
+		d.message = fmt.Sprintf("the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
+			len(away), some(away, podsInMessage), corev1.TaintNodeOutOfService)
 	case len(d.pods) > 0:
 		d.message = fmt.Sprintf("used by %d pod(s): %s; delete them first", len(d.pods), some(d.pods, podsInMessage))
 	case d.used > 0:

@@ -4,6 +4,7 @@
 package danm
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/alioth-net/alioth/operator/ipam"
@@ -28,6 +29,30 @@ func podsOf(tx store.ReadTx, net *multinet.Network) []string {
 	}
 	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
 		all = append(all, claim.Namespace+"/"+claim.PodName)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// unreleased returns the pods that are gone and that their nodes have not released, with
+// the nodes, in order; none while a pod of the network is there.
+func unreleased(tx store.ReadTx, net *multinet.Network) []string {
+	var all []string
+	living := false
+	add := func(holder store.Holder, node string) {
+		living = living || store.GetPod(tx, holder.UID) != nil
+		all = append(all, fmt.Sprintf("%s/%s on %s", holder.Namespace, holder.Name, node))
+	}
+	for _, address := range held(tx, net) {
+		if address.Holder.Kind == store.HolderPod {
+			add(address.Holder, address.Node)
+		}
+	}
+	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
+		add(claim.Holder(), claim.Node)
+	}
+	if living {
+		return nil
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
