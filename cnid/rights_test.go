@@ -88,6 +88,34 @@ func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	return answer.Status.Token
 }
 
+// releasesInterfaces has the daemon report that the interface of a pod is gone, which was
+// deleted by force.
+func (n *apiNode) releasesInterfaces(t *testing.T) {
+	t.Helper()
+	claim := &v1alpha1.AttachmentClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "forced.net1", Finalizers: []string{"example.com/held"}},
+		Spec: v1alpha1.AttachmentClaimSpec{
+			Pod: v1alpha1.AttachmentPod{Name: "rights-forced", UID: "forced"}, Node: n.name, Interface: "net1", Driver: "macvlan",
+			Network:    v1alpha1.NetworkReference{Group: "danm.k8s.io", Kind: "ClusterNetwork", Name: "external", UID: "1"},
+			ConfigHash: strings.Repeat("0", 64),
+		},
+	}
+	n.create(t, claim)
+	if err := n.api.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the daemon reports that the interface is gone", func() error {
+		if err := n.api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil || claim.Status.Released {
+			return err
+		}
+		return errors.New("it does not")
+	})
+	claim.Finalizers = nil
+	if err := n.api.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
 // through everything that it asks of the API server.
 func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
@@ -110,6 +138,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 		}
 		return nil
 	})
+	n.releasesInterfaces(t)
 	for _, call := range []string{"first", "second"} {
 		n.call(t, call)
 		eventually(t, "the node answers", n.answered(call, 57, true))
