@@ -109,7 +109,7 @@ func (r *Reconciler) confirm(ctx context.Context, address *store.Address) (bool,
 	return nodeFenced(ctx, r.Live, address.Node)
 }
 
-// holderGone reports whether the API server has a holder no more.
+// holderGone reports whether a holder is gone from the API server.
 func holderGone(ctx context.Context, live client.Reader, holder store.Holder) (bool, error) {
 	var object client.Object = &corev1.Pod{}
 	if holder.Kind == store.HolderService {

@@ -315,7 +315,8 @@ func TestTheModeOfMacvlanInterfacesIsRead(t *testing.T) {
 		{"a mode", "DanmNet", "MacVLAN", "vepa", "vepa", ""},
 		{"the device for itself", "ClusterNetwork", "macvlan", "passthru", "passthru", ""},
 		{"a tenant's mode", "TenantNetwork", "macvlan", "private", "private", ""},
-		{"a tenant takes the device", "TenantNetwork", "macvlan", "passthru", "", "a TenantNetwork can't have it"},
+		{"a tenant takes the device", "TenantNetwork", "macvlan", "passthru", "", "only a ClusterNetwork can have it"},
+		{"the owner of a namespace takes the device", "DanmNet", "macvlan", "passthru", "", "only a ClusterNetwork can have it"},
 		{"no mode of the kernel", "DanmNet", "macvlan", "source", "", "use one of bridge, private, vepa, passthru"},
 		{"another type", "DanmNet", "ipvlan", "private", "", "for networks of type macvlan"},
 	} {

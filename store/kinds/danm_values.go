@@ -66,8 +66,9 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *faults) 
 	}
 }
 
-// readMode reads the annotation with the mode of macvlan interfaces. A TenantNetwork can't
-// take a device of the nodes for itself alone.
+// readMode reads the annotation with the mode of macvlan interfaces. Mode passthru
+// takes the device from everything else on the node and changes its Ethernet address, so it
+// is for ClusterNetworks, which cluster administrators make.
 func readMode(row *multinet.Network, texts map[string]string, invalid *faults) {
 	mode, given := texts[annotations.ModeKey]
 	switch {
@@ -76,8 +77,8 @@ func readMode(row *multinet.Network, texts map[string]string, invalid *faults) {
 		invalid.add("the annotation %s is for networks of type macvlan: remove it", annotations.ModeKey)
 	case !slices.Contains(annotations.Modes, mode):
 		invalid.add("the annotation %s has no mode %.40q: use one of %s", annotations.ModeKey, mode, strings.Join(annotations.Modes, ", "))
-	case mode == annotations.ModePassthru && row.Kind == multinet.KindTenantNetwork:
-		invalid.add("mode %s takes the device from all other networks, so a TenantNetwork can't have it: use another mode, or a DanmNet", mode)
+	case mode == annotations.ModePassthru && row.Kind != multinet.KindClusterNetwork:
+		invalid.add("mode %s takes the device from everything else on the node, so only a ClusterNetwork can have it: use another mode, or a ClusterNetwork", mode)
 	default:
 		row.Mode = mode
 	}
