@@ -35,6 +35,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -401,7 +402,7 @@ func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
 	m.uninstall(t)
 	m.uninstall(t)
 	testnet.In(t, m.NetNS, func() error {
-		links, err := netlink.LinkList()
+		links, err := netlinkdump.Complete(netlink.LinkList)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 const podDeviceVeth, podDeviceNetkit = PodDevice(veth.Kind), PodDevice(netkit.Kind)
@@ -159,7 +160,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	n.stop(unix.SIGTERM)
 	n.uninstall(t)
 	testnet.In(t, n, func() error {
-		links, err := netlink.LinkList()
+		links, err := netlinkdump.Complete(netlink.LinkList)
 		for _, link := range links {
 			if strings.HasPrefix(link.Attrs().Name, hostdev.PodPrefix) {
 				t.Errorf("%s is left", link.Attrs().Name)

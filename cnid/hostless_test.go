@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/verify"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -95,7 +96,7 @@ func (p *labPod) command(t *testing.T, command, more string) (string, error) {
 func (p *labPod) interfaces(t *testing.T) (names []string) {
 	t.Helper()
 	testnet.In(t, p.NetNS, func() error {
-		links, err := netlink.LinkList()
+		links, err := netlinkdump.Complete(netlink.LinkList)
 		for _, link := range links {
 			if name := link.Attrs().Name; name != "lo" {
 				names = append(names, name)

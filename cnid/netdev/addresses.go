@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // applyShadows puts the node's shadow addresses on lo, which always exists. The kernel
@@ -39,7 +41,7 @@ func (h *Host) applyShadows(shadows []netip.Addr) error {
 // keepAddresses makes the addresses of a device exactly those wanted.
 func (h *Host) keepAddresses(link netlink.Link, want []netip.Addr) error {
 	device := link.Attrs().Name
-	have, err := dumped(func() ([]netlink.Addr, error) { return h.netlink.AddrList(link, netlink.FAMILY_ALL) })
+	have, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("list addresses of %s: %w", device, err)
 	}

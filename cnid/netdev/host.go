@@ -119,17 +119,3 @@ func absent(err error) bool {
 	var notFound netlink.LinkNotFoundError
 	return errors.As(err, &notFound)
 }
-
-// dumped returns the result of a dump, and repeats the dump if the kernel's tables
-// changed meanwhile.
-func dumped[T any](dump func() ([]T, error)) ([]T, error) {
-	for range dumpAttempts - 1 {
-		list, err := dump()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return list, err
-		}
-	}
-	return dump()
-}
-
-const dumpAttempts = 10

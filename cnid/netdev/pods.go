@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // applyPods restores the settings of pods' host ends. It does not create missing ones.
@@ -19,7 +20,7 @@ func (h *Host) applyPods(pods, last []hostdev.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	links, err := dumped(h.netlink.LinkList)
+	links, err := netlinkdump.Complete(h.netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}

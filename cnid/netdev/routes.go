@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // RouteProtocol marks Alioth's routes (the field rtm_protocol of rtnetlink).
@@ -158,7 +159,7 @@ func (h *Host) deleteRoutes() error {
 // ownRoutes are the routes of the main table with Alioth's protocol number.
 func (h *Host) ownRoutes() ([]route, error) {
 	filter := &netlink.Route{Protocol: RouteProtocol}
-	found, err := dumped(func() ([]netlink.Route, error) {
+	found, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
 		return h.netlink.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_PROTOCOL)
 	})
 	if err != nil {

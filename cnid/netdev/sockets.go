@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // States of a socket that receives from every sender, from linux/net/tcp_states.h: an
@@ -32,7 +34,7 @@ func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (bool, error)
 		return false, nil
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		sockets, err := dumped(func() ([]*netlink.Socket, error) { return dump(family) })
+		sockets, err := netlinkdump.Complete(func() ([]*netlink.Socket, error) { return dump(family) })
 		if err != nil {
 			return false, fmt.Errorf("list sockets: %w", err)
 		}

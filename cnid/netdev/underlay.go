@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Overhead of VXLAN (RFC 7348 section 5) in bytes: outer IP header, UDP and
@@ -35,7 +37,7 @@ type Underlay struct {
 
 // Underlay finds the device. The error wraps ErrNoUnderlay when there is none.
 func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
-	addrs, err := dumped(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return Underlay{}, fmt.Errorf("list addresses: %w", err)
 	}

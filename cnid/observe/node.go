@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // ReadNode reads the kernel's state into a dump, with the maps that are pinned in a
@@ -54,7 +55,7 @@ func pinnedState(pinDir string) (s state.State, err error) {
 
 // ownLinks lists the devices of the node with a name of Alioth's.
 func ownLinks() ([]nodestatus.Link, error) {
-	all, err := netlink.LinkList()
+	all, err := netlinkdump.Complete(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

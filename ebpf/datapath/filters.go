@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Places of our filters on a device. The priority is the first, except on the device
@@ -284,7 +285,7 @@ func (f *filters) all() (map[hook.Attachment]ebpf.ProgramID, error) {
 
 // clsactDevices returns the indexes of the devices that can have filters of ours.
 func (f *filters) clsactDevices() ([]int, error) {
-	qdiscs, err := dumped(func() ([]netlink.Qdisc, error) { return f.netlink.QdiscList(nil) })
+	qdiscs, err := netlinkdump.Complete(func() ([]netlink.Qdisc, error) { return f.netlink.QdiscList(nil) })
 	if err != nil {
 		return nil, fmt.Errorf("list qdiscs: %w", err)
 	}
@@ -300,7 +301,7 @@ func (f *filters) clsactDevices() ([]int, error) {
 // list returns the filters on one side of a device; none if the device is gone.
 func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 	device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
-	list, err := dumped(func() ([]netlink.Filter, error) { return f.netlink.FilterList(device, side) })
+	list, err := netlinkdump.Complete(func() ([]netlink.Filter, error) { return f.netlink.FilterList(device, side) })
 	if err != nil {
 		return nil, fmt.Errorf("list filters of device %d: %w", ifindex, err)
 	}
@@ -334,7 +335,7 @@ func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 // remove removes our filters from every device of this namespace. A clsact qdisc is
 // removed with them unless it has filters of others.
 func (f *filters) remove() error {
-	all, err := dumped(f.netlink.LinkList)
+	all, err := netlinkdump.Complete(f.netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}
@@ -385,20 +386,6 @@ func (f *filters) removeFrom(ifindex int) error {
 	}
 	return nil
 }
-
-// dumped returns the result of a dump, and repeats the dump if the kernel's tables
-// changed meanwhile.
-func dumped[T any](dump func() ([]T, error)) ([]T, error) {
-	for range dumpAttempts - 1 {
-		list, err := dump()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return list, err
-		}
-	}
-	return dump()
-}
-
-const dumpAttempts = 10
 
 // AttachError reports that a program could not be attached to an interface, in most
 // cases because its device is gone. The rest of the State has been applied; the error

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // numberOf returns the number that the node's namespace has for a pod's, and gives it one
@@ -47,7 +48,7 @@ func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 
 // linksIn returns the devices in the namespace of a number, none if there is none.
 func (d *session) linksIn(number int) ([]netlink.Link, error) {
-	messages, err := podside.Dump(func() ([][]byte, error) {
+	messages, err := netlinkdump.Complete(func() ([][]byte, error) {
 		return d.host.Request(inNumber(unix.RTM_GETLINK, unix.NLM_F_DUMP, 0, number), unix.RTM_NEWLINK)
 	})
 	if errors.Is(err, unix.EINVAL) {
@@ -131,7 +132,7 @@ func (d *session) clearBefore(h *podside.Socket, n note) error {
 }
 
 func (d *session) clearIn(h *podside.Socket, n note) error {
-	links, err := podside.Dump(h.LinkList)
+	links, err := netlinkdump.Complete(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the pod's devices: %w", err)
 	}

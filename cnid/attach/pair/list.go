@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // List implements attach.Driver. The name of a host end depends on container and
@@ -27,7 +27,7 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 }
 
 func (d *session) list(ctx context.Context) ([]attach.Found, error) {
-	links, err := podside.Dump(d.host.LinkList)
+	links, err := netlinkdump.Complete(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // CheckDevice compares a device with what it should be, and returns the first difference as
@@ -39,7 +40,7 @@ func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) 
 // CheckAddrs finds a wanted address that a device does not have, which is an
 // attach.ErrMismatch.
 func CheckAddrs(h *netlink.Handle, link netlink.Link, want []netip.Prefix) error {
-	list, err := Dump(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
+	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
@@ -58,7 +59,7 @@ func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 	if err := checkRoutes(h, link, routesOf(spec)); err != nil || len(spec.Rules) == 0 {
 		return err
 	}
-	list, err := Dump(func() ([]netlink.Rule, error) { return h.RuleList(unix.AF_UNSPEC) })
+	list, err := netlinkdump.Complete(func() ([]netlink.Rule, error) { return h.RuleList(unix.AF_UNSPEC) })
 	if err != nil {
 		return fmt.Errorf("list rules: %w", err)
 	}
@@ -73,7 +74,7 @@ func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 
 func checkRoutes(h *netlink.Handle, link netlink.Link, want []attach.Route) error {
 	of := &netlink.Route{LinkIndex: link.Attrs().Index} // table 0: all tables
-	list, err := Dump(func() ([]netlink.Route, error) {
+	list, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
 		return h.RouteListFiltered(unix.AF_UNSPEC, of, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
@@ -141,19 +142,4 @@ func CheckIPv6(spec attach.Spec) error {
 // Mismatch returns an attach.ErrMismatch with a text.
 func Mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", attach.ErrMismatch, fmt.Sprintf(format, args...))
-}
-
-// maxDumps limits the attempts at a consistent dump.
-const maxDumps = 10
-
-// Dump repeats a netlink dump that a change in the kernel interrupted, which
-// would otherwise give an incomplete list.
-func Dump[T any](list func() ([]T, error)) ([]T, error) {
-	for range maxDumps - 1 {
-		out, err := list()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) && !errors.Is(err, unix.EINTR) {
-			return out, err
-		}
-	}
-	return list()
 }

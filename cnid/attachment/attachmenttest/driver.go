@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Kind is the driver's.
@@ -114,7 +115,7 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 	for _, path := range d.Sandboxes() {
 		var here []attach.Found
 		link, err := within(path, func(*podside.Socket) error {
-			links, err := netlink.LinkList()
+			links, err := netlinkdump.Complete(netlink.LinkList)
 			for _, link := range links {
 				found, ok := attach.Marked(link.Attrs().Alias)
 				if ok && link.Type() == string(Kind) && link.Attrs().Name == found.IfName && found.NetnsPath == path {

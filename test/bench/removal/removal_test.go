@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/test/bench/removal"
 )
 
@@ -26,7 +27,7 @@ func TestNamespacesThatEndedBeforeAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	node.Do(t, func() error {
-		links, err := netlink.LinkList()
+		links, err := netlinkdump.Complete(netlink.LinkList)
 		for _, link := range links {
 			if link.Type() == "veth" {
 				t.Errorf("%s is still there", link.Attrs().Name)
