@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
@@ -89,5 +90,30 @@ func (e *env) expectNothingOf(t *testing.T, namespace string) {
 			}
 		}
 		return left == 0, fmt.Sprintf("%d addresses", left), nil
+	})
+}
+
+// layer2Network makes a network without addresses on the nodes' own device, and returns it
+// with what gives a pod an interface in it.
+func (e *env) layer2Network(t *testing.T, tenant *scene.Tenant) (*danmv1.DanmNet, scene.PodOption) {
+	t.Helper()
+	own := metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "layer2"}
+	network := &danmv1.DanmNet{ObjectMeta: own, Spec: danmv1.NetworkSpec{
+		NetworkID: "layer2", NetworkType: "macvlan", Options: danmv1.NetworkOptions{HostDevice: "eth0"},
+	}}
+	definition := &nadv1.NetworkAttachmentDefinition{ObjectMeta: own}
+	definition.Annotations = map[string]string{annotations.NetworkKey: `{"network":"layer2"}`}
+	e.Make(t, network, definition)
+	return network, scene.WithSelections("layer2")
+}
+
+// deleteInUse deletes a network, and waits until its status names the node that keeps it.
+func (e *env) deleteInUse(t *testing.T, network *danmv1.DanmNet, node string) {
+	t.Helper()
+	e.does(t, "delete the network", func(ctx context.Context) error { return e.Client.Delete(ctx, network) })
+	e.waits(t, "the network to name the node that keeps it", func(ctx context.Context) (bool, string, error) {
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
+		ready := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.ReadyCondition)
+		return ready != nil && strings.Contains(ready.Message, node), fmt.Sprintf("%+v", ready), err
 	})
 }

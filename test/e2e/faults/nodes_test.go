@@ -106,7 +106,7 @@ func (e *env) setTaint(ctx context.Context, name string, tainted bool) error {
 	return err
 }
 
-func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
+func TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced(t *testing.T) {
 	defer func() { start(t).expectVerdict(t, exitAgrees, "no differences") }()
 	for _, fencing := range fencings() {
 		t.Run(fencing.name, func(t *testing.T) {
@@ -115,7 +115,8 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 			first, second := e.Nodes()
 			tenant := e.Tenant(t, stage.Overlapping("lost"))
 			const ips = `{"ip": "10.10.1.88,fd10:10:0:1::88"}`
-			held := tenant.Pod("db-0", scene.OnNode(second), scene.WithNIC(ips))
+			network, inNetwork := e.layer2Network(t, tenant)
+			held := tenant.Pod("db-0", scene.OnNode(second), scene.WithNIC(ips), inNetwork)
 			asker := tenant.Pod("asker", scene.OnNode(first))
 			e.Run(t, held, asker)
 
@@ -131,12 +132,16 @@ func TestAnAddressOfALostNodeIsGivenAwayOnlyOnceTheNodeIsFenced(t *testing.T) {
 			}
 			e.expectToldToFence(t, successor, second)
 			e.expectHeld(t, held, 2)
+			e.deleteInUse(t, network, second)
 			e.expectVerdict(t, exitDifferent, string(verify.AddressWaits), held.Namespace+"/"+held.Name, corev1.TaintNodeOutOfService)
 
 			e.does(t, "the node to be fenced", func(ctx context.Context) error { return fencing.fence(ctx, e, second) })
 			e.waitReady(t, successor)
 			e.expectHeld(t, held, 0)
 			e.expectHeld(t, successor, 2)
+			if err := e.WaitGone(stage.Within(t, patience), network); err != nil {
+				t.Error(err)
+			}
 			e.expectReach(t, asker, successor)
 		})
 	}

@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,5 +131,54 @@ func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 		if !result.OK {
 			t.Errorf("%s: %+v", result.Target, result)
 		}
+	}
+}
+
+// TestAStolenTokenReleasesNoInterfaceElsewhere has the token of the first node's daemon
+// report that a pod of the second node has lost its interface, and write in the operator's
+// place.
+func TestAStolenTokenReleasesNoInterfaceElsewhere(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	first, second := e.Nodes()
+	f := e.forger(t)
+	victim := f.victim.Pod("victim", scene.OnNode(second), scene.WithInterfaces(fmt.Sprintf(`[{"network":%q,"ip":"dynamic"}]`, f.secret.Name)))
+	e.Run(t, victim)
+	ctx := stage.Within(t, stage.Patience)
+	claim := &v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: victim.Namespace, Name: v1alpha1.AttachmentClaimName(string(victim.UID), "eth0"),
+	}}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	thief := e.steal(t, first)
+	forged := claim.DeepCopy()
+	forged.ObjectMeta = metav1.ObjectMeta{Namespace: victim.Namespace, Name: v1alpha1.AttachmentClaimName(string(victim.UID), "net1")}
+	forged.Spec.Interface, forged.Spec.Node = "net1", first
+	for what, try := range map[string]func(object *v1alpha1.AttachmentClaim) error{
+		"report the release": func(object *v1alpha1.AttachmentClaim) error {
+			return thief.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"released":true}}`)))
+		},
+		"remove the finalizer": func(object *v1alpha1.AttachmentClaim) error {
+			return thief.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		},
+		"delete the claim": func(object *v1alpha1.AttachmentClaim) error { return thief.Delete(ctx, object) },
+		"claim an interface": func(*v1alpha1.AttachmentClaim) error {
+			return thief.Create(ctx, forged.DeepCopy())
+		},
+	} {
+		if err := try(claim.DeepCopy()); !apierrors.IsForbidden(err) {
+			t.Errorf("a stolen token tries to %s: %v, want Forbidden", what, err)
+		}
+	}
+	now := claim.DeepCopy()
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), now); err != nil {
+		t.Fatal(err)
+	}
+	if now.UID != claim.UID || now.Status.Released || !now.DeletionTimestamp.IsZero() {
+		t.Errorf("the claim is %+v, want it as before", now)
+	}
+	if records := f.recordsOf(t, victim); len(records) != 1 {
+		t.Errorf("node %s has attached the victim by %+v, want one interface", second, records)
 	}
 }
