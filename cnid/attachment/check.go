@@ -58,7 +58,7 @@ func (m *Manager) intact(ctx context.Context, rec journal.Record) (attach.Link, 
 	if err != nil {
 		return attach.Link{}, err
 	}
-	if device(link) != rec.Device {
+	if !rec.Device.Same(device(link)) {
 		return attach.Link{}, fmt.Errorf("%w: it is %+v, was made as %+v", attach.ErrMismatch, device(link), rec.Device)
 	}
 	return link, nil

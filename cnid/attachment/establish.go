@@ -313,5 +313,7 @@ func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 }
 
 func device(link attach.Link) journal.Device {
-	return journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
+	made := journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
+	copy(made.MAC[:], link.MAC)
+	return made
 }

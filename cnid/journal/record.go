@@ -93,6 +93,16 @@ type Device struct {
 	// boots.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
+	// MAC of an interface that has that of its parent device; the zero value for others,
+	// which have Interface.MAC.
+	MAC MAC `json:"mac,omitzero"`
+}
+
+// Same reports whether two are one interface in one network namespace. The address of a
+// parent device may change.
+func (d Device) Same(other Device) bool {
+	d.MAC = other.MAC
+	return d == other
 }
 
 // HostPort is a port of the node that leads to a port of a pod.
@@ -183,6 +193,9 @@ type Interface struct {
 	IPv6   attach.IPv6    `json:"ipv6,omitempty"`
 	Device Device         `json:"device"`
 }
+
+// Ethernet returns the address that the interface has.
+func (i Interface) Ethernet() MAC { return cmp.Or(i.Device.MAC, i.MAC) }
 
 // Record is one attachment: identity, binding and interface. In JSON all fields are on
 // one level, so that files of releases without these parts can be read.

@@ -1,14 +1,18 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package macvlan_test
+// Package childtest has a node and pods for tests of drivers of derived interfaces, on the
+// real kernel: namespaces of their own.
+package childtest
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,46 +23,46 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/child"
-	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
-// node is a namespace that plays the node's, with a driver for it. Its devices lead to
+// Node is a namespace that plays the node's, with a driver for it. Its devices lead to
 // routers.
-type node struct {
+type Node struct {
 	*netnstest.Namespace
-	driver attach.Driver
-	// dir has the driver's notes.
-	dir string
+	Driver attach.Driver
+	// Dir has the driver's notes.
+	Dir     string
+	devices child.Devices
 }
 
-// newNode returns a node with a device eth0, which has the name of a pod's interface too,
+// NewNode returns a node with a driver for such interfaces and a device eth0, which has the name of a pod's interface too,
 // and the router that is at its other end.
-func newNode(t testing.TB) (node, router) {
+func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 	t.Helper()
-	n := node{Namespace: netnstest.New(t), dir: t.TempDir()}
-	n.start(t)
-	return n, n.addDevice(t, "eth0", "192.0.2.1/24", "2001:db8::1/64")
+	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), devices: devices}
+	n.Start(t)
+	return n, n.AddDevice(t, "eth0", "192.0.2.1/24", "2001:db8::1/64")
 }
 
-// start opens a driver, as a daemon does that starts.
-func (n *node) start(t testing.TB) {
+// Start opens a driver, as a daemon does that starts.
+func (n *Node) Start(t testing.TB) {
 	t.Helper()
 	n.Do(t, func() (err error) {
-		n.driver, err = macvlan.Devices.Type().Open(attach.Node{Dir: n.dir})
+		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir})
 		return err
 	})
-	t.Cleanup(n.driver.Close)
+	t.Cleanup(n.Driver.Close)
 }
 
-// router is at the other end of a device of the node.
-type router struct{ *netnstest.Namespace }
+// Router is at the other end of a device of the node.
+type Router struct{ *netnstest.Namespace }
 
-// addDevice gives the node a device, and returns the router at its other end, which has
+// AddDevice gives the node a device, and returns the router at its other end, which has
 // these addresses there.
-func (n *node) addDevice(t testing.TB, name string, addrs ...string) router {
+func (n *Node) AddDevice(t testing.TB, name string, addrs ...string) Router {
 	t.Helper()
-	r := router{netnstest.New(t)}
+	r := Router{netnstest.New(t)}
 	file, err := os.Open(r.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -68,12 +72,12 @@ func (n *node) addDevice(t testing.TB, name string, addrs ...string) router {
 		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1, MTU: 1500}, PeerName: "wire", PeerNamespace: netlink.NsFd(int(file.Fd()))}
 		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 	})
-	r.Do(t, func() error { return errors.Join(addAddrs("wire", addrs...), addAddrs("lo")) })
+	r.Do(t, func() error { return errors.Join(AddAddrs("wire", addrs...), AddAddrs("lo")) })
 	return r
 }
 
-// addAddrs adds addresses to a device of the calling thread's namespace, and sets it up.
-func addAddrs(device string, addrs ...string) error {
+// AddAddrs adds addresses to a device of the calling thread's namespace, and sets it up.
+func AddAddrs(device string, addrs ...string) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
 		return err
@@ -93,8 +97,8 @@ func addAddrs(device string, addrs ...string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// spec is an interface on eth0 in a pod.
-func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
+// Spec is an interface on eth0 in a pod.
+func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	if len(addrs) == 0 {
 		addrs = []string{"192.0.2.7/24", "2001:db8::7/64"}
 	}
@@ -110,17 +114,18 @@ func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	return s
 }
 
-func mustAttach(t testing.TB, n node, s attach.Spec) attach.Link {
+// MustAttach attaches a pod, or ends the test.
+func MustAttach(t testing.TB, n Node, s attach.Spec) attach.Link {
 	t.Helper()
-	link, err := n.driver.Attach(t.Context(), s)
+	link, err := n.Driver.Attach(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return link
 }
 
-// links returns the names of all devices but lo.
-func links(t testing.TB, n *netnstest.Namespace) []string {
+// Links returns the names of all devices but lo.
+func Links(t testing.TB, n *netnstest.Namespace) []string {
 	t.Helper()
 	names := []string{}
 	n.Do(t, func() error {
@@ -135,7 +140,8 @@ func links(t testing.TB, n *netnstest.Namespace) []string {
 	return names
 }
 
-func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
+// LinkByName returns a device of a namespace.
+func LinkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
 	t.Helper()
 	n.Do(t, func() (err error) {
 		link, err = netlink.LinkByName(name)
@@ -144,8 +150,8 @@ func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink
 	return link
 }
 
-// rules returns the number of routing rules of a namespace.
-func rules(t testing.TB, n *netnstest.Namespace) (count int) {
+// Rules returns the number of routing rules of a namespace.
+func Rules(t testing.TB, n *netnstest.Namespace) (count int) {
 	t.Helper()
 	n.Do(t, func() error {
 		list, err := netlink.RuleList(unix.AF_UNSPEC)
@@ -155,10 +161,10 @@ func rules(t testing.TB, n *netnstest.Namespace) (count int) {
 	return count
 }
 
-// notes returns the names of the files that the driver has.
-func (n node) notes(t testing.TB) []string {
+// Notes returns the names of the files that the driver has.
+func (n Node) Notes(t testing.TB) []string {
 	t.Helper()
-	files, err := os.ReadDir(n.dir + "/macvlan")
+	files, err := os.ReadDir(filepath.Join(n.Dir, string(n.devices.Kind)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +175,9 @@ func (n node) notes(t testing.TB) []string {
 	return names
 }
 
-// addressesOf lists those of a device, and fails the test for one that is not usable yet.
+// AddressesOf lists those of a device, and fails the test for one that is not usable yet.
 // The kernel adds the link-local one by itself, and makes it usable a moment later.
-func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
+func AddressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -189,7 +195,7 @@ func addressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 
 func listAddresses(t testing.TB, n *netnstest.Namespace, device string) (out []string, tentative []net.IP) {
 	t.Helper()
-	link := linkByName(t, n, device)
+	link := LinkByName(t, n, device)
 	n.Do(t, func() error {
 		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 			list, err := netlink.AddrList(link, family)
@@ -212,8 +218,8 @@ func listAddresses(t testing.TB, n *netnstest.Namespace, device string) (out []s
 	return out, tentative
 }
 
-// serve answers every TCP connection to port 80 in a namespace with a text.
-func serve(t *testing.T, n *netnstest.Namespace, text string) {
+// Serve answers every TCP connection to port 80 in a namespace with a text.
+func Serve(t *testing.T, n *netnstest.Namespace, text string) {
 	t.Helper()
 	var listener net.Listener
 	n.Do(t, func() (err error) {
@@ -233,8 +239,8 @@ func serve(t *testing.T, n *netnstest.Namespace, text string) {
 	}()
 }
 
-// ask connects from an address of a namespace, and returns the answer.
-func ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Duration) (answer string, err error) {
+// Ask connects from an address of a namespace, and returns the answer.
+func Ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Duration) (answer string, err error) {
 	t.Helper()
 	n.Do(t, func() error {
 		dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -252,4 +258,47 @@ func ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Du
 	return strings.TrimSpace(answer), err
 }
 
-var _ attach.Driver = (*child.Driver)(nil)
+// OnLink returns a function that changes a device of the calling thread's namespace.
+func OnLink(device string, do func(netlink.Link) error) func() error {
+	return func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return do(link)
+	}
+}
+
+// Enslave makes eth0 of the calling thread's namespace a port of a bridge.
+func Enslave() error {
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge", TxQLen: -1}}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return err
+	}
+	return OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMaster(l, bridge) })()
+}
+
+// AwaitNeighbours waits until a router knows exactly these addresses at an Ethernet
+// address, link-local ones aside.
+func AwaitNeighbours(t testing.TB, r Router, mac net.HardwareAddr, want ...string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	known := map[string]bool{}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(known) < len(want); <-tick.C {
+		r.Do(t, func() error {
+			list, err := netlink.NeighList(0, netlink.FAMILY_ALL)
+			for _, row := range list {
+				if bytes.Equal(row.HardwareAddr, mac) && !row.IP.IsLinkLocalUnicast() {
+					known[row.IP.String()] = true
+				}
+			}
+			return err
+		})
+	}
+	for _, ip := range want {
+		if !known[ip] {
+			t.Errorf("at %s the router does not know %s", mac, ip)
+		}
+	}
+}
