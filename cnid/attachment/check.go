@@ -54,7 +54,11 @@ func (m *Manager) intact(ctx context.Context, rec journal.Record) (attach.Link, 
 	if err != nil {
 		return attach.Link{}, err
 	}
-	link, err := driver.Check(ctx, specOf(rec))
+	spec, err := m.spec(ctx, rec)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	link, err := driver.Check(ctx, spec)
 	if err != nil {
 		return attach.Link{}, err
 	}

@@ -186,7 +186,12 @@ type Interface struct {
 	AltName string `json:"altName,omitempty"`
 	// Parent, Mode, Routes, Rules and IPv6 are those of attach.Spec. A record of a pair
 	// has none of them.
-	Parent string         `json:"parent,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// VLAN and VXLAN are the number of the link on Parent from which the interface is
+	// derived; at most one is not 0. Both are 0 for an interface of Parent itself.
+	VLAN  uint32 `json:"vlan,omitempty"`
+	VXLAN uint32 `json:"vxlan,omitempty"`
+
 	Mode   string         `json:"mode,omitempty"`
 	Routes []attach.Route `json:"routes,omitempty"`
 	Rules  []attach.Rule  `json:"rules,omitempty"`

@@ -49,6 +49,7 @@ func Packages() []Package {
 		{Path: "./cnid/attach/pair"},
 		{Path: "./cnid/attach/macvlan", Omitted: betweenOthers()},
 		{Path: "./cnid/attach/ipvlan"},
+		{Path: "./cnid/hostlink"},
 		{Path: "./cnid/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},

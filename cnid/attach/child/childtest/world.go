@@ -63,17 +63,23 @@ type Router struct{ *netnstest.Namespace }
 func (n *Node) AddDevice(t testing.TB, name string, addrs ...string) Router {
 	t.Helper()
 	r := Router{netnstest.New(t)}
-	file, err := os.Open(r.Path)
+	Wire(t, n.Namespace, name, r.Namespace, "wire")
+	r.Do(t, func() error { return errors.Join(AddAddrs("wire", addrs...), AddAddrs("lo")) })
+	return r
+}
+
+// Wire connects two namespaces by a pair of devices of MTU 1500, the first of which is up.
+func Wire(t testing.TB, a *netnstest.Namespace, nameA string, b *netnstest.Namespace, nameB string) {
+	t.Helper()
+	file, err := os.Open(b.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	n.Do(t, func() error {
-		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1, MTU: 1500}, PeerName: "wire", PeerNamespace: netlink.NsFd(int(file.Fd()))}
+	a.Do(t, func() error {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: nameA, TxQLen: -1, MTU: 1500}, PeerName: nameB, PeerNamespace: netlink.NsFd(int(file.Fd()))}
 		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 	})
-	r.Do(t, func() error { return errors.Join(AddAddrs("wire", addrs...), AddAddrs("lo")) })
-	return r
 }
 
 // AddAddrs adds addresses to a device of the calling thread's namespace, and sets it up.
