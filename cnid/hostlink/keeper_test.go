@@ -325,8 +325,6 @@ func addEthernet(name string) error {
 	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1}, PeerName: name + "peer"}
 	return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 }
-	return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
-}
 
 func TestAnAttachmentMakesItsLink(t *testing.T) {
 	a, _ := pair(t)
