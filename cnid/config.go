@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -57,6 +58,8 @@ type Config struct {
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr
 	TunnelPort uint16
+	// HostLinkPort is the UDP port of VXLAN links outside of every VPC.
+	HostLinkPort uint16
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
 	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool
@@ -115,6 +118,7 @@ func DefaultConfig() Config {
 		},
 		Metadata:       defaultMetadata(),
 		TunnelPort:     programs.DefaultTunnelPort,
+		HostLinkPort:   hostlink.DefaultPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
 		NodePorts:      true,
 		PodDevice:      PodDevice(drivers.DefaultPair),
@@ -156,6 +160,9 @@ func (c Config) check() error {
 	}
 	if c.TunnelPort == 0 {
 		return errors.New("--tunnel-port: want 1 to 65535")
+	}
+	if c.HostLinkPort == 0 || c.HostLinkPort == c.TunnelPort {
+		return fmt.Errorf("--host-link-vxlan-port: want 1 to 65535, and not %d, the port of the tunnel, got %d", c.TunnelPort, c.HostLinkPort)
 	}
 	if _, err := c.proxyHealthPort(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/finding"
+	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/maintenance"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -23,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // control has the functions of the API's side for a daemon.
@@ -54,6 +56,8 @@ type reporter interface {
 	// Restored is called for a pod whose interface was restored or, with a cause,
 	// could not be.
 	Restored(pod journal.Pod, cause error)
+	// LinksFailed are all VLAN and VXLAN links that the node can't make now.
+	LinksFailed(list []multinet.LinkFailure)
 }
 
 // daemon serves the container runtime and programs the kernel, from a store that the
@@ -63,6 +67,7 @@ type daemon struct {
 	control
 	// apiHost resolves the API server's name.
 	apiHost     *apihost.Follower
+	hostLinks   *hostlink.Keeper
 	attachments *attachment.Manager
 	server      *cniserver.Server
 	restorer    *maintenance.Restorer
@@ -84,9 +89,13 @@ func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
 	ask := func() { n.progress.Ask() }
 	d.apiHost = apihost.New(n.cfg.APIServerHost, lookup, ask, n.log)
+	d.hostLinks = hostlink.New(n.links, hostlink.Config{
+		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort,
+		Every: n.cfg.RecheckEvery, Failed: c.reporter.LinksFailed, Log: n.log,
+	})
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
-		Releaser: release.NewDelayed(n.held, c.releaser, ask), Metrics: attachment.NewMetrics(n.registry), Log: n.log,
+		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Attached: c.attached, Wait: n.cfg.Wait,
 	})
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})

@@ -292,7 +292,7 @@ func TestAnUnknownKindIsRefusedAtOnce(t *testing.T) {
 	pod := l.addHostless(t, l.nodes[0], testnet.New(t), "o1", "198.51.100.7/24")
 	l.nodes[0].start(t)
 	_, err := pod.command(t, "ADD", "")
-	if err == nil || !strings.Contains(err.Error(), `kind "bridge", and node node1 has the kinds macvlan, netkit, veth`) {
+	if err == nil || !strings.Contains(err.Error(), `kind "bridge", and node node1 has the kinds ipvlan, macvlan, netkit, veth`) {
 		t.Errorf("ADD: %v", err)
 	}
 	if left := pod.interfaces(t); len(left) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/maintenance"
 	"github.com/alioth-net/alioth/cnid/monitor"
@@ -38,7 +39,7 @@ type module struct {
 // method here. Metrics are registered, so this is called once.
 func (d *daemon) modules() []module {
 	return []module{
-		d.statusModule(), d.attachmentsModule(), d.passesModule(), d.servicesModule(), d.packetsModule(),
+		d.statusModule(), d.attachmentsModule(), d.passesModule(), d.servicesModule(), d.packetsModule(), d.linksModule(),
 	}
 }
 
@@ -93,6 +94,12 @@ func (d *daemon) statusModule() module {
 		servers:  []func(context.Context) error{d.serveHTTP},
 		dump:     d.dumpStatus,
 	}
+}
+
+// linksModule makes VLAN and VXLAN links.
+func (d *daemon) linksModule() module {
+	watch := monitor.LinkWatch{Table: hostlink.TableName, Concerned: d.hostLinks.Concerned, Changed: d.hostLinks.Changed, Log: d.log}
+	return module{name: "host links", loops: []func(context.Context){d.hostLinks.Run, watch.Run}}
 }
 
 // packetsModule observes single packets, and counts all of them.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -37,6 +38,8 @@ type node struct {
 	store   *store.Store
 	journal *journal.Journal
 	host    *netdev.Host
+	// links has the VLAN and VXLAN links.
+	links *hostlink.Kernel
 	// drivers are open, kind is the one of new pairs of devices.
 	drivers  attach.Drivers
 	kind     attach.Kind
@@ -112,7 +115,12 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 	if n.host, err = netdev.New(n.cfg.settingsFile(), n.log); err != nil {
 		return errors.Join(err, n.journal.Close())
 	}
+	if n.links, err = hostlink.Open(); err != nil {
+		n.host.Close()
+		return errors.Join(err, n.journal.Close())
+	}
 	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir()}); err != nil {
+		n.links.Close()
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
@@ -132,6 +140,7 @@ func (n *node) close() {
 	n.health.Close()
 	err := n.kernel.Close()
 	n.drivers.Close()
+	n.links.Close()
 	n.host.Close()
 	if err = errors.Join(err, n.journal.Close()); err != nil {
 		n.log.Warn("can't close what the daemon had opened", "error", err)

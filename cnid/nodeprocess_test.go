@@ -41,6 +41,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // roleVariable makes the test binary play a part in another network namespace
@@ -184,6 +185,10 @@ func (l logged) Closed(c plan.ClosedPort) {
 }
 
 func (l logged) Repaired(list []finding.Repair) { l.log.Warn("repaired", "repairs", list) }
+
+func (l logged) LinksFailed(list []multinet.LinkFailure) {
+	l.log.Warn("host links fail", "failures", list)
+}
 
 func (l logged) Problems(list []finding.Problem) { l.log.Warn("problems", "problems", list) }
 

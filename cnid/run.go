@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/follow"
+	"github.com/alioth-net/alioth/cnid/hostlink/linkreport"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/networkstatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -24,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
@@ -57,15 +59,30 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, Reported: delegates.reported, Log: log})
+	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporter,
+		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporting{reporter, links},
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
 	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter), module{
 		name: "network status", loops: []func(context.Context){statuses.Run},
+	}, module{
+		name: "report about host links", loops: []func(context.Context){links.Run},
 	}))
+}
+
+// reporting reports failures of host links in two ways: to people, and to the operator.
+type reporting struct {
+	*report.Reporter
+	links *linkreport.Reporter
+}
+
+// LinksFailed implements reporter.
+func (r reporting) LinksFailed(list []multinet.LinkFailure) {
+	r.Reporter.LinksFailed(list)
+	r.links.Failed(list)
 }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.

@@ -124,7 +124,7 @@ func (c Config) source() pod.Source {
 		types = append(types, strings.ToLower(networkType))
 	}
 	return interfaces.Source(interfaces.Config{
-		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: []string{multinet.TypeMACVLAN},
+		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN},
 		Annotations: c.Annotations, Delegation: c.Delegation,
 		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
 	})

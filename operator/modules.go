@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/hostaccess"
+	"github.com/alioth-net/alioth/operator/hostlink"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
 	"github.com/alioth-net/alioth/operator/pod"
@@ -161,7 +162,7 @@ func hosts() module {
 // multiNetwork is the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
-		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind},
+		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind, kinds.HostLink.Kind, kinds.HostLinkReport.Kind},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"clusternetworks.danm.io/status: patch",
@@ -172,6 +173,7 @@ func multiNetwork() module {
 			"danmnets.danm.io: get update",
 			"danmnets.danm.k8s.io/status: patch",
 			"danmnets.danm.k8s.io: get update",
+			"hostlinks.alioth.dev: create delete update",
 			"hostvniclaims.alioth.dev: create delete get",
 			"tenantconfigs.danm.io/status: patch",
 			"tenantconfigs.danm.k8s.io/status: patch",
@@ -194,9 +196,12 @@ func multiNetwork() module {
 
 func registerMultiNetwork(p *parts) error {
 	to := p.env.controllers
-	errs := []error{danm.RegisterClaims(to, p.feed, &danm.Claims{
-		Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
-	})}
+	errs := []error{
+		danm.RegisterClaims(to, p.feed, &danm.Claims{
+			Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+		}),
+		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows}),
+	}
 	for _, kind := range kinds.OutsideNetworks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
 			Kind: kind, Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,

@@ -50,7 +50,7 @@ type AddressHolder struct {
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) != has(self.network)",message="exactly one of spec.vpc and spec.network must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) == has(self.subnet)",message="an address of a VPC has spec.subnet, an address of a network outside of every VPC has none"
 // +kubebuilder:validation:XValidation:rule="!has(self.network) || self.holder.kind == 'Pod'",message="only a Pod has addresses of a network outside of every VPC"
-// +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
+// +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac) || has(self.network), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 type AddressSpec struct {
 	// VPC that the address belongs to; not set outside of every VPC.
 	// +kubebuilder:validation:MinLength=1
@@ -70,8 +70,8 @@ type AddressSpec struct {
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
 	IP string `json:"ip"`
-	// MAC of the attachment that holds the address, computed from the address;
-	// not set for a Service.
+	// MAC of the attachment that holds the address; not set where it is that of a device of
+	// the node (ipvlan), or for a Service.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
 	// +optional
 	MAC string `json:"mac,omitempty"`

@@ -33,3 +33,16 @@ const (
 	// OlderServesReason (TenantConfig): an older TenantConfig serves.
 	OlderServesReason = "OlderServes"
 )
+
+// HostLinkCondition is the condition type of a network on a VLAN or VXLAN that is True
+// while no node reports that it lacks the link. It does not delay pods: those on other
+// nodes work.
+const HostLinkCondition = "HostLink"
+
+const (
+	// HostLinkReadyReason: no node reports a failure.
+	HostLinkReadyReason = "Complete"
+	// HostLinkFailedReason: nodes lack the link; the message names some of them. It is the
+	// reason of an event of the Node too.
+	HostLinkFailedReason = "HostLinkFailed"
+)

@@ -169,6 +169,9 @@ type Link struct {
 	HostIfindex int
 	// HostMAC is the host end's Ethernet address, nil without one.
 	HostMAC net.HardwareAddr
+	// MAC is the interface's own where it has that of its parent device, nil where it is
+	// Spec.MAC.
+	MAC net.HardwareAddr
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode, NetnsCookie uint64
 	// Result is that of the plugin of a delegated attachment, nil for others.

@@ -54,11 +54,15 @@ func (m *Manager) intact(ctx context.Context, rec journal.Record) (attach.Link, 
 	if err != nil {
 		return attach.Link{}, err
 	}
-	link, err := driver.Check(ctx, specOf(rec))
+	spec, err := m.spec(ctx, rec)
 	if err != nil {
 		return attach.Link{}, err
 	}
-	if device(link) != rec.Device {
+	link, err := driver.Check(ctx, spec)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if !rec.Device.Same(device(link)) {
 		return attach.Link{}, fmt.Errorf("%w: it is %+v, was made as %+v", attach.ErrMismatch, device(link), rec.Device)
 	}
 	return link, nil

@@ -234,7 +234,10 @@ func (m *Manager) establishOne(ctx context.Context, rec journal.Record, delegate
 		return Attached{}, err
 	}
 	start := time.Now()
-	spec := specOf(rec)
+	spec, err := m.spec(ctx, rec)
+	if err != nil {
+		return Attached{}, err
+	}
 	spec.Delegate = withArgs(delegate, rec)
 	link, err := driver.Attach(ctx, spec)
 	m.cfg.Metrics.attached(rec.Kind, start, err)
@@ -288,6 +291,24 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	return rec
 }
 
+// spec returns what the driver of a record gets. An interface on a VLAN or VXLAN is derived
+// from the node's link for it, whose name is the node's own.
+func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, error) {
+	spec := specOf(rec)
+	if rec.VLAN == 0 && rec.VXLAN == 0 {
+		return spec, nil
+	}
+	if m.cfg.Links == nil {
+		return spec, fmt.Errorf("interface %s: this node makes no links for VLAN %d or VXLAN %d on %s", rec.IfName, rec.VLAN, rec.VXLAN, rec.Parent)
+	}
+	name, err := m.cfg.Links.Name(ctx, rec)
+	if err != nil {
+		return spec, fmt.Errorf("interface %s: %w", rec.IfName, err)
+	}
+	spec.Parent = name
+	return spec, nil
+}
+
 func specOf(rec journal.Record) attach.Spec {
 	return attach.Spec{
 		ContainerID: rec.ContainerID, IfName: rec.IfName, Request: rec.Request, PodUID: rec.Pod.UID, Network: rec.CNINetwork,
@@ -313,5 +334,7 @@ func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 }
 
 func device(link attach.Link) journal.Device {
-	return journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
+	made := journal.Device{HostIfindex: link.HostIfindex, NetnsInode: link.NetnsInode, NetnsCookie: link.NetnsCookie}
+	copy(made.MAC[:], link.MAC)
+	return made
 }

@@ -77,6 +77,13 @@ type Datapath interface {
 	Ready() error
 }
 
+// HostLinks are the VLAN and VXLAN links of the node.
+type HostLinks interface {
+	// Name returns the name of the link that a record's interface is derived from, which
+	// it makes if it is missing. The error names cause and remedy.
+	Name(ctx context.Context, rec journal.Record) (string, error)
+}
+
 // Releaser releases addresses.
 type Releaser interface {
 	// Release reports that rec has moved from the journal's records to its release

@@ -30,7 +30,9 @@ type Config struct {
 	Decisions Decisions
 	Datapath  Datapath
 	Releaser  Releaser
-	Metrics   *Metrics
+	// Links has the parents of interfaces on a VLAN or VXLAN; nil for a node without.
+	Links   HostLinks
+	Metrics *Metrics
 	// Attached is called for a pod after Establish has made its attachments, or found
 	// them; nil for nothing. It must not block.
 	Attached func(journal.Pod)

@@ -45,7 +45,11 @@ func robbed(ctx context.Context, driver attach.Driver, rec journal.Record) bool 
 }
 
 func (m *Manager) reattach(ctx context.Context, driver attach.Driver, rec journal.Record) error {
-	link, err := driver.Attach(ctx, specOf(rec))
+	spec, err := m.spec(ctx, rec)
+	if err != nil {
+		return err
+	}
+	link, err := driver.Attach(ctx, spec)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func merge(res *types100.Result, one attachment.Attached) {
 		res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.HostIfName, Mac: one.Link.HostMAC.String(), Mtu: one.MTU})
 	}
 	inPod := len(res.Interfaces)
-	res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Mac: one.MAC.String(), Mtu: one.MTU, Sandbox: one.NetnsPath})
+	res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Mac: one.Ethernet().String(), Mtu: one.MTU, Sandbox: one.NetnsPath})
 	for i, addr := range one.Addrs {
 		ip := &types100.IPConfig{Interface: &inPod, Address: ipNet(addr)}
 		if i < len(one.Gateways) {

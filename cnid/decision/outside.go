@@ -37,6 +37,23 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
+	return unlinked(tx, said.Attachment)
+}
+
+// unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
+// make and name the link.
+func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
+	link := said.Link
+	if link == nil || link.VLAN == 0 && link.VXLAN == 0 {
+		return ""
+	}
+	id := multinet.LinkID{Device: link.Parent, Type: multinet.VLAN, VNI: link.VLAN}
+	if link.VXLAN != 0 {
+		id.Type, id.VNI = multinet.VXLAN, link.VXLAN
+	}
+	if multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
+		return fmt.Sprintf("interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?", said.Name, id)
+	}
 	return ""
 }
 
@@ -55,9 +72,8 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		families[prefix.Addr().Is4()] = true
 	}
 	if said.Link != nil {
-		if said.Link.VLAN != 0 || said.Link.VXLAN != 0 {
-			// On the parent itself the interface would be in another network.
-			return binding, iface, fmt.Errorf("interface %s: this node makes no links for VLAN %d or VXLAN %d on %s", name, said.Link.VLAN, said.Link.VXLAN, said.Link.Parent)
+		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
+			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", name, said.Link.VLAN, said.Link.VXLAN)
 		}
 		addLink(&iface, said.Link)
 	}
@@ -87,7 +103,8 @@ func delegateOf(said *annotations.Delegate) *attach.Delegate {
 }
 
 func addLink(iface *journal.Interface, link *annotations.Link) {
-	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
+	iface.Parent, iface.VLAN, iface.VXLAN = link.Parent, link.VLAN, link.VXLAN
+	iface.Mode, iface.MTU, iface.IPv6 = link.Mode, link.MTU, attach.IPv6(link.IPv6)
 	for _, route := range link.Routes {
 		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
 	}

@@ -122,7 +122,7 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 		change func(*annotations.Attachment)
 		want   string
 	}{
-		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, macvlan, netkit, veth`},
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, ipvlan, macvlan, netkit, veth`},
 		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
 		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
 		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},

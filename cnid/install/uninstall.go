@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
@@ -68,6 +69,7 @@ func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	err = errors.Join(
 		datapath.Uninstall(n.BPFDir, cgroup),
 		host.Uninstall(hostdev.State{Shadows: shadows}),
+		hostlink.Uninstall(),
 		netfilter.Remove(),
 	)
 	if err != nil {

@@ -93,6 +93,16 @@ type Device struct {
 	// boots.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
+	// MAC of an interface that has that of its parent device; the zero value for others,
+	// which have Interface.MAC.
+	MAC MAC `json:"mac,omitzero"`
+}
+
+// Same reports whether two are one interface in one network namespace. The address of a
+// parent device may change.
+func (d Device) Same(other Device) bool {
+	d.MAC = other.MAC
+	return d == other
 }
 
 // HostPort is a port of the node that leads to a port of a pod.
@@ -176,13 +186,21 @@ type Interface struct {
 	AltName string `json:"altName,omitempty"`
 	// Parent, Mode, Routes, Rules and IPv6 are those of attach.Spec. A record of a pair
 	// has none of them.
-	Parent string         `json:"parent,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// VLAN and VXLAN are the number of the link on Parent from which the interface is
+	// derived; at most one is not 0. Both are 0 for an interface of Parent itself.
+	VLAN  uint32 `json:"vlan,omitempty"`
+	VXLAN uint32 `json:"vxlan,omitempty"`
+
 	Mode   string         `json:"mode,omitempty"`
 	Routes []attach.Route `json:"routes,omitempty"`
 	Rules  []attach.Rule  `json:"rules,omitempty"`
 	IPv6   attach.IPv6    `json:"ipv6,omitempty"`
 	Device Device         `json:"device"`
 }
+
+// Ethernet returns the address that the interface has.
+func (i Interface) Ethernet() MAC { return cmp.Or(i.Device.MAC, i.MAC) }
 
 // Record is one attachment: identity, binding and interface. In JSON all fields are on
 // one level, so that files of releases without these parts can be read.

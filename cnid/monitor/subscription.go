@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,13 +26,13 @@ const (
 )
 
 // listen judges messages of one kind until ctx ends, and sends a hint when a batch
-// concerns this node.
-func (w *Watcher) listen(ctx context.Context, protocol int, groups []uint32, hints chan<- struct{},
-	concerns func(messages []syscall.NetlinkMessage, m Managed, whole bool) bool,
+// concerns this node. It calls before ahead of reading a batch.
+func listen(ctx context.Context, protocol int, groups []uint32, hints chan<- struct{}, before func(),
+	concerns func(messages []syscall.NetlinkMessage, whole bool) bool, log *slog.Logger,
 ) {
 	file, err := subscribe(protocol, groups)
 	if err != nil {
-		w.log.Warn("can't listen for changes in the kernel; changes by hand are noticed later", "error", err)
+		log.Warn("can't listen for changes in the kernel; changes by hand are noticed later", "error", err)
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { file.Close() })
@@ -39,20 +41,36 @@ func (w *Watcher) listen(ctx context.Context, protocol int, groups []uint32, hin
 		file.Close()
 	}()
 	for ctx.Err() == nil {
-		var held Managed
-		messages, whole, err := readBatch(file, func() { held = w.managed() })
+		messages, whole, err := readBatch(file, before)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.log.Warn("can't read changes in the kernel; changes by hand are noticed later", "error", err)
+				log.Warn("can't read changes in the kernel; changes by hand are noticed later", "error", err)
 			}
 			return
 		}
 		// Missing messages may concern this node.
-		if concerns(messages, held, whole) || !whole {
+		if concerns(messages, whole) || !whole {
 			select {
 			case hints <- struct{}{}:
 			default: // one is due already
 			}
+		}
+	}
+}
+
+// pass calls do for each hint, at most once in hintEvery, until ctx ends.
+func pass(ctx context.Context, hints <-chan struct{}, do func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hints:
+			do()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(hintEvery):
 		}
 	}
 }

@@ -65,29 +65,18 @@ func (w *Watcher) Run(ctx context.Context) {
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 	}
 	judge := linkJudge{}
-	go w.listen(ctx, unix.NETLINK_ROUTE, routes, hints, func(messages []syscall.NetlinkMessage, m Managed, whole bool) bool {
-		return judge.concerned(messages, m, whole)
-	})
-	go w.listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, func(messages []syscall.NetlinkMessage, _ Managed, _ bool) bool {
-		return slices.ContainsFunc(messages, filterConcerns)
-	})
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hints:
-			w.recheck()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(hintEvery):
-		}
-	}
+	var held Managed
+	go listen(ctx, unix.NETLINK_ROUTE, routes, hints, func() { held = w.managed() }, func(messages []syscall.NetlinkMessage, whole bool) bool {
+		return judge.concerned(messages, held, whole)
+	}, w.log)
+	go listen(ctx, unix.NETLINK_NETFILTER, []uint32{unix.NFNLGRP_NFTABLES}, hints, func() {}, func(messages []syscall.NetlinkMessage, _ bool) bool {
+		return slices.ContainsFunc(messages, func(m syscall.NetlinkMessage) bool { return filterConcerns(m, netfilter.TableName) })
+	}, w.log)
+	pass(ctx, hints, w.recheck)
 }
 
-// filterConcerns reports whether a message of nf_tables is about Alioth's table.
-func filterConcerns(m syscall.NetlinkMessage) bool {
+// filterConcerns reports whether a message of nf_tables is about a table.
+func filterConcerns(m syscall.NetlinkMessage, table string) bool {
 	switch m.Header.Type & 0xff {
 	case unix.NFT_MSG_NEWTABLE, unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN, unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
 	default:
@@ -96,7 +85,7 @@ func filterConcerns(m syscall.NetlinkMessage) bool {
 	const nfgenmsgSize = 4 // of struct nfgenmsg
 	// Tables, chains and rules have their table's name in the same attribute.
 	name := attribute(m.Data, nfgenmsgSize, unix.NFTA_TABLE_NAME)
-	return string(bytes.TrimRight(name, "\x00")) == netfilter.TableName
+	return string(bytes.TrimRight(name, "\x00")) == table
 }
 
 // deletedRouteConcerns excludes the routes of attachments that are being removed.

@@ -53,7 +53,7 @@ func place(said []annotations.Attachment, rec journal.Record) int {
 
 func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkStatus {
 	status := annotations.NetworkStatus{
-		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.MAC.String(), MTU: rec.MTU, Default: rec.Request == "",
+		Name: nameOf(said, rec), Interface: rec.IfName, MAC: rec.Ethernet().String(), MTU: rec.MTU, Default: rec.Request == "",
 		Gateways: defaultGateways(rec),
 	}
 	for _, addr := range rec.Addrs {

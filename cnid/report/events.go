@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Component is the source of events and conditions.
@@ -117,6 +118,15 @@ const maxName = 253
 func (r *Reporter) Repaired(list []finding.Repair) {
 	for _, message := range repairMessages(list) {
 		go r.write(r.event(nodeReference(r.node), v1alpha1.RepairedReason, message))
+	}
+}
+
+// LinksFailed writes an event on the Node for each of the first few failures of host links.
+// It does not wait for the API server.
+func (r *Reporter) LinksFailed(list []multinet.LinkFailure) {
+	const most = 5
+	for _, failure := range list[:min(len(list), most)] {
+		r.warn(nodeReference(r.node), v1alpha1.HostLinkFailedReason, failure.Message)
 	}
 }
 

@@ -34,6 +34,8 @@ type decision struct {
 	pods            []string
 	ready           bool
 	reason, message string
+	// link is the state of the network's host link, nil without one.
+	link *linkState
 	// conflict names the older network of the same kind and name in the other group.
 	conflict string
 }
@@ -47,7 +49,7 @@ type check func(tx store.ReadTx, net *multinet.Network) *refusal
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
 func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
-	d := decision{figures: count(tx, net), pods: podsOf(tx, net)}
+	d := decision{figures: count(tx, net), pods: podsOf(tx, net), link: linkOf(tx, net)}
 	if net.Deleting {
 		return d.deleting(tx, net)
 	}

@@ -24,11 +24,25 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	if d.profile != nil {
 		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
 	}
+	setLink(to, generation, d.link)
 	if d.conflict == "" {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
 		return
 	}
 	status.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
+}
+
+// setLink sets the condition about the host link, which a network without one does not have.
+func setLink(to *danmv1.NetworkStatus, generation int64, link *linkState) {
+	if link == nil {
+		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.HostLinkCondition)
+		return
+	}
+	reason := v1alpha1.HostLinkFailedReason
+	if link.complete {
+		reason = v1alpha1.HostLinkReadyReason
+	}
+	status.SetCondition(&to.Conditions, generation, v1alpha1.HostLinkCondition, link.complete, reason, link.message)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, network client.Object, d decision) error {

@@ -138,10 +138,6 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 		r.delegate, refusal = cfg.static(tx, p, r)
 		return r, refusal
 	}
-	if vniType, vni := net.VNI(); vni != 0 {
-		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
-			"%s is on %s %d, and nodes make no such links yet: use a network without", net.Ref, vniType, vni)}
-	}
 	if !slices.Contains(cfg.Kinds, net.Type) {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
 			"%s is of type %q, and nodes attach pods to networks of the types %v: use a network of one of them", net.Ref, net.Type, cfg.Kinds)}

@@ -24,6 +24,10 @@ type NetworkRange struct {
 	// Peers are the domains of the other networks of the segment. An IP that is held in
 	// one of them is refused here, because both are on one wire.
 	Peers []string
+	// SharedMAC: interfaces have the MAC of the device on their node, so that an
+	// attachment has none of its own. Interface identifiers follow from NetworkMAC all the
+	// same, because those of the device's MAC would be equal.
+	SharedMAC bool
 	// of is the row that RangeOf read. It is nil for the range of an allocation status,
 	// whose network may be gone.
 	of *multinet.Network
@@ -36,6 +40,7 @@ func RangeOf(tx store.ReadTx, net *multinet.Network) *NetworkRange {
 		NetworkRef: net.Reference(),
 		V4:         Range{Prefix: net.V4.Prefix, Pool: net.V4.Pool, EUI64: net.V4.EUI64},
 		V6:         Range{Prefix: net.V6.Prefix, Pool: net.V6.Pool, EUI64: net.V6.EUI64},
+		SharedMAC:  net.Type == multinet.TypeIPVLAN,
 		of:         net,
 	}
 	for _, route := range net.Routes {
@@ -143,7 +148,9 @@ func chooseInNetwork(tx store.ReadTx, req *Request) (Result, error) {
 		}
 		result.IPs = append(result.IPs, ip)
 	}
-	result.MAC = mac.String()
+	if !req.Network.SharedMAC {
+		result.MAC = mac.String()
+	}
 	result.Rows = req.rows(result)
 	return result, nil
 }

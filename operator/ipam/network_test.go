@@ -252,6 +252,27 @@ func TestRowsOfANetworkNameIt(t *testing.T) {
 	}
 }
 
+// An attachment that shares the MAC of a device has none of its own, and an interface
+// identifier of its own all the same: that of the device's MAC would be the same for all
+// pods of the device.
+func TestAnAttachmentThatSharesAMACHasAnInterfaceIdentifierOfItsOwn(t *testing.T) {
+	n := danmNet("lan", "10.0.0.0/24", "fd00::/64")
+	n.SharedMAC = true
+	seen := map[netip.Addr]bool{}
+	for _, pod := range []string{"first", "second"} {
+		req := ask(n, "dynamic", "dynamic")
+		req.Holder.UID = pod
+		result, err := chooseIn(newStore(t), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.MAC != "" || len(result.Rows) != 2 || result.Rows[0].MAC != "" || seen[result.IPs[1]] {
+			t.Errorf("pod %s gets MAC %q, %v", pod, result.MAC, result.IPs)
+		}
+		seen[result.IPs[1]] = true
+	}
+}
+
 // An address that follows from the MAC and is held gives the attachment another MAC, in
 // which the address is still contained.
 func TestATakenInterfaceIdentifierGivesAnotherMAC(t *testing.T) {

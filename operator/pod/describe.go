@@ -92,7 +92,10 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		}
 		return attachment
 	}
-	attachment.MAC, attachment.Link = ipam.NetworkMAC(pod.UID, w.Interface, 0).String(), &link
+	attachment.Link = &link
+	if w.Range == nil || !w.Range.SharedMAC {
+		attachment.MAC = ipam.NetworkMAC(pod.UID, w.Interface, 0).String()
+	}
 	var own []netip.Addr
 	for _, row := range rows {
 		own = append(own, row.IP)

@@ -99,7 +99,7 @@ func again(attachment annotations.Attachment) Wish {
 // rangeOf returns the ranges that the addresses of an attachment are from. The network
 // itself may be gone.
 func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.NetworkRange {
-	r := &ipam.NetworkRange{NetworkRef: network}
+	r := &ipam.NetworkRange{NetworkRef: network, SharedMAC: attachment.MAC == ""}
 	for _, address := range attachment.Addresses {
 		if address.Addr().Is4() {
 			r.V4.Prefix = address.Masked()

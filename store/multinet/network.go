@@ -144,6 +144,16 @@ func (n *Network) VNI() (vniType string, vni uint32) {
 	return "", 0
 }
 
+// Link returns the host link that the network's interfaces are on; false for a network on
+// the parent itself, and for one whose VNI is not that of a link.
+func (n *Network) Link() (LinkID, bool) {
+	vniType, vni := n.VNI()
+	if vni == 0 || n.HostDevice == "" || n.Type != TypeIPVLAN && n.Type != TypeMACVLAN {
+		return LinkID{}, false
+	}
+	return LinkID{Device: n.HostDevice, Type: vniType, VNI: vni}, true
+}
+
 // Segment names what networks share on the wire: the parent with the VNI on it. It is ""
 // without a parent, where the network's plugin decides.
 func (n *Network) Segment() string {
@@ -151,7 +161,7 @@ func (n *Network) Segment() string {
 		return ""
 	}
 	if vniType, vni := n.VNI(); vni != 0 {
-		return fmt.Sprintf("%s/%s/%d", n.Parent(), vniType, vni)
+		return LinkID{Device: n.Parent(), Type: vniType, VNI: vni}.Segment()
 	}
 	return n.Parent() + "/"
 }

@@ -48,6 +48,8 @@ func Packages() []Package {
 		{Path: "./cnid/netns", Omitted: betweenOthers()},
 		{Path: "./cnid/attach/pair"},
 		{Path: "./cnid/attach/macvlan", Omitted: betweenOthers()},
+		{Path: "./cnid/attach/ipvlan"},
+		{Path: "./cnid/hostlink"},
 		{Path: "./cnid/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
@@ -115,7 +117,7 @@ func trafficOmissions() []Omission {
 func modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
-		"veth", "macvlan", "bridge", "vxlan", "dummy", "tun",
+		"veth", "macvlan", "ipvlan", "8021q", "bridge", "vxlan", "dummy", "tun",
 		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
 		"nft_fib_inet", "nft_reject_inet", "nft_numgen", "nft_hash", "nf_conntrack_netlink",

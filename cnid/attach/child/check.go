@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/vishvananda/netlink"
 
@@ -40,32 +41,42 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
+	var mac net.HardwareAddr
 	err = podside.Within(pod, func(h *podside.Socket) error {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}
-		return d.checkIn(h.Handle, spec)
+		mac, err = d.checkIn(h.Handle, spec)
+		return err
 	})
 	if err != nil {
 		return attach.Link{}, err
 	}
-	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: mac}, nil
 }
 
-func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) error {
+// checkIn compares an interface with spec, in the thread's namespace, which is the pod's. It
+// returns the address that the driver has chosen, if it has.
+func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) (net.HardwareAddr, error) {
 	link, err := h.LinkByName(spec.IfName)
 	if podside.IsNotFound(err) {
-		return d.missing(spec, "interface "+spec.IfName+" is gone")
+		return nil, d.missing(spec, "interface "+spec.IfName+" is gone")
 	}
 	if err != nil {
-		return fmt.Errorf("find %s: %w", spec.IfName, err)
+		return nil, fmt.Errorf("find %s: %w", spec.IfName, err)
 	}
 	if !noteOf(spec, netns.ID{}, 0).marks(link, d.devices.Kind) {
-		return d.missing(spec, "interface "+spec.IfName+" is not the one that was attached")
+		return nil, d.missing(spec, "interface "+spec.IfName+" is not the one that was attached")
 	}
-	if err := d.checkParent(link, spec); err != nil {
-		return err
+	parent, err := d.checkParent(link, spec)
+	if err != nil {
+		return nil, err
 	}
+	spec.MAC = d.devices.macOf(spec, parent)
+	return d.devices.ownMAC(spec.MAC), checkSettings(h, link, spec)
+}
+
+func checkSettings(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 	what, mtu := "interface "+spec.IfName, cmp.Or(spec.MTU, link.Attrs().MTU)
 	for _, check := range []func() error{
 		func() error { return podside.CheckDevice(what, link, spec.MAC, mtu) },
@@ -80,26 +91,26 @@ func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) error {
 	return nil
 }
 
-// checkParent compares parent and mode of an interface.
-func (d *session) checkParent(link netlink.Link, spec attach.Spec) error {
+// checkParent compares parent and mode of an interface, and returns the parent.
+func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link, error) {
 	mode, err := d.devices.mode(spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parent, err := d.host.LinkByName(spec.Parent)
 	if podside.IsNotFound(err) {
-		return podside.Mismatch("the node has no device %s any more", spec.Parent)
+		return nil, podside.Mismatch("the node has no device %s any more", spec.Parent)
 	}
 	if err != nil {
-		return fmt.Errorf("find %s: %w", spec.Parent, err)
+		return nil, fmt.Errorf("find %s: %w", spec.Parent, err)
 	}
 	switch attrs := link.Attrs(); {
 	case attrs.ParentIndex != parent.Attrs().Index || attrs.NetNsID < 0:
-		return podside.Mismatch("interface %s is not derived from device %s of the node", spec.IfName, spec.Parent)
+		return nil, podside.Mismatch("interface %s is not derived from device %s of the node", spec.IfName, spec.Parent)
 	case d.devices.ModeOf(link) != mode:
-		return podside.Mismatch("interface %s has mode %s, want %s", spec.IfName, d.devices.ModeOf(link), mode)
+		return nil, podside.Mismatch("interface %s has mode %s, want %s", spec.IfName, d.devices.ModeOf(link), mode)
 	}
-	return nil
+	return parent, nil
 }
 
 // missing is the error for an interface that is not where it should be. If it is nowhere on
@@ -183,7 +194,7 @@ func (d *session) found(n note) (attach.Found, bool, error) {
 		found.Link = attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie}
 	}
 	if link != nil {
-		found.MTU = link.Attrs().MTU
+		found.MTU, found.Link.MAC = link.Attrs().MTU, d.devices.ownMAC(link.Attrs().HardwareAddr)
 	}
 	return found, link != nil, nil
 }

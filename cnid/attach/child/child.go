@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package child makes interfaces that are derived from a device of the node, their
-// parent, and have no other end on the node. Package macvlan describes the devices of one
-// such driver.
+// parent, and have no other end on the node. Packages macvlan and ipvlan describe the
+// devices of one such driver each.
 package child
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -28,6 +29,11 @@ type Devices struct {
 	Kind attach.Kind
 	// Modes are those that attach.Spec.Mode may name; the first is the default.
 	Modes []string
+	// SharesMAC: an interface has the Ethernet address of its parent, and
+	// attach.Spec.MAC is ignored.
+	SharesMAC bool
+	// Requires describes the kernels that have such devices.
+	Requires string
 	// New returns the description of a new interface in one of the Modes.
 	New func(attrs netlink.LinkAttrs, mode string) netlink.Link
 	// ModeOf returns the mode of an interface.
@@ -67,7 +73,7 @@ func (d Devices) probe(ctx context.Context) error {
 func (d Devices) add(create func(netlink.Link) error, attrs netlink.LinkAttrs, mode string) error {
 	err := create(d.New(attrs, mode))
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %s: %w", attach.ErrUnsupported, d.Kind, err)
+		return fmt.Errorf("%w: %s: %w; they require %s", attach.ErrUnsupported, d.Kind, err, d.Requires)
 	}
 	return err
 }
@@ -160,6 +166,7 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 	if err != nil {
 		return attach.Link{}, err
 	}
+	spec.MAC = d.devices.macOf(spec, parent)
 	if err := d.detach(spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
@@ -171,7 +178,24 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return attach.Link{}, errors.Join(err, d.detach(spec.ContainerID, spec.IfName))
 	}
-	return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie}, nil
+	return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie, MAC: d.devices.ownMAC(spec.MAC)}, nil
+}
+
+// macOf returns the Ethernet address that a wanted interface gets on a parent.
+func (d Devices) macOf(spec attach.Spec, parent netlink.Link) net.HardwareAddr {
+	if d.SharesMAC {
+		return parent.Attrs().HardwareAddr
+	}
+	return spec.MAC
+}
+
+// ownMAC returns the address of an interface that the driver has chosen, nil where
+// attach.Spec has it.
+func (d Devices) ownMAC(mac net.HardwareAddr) net.HardwareAddr {
+	if d.SharesMAC {
+		return mac
+	}
+	return nil
 }
 
 // note writes down an interface before it is made.
@@ -197,7 +221,10 @@ func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, m
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.ParentIndex, attrs.Namespace = n.temporary(), parent.Attrs().Index, netlink.NsFd(pod.Fd())
-	attrs.HardwareAddr, attrs.MTU = spec.MAC, spec.MTU
+	attrs.MTU = spec.MTU
+	if !d.devices.SharesMAC {
+		attrs.HardwareAddr = spec.MAC
+	}
 	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
 	if err := d.devices.add(d.host.LinkAdd, attrs, mode); err != nil {
 		return d.devices.Explain(fmt.Errorf("create a %s on %s: %w", d.devices.Kind, spec.Parent, err), spec.Parent, mode)
@@ -206,7 +233,7 @@ func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, m
 	if err != nil {
 		return err
 	}
-	if err := name(h, ifindex, n, spec); err != nil {
+	if err := d.devices.name(h, ifindex, n, spec); err != nil {
 		return err
 	}
 	if err := podside.Configure(h, spec); err != nil {

@@ -32,7 +32,7 @@ func (d Devices) mode(spec attach.Spec) (string, error) {
 // be: the network's description names it, and the node may lack it or use it for something
 // else. A device of Alioth is none: who receives its packets receives those of a VPC.
 func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
-	if len(spec.MAC) != 6 {
+	if len(spec.MAC) != 6 && !d.devices.SharesMAC {
 		return nil, fmt.Errorf("a %s needs an Ethernet address, got %q", d.devices.Kind, spec.MAC)
 	}
 	if spec.Parent == "" {
@@ -53,6 +53,8 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 		return nil, fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", spec.Parent, spec.Parent)
 	case spec.MTU > attrs.MTU:
 		return nil, fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", spec.MTU, attrs.MTU, spec.Parent)
+	case len(attrs.HardwareAddr) != 6:
+		return nil, fmt.Errorf("device %s is not an Ethernet; use another device", spec.Parent)
 	}
 	return parent, nil
 }

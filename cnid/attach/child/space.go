@@ -167,11 +167,15 @@ func (d *session) delete(links []netlink.Link, n note, remove func(netlink.Link)
 }
 
 // name gives an interface that was just made its mark, its address and its name. Some
-// get the address of their parent when they are made, so it is set again.
-func name(h *podside.Socket, ifindex int, n note, spec attach.Spec) error {
+// get the address of their parent when they are made, so it is set again, unless they share
+// it.
+func (d Devices) name(h *podside.Socket, ifindex int, n note, spec attach.Spec) error {
+	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
+	if !d.SharesMAC {
+		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC))
+	}
 	var b podside.Batch
-	b.SetLink("set alias, address and name", ifindex, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)),
-		nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName)))
+	b.SetLink("set alias, address and name", ifindex, 0, 0, attrs...)
 	err := h.Execute(&b)
 	if errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)

@@ -7,6 +7,7 @@ package drivers
 import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/delegate"
+	"github.com/alioth-net/alioth/cnid/attach/ipvlan"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
@@ -29,5 +30,6 @@ func All() attach.Registry {
 		netkit.Devices.Type(),
 		veth.Devices.Type(),
 		macvlan.Devices.Type(),
+		ipvlan.Devices.Type(),
 	}
 }

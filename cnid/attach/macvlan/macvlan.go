@@ -25,7 +25,7 @@ const Kind attach.Kind = "macvlan"
 
 // Devices describes the interfaces of this kind.
 var Devices = child.Devices{
-	Kind: Kind, Modes: annotations.Modes, New: newLink, ModeOf: modeOf, Explain: explain,
+	Kind: Kind, Modes: annotations.Modes, Requires: "the kernel module macvlan", New: newLink, ModeOf: modeOf, Explain: explain,
 }
 
 var modes = map[string]netlink.MacvlanMode{
@@ -52,7 +52,7 @@ func modeOf(link netlink.Link) string {
 func explain(err error, parent, mode string) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of another kind; use a device that is not", err, parent)
+		return fmt.Errorf("%w: device %s is a port of a bridge or a bond, or has interfaces of type ipvlan; a device has interfaces of one type only: use another device, or networks of one type", err, parent)
 	case errors.Is(err, unix.EINVAL) && mode == annotations.ModePassthru:
 		return fmt.Errorf("%w: mode %s needs device %s for one interface alone, and the device must be an Ethernet; use another device, or mode bridge", err, mode, parent)
 	case errors.Is(err, unix.EINVAL):

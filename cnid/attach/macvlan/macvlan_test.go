@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
@@ -29,17 +30,17 @@ import (
 func TestTheKernelHasMacvlan(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error { return macvlan.Devices.Type().Probe(t.Context()) })
-	if got := links(t, n); len(got) != 0 {
+	if got := childtest.Links(t, n); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
 
 func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
-	n, _ := newNode(t)
+	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
-	s := spec(pod)
+	s := childtest.Spec(pod)
 	s.AltName = "blue"
-	got := mustAttach(t, n, s)
+	got := childtest.MustAttach(t, n, s)
 	id, err := netns.Identify(pod.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -47,21 +48,21 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
-	if got := links(t, n.Namespace); len(got) != 1 {
+	if got := childtest.Links(t, n.Namespace); len(got) != 1 {
 		t.Errorf("the node has %v, want eth0 alone", got)
 	}
-	link := linkByName(t, pod, "eth0")
+	link := childtest.LinkByName(t, pod, "eth0")
 	a := link.Attrs()
 	if link.Type() != "macvlan" || a.MTU != 1500 || !bytes.Equal(a.HardwareAddr, s.MAC) || a.Flags&net.FlagUp == 0 || !strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is a %s: %+v", link.Type(), a)
 	}
-	if alt := linkByName(t, pod, "blue").Attrs(); alt.Index != a.Index {
+	if alt := childtest.LinkByName(t, pod, "blue").Attrs(); alt.Index != a.Index {
 		t.Errorf("the other name belongs to %s", alt.Name)
 	}
-	if diff := cmp.Diff([]string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, addressesOf(t, pod, "eth0")); diff != "" {
+	if diff := cmp.Diff([]string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
-	if checked, err := n.driver.Check(t.Context(), s); err != nil || !cmp.Equal(checked, got) {
+	if checked, err := n.Driver.Check(t.Context(), s); err != nil || !cmp.Equal(checked, got) {
 		t.Errorf("check gives %+v, %v", checked, err)
 	}
 }
@@ -72,19 +73,19 @@ func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
 		reaches bool
 	}{{"", true}, {"bridge", true}, {"private", false}, {"vepa", false}} { // the router returns no packets
 		t.Run("mode "+tc.mode, func(t *testing.T) {
-			n, _ := newNode(t)
+			n, _ := childtest.NewNode(t, macvlan.Devices)
 			a, b := netnstest.New(t), netnstest.New(t)
 			for pod, addr := range map[*netnstest.Namespace]string{a: "192.0.2.7/24", b: "192.0.2.8/24"} {
-				s := spec(pod, addr)
+				s := childtest.Spec(pod, addr)
 				s.ContainerID, s.Mode = "sandbox-"+addr, tc.mode
-				mustAttach(t, n, s)
-				if _, err := n.driver.Check(t.Context(), s); err != nil {
+				childtest.MustAttach(t, n, s)
+				if _, err := n.Driver.Check(t.Context(), s); err != nil {
 					t.Error(err)
 				}
 			}
-			serve(t, b, "b")
+			childtest.Serve(t, b, "b")
 			patience := map[bool]time.Duration{true: 20 * time.Second, false: 300 * time.Millisecond}[tc.reaches]
-			answer, err := ask(t, a, "192.0.2.7", "192.0.2.8", patience)
+			answer, err := childtest.Ask(t, a, "192.0.2.7", "192.0.2.8", patience)
 			if (answer == "b") != tc.reaches {
 				t.Errorf("answered %q, %v", answer, err)
 			}
@@ -93,45 +94,45 @@ func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
 }
 
 func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
-	n, r := newNode(t)
-	before := linkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr
+	n, r := childtest.NewNode(t, macvlan.Devices)
+	before := childtest.LinkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr
 	pod, other := netnstest.New(t), netnstest.New(t)
-	s := spec(pod)
+	s := childtest.Spec(pod)
 	s.Mode = "passthru"
-	mustAttach(t, n, s)
-	if _, err := n.driver.Check(t.Context(), s); err != nil {
+	childtest.MustAttach(t, n, s)
+	if _, err := n.Driver.Check(t.Context(), s); err != nil {
 		t.Error(err)
 	}
-	serve(t, r.Namespace, "router")
-	if answer, err := ask(t, pod, "192.0.2.7", "192.0.2.1", 20*time.Second); answer != "router" {
+	childtest.Serve(t, r.Namespace, "router")
+	if answer, err := childtest.Ask(t, pod, "192.0.2.7", "192.0.2.1", 20*time.Second); answer != "router" {
 		t.Errorf("the router answers %q, %v", answer, err)
 	}
 	for _, mode := range []string{"passthru", "bridge"} {
-		second := spec(other, "192.0.2.8/24")
+		second := childtest.Spec(other, "192.0.2.8/24")
 		second.ContainerID, second.Mode = "other", mode
-		if _, err := n.driver.Attach(t.Context(), second); err == nil || !strings.Contains(err.Error(), "passthru") {
+		if _, err := n.Driver.Attach(t.Context(), second); err == nil || !strings.Contains(err.Error(), "passthru") {
 			t.Errorf("a second interface in mode %s: %v", mode, err)
 		}
 	}
-	if err := n.driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
+	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)
 	}
-	if after := linkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
+	if after := childtest.LinkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
 		t.Errorf("afterwards the device has the address %s, before %s", after, before)
 	}
 }
 
 func TestTheMTUIsTheParentsOrSmaller(t *testing.T) {
 	for _, tc := range []struct{ mtu, want int }{{0, 1500}, {1500, 1500}, {1300, 1300}} {
-		n, _ := newNode(t)
+		n, _ := childtest.NewNode(t, macvlan.Devices)
 		pod := netnstest.New(t)
-		s := spec(pod)
+		s := childtest.Spec(pod)
 		s.MTU = tc.mtu
-		mustAttach(t, n, s)
-		if got := linkByName(t, pod, "eth0").Attrs().MTU; got != tc.want {
+		childtest.MustAttach(t, n, s)
+		if got := childtest.LinkByName(t, pod, "eth0").Attrs().MTU; got != tc.want {
 			t.Errorf("MTU %d became %d, want %d", tc.mtu, got, tc.want)
 		}
-		if _, err := n.driver.Check(t.Context(), s); err != nil {
+		if _, err := n.Driver.Check(t.Context(), s); err != nil {
 			t.Error(err)
 		}
 	}
@@ -149,9 +150,9 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 	}{
 		{name: "no parent", change: func(s *attach.Spec) { s.Parent = "" }, says: "names no device"},
 		{name: "a parent that is not there", change: func(s *attach.Spec) { s.Parent = "eth9" }, says: "no device eth9; create it"},
-		{name: "a parent that is down", onNode: onLink("eth0", netlink.LinkSetDown), says: "is down; set it up"},
-		{name: "a parent that is no Ethernet", onNode: func() error { return addAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
-		{name: "a parent that is a port of a bridge", onNode: enslave, says: "is a port of a bridge"},
+		{name: "a parent that is down", onNode: childtest.OnLink("eth0", netlink.LinkSetDown), says: "is down; set it up"},
+		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
+		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
 		{name: "a host end of a pod as parent", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "alv0123456789ab" }, says: "belongs to Alioth"},
 		{name: "a host end by another name", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "harmless" }, says: "belongs to Alioth"},
 		{name: "an MTU above the parent's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
@@ -164,9 +165,9 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 		{name: "two equal routes", change: func(s *attach.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, want: unix.EEXIST, says: "add route to 198.51.100.0/24 by 192.0.2.254 in table 300"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, _ := newNode(t)
+			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
-			s := spec(pod)
+			s := childtest.Spec(pod)
 			s.AltName = "blue"
 			s.Routes = []attach.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.254"), Table: 300}}
 			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
@@ -179,55 +180,35 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&s)
 			}
-			before := rules(t, pod)
-			onNode := links(t, n.Namespace)
-			_, err := n.driver.Attach(t.Context(), s)
+			before := childtest.Rules(t, pod)
+			onNode := childtest.Links(t, n.Namespace)
+			_, err := n.Driver.Attach(t.Context(), s)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %v with %q", err, tc.want, tc.says)
 			}
-			if diff := cmp.Diff(append([]string{}, tc.left...), links(t, pod)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.left...), childtest.Links(t, pod)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(onNode, links(t, n.Namespace)); diff != "" {
+			if diff := cmp.Diff(onNode, childtest.Links(t, n.Namespace)); diff != "" {
 				t.Errorf("devices on the node (-before +after):\n%s", diff)
 			}
-			if after := rules(t, pod); after != before {
+			if after := childtest.Rules(t, pod); after != before {
 				t.Errorf("%d rules, before %d", after, before)
 			}
-			if got := n.notes(t); len(got) != 0 {
+			if got := n.Notes(t); len(got) != 0 {
 				t.Errorf("%v are left", got)
 			}
 		})
 	}
 }
 
-// onLink changes a device of the calling thread's namespace.
-func onLink(device string, do func(netlink.Link) error) func() error {
-	return func() error {
-		link, err := netlink.LinkByName(device)
-		if err != nil {
-			return err
-		}
-		return do(link)
-	}
-}
-
 // becomeHostEnd gives eth0 the name of a pod's host end, and another one. Linux before 6.3
 // renames no link that is up.
 func becomeHostEnd() error {
-	return onLink("eth0", func(l netlink.Link) error {
+	return childtest.OnLink("eth0", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "alv0123456789ab"),
 			netlink.LinkAddAltName(l, "harmless"), netlink.LinkSetUp(l))
 	})()
-}
-
-// enslave makes eth0 a port of a bridge.
-func enslave() error {
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge", TxQLen: -1}}
-	if err := netlink.LinkAdd(bridge); err != nil {
-		return err
-	}
-	return onLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMaster(l, bridge) })()
 }
 
 // addForeign makes a device that Alioth has nothing to do with.
@@ -242,76 +223,76 @@ func foreignMacvlan() error {
 	if err := addForeign("base")(); err != nil {
 		return err
 	}
-	return onLink("base", func(l netlink.Link) error {
+	return childtest.OnLink("base", func(l netlink.Link) error {
 		return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
 	})()
 }
 
 func TestNamespacesThatAreNoPodsAreRefused(t *testing.T) {
-	n, _ := newNode(t)
-	if _, err := n.driver.Attach(t.Context(), spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
+	n, _ := childtest.NewNode(t, macvlan.Devices)
+	if _, err := n.Driver.Attach(t.Context(), childtest.Spec(n.Namespace)); err == nil || !strings.Contains(err.Error(), "node's own") {
 		t.Errorf("got %v", err)
 	}
 	gone := netnstest.New(t)
 	gone.Close(t)
-	if _, err := n.driver.Attach(t.Context(), spec(gone)); !errors.Is(err, netns.ErrGone) {
+	if _, err := n.Driver.Attach(t.Context(), childtest.Spec(gone)); !errors.Is(err, netns.ErrGone) {
 		t.Errorf("got %v, want ErrGone", err)
 	}
-	if got := n.notes(t); len(got) != 0 {
+	if got := n.Notes(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
 
 func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
-	for name, leave := range map[string]func(*testing.T, node, attach.Spec){
-		"a whole interface": func(t *testing.T, n node, s attach.Spec) { mustAttach(t, n, s) },
-		"a whole interface without a note": func(t *testing.T, n node, s attach.Spec) {
-			mustAttach(t, n, s)
-			for _, file := range n.notes(t) {
-				if err := os.Remove(n.dir + "/macvlan/" + file); err != nil {
+	for name, leave := range map[string]func(*testing.T, childtest.Node, attach.Spec){
+		"a whole interface": func(t *testing.T, n childtest.Node, s attach.Spec) { childtest.MustAttach(t, n, s) },
+		"a whole interface without a note": func(t *testing.T, n childtest.Node, s attach.Spec) {
+			childtest.MustAttach(t, n, s)
+			for _, file := range n.Notes(t) {
+				if err := os.Remove(n.Dir + "/macvlan/" + file); err != nil {
 					t.Fatal(err)
 				}
 			}
 		},
-		"an interface with its temporary name": func(t *testing.T, n node, s attach.Spec) {
+		"an interface with its temporary name": func(t *testing.T, n childtest.Node, s attach.Spec) {
 			pod, err := ns.GetNS(s.NetnsPath)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer pod.Close()
-			n.Do(t, onLink("eth0", func(l netlink.Link) error {
+			n.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name, attrs.ParentIndex, attrs.Namespace = attach.DeviceName("alc", s.ContainerID, s.IfName), l.Attrs().Index, netlink.NsFd(int(pod.Fd()))
 				return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
 			}))
 		},
-		"a note alone, half written": func(t *testing.T, n node, s attach.Spec) {
-			mustAttach(t, n, s)
-			file := n.dir + "/macvlan/" + n.notes(t)[0]
+		"a note alone, half written": func(t *testing.T, n childtest.Node, s attach.Spec) {
+			childtest.MustAttach(t, n, s)
+			file := n.Dir + "/macvlan/" + n.Notes(t)[0]
 			if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, _ := newNode(t)
+			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
-			s := spec(pod)
+			s := childtest.Spec(pod)
 			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}}
 			leave(t, n, s)
-			n.start(t)
+			n.Start(t)
 			s.Addrs, s.Gateways = []netip.Prefix{netip.MustParsePrefix("192.0.2.8/24")}, s.Gateways[:1]
-			mustAttach(t, n, s)
-			if diff := cmp.Diff([]string{"eth0"}, links(t, pod)); diff != "" {
+			childtest.MustAttach(t, n, s)
+			if diff := cmp.Diff([]string{"eth0"}, childtest.Links(t, pod)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"192.0.2.8/24", "link-local"}, addressesOf(t, pod, "eth0")); diff != "" {
+			if diff := cmp.Diff([]string{"192.0.2.8/24", "link-local"}, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
 				t.Errorf("addresses (-want +got):\n%s", diff)
 			}
-			if err := n.driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
+			if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 				t.Error(err)
 			}
-			if left := append(links(t, pod), n.notes(t)...); len(left) != 0 {
+			if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 {
 				t.Errorf("%v are left", left)
 			}
 		})
@@ -319,54 +300,54 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 }
 
 func TestDetachRemovesInterfaceAndRules(t *testing.T) {
-	n, _ := newNode(t)
+	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
-	before := rules(t, pod)
-	s := spec(pod)
+	before := childtest.Rules(t, pod)
+	s := childtest.Spec(pod)
 	s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}, {From: netip.MustParsePrefix("2001:db8::7/128"), Table: 300}}
-	mustAttach(t, n, s)
-	n.start(t) // a daemon that was restarted
-	pod.Do(t, onLink("eth0", func(l netlink.Link) error {
+	childtest.MustAttach(t, n, s)
+	n.Start(t) // a daemon that was restarted
+	pod.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "other"))
 	}))
 	for _, when := range []string{"first", "again"} {
-		if err := n.driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
+		if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
-		if left := append(links(t, pod), n.notes(t)...); len(left) != 0 || rules(t, pod) != before {
-			t.Errorf("%s: %v are left, and %d rules, before %d", when, left, rules(t, pod), before)
+		if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 || childtest.Rules(t, pod) != before {
+			t.Errorf("%s: %v are left, and %d rules, before %d", when, left, childtest.Rules(t, pod), before)
 		}
 	}
-	mustAttach(t, n, s)
+	childtest.MustAttach(t, n, s)
 	pod.Close(t)
-	if err := n.driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil || len(n.notes(t)) != 0 {
-		t.Errorf("after the namespace: %v, and %v are left", err, n.notes(t))
+	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil || len(n.Notes(t)) != 0 {
+		t.Errorf("after the namespace: %v, and %v are left", err, n.Notes(t))
 	}
 }
 
 func TestAnInterfaceGoesAndComesWithItsParent(t *testing.T) {
-	n, _ := newNode(t)
+	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
-	s := spec(pod)
-	mustAttach(t, n, s)
-	n.Do(t, onLink("eth0", netlink.LinkDel))
-	if _, err := n.driver.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
+	s := childtest.Spec(pod)
+	childtest.MustAttach(t, n, s)
+	n.Do(t, childtest.OnLink("eth0", netlink.LinkDel))
+	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
 		t.Errorf("check gives %v", err)
 	}
-	if _, err := n.driver.Attach(t.Context(), s); err == nil || !strings.Contains(err.Error(), "no device eth0") {
+	if _, err := n.Driver.Attach(t.Context(), s); err == nil || !strings.Contains(err.Error(), "no device eth0") {
 		t.Errorf("attach gives %v", err)
 	}
-	n.addDevice(t, "eth0", "192.0.2.1/24")
-	mustAttach(t, n, s)
-	if _, err := n.driver.Check(t.Context(), s); err != nil {
+	n.AddDevice(t, "eth0", "192.0.2.1/24")
+	childtest.MustAttach(t, n, s)
+	if _, err := n.Driver.Check(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNeighboursLearnWhereThePodIs(t *testing.T) {
-	n, r := newNode(t)
-	s := spec(netnstest.New(t))
-	r.Do(t, onLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
+	n, r := childtest.NewNode(t, macvlan.Devices)
+	s := childtest.Spec(netnstest.New(t))
+	r.Do(t, childtest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
 		var errs []error
 		for _, p := range s.Addrs {
 			row := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_STALE, IP: p.Addr().AsSlice(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
@@ -374,32 +355,16 @@ func TestNeighboursLearnWhereThePodIs(t *testing.T) {
 		}
 		return errors.Join(errs...)
 	}))
-	mustAttach(t, n, s)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	known := map[string]bool{}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(known) < 2; <-tick.C {
-		r.Do(t, func() error {
-			list, err := netlink.NeighList(0, netlink.FAMILY_ALL)
-			for _, row := range list {
-				if bytes.Equal(row.HardwareAddr, s.MAC) && !row.IP.IsLinkLocalUnicast() {
-					known[row.IP.String()] = true
-				}
-			}
-			return err
-		})
-	}
-	if diff := cmp.Diff(map[string]bool{"192.0.2.7": true, "2001:db8::7": true}, known); diff != "" {
-		t.Errorf("at the pod's MAC the router knows (-want +got):\n%s", diff)
-	}
+	childtest.MustAttach(t, n, s)
+	childtest.AwaitNeighbours(t, r, s.MAC, "192.0.2.7", "2001:db8::7")
 }
 
 func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
 	const pods = 20
-	n, _ := newNode(t)
+	n, _ := childtest.NewNode(t, macvlan.Devices)
 	specs := make([]attach.Spec, pods)
 	for i := range specs {
-		specs[i] = spec(netnstest.New(t), fmt.Sprintf("192.0.2.%d/24", i+10))
+		specs[i] = childtest.Spec(netnstest.New(t), fmt.Sprintf("192.0.2.%d/24", i+10))
 		specs[i].ContainerID = fmt.Sprintf("container%d", i)
 	}
 	forAll := func(do func(attach.Spec) error) {
@@ -414,10 +379,10 @@ func TestPodsAreAttachedAtTheSameTime(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	forAll(func(s attach.Spec) error { _, err := n.driver.Attach(t.Context(), s); return err })
-	forAll(func(s attach.Spec) error { _, err := n.driver.Check(t.Context(), s); return err })
-	forAll(func(s attach.Spec) error { return n.driver.Detach(t.Context(), s.ContainerID, s.IfName) })
-	if got := n.notes(t); len(got) != 0 {
+	forAll(func(s attach.Spec) error { _, err := n.Driver.Attach(t.Context(), s); return err })
+	forAll(func(s attach.Spec) error { _, err := n.Driver.Check(t.Context(), s); return err })
+	forAll(func(s attach.Spec) error { return n.Driver.Detach(t.Context(), s.ContainerID, s.IfName) })
+	if got := n.Notes(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }

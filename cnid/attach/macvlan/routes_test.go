@@ -16,21 +16,23 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
+	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 // TestEachAddressLeavesByItsOwnGateway is about two networks with one subnet, as two
 // VLANs may have it.
 func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
-	n, first := newNode(t)
-	second := n.addDevice(t, "eth1", "192.0.2.1/24", "2001:db8::1/64")
-	for r, name := range map[router]string{first: "first", second: "second"} {
-		r.Do(t, func() error { return addAddrs("lo", "203.0.113.9/32", "2001:db8:9::9/128") })
-		serve(t, r.Namespace, name)
+	n, first := childtest.NewNode(t, macvlan.Devices)
+	second := n.AddDevice(t, "eth1", "192.0.2.1/24", "2001:db8::1/64")
+	for r, name := range map[childtest.Router]string{first: "first", second: "second"} {
+		r.Do(t, func() error { return childtest.AddAddrs("lo", "203.0.113.9/32", "2001:db8:9::9/128") })
+		childtest.Serve(t, r.Namespace, name)
 	}
 	pod := netnstest.New(t)
 	for i, parent := range []string{"eth0", "eth1"} {
-		s := spec(pod, []string{"192.0.2.7/24", "192.0.2.8/24"}[i], []string{"2001:db8::7/64", "2001:db8::8/64"}[i])
+		s := childtest.Spec(pod, []string{"192.0.2.7/24", "192.0.2.8/24"}[i], []string{"2001:db8::7/64", "2001:db8::8/64"}[i])
 		s.IfName, s.Parent, s.Gateways = []string{"net1", "net2"}[i], parent, nil
 		for _, p := range s.Addrs {
 			table := 100 + 200*i // 300 does not fit in a byte
@@ -41,8 +43,8 @@ func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
 				attach.Route{Dst: netip.MustParsePrefix(to), Gateway: gateway, Table: table})
 			s.Rules = append(s.Rules, attach.Rule{From: netip.PrefixFrom(p.Addr(), p.Addr().BitLen()), Table: table})
 		}
-		mustAttach(t, n, s)
-		if _, err := n.driver.Check(t.Context(), s); err != nil {
+		childtest.MustAttach(t, n, s)
+		if _, err := n.Driver.Check(t.Context(), s); err != nil {
 			t.Error(err)
 		}
 	}
@@ -55,14 +57,14 @@ func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
 		{"2001:db8::8", "2001:db8:9::9", "second"},
 		{"2001:db8::8", "2001:db8::1", "second"},
 	} {
-		if answer, err := ask(t, pod, tc.from, tc.to, 20*time.Second); answer != tc.want {
+		if answer, err := childtest.Ask(t, pod, tc.from, tc.to, 20*time.Second); answer != tc.want {
 			t.Errorf("from %s to %s %q answers (%v), want %s", tc.from, tc.to, answer, err, tc.want)
 		}
 	}
 }
 
 func TestCheckNoticesWhatChanged(t *testing.T) {
-	eth0 := func(do func(netlink.Link) error) func() error { return onLink("eth0", do) }
+	eth0 := func(do func(netlink.Link) error) func() error { return childtest.OnLink("eth0", do) }
 	parse := func(text string) *net.IPNet {
 		_, prefix, err := net.ParseCIDR(text)
 		if err != nil {
@@ -82,7 +84,7 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 		gone   bool
 	}{
 		{"nothing", func() error { return nil }, "", false},
-		{"an address was added", func() error { return addAddrs("eth0", "10.99.0.1/24") }, "", false},
+		{"an address was added", func() error { return childtest.AddAddrs("eth0", "10.99.0.1/24") }, "", false},
 		{"an address was removed", eth0(func(l netlink.Link) error {
 			addr, _ := netlink.ParseAddr("2001:db8::7/64")
 			return netlink.AddrDel(l, addr)
@@ -109,9 +111,9 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 		}), "not the one that was attached", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n, _ := newNode(t)
+			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
-			s := spec(pod)
+			s := childtest.Spec(pod)
 			s.MTU = 1400
 			s.Routes = []attach.Route{
 				{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.254")},
@@ -119,9 +121,9 @@ func TestCheckNoticesWhatChanged(t *testing.T) {
 				{Dst: netip.MustParsePrefix("2001:db8:5::/48")},
 			}
 			s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 300}}
-			made := mustAttach(t, n, s)
+			made := childtest.MustAttach(t, n, s)
 			pod.Do(t, tc.change)
-			got, err := n.driver.Check(t.Context(), s)
+			got, err := n.Driver.Check(t.Context(), s)
 			if tc.want == "" {
 				if diff := cmp.Diff(made, got); err != nil || diff != "" {
 					t.Errorf("%v (-made +checked):\n%s", err, diff)
@@ -148,15 +150,15 @@ func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
 		{attach.IPv6Default, []string{"192.0.2.7/24", "2001:db8::7/64"}, []string{"192.0.2.7/24", "2001:db8::7/64"}, map[string]string{"disable_ipv6": "0", "ndisc_notify": "0", "addr_gen_mode": "1"}},
 	} {
 		t.Run("IPv6 "+string(tc.ipv6), func(t *testing.T) {
-			n, _ := newNode(t)
+			n, _ := childtest.NewNode(t, macvlan.Devices)
 			pod := netnstest.New(t)
 			if tc.ipv6 != attach.IPv6Off {
 				pod.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0o644) })
 			}
-			s := spec(pod, tc.addrs...)
+			s := childtest.Spec(pod, tc.addrs...)
 			s.IPv6 = tc.ipv6
-			mustAttach(t, n, s)
-			if diff := cmp.Diff(tc.want, addressesOf(t, pod, "eth0")); diff != "" {
+			childtest.MustAttach(t, n, s)
+			if diff := cmp.Diff(tc.want, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
 				t.Errorf("addresses (-want +got):\n%s", diff)
 			}
 			tc.settings["accept_ra"], tc.settings["accept_dad"], tc.settings["autoconf"] = "0", "0", "0"
@@ -169,7 +171,7 @@ func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
 					return err
 				})
 			}
-			if _, err := n.driver.Check(t.Context(), s); err != nil {
+			if _, err := n.Driver.Check(t.Context(), s); err != nil {
 				t.Error(err)
 			}
 			if tc.ipv6 == attach.IPv6Default {
@@ -179,7 +181,7 @@ func TestIPv6IsAsTheNetworkWantsIt(t *testing.T) {
 				turned := map[string]string{"0": "1", "1": "0"}[tc.settings["disable_ipv6"]]
 				return os.WriteFile("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", []byte(turned), 0o644)
 			})
-			if _, err := n.driver.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) {
+			if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrMismatch) {
 				t.Errorf("with the other setting check gives %v", err)
 			}
 		})

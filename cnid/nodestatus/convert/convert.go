@@ -31,14 +31,19 @@ func attachment(rec journal.Record) nodestatus.Attachment {
 	return nodestatus.Attachment{
 		Key: nodestatus.Key(rec.Key), Request: rec.Request, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside,
-		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
+		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.Ethernet().String(), MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, Mode: rec.Mode, IPv6: string(rec.IPv6),
 		Routes: each(rec.Routes, func(r attach.Route) nodestatus.Route { return nodestatus.Route(r) }),
 		Rules:  each(rec.Rules, func(r attach.Rule) nodestatus.Rule { return nodestatus.Rule(r) }),
-		Device: nodestatus.Device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
+		Device: device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
 		HostPorts: each(rec.HostPorts, func(p journal.HostPort) nodestatus.HostPort { return nodestatus.HostPort(p) }),
 		Shadow4:   rec.Shadow4, Shadow6: rec.Shadow6, Seq: rec.Seq, Begun: rec.Begun, Phase: string(rec.Phase),
 	}
+}
+
+// device leaves out the address, which Attachment has.
+func device(d journal.Device) nodestatus.Device {
+	return nodestatus.Device{HostIfindex: d.HostIfindex, NetnsInode: d.NetnsInode, NetnsCookie: d.NetnsCookie}
 }
 
 // Records converts attachments back. What has no Ethernet address gets the zero one.
@@ -56,7 +61,7 @@ func record(a nodestatus.Attachment) journal.Record {
 			Parent: a.Parent, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6),
 			Routes: each(a.Routes, func(r nodestatus.Route) attach.Route { return attach.Route(r) }),
 			Rules:  each(a.Rules, func(r nodestatus.Rule) attach.Rule { return attach.Rule(r) }),
-			Device: journal.Device(a.Device),
+			Device: journal.Device{HostIfindex: a.Device.HostIfindex, NetnsInode: a.Device.NetnsInode, NetnsCookie: a.Device.NetnsCookie},
 		},
 		Probed: a.Probed, ProbeTimeout: a.ProbeTimeout,
 		HostPorts: each(a.HostPorts, func(p nodestatus.HostPort) journal.HostPort { return journal.HostPort(p) }),

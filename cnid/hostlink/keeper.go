@@ -1,0 +1,301 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostlink makes the VLAN and VXLAN links of a node that HostLink objects demand,
+// and keeps them (docs/design/116). Package links decides; this package changes devices,
+// forwarding entries, and the filter before the UDP port of VXLAN links.
+package hostlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// DefaultPort is the UDP port of VXLAN links. IANA has assigned it to nobody, and it is
+// outside of the usual ranges of NodePorts and of source ports. The ports 4789 and 8472, which
+// other VXLAN devices use, and 4790, which is that of VXLAN-GPE, are not free on many nodes.
+const DefaultPort = 14789
+
+// Config is what a Keeper works with. All fields are required.
+type Config struct {
+	// Node is the name of the node.
+	Node  string
+	Store *store.Store
+	// Records are those of the node's attachments.
+	Records func() []journal.Record
+	// Synced reports whether everything of this node has been read; the channel is closed
+	// when that may have changed. Before, no link is deleted.
+	Synced func() (bool, <-chan struct{})
+	// Port is the UDP port of VXLAN links.
+	Port uint16
+	// Every is the interval at which links are compared without a reason.
+	Every time.Duration
+	// Failed is called with all failures that there are, after a pass that changed them. It
+	// must not block.
+	Failed func([]multinet.LinkFailure)
+	Log    *slog.Logger
+}
+
+// Keeper keeps the links of a node.
+type Keeper struct {
+	cfg    Config
+	kernel *Kernel
+	// changed is sent when somebody has changed the node's devices.
+	changed broadcast.Signal
+
+	// passing is held during a pass.
+	passing sync.Mutex
+	// mu guards the result of the last pass, and what it was made from.
+	mu       sync.Mutex
+	last     links.State
+	plan     links.Plan
+	failures []multinet.LinkFailure
+	told     bool
+}
+
+// New returns a Keeper of the links of a kernel.
+func New(kernel *Kernel, cfg Config) *Keeper { return &Keeper{cfg: cfg, kernel: kernel} }
+
+// Run keeps the links until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		changed := k.changed.Next()
+		if err := k.Pass(); err != nil {
+			k.cfg.Log.Warn("can't keep all host links; trying again", "error", err)
+		}
+		k.wait(ctx, changed)
+	}
+}
+
+// wait returns when there is a reason for a pass, or after the interval.
+func (k *Keeper) wait(ctx context.Context, changed <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.Every)
+	defer cancel()
+	woken := false
+	// An error means that it is time for a pass, or to end.
+	_ = k.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		select {
+		case <-changed:
+			woken = true
+		default:
+		}
+		ws.Add(changed)
+		return woken || !k.demanded(tx).Equal(k.lastState())
+	})
+}
+
+func (k *Keeper) demanded(tx store.ReadTx) links.State {
+	return links.StateOf(tx, k.cfg.Node, k.cfg.Records())
+}
+
+func (k *Keeper) lastState() links.State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last
+}
+
+// Pass compares the node with what it has to have, and changes the difference. An error of
+// one link does not keep the others from their changes.
+func (k *Keeper) Pass() error {
+	k.passing.Lock()
+	defer k.passing.Unlock()
+	synced, _ := k.cfg.Synced()
+	var want links.State
+	k.cfg.Store.View(func(tx store.ReadTx) { want = k.demanded(tx) })
+	devices, err := k.kernel.devices(len(want.Wanted) > 0)
+	if err != nil {
+		return err
+	}
+	plan := links.Decide(want, devices, k.cfg.Port, synced)
+	refused, err := k.carryOut(plan, want)
+	k.conclude(want, plan, refused)
+	return err
+}
+
+// carryOut returns the errors of links, by identity, beside all errors. The filter comes
+// before the first VXLAN link.
+func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkID]error, error) {
+	refused := map[multinet.LinkID]error{}
+	vxlans := vxlansOf(plan)
+	var failures []error
+	if len(vxlans) > 0 {
+		if err := (filter{Port: k.cfg.Port, Peers: want.Peers}).guard(k.kernel.space); err != nil {
+			return refused, err
+		}
+	}
+	for _, d := range plan.Delete {
+		failures = append(failures, k.kernel.delete(d.Index))
+		k.cfg.Log.Info("deleted a host link", "device", d.Names[0], "mark", d.Alias)
+	}
+	unsupported := map[string]error{}
+	for _, l := range plan.Make {
+		err := unsupported[l.Type]
+		if err == nil {
+			err = k.kernel.make(l)
+		}
+		if errors.Is(err, attach.ErrUnsupported) {
+			unsupported[l.Type] = err
+		}
+		if err != nil {
+			refused[l.LinkID] = err
+			continue
+		}
+		k.cfg.Log.Info("made a host link", "device", l.Name, "link", l.LinkID.String())
+	}
+	for _, c := range plan.Change {
+		if err := k.kernel.change(c); err != nil {
+			refused[c.LinkID] = err
+		}
+	}
+	failures = append(failures, k.kernel.forward(without(vxlans, refused)))
+	if len(vxlans) == 0 {
+		failures = append(failures, unguard(k.kernel.space))
+	}
+	return refused, errors.Join(failures...)
+}
+
+func vxlansOf(plan links.Plan) []links.Link {
+	var all []links.Link
+	for id, l := range plan.Links {
+		if id.Type == multinet.VXLAN {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func without(all []links.Link, refused map[multinet.LinkID]error) []links.Link {
+	var list []links.Link
+	for _, l := range all {
+		if refused[l.LinkID] == nil {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// conclude keeps the result of a pass, and reports its failures if they are new.
+func (k *Keeper) conclude(want links.State, plan links.Plan, refused map[multinet.LinkID]error) {
+	failures := append(plan.Failures[:len(plan.Failures):len(plan.Failures)], refusals(want, refused)...)
+	k.mu.Lock()
+	k.last, k.plan = want, plan
+	report := !k.told || !sameFailures(k.failures, failures)
+	k.failures, k.told = failures, true
+	k.mu.Unlock()
+	if report {
+		k.cfg.Failed(failures)
+	}
+}
+
+// refusals describes the errors of links. A kernel without links of a type is one failure.
+func refusals(want links.State, refused map[multinet.LinkID]error) []multinet.LinkFailure {
+	var all []multinet.LinkFailure
+	lacking := map[string]bool{}
+	for _, w := range want.Wanted {
+		err := refused[w.LinkID]
+		switch {
+		case err == nil:
+		case !errors.Is(err, attach.ErrUnsupported):
+			all = append(all, multinet.LinkFailure{LinkID: w.LinkID, Reason: v1alpha1.LinkRefusedReason, Message: err.Error()})
+		case !lacking[w.Type]:
+			lacking[w.Type] = true
+			all = append(all, multinet.LinkFailure{LinkID: multinet.LinkID{Type: w.Type}, Reason: v1alpha1.KernelUnsupportedReason, Message: err.Error()})
+		}
+	}
+	return all
+}
+
+func sameFailures(a, b []multinet.LinkFailure) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Name returns the name of the link that a record's interface is derived from, and makes the
+// link if it is not there. The error names cause and remedy.
+func (k *Keeper) Name(_ context.Context, rec journal.Record) (string, error) {
+	id, ok := links.Of(rec)
+	if !ok {
+		return "", fmt.Errorf("interface %s is on no host link", rec.IfName)
+	}
+	if name, err := k.result(id); err == nil && k.kernel.isLink(name, id) {
+		return name, nil
+	}
+	passed := k.Pass()
+	name, err := k.result(id)
+	if err != nil {
+		return "", errors.Join(err, passed)
+	}
+	return name, nil
+}
+
+// result returns what the last pass made of a link.
+func (k *Keeper) result(id multinet.LinkID) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, failure := range k.failures {
+		if failure.Concerns(id) {
+			return "", fmt.Errorf("%s: %s", id, failure.Message)
+		}
+	}
+	link, ok := k.plan.Links[id]
+	if !ok {
+		return "", fmt.Errorf("%s: neither a HostLink object nor an attachment demands it", id)
+	}
+	return link.Name, nil
+}
+
+// Concerned reports whether a change of the device of that index and name may concern a
+// link: it is one, or the parent of one.
+func (k *Keeper) Concerned(index int, name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.last.Wanted {
+		link, possible := k.plan.Links[w.LinkID]
+		if w.Device == name || possible && (link.Name == name || link.Parent == index) {
+			return true
+		}
+	}
+	return false
+}
+
+// Changed requests a pass, because somebody has changed the node's devices. It does not
+// block.
+func (k *Keeper) Changed() { k.changed.Send() }
+
+// Uninstall removes all links and the filter from the network namespace of the calling
+// thread.
+func Uninstall() error {
+	k, err := Open()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	devices, err := k.devices(false)
+	if err != nil {
+		return err
+	}
+	failures := []error{unguard(k.space)}
+	for _, d := range links.Decide(links.State{}, devices, 0, true).Delete {
+		failures = append(failures, k.delete(d.Index))
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,133 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// longestName is that of a device, in bytes (IFNAMSIZ less the zero).
+const longestName = 15
+
+// hashDigits end a name that would not be unique without them.
+const hashDigits = 6
+
+// plainName returns the name that DANM gives to a link, "" if it has none or it is no name
+// of a device.
+func plainName(w Wanted) string {
+	if w.NetworkID == "" || safe(w.NetworkID) != w.NetworkID {
+		return ""
+	}
+	name := "vx_" + w.NetworkID
+	if w.Type == multinet.VLAN {
+		name = w.NetworkID + vlanEnd(w)
+	}
+	if len(name) > longestName {
+		return ""
+	}
+	return name
+}
+
+// hashedName returns a name that depends on identity and attempt alone, but for its
+// beginning, which is for people.
+func hashedName(w Wanted, attempt int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", w.Type, w.Device, w.VNI, attempt))
+	hash := "-" + hex.EncodeToString(sum[:])[:hashDigits]
+	begin, end := "vx_", ""
+	if w.Type == multinet.VLAN {
+		begin, end = "", vlanEnd(w)
+	}
+	room := longestName - len(begin) - len(hash) - len(end)
+	id := safe(w.NetworkID)
+	if id == "" {
+		id = w.Type
+	}
+	return begin + id[:min(len(id), room)] + hash + end
+}
+
+func vlanEnd(w Wanted) string { return "." + strconv.FormatUint(uint64(w.VNI), 10) }
+
+// safe replaces the bytes that a name of a device should not have.
+func safe(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// chooseNames returns the name of each link that does not exist yet. taken are the names
+// that other devices have. A name of DANM's form that two links of the node would have is
+// used for none of them.
+func chooseNames(wanted []Wanted, kept map[multinet.LinkID]string, taken map[string]bool) map[multinet.LinkID]string {
+	names := map[multinet.LinkID]string{}
+	claimants := map[string]int{}
+	for _, w := range wanted {
+		claimants[plainName(w)]++
+	}
+	for _, w := range wanted {
+		name := kept[w.LinkID]
+		if name == "" {
+			name = plainName(w)
+			if name == "" || claimants[name] > 1 || taken[name] {
+				name = freeName(w, taken)
+			}
+		}
+		names[w.LinkID], taken[name] = name, true
+	}
+	return names
+}
+
+func freeName(w Wanted, taken map[string]bool) string {
+	for attempt := 0; ; attempt++ {
+		if name := hashedName(w, attempt); !taken[name] {
+			return name
+		}
+	}
+}
+
+// markWord begins the alias of a link that Alioth has made.
+const markWord = "alioth-hostlink"
+
+// Mark returns the alias of a link, by which a daemon recognizes it after a restart.
+func Mark(id multinet.LinkID) string {
+	return fmt.Sprintf("%s %s %d %s", markWord, id.Type, id.VNI, url.PathEscape(id.Device))
+}
+
+// Marked reads an alias. It returns false for other texts.
+func Marked(alias string) (multinet.LinkID, bool) {
+	words := strings.Split(alias, " ")
+	if len(words) != 4 || words[0] != markWord {
+		return multinet.LinkID{}, false
+	}
+	vni, err := strconv.ParseUint(words[2], 10, 24)
+	device, unescaped := url.PathUnescape(words[3])
+	id := multinet.LinkID{Device: device, Type: words[1], VNI: uint32(vni)}
+	known := id.Type == multinet.VLAN || id.Type == multinet.VXLAN
+	return id, err == nil && unescaped == nil && known && Mark(id) == alias
+}
+
+// temporaryPrefix starts the name of a link that is being made.
+const temporaryPrefix = "all"
+
+// TemporaryName returns the name that a link has until it has its mark. It depends on the
+// identity alone.
+func TemporaryName(id multinet.LinkID) string {
+	sum := sha256.Sum256([]byte(Mark(id)))
+	return temporaryPrefix + hex.EncodeToString(sum[:6])
+}
+
+// temporary recognizes the prefix with the 12 hexadecimal digits behind it.
+func temporary(name string) bool {
+	digits, ok := strings.CutPrefix(name, temporaryPrefix)
+	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789abcdef") == ""
+}

@@ -1,0 +1,238 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package links
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Overhead of VXLAN in bytes: outer IP header, UDP and VXLAN headers, and the inner
+// Ethernet header (RFC 7348 section 5).
+const (
+	overheadIPv4 = 20 + 8 + 8 + 14
+	overheadIPv6 = 40 + 8 + 8 + 14
+)
+
+// Device is a device of the node.
+type Device struct {
+	Index int
+	// Names has the name first, and the alternative ones.
+	Names []string
+	// Kind is the kernel's name of the type of a virtual device, "" for others.
+	Kind  string
+	Alias string
+	// MTU in bytes.
+	MTU int
+	// Up: somebody has set it up. Ethernet: it has an Ethernet address of six octets.
+	Up, Ethernet bool
+	// Lower is the index of the device that it is derived from.
+	Lower int
+	// VNI is the VLAN ID of an 802.1Q device, or the number of a VXLAN device; 0 for
+	// others.
+	VNI uint32
+	// Local is the source of a VXLAN device's packets, Port its UDP port.
+	Local netip.Addr
+	Port  uint16
+	// Addrs are the IP addresses that the device has.
+	Addrs []netip.Addr
+}
+
+// Link is a link as it has to be.
+type Link struct {
+	multinet.LinkID
+	Name string
+	// Parent is the index of the parent device.
+	Parent int
+	// MTU in bytes.
+	MTU int
+	// Up: the parent is up, without which the link can't be.
+	Up bool
+	// Local and Port are those of a VXLAN, Peers the other nodes' addresses of Local's
+	// family, in order.
+	Local netip.Addr
+	Port  uint16
+	Peers []netip.Addr
+}
+
+// Change is a difference of a link that exists.
+type Change struct {
+	Index int
+	Link
+}
+
+// Plan has what changes on a node, and what can't be.
+type Plan struct {
+	// Delete precedes Make: a new link may have a deleted one's name.
+	Delete []Device
+	Make   []Link
+	Change []Change
+	// Links are all that can exist, by identity.
+	Links map[multinet.LinkID]Link
+	// Failures are why others can't, by device, type and number.
+	Failures []multinet.LinkFailure
+}
+
+// Decide compares what the node has with what it has to have. port is the UDP port of
+// VXLAN links. orphans: links that are not wanted are deleted.
+func Decide(s State, devices []Device, port uint16, orphans bool) Plan {
+	p := Plan{Links: map[multinet.LinkID]Link{}}
+	possible := p.possible(s, devices, port)
+	demanded := map[multinet.LinkID]bool{}
+	for _, w := range s.Wanted {
+		demanded[w.LinkID] = true
+	}
+	held := p.keep(devices, possible, func(id multinet.LinkID) bool { return orphans && !demanded[id] })
+	p.name(s.Wanted, possible, held, devices)
+	return p
+}
+
+// possible returns the links whose parents fit, without names, and notes the failures.
+func (p *Plan) possible(s State, devices []Device, port uint16) map[multinet.LinkID]Link {
+	all := map[multinet.LinkID]Link{}
+	for _, w := range s.Wanted {
+		link, failure := linkOn(w, s, devices)
+		if failure != nil && !slices.Contains(p.Failures, *failure) {
+			p.Failures = append(p.Failures, *failure)
+		}
+		if link == nil {
+			continue
+		}
+		if w.Type == multinet.VXLAN {
+			link.Port = port
+		}
+		all[w.LinkID] = *link
+	}
+	return all
+}
+
+// linkOn returns a link on its parent, nil if it can't be. With a failure the link exists,
+// but does not work.
+func linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) {
+	at := slices.IndexFunc(devices, func(d Device) bool { return slices.Contains(d.Names, w.Device) })
+	if at < 0 {
+		return nil, ofParent(w, v1alpha1.ParentMissingReason, "the node has no device %s; create it, or correct the device in the network", w.Device)
+	}
+	parent := devices[at]
+	switch {
+	case hostdev.Managed(parent.Names[0]):
+		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s belongs to Alioth; name another device in the network", w.Device)
+	case !parent.Ethernet:
+		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s is not an Ethernet; name another device in the network", w.Device)
+	}
+	link := &Link{LinkID: w.LinkID, Parent: parent.Index, MTU: parent.MTU, Up: parent.Up}
+	if w.Type == multinet.VXLAN {
+		link.Local = local(parent, s.Own)
+		if !link.Local.IsValid() {
+			failure := ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s has none of the node's addresses (InternalIP) %v, by which the other nodes know it; use the device that has it, or a VLAN", w.Device, s.Own)
+			failure.Type = w.Type
+			return nil, failure
+		}
+		link.MTU -= overhead(link.Local)
+		link.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(ip netip.Addr) bool { return ip.Is4() != link.Local.Is4() })
+	}
+	if w.MTU > 0 {
+		link.MTU = min(link.MTU, w.MTU)
+	}
+	if !parent.Up {
+		return link, ofParent(w, v1alpha1.ParentDownReason, "device %s is down; set it up (ip link set %s up)", w.Device, w.Device)
+	}
+	return link, nil
+}
+
+func ofParent(w Wanted, reason, format string, args ...any) *multinet.LinkFailure {
+	return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: w.Device}, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// local returns the first of the node's addresses that a device has, IPv4 before IPv6, so
+// that all nodes choose the same family.
+func local(parent Device, own []netip.Addr) netip.Addr {
+	for _, is4 := range []bool{true, false} {
+		for _, ip := range own {
+			if ip.Is4() == is4 && slices.Contains(parent.Addrs, ip) {
+				return ip
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+func overhead(local netip.Addr) int {
+	if local.Is4() {
+		return overheadIPv4
+	}
+	return overheadIPv6
+}
+
+// keep returns the devices that are wanted links, by identity. Marked devices that are
+// something else by now, second ones, and those that an ended process has not marked, are
+// deleted. A link whose parent does not fit any more stays, for it may fit again.
+func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan func(multinet.LinkID) bool) map[multinet.LinkID]Device {
+	held := map[multinet.LinkID]Device{}
+	for _, d := range devices {
+		id, ours := Marked(d.Alias)
+		if !ours {
+			if temporary(d.Names[0]) && d.Alias == "" && (d.Kind == multinet.VLAN || d.Kind == multinet.VXLAN) {
+				p.Delete = append(p.Delete, d)
+			}
+			continue
+		}
+		want, wanted := possible[id]
+		_, second := held[id]
+		switch {
+		case wanted && !second && want.is(d):
+			held[id] = d
+		case wanted, orphan(id):
+			p.Delete = append(p.Delete, d)
+		}
+	}
+	return held
+}
+
+// is reports whether a device is the link, apart from what can be changed.
+func (l Link) is(d Device) bool {
+	return d.Kind == l.Type && d.VNI == l.VNI && d.Lower == l.Parent && d.Local == l.Local && d.Port == l.Port
+}
+
+// name gives each link its name and plans it. One that exists, or that is replaced, keeps
+// its name.
+func (p *Plan) name(wanted []Wanted, possible map[multinet.LinkID]Link, held map[multinet.LinkID]Device, devices []Device) {
+	kept, taken := map[multinet.LinkID]string{}, map[string]bool{}
+	for _, d := range devices {
+		for _, name := range d.Names {
+			taken[name] = true
+		}
+	}
+	for _, d := range p.Delete {
+		id, ours := Marked(d.Alias)
+		_, exists := held[id]
+		if _, again := possible[id]; ours && again && !exists {
+			kept[id] = d.Names[0]
+		} else {
+			delete(taken, d.Names[0])
+		}
+	}
+	for id, d := range held {
+		kept[id] = d.Names[0]
+	}
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w Wanted) bool { _, ok := possible[w.LinkID]; return !ok })
+	names := chooseNames(wanted, kept, taken)
+	for _, w := range wanted {
+		link := possible[w.LinkID]
+		link.Name = names[w.LinkID]
+		p.Links[w.LinkID] = link
+		d, exists := held[w.LinkID]
+		switch {
+		case !exists:
+			p.Make = append(p.Make, link)
+		case d.MTU != link.MTU || d.Up != link.Up && link.Up:
+			p.Change = append(p.Change, Change{d.Index, link})
+		}
+	}
+}

@@ -1,0 +1,189 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package links_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+const port = 14789
+
+func on(device, linkType string, vni uint32) multinet.LinkID {
+	return multinet.LinkID{Device: device, Type: linkType, VNI: vni}
+}
+
+func wanted(id multinet.LinkID, networkID string) links.Wanted {
+	return links.Wanted{LinkID: id, NetworkID: networkID}
+}
+
+func ips(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+// ethernet is a device that is up, with these addresses.
+func ethernet(index int, name string, addrs ...string) links.Device {
+	return links.Device{Index: index, Names: []string{name}, MTU: 1500, Up: true, Ethernet: true, Addrs: ips(addrs...)}
+}
+
+// held is the device of a link on eth0 as Decide wants it.
+func held(index int, name string, id multinet.LinkID) links.Device {
+	d := links.Device{Index: index, Names: []string{name}, Kind: id.Type, Alias: links.Mark(id), MTU: 1500, Up: true, Ethernet: true, Lower: 2, VNI: id.VNI}
+	if id.Type == multinet.VXLAN {
+		d.MTU, d.Local, d.Port = 1450, netip.MustParseAddr("192.0.2.1"), port
+	}
+	return d
+}
+
+func stateWith(all ...links.Wanted) links.State {
+	return links.State{Wanted: all, Own: ips("192.0.2.1", "2001:db8::1"), Peers: ips("192.0.2.2", "2001:db8::2")}
+}
+
+// told is a plan in words, without what stays.
+type told struct{ Delete, Make, Change, Fail []string }
+
+func tell(p links.Plan) (words told) {
+	for _, d := range p.Delete {
+		words.Delete = append(words.Delete, d.Names[0])
+	}
+	for _, l := range p.Make {
+		words.Make = append(words.Make, l.Name+" "+l.LinkID.String())
+	}
+	for _, c := range p.Change {
+		words.Change = append(words.Change, c.Name)
+	}
+	for _, f := range p.Failures {
+		words.Fail = append(words.Fail, f.Device+" "+f.Type+" "+f.Reason)
+	}
+	return words
+}
+
+func TestDecide(t *testing.T) {
+	eth0 := ethernet(2, "eth0", "192.0.2.1")
+	red, blue := on("eth0", "vlan", 100), on("eth0", "vxlan", 200)
+	down, small, jumbo := eth0, held(7, "red.100", red), eth0
+	down.Up, small.MTU, jumbo.MTU = false, 1000, 9000
+	moved, otherPort, sleeping := held(7, "red.100", red), held(8, "vx_blue", blue), held(7, "red.100", red)
+	moved.Lower, otherPort.Port, sleeping.Up = 3, 4444, false
+	second := held(9, "copy", red)
+	unfinished := held(9, links.TemporaryName(red), red)
+	unfinished.Alias = ""
+	both := []links.Wanted{wanted(red, "red"), wanted(blue, "blue")}
+	for name, c := range map[string]struct {
+		wanted  []links.Wanted
+		devices []links.Device
+		kept    bool // orphans stay
+		want    told
+	}{
+		"nothing is there":                  {wanted: both, devices: []links.Device{eth0}, want: told{Make: []string{"red.100 VLAN 100 on eth0", "vx_blue VXLAN 200 on eth0"}}},
+		"all is there":                      {wanted: both, devices: []links.Device{eth0, held(7, "red.100", red), held(8, "vx_blue", blue)}},
+		"another name of the parent":        {wanted: []links.Wanted{wanted(on("alt", "vlan", 100), "red")}, devices: []links.Device{{Index: 2, Names: []string{"eth0", "alt"}, MTU: 1500, Up: true, Ethernet: true}}, want: told{Make: []string{"red.100 VLAN 100 on alt"}}},
+		"no parent":                         {wanted: both, want: told{Fail: []string{"eth0  ParentMissing"}}},
+		"a parent that is down":             {wanted: both[:1], devices: []links.Device{down}, want: told{Make: []string{"red.100 VLAN 100 on eth0"}, Fail: []string{"eth0  ParentDown"}}},
+		"a link that can't be up":           {wanted: both[:1], devices: []links.Device{down, sleeping}, want: told{Fail: []string{"eth0  ParentDown"}}},
+		"a link that somebody set down":     {wanted: both[:1], devices: []links.Device{eth0, sleeping}, want: told{Change: []string{"red.100"}}},
+		"a parent that is Alioth's":         {wanted: []links.Wanted{wanted(on("alioth_vxlan", "vlan", 1), "x")}, devices: []links.Device{ethernet(2, "alioth_vxlan")}, want: told{Fail: []string{"alioth_vxlan  ParentUnsuitable"}}},
+		"a parent without the address":      {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "10.0.0.1")}, want: told{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}},
+		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
+		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
+		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Delete: []string{"red.100"}}},
+		"an orphan before the first read":   {devices: []links.Device{eth0, held(7, "red.100", red)}, kept: true},
+		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan ParentUnsuitable"}}},
+		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: told{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
+		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
+		"a second device with the mark":     {wanted: both[:1], devices: []links.Device{eth0, held(7, "red.100", red), second}, want: told{Delete: []string{"copy"}}},
+		"the rest of an ended process":      {wanted: both[:1], devices: []links.Device{eth0, unfinished}, want: told{Delete: []string{unfinished.Names[0]}, Make: []string{"red.100 VLAN 100 on eth0"}}},
+		"a foreign device of the name":      {wanted: both[:1], devices: []links.Device{eth0, ethernet(9, "red.100")}, want: told{Make: []string{"red-0a0a0a.100 VLAN 100 on eth0"}}},
+		"the name of a link that goes":      {wanted: []links.Wanted{wanted(on("eth0", "vxlan", 201), "blue")}, devices: []links.Device{eth0, held(8, "vx_blue", blue)}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 201 on eth0"}}},
+		"a renamed link keeps its new name": {wanted: both[:1], devices: []links.Device{eth0, held(7, "renamed", red)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tell(links.Decide(stateWith(c.wanted...), c.devices, port, !c.kept))
+			if name == "a foreign device of the name" && len(got.Make) == 1 {
+				got.Make[0] = strings.Replace(got.Make[0], got.Make[0][4:10], "0a0a0a", 1)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn is about two tenants.
+func TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn(t *testing.T) {
+	s := stateWith(wanted(on("eth0", "vxlan", 1), "net"), wanted(on("eth0", "vxlan", 2), "net"))
+	p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1")}, port, true)
+	first, second := p.Links[s.Wanted[0].LinkID].Name, p.Links[s.Wanted[1].LinkID].Name
+	if first == second || first == "vx_net" || second == "vx_net" || !strings.HasPrefix(first, "vx_net-") {
+		t.Errorf("names are %s and %s", first, second)
+	}
+}
+
+func TestAVXLANHasTheFamilyOfItsLocalAddress(t *testing.T) {
+	id := on("eth0", "vxlan", 1)
+	for _, c := range []struct {
+		has   []string
+		local string
+		mtu   int
+		peers []string
+	}{
+		{[]string{"2001:db8::1", "192.0.2.1"}, "192.0.2.1", 1450, []string{"192.0.2.2"}},
+		{[]string{"2001:db8::1", "192.0.2.9"}, "2001:db8::1", 1430, []string{"2001:db8::2"}},
+	} {
+		p := links.Decide(stateWith(wanted(id, "x")), []links.Device{ethernet(2, "eth0", c.has...)}, port, true)
+		got := p.Links[id]
+		if got.Local != netip.MustParseAddr(c.local) || got.MTU != c.mtu || !slices.Equal(got.Peers, ips(c.peers...)) {
+			t.Errorf("with %v: %+v", c.has, got)
+		}
+	}
+}
+
+func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
+	s, err := store.NewForNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := on("eth0", "vlan", 100)
+	if err := s.Update(func(tx store.Tx) error {
+		self, other, leaving := testrows.Node("self", "192.0.2.1"), testrows.Node("other", "192.0.2.2", "2001:db8::2"), testrows.Node("leaving", "192.0.2.3")
+		leaving.Deleting = true
+		for _, row := range []*store.Node{&self, &other, &leaving} {
+			if err := store.PutNode(tx, row); err != nil {
+				return err
+			}
+		}
+		name := v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)
+		return multinet.PutHostLink(tx, &multinet.HostLink{Meta: testrows.Meta(name), Name: name, LinkID: id, NetworkID: "red", MTU: 1400})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	records := []journal.Record{
+		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}}, {Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
+		{Interface: journal.Interface{Parent: "eth0", VLAN: 100}}, {Interface: journal.Interface{Parent: "eth0"}},
+	}
+	var got links.State
+	s.View(func(tx store.ReadTx) { got = links.StateOf(tx, "self", records) })
+	want := links.State{
+		Wanted: []links.Wanted{{LinkID: id, NetworkID: "red", MTU: 1400}, {LinkID: on("eth0", "vxlan", 7)}},
+		Own:    ips("192.0.2.1"), Peers: ips("192.0.2.2", "2001:db8::2"),
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" || !got.Equal(want) {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}

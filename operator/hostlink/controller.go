@@ -1,0 +1,110 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostlink writes a HostLink object for each VLAN and VXLAN of the nodes that
+// networks outside of every VPC are on. The nodes make the links (docs/design/116).
+package hostlink
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Reconciler keeps the HostLink of each number equal to what networks want.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("hostlink", 1, r, source(f))
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var want *v1alpha1.HostLinkSpec
+	if linkType, vni, device, ok := v1alpha1.ParseHostLinkName(request.Name); ok {
+		r.Store.View(func(tx store.ReadTx) { want = wanted(tx, multinet.LinkID{Device: device, Type: linkType, VNI: vni}) })
+	}
+	held := &v1alpha1.HostLink{}
+	err := r.Client.Get(ctx, request.NamespacedName, held)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("read HostLink %s: %w", request.Name, err)
+	case err != nil && want == nil:
+		return ctrl.Result{}, nil
+	case err != nil:
+		held = &v1alpha1.HostLink{ObjectMeta: metav1.ObjectMeta{Name: request.Name}, Spec: *want}
+		return ctrl.Result{}, r.told(ctx, "created", request.Name, r.Client.Create(ctx, held))
+	case want == nil:
+		err := r.Client.Delete(ctx, held, client.Preconditions{UID: &held.UID})
+		return ctrl.Result{}, r.told(ctx, "deleted", request.Name, client.IgnoreNotFound(err))
+	case held.Spec != *want:
+		changed := held.DeepCopy()
+		changed.Spec = *want
+		return ctrl.Result{}, r.told(ctx, "changed", request.Name, r.Client.Update(ctx, changed))
+	}
+	return ctrl.Result{}, nil
+}
+
+// told logs what was done. An object that exists although the informer does not have it yet
+// is requested again by its event.
+func (r *Reconciler) told(ctx context.Context, done, name string, err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("HostLink %s is not %s: %w", name, done, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("HostLink "+done, "name", name)
+	return nil
+}
+
+// source requests a link when a network on it changes, or begins or ends to have pods.
+func source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(func(_ store.ReadTx, old, now *multinet.HostLink) []feed.Request {
+			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
+		}),
+		feed.On(func(_ store.ReadTx, old, now *multinet.Network) []feed.Request { return append(of(old), of(now)...) }),
+		feed.On(func(tx store.ReadTx, old, now *multinet.Claim) []feed.Request {
+			return of(multinet.ByDomain(tx, feed.Either(old, now).Network.Domain()))
+		}),
+	)
+}
+
+// everything requests the links that exist, and those that networks name.
+func everything(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for link := range multinet.HostLinks(tx) {
+		all = append(all, feed.Now("", link.Name))
+	}
+	for net := range multinet.Networks(tx) {
+		all = append(all, of(net)...)
+	}
+	return all
+}
+
+// of requests the link of a network.
+func of(net *multinet.Network) []feed.Request {
+	if net == nil {
+		return nil
+	}
+	id, ok := net.Link()
+	if !ok {
+		return nil
+	}
+	return []feed.Request{feed.Now("", v1alpha1.HostLinkName(id.Type, id.VNI, id.Device))}
+}

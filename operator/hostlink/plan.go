@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostlink
+
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// wanted returns what the nodes have to make of a link, nil if no network wants it. The
+// result depends on the networks alone, so that two operators write the same.
+func wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
+	var spec *v1alpha1.HostLinkSpec
+	for _, net := range multinet.OnSegment(tx, id.Segment()) { // the oldest first
+		if on, ok := net.Link(); !ok || on != id || !wants(tx, net) {
+			continue
+		}
+		if spec == nil {
+			spec = &v1alpha1.HostLinkSpec{Type: id.Type, VNI: int32(id.VNI), Device: id.Device, NetworkID: net.NetworkID, MTU: int32(net.MTU)}
+			continue
+		}
+		spec.MTU = larger(spec.MTU, int32(net.MTU))
+	}
+	return spec
+}
+
+// wants reports whether a network wants its link: from when it is Ready, and as long as a
+// pod may have an interface in it.
+func wants(tx store.ReadTx, net *multinet.Network) bool {
+	return net.Ready || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
+}
+
+// larger returns the larger of two MTUs; 0, which stands for that of the parent, is the
+// largest.
+func larger(a, b int32) int32 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return max(a, b)
+}

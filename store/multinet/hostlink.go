@@ -1,0 +1,109 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// LinkID identifies a host link: what shares it is on one wire.
+type LinkID struct {
+	// Device is the parent device on the nodes.
+	Device string
+	// Type is VLAN or VXLAN, VNI its number.
+	Type string
+	VNI  uint32
+}
+
+// Segment returns that of networks on the link.
+func (id LinkID) Segment() string { return fmt.Sprintf("%s/%s/%d", id.Device, id.Type, id.VNI) }
+
+// String names the link, as messages have it.
+func (id LinkID) String() string {
+	return fmt.Sprintf("%s %d on %s", strings.ToUpper(id.Type), id.VNI, id.Device)
+}
+
+// HostLink is the row of a HostLink object. Key: Name, which has device, type and number.
+type HostLink struct {
+	store.Meta
+	Name string
+	LinkID
+	// NetworkID is the one by which nodes name the link, "" without one.
+	NetworkID string
+	// MTU in bytes is the largest that a network wants, 0 for that of the parent.
+	MTU int
+}
+
+var hostLinks = memory.Define(memory.Table[HostLink]{
+	Name: "hostlink",
+	Key:  func(l *HostLink) []byte { return memory.TextKey(l.Name) },
+	Meta: func(l *HostLink) *store.Meta { return &l.Meta },
+})
+
+// GetHostLink returns the HostLink object of that name, or nil.
+func GetHostLink(tx store.ReadTx, name string) *HostLink {
+	return hostLinks.Get(tx, memory.TextKey(name))
+}
+
+// HostLinks yields all HostLinks by name.
+func HostLinks(tx store.ReadTx) iter.Seq[*HostLink] { return hostLinks.All(tx) }
+
+// PutHostLink inserts or replaces a HostLink.
+func PutHostLink(tx store.Tx, row *HostLink) error {
+	_, err := hostLinks.Put(tx, row)
+	return err
+}
+
+// DeleteHostLink removes a HostLink if it has that UID, and reports whether it did.
+func DeleteHostLink(tx store.Tx, name, uid string) bool {
+	return hostLinks.Remove(tx, memory.TextKey(name), uid) != nil
+}
+
+// LinkFailure is why a node lacks links. An empty field of LinkID stands for all.
+type LinkFailure struct {
+	LinkID
+	Reason, Message string
+}
+
+// Concerns reports whether a failure is about a link.
+func (f LinkFailure) Concerns(id LinkID) bool {
+	return (f.Device == "" || f.Device == id.Device) && (f.Type == "" || f.Type == id.Type) && (f.VNI == 0 || f.VNI == id.VNI)
+}
+
+// LinkReport is the row of a HostLinkReport object. Key: Name, which is that of the Node.
+type LinkReport struct {
+	store.Meta
+	Name     string
+	Failures []LinkFailure
+}
+
+var linkReports = memory.Define(memory.Table[LinkReport]{
+	Name: "hostlinkreport",
+	Key:  func(r *LinkReport) []byte { return memory.TextKey(r.Name) },
+	Meta: func(r *LinkReport) *store.Meta { return &r.Meta },
+})
+
+// GetLinkReport returns the report of a node, or nil.
+func GetLinkReport(tx store.ReadTx, node string) *LinkReport {
+	return linkReports.Get(tx, memory.TextKey(node))
+}
+
+// LinkReports yields all reports by the name of the node.
+func LinkReports(tx store.ReadTx) iter.Seq[*LinkReport] { return linkReports.All(tx) }
+
+// PutLinkReport inserts or replaces a report.
+func PutLinkReport(tx store.Tx, row *LinkReport) error {
+	_, err := linkReports.Put(tx, row)
+	return err
+}
+
+// DeleteLinkReport removes a report if it has that UID, and reports whether it did.
+func DeleteLinkReport(tx store.Tx, name, uid string) bool {
+	return linkReports.Remove(tx, memory.TextKey(name), uid) != nil
+}
