@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
@@ -73,6 +74,14 @@ type Config struct {
 	DelegationWait time.Duration
 	// DelegationHost is the process that has the node's files: HostInit or HostParent.
 	DelegationHost string
+
+	// SRIOV attaches pods to virtual functions of devices that the kubelet has allocated,
+	// which serves its API of pod resources at the socket PodResources.
+	SRIOV        bool
+	PodResources string
+	// UnderlayAttachments permits interfaces on the network of the nodes: packets of a
+	// virtual function without a VLAN pass no program of the node.
+	UnderlayAttachments bool
 
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
@@ -124,6 +133,7 @@ func DefaultConfig() Config {
 		PodDevice:      PodDevice(drivers.DefaultPair),
 		DelegationWait: delegate.DefaultWait,
 		DelegationHost: HostInit,
+		PodResources:   podresources.DefaultSocket,
 		RecheckEvery:   DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",

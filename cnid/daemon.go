@@ -95,7 +95,8 @@ func newDaemon(n *node, c control) *daemon {
 	})
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
-		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Metrics: attachment.NewMetrics(n.registry), Log: n.log,
+		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Devices: n.cfg.devices(),
+		Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Attached: c.attached, Wait: n.cfg.Wait,
 	})
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})

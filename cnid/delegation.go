@@ -49,12 +49,12 @@ func newDelegates(cfg Config, log *slog.Logger) (*delegates, error) {
 	return &delegates{d, host.ConfDir{Path: cfg.CNIConfDir, Root: root}}, nil
 }
 
-// registry returns the drivers of the daemon.
-func (d *delegates) registry() attach.Registry {
+// registry returns the drivers of the daemon: others, and that of plugins.
+func (d *delegates) registry(others attach.Registry) attach.Registry {
 	if d == nil {
-		return drivers.All()
+		return others
 	}
-	return drivers.WithDelegates(drivers.All(), d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
+	return drivers.WithDelegates(others, d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
 }
 
 // reported returns what plugins have reported about an attachment, nil for one without

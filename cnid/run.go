@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/hostlink/linkreport"
@@ -48,7 +49,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, cfg, delegates.registry(), log)
+	n, err := newNode(ctx, cfg, delegates.registry(cfg.drivers()), log)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
-	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, Reported: delegates.reported, Log: log})
+	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, Reported: delegates.reported, PF: sriov.PhysicalFunction, Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
 		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporting{reporter, links},

@@ -55,6 +55,8 @@ type Config struct {
 	Annotations []string
 	// Delegation: nodes run other CNI plugins for pods, where a DelegationGrant permits it.
 	Delegation bool
+	// SRIOV: nodes attach pods to virtual functions of devices.
+	SRIOV bool
 	// NamingScheme is "", or NamingLegacy: interfaces are named by container_prefix alone.
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
@@ -124,10 +126,19 @@ func (c Config) source() pod.Source {
 		types = append(types, strings.ToLower(networkType))
 	}
 	return interfaces.Source(interfaces.Config{
-		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN},
+		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: c.kinds(),
 		Annotations: c.Annotations, Delegation: c.Delegation,
 		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
 	})
+}
+
+// kinds are the types of networks outside of every VPC that nodes have drivers for.
+func (c Config) kinds() []string {
+	list := []string{multinet.TypeIPVLAN, multinet.TypeMACVLAN}
+	if c.SRIOV {
+		list = append(list, multinet.TypeSRIOV)
+	}
+	return list
 }
 
 func (c Config) rules() vpc.Rules {

@@ -50,6 +50,7 @@ var elsewhere = map[string]string{
 	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.DelegationNotGrantedReason: "operator/interfaces, TestPluginsRunOnlyAsGranted",
+	v1alpha1.DevicesNotRequestedReason:  "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.InterfacesInvalidReason:    "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.RouteConflictReason:        "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.ProbesOutsideVPCReason:     "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",

@@ -55,6 +55,9 @@ type Pod struct {
 	ProbeHost string
 	// HostPorts are the node's ports that the pod requests, each once.
 	HostPorts []HostPort
+	// Devices are the numbers of devices that its containers request of extended
+	// resources, by the name of the resource. It is nil without any.
+	Devices map[string]int
 }
 
 // HostPort is a port of the node that is to lead to a port of a pod.

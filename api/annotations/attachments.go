@@ -116,7 +116,11 @@ type Link struct {
 	VLAN uint32 `json:"vlan,omitempty"`
 	// VXLAN is the VXLAN network identifier on Parent, 1 to 16777215; 0 for none.
 	VXLAN uint32 `json:"vxlan,omitempty"`
-	// MTU in bytes; 0 for that of Parent.
+	// Pool is the extended resource that has the device of the interface, "" for an
+	// interface without one, and VF the settings of that device. VLAN is a setting too.
+	Pool string `json:"pool,omitempty"`
+	VF   *VF    `json:"vf,omitempty"`
+	// MTU in bytes; 0 for that of Parent, or of the device.
 	MTU int `json:"mtu,omitempty"`
 	// IPv6 is one of the states above.
 	IPv6 string `json:"ipv6,omitempty"`

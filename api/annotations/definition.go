@@ -38,6 +38,8 @@ type Definition struct {
 	// ResourceName is the extended resource that has its devices, for example
 	// vendor.example/nic; "" for none.
 	ResourceName string
+	// VF has the settings of interfaces on virtual functions. Target names a network then.
+	VF VF
 }
 
 type kuryrJSON struct {
@@ -71,7 +73,19 @@ func DefinitionOf(annotations map[string]string) (Definition, error) {
 	if err != nil {
 		return Definition{}, err
 	}
-	return d, nil
+	return d, d.readVF(annotations)
+}
+
+func (d *Definition) readVF(annotations map[string]string) (err error) {
+	text, given := annotations[VFKey]
+	switch {
+	case !given:
+		return nil
+	case d.Target.Kind == "" || d.Target.Kind == TargetVPC:
+		return fmt.Errorf("the annotation %s is for definitions that name a network of type sriov: name one in %s, or remove it", VFKey, NetworkKey)
+	}
+	d.VF, err = ParseVF(text)
+	return err
 }
 
 func parseTarget(text string) (Target, error) {

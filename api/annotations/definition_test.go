@@ -36,6 +36,10 @@ func TestDefinitionOf(t *testing.T) {
 			map[string]string{resource: "nokia.k8s.io/sriov_ens1f0", network: `{"clusterNetwork": "n"}`},
 			annotations.Definition{Target: annotations.Target{Kind: "ClusterNetwork", Name: "n"}, ResourceName: "nokia.k8s.io/sriov_ens1f0"},
 		},
+		"settings of virtual functions": {
+			map[string]string{network: `{"clusterNetwork": "n"}`, annotations.VFKey: `{"trust":"on"}`},
+			annotations.Definition{Target: annotations.Target{Kind: "ClusterNetwork", Name: "n"}, VF: annotations.VF{Trust: "on"}},
+		},
 	} {
 		got, err := annotations.DefinitionOf(test.annotations)
 		if err != nil {
@@ -54,6 +58,9 @@ func TestDefinitionOfRefusesWithTheCause(t *testing.T) {
 		cause       string
 	}{
 		"both annotations":             {map[string]string{network: `{"vpc": "blue"}`, kuryr: `{"subnetId": "id"}`}, "both name a network: keep one of them"},
+		"settings without a network":   {map[string]string{annotations.VFKey: `{}`}, "name one in alioth.dev/network"},
+		"settings in a VPC":            {map[string]string{network: `{"vpc": "blue"}`, annotations.VFKey: `{}`}, "definitions that name a network of type sriov"},
+		"unusable settings":            {map[string]string{network: `{"network": "n"}`, annotations.VFKey: `{"trust":1}`}, "annotation alioth.dev/sriov"},
 		"a blank text":                 {map[string]string{network: " "}, `annotation alioth.dev/network: want a JSON object such as {"vpc": "blue"`},
 		"a list":                       {map[string]string{network: `[{"vpc": "blue"}]`}, "'{'"},
 		"a name":                       {map[string]string{network: "blue"}, "'{'"},

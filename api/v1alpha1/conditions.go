@@ -68,6 +68,9 @@ const (
 	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run
 	// for the pod.
 	DelegationNotGrantedReason = "DelegationNotGranted"
+	// DevicesNotRequestedReason: the pod's containers request fewer devices than its
+	// interfaces need.
+	DevicesNotRequestedReason = "DevicesNotRequested"
 	// RouteConflictReason: two of the requested interfaces would have a route to one
 	// destination, for example a default route.
 	RouteConflictReason = "RouteConflict"

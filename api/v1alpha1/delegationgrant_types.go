@@ -16,6 +16,7 @@ const (
 // runs as root on the nodes, with a configuration that a definition's author has written,
 // or one of the nodes' files.
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
+// +kubebuilder:validation:XValidation:rule="has(self.plugins) || has(self.settings)",message="name plugins or settings: otherwise the grant permits nothing"
 type DelegationGrantSpec struct {
 	// Namespaces of which every network has the grant. One with the label
 	// alioth.dev/tenant has none, even if the list names it.
@@ -44,7 +45,8 @@ type DelegationGrantSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][-A-Za-z0-9_.]*$`
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !p.lowerAscii().startsWith('alioth'))",message="plugins of Alioth are not for other configurations"
 	// +listType=set
-	Plugins []string `json:"plugins"`
+	// +optional
+	Plugins []string `json:"plugins,omitempty"`
 	// IPAM are the types of IPAM plugins that a configuration may have, for example
 	// host-local. Empty means none.
 	// +kubebuilder:validation:MaxItems=64
@@ -61,6 +63,16 @@ type DelegationGrantSpec struct {
 	// +listType=set
 	// +optional
 	Requests []string `json:"requests,omitempty"`
+	// Settings are keys of the annotation alioth.dev/sriov that NetworkAttachmentDefinitions
+	// may have beside those that need no grant. With them a pod may send in the name of
+	// other hosts, or has precedence over others: spoofchk, trust, min_tx_rate, vlanQoS,
+	// vlanProto.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:Enum=spoofchk;trust;min_tx_rate;vlanQoS;vlanProto
+	// +listType=set
+	// +optional
+	Settings []string `json:"settings,omitempty"`
 }
 
 // DelegationGrant permits configurations by which nodes run other CNI plugins for pods.

@@ -61,6 +61,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.VPCTypes, "vpc-types", o.VPCTypes, "NetworkTypes of DANM's networks that stand for the pod's VPC, for example flannel")
 	flags.StringVar(&o.NamingScheme, "naming-scheme", o.NamingScheme, `"legacy" names interfaces by container_prefix alone; by default the name ends with the interface's number`)
 	flags.StringSliceVar(&o.Annotations, "interface-annotations", o.Annotations, "annotations in which pods may request interfaces: danm (danm.k8s.io/interfaces), npwg (k8s.v1.cni.cncf.io/networks)")
+	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "serve networks of DANM of type sriov: nodes attach pods to virtual functions of devices")
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "let nodes run other CNI plugins for NetworkAttachmentDefinitions and for networks of DANM with a static type, where a DelegationGrant permits it")
 	flags.IntVar(&o.InterfacesPerPod, "interfaces-per-pod", o.InterfacesPerPod, "highest number of interfaces that a pod may request")
 	flags.DurationVar(&o.RollCallEvery, "roll-call-every", o.RollCallEvery, "least time between two roll calls, which release the VNIs of deleted VPCs; each is a write of every node")

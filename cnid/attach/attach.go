@@ -41,6 +41,8 @@ type Capabilities struct {
 	Restorable bool
 	// Sequential: interfaces of a pod are made one at a time, after all others.
 	Sequential bool
+	// Device: an interface is a device that the kubelet has allocated (Spec.PCI).
+	Device bool
 }
 
 // Datapath reports whether the datapath carries the packets of such interfaces.
@@ -99,6 +101,10 @@ type Spec struct {
 	// Parent is the device on the node that the interface is derived from, and Mode how;
 	// "" is the driver's default. Pairs have neither.
 	Parent, Mode string
+	// PCI is the address of the device that becomes the interface, and VF its settings; ""
+	// and nil for an interface without a device.
+	PCI string
+	VF  *VF
 	// Routes in addition to those by Gateways, and Rules that lead to their tables.
 	Routes []Route
 	Rules  []Rule
@@ -106,6 +112,26 @@ type Spec struct {
 	IPv6 IPv6
 	// Delegate is the part of an interface that another CNI plugin makes, nil for others.
 	Delegate *Delegate
+}
+
+// VF has the settings that a virtual function gets of its physical function, which
+// enforces them. The Ethernet address is another one (Spec.MAC).
+type VF struct {
+	// VLAN is the ID in the tag of all packets, 1 to 4094; 0 is no tag, and the device
+	// passes the pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort
+	// of the tag: "802.1q", "802.1ad", or "" for the former.
+	VLAN  uint32 `json:"vlan,omitempty"`
+	QoS   int    `json:"qos,omitempty"`
+	Proto string `json:"proto,omitempty"`
+	// SpoofCheck: the device drops packets with another source address than Spec.MAC.
+	SpoofCheck bool `json:"spoofCheck,omitempty"`
+	// Trust: the pod may change its address, and receive packets for others.
+	Trust bool `json:"trust,omitempty"`
+	// LinkState is "auto", "enable" or "disable"; "" leaves it.
+	LinkState string `json:"linkState,omitempty"`
+	// MinTxRate and MaxTxRate are rates in Mbit/s, 0 for no limit; nil leaves them.
+	MinTxRate *int `json:"minTxRate,omitempty"`
+	MaxTxRate *int `json:"maxTxRate,omitempty"`
 }
 
 // Delegate is what another CNI plugin gets.
@@ -183,6 +209,8 @@ type Found struct {
 	ContainerID, IfName, Request, PodUID, Network, NetnsPath string
 	// MTU in bytes.
 	MTU int
+	// PCI is that of Spec, "" for an interface without a device.
+	PCI string
 	// Link is zero in the pod's part where NetnsPath does not lead to the
 	// interface's other end.
 	Link Link

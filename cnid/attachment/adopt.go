@@ -46,7 +46,7 @@ func (m *Manager) Adopt(ctx context.Context, rebuild Rebuild) ([]Unknown, error)
 // adopt skips interfaces that a call is processing: Establish recreates the interface,
 // and Remove removes it.
 func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) error {
-	unlock, free := m.locks.try(found.ContainerID)
+	unlock, free := m.locks.Try(found.ContainerID)
 	if !free {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (m *Manager) adopt(kind attach.Kind, found attach.Found, rebuild Rebuild) e
 	rec, err := rebuild(kind, found)
 	if err == nil {
 		rec.Key, rec.Request, rec.Kind, rec.CNINetwork, rec.NetnsPath = key, found.Request, kind, found.Network, found.NetnsPath
-		rec.HostIfName, rec.MTU = found.Link.HostIfName, found.MTU
+		rec.HostIfName, rec.MTU, rec.PCI = found.Link.HostIfName, found.MTU, found.PCI
 		rec, err = m.cfg.Journal.Adopt(rec, device(found.Link))
 	}
 	if err != nil {

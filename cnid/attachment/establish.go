@@ -109,6 +109,9 @@ func (m *Manager) allIntact(ctx context.Context, records []journal.Record) ([]At
 // create waits for a decision and carries it out.
 func (m *Manager) create(ctx context.Context, r Request) ([]Attached, error) {
 	decisions, err := m.await(ctx, r.Pod)
+	if err == nil {
+		decisions, err = m.withDevices(ctx, r.Pod, decisions)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -315,6 +318,7 @@ func specOf(rec journal.Record) attach.Spec {
 		Description: rec.Pod.String(), NetnsPath: rec.NetnsPath,
 		Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC[:], MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, Mode: rec.Mode, Routes: rec.Routes, Rules: rec.Rules, IPv6: rec.IPv6,
+		PCI: rec.PCI, VF: rec.VF,
 	}
 }
 

@@ -47,7 +47,7 @@ func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]
 }
 
 func (m *Manager) reconcile(ctx context.Context, request journal.Key) error {
-	unlock, free := m.locks.try(request.ContainerID)
+	unlock, free := m.locks.Try(request.ContainerID)
 	if !free {
 		return nil
 	}

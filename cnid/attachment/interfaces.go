@@ -21,7 +21,8 @@ type Decision struct {
 	// Attachment is the attachment's name in the Address objects.
 	Attachment string
 	journal.Binding
-	// Interface lacks the names and numbers of devices, which the driver sets.
+	// Interface lacks the names and numbers of devices, which the driver sets, and the
+	// device from its Pool.
 	journal.Interface
 	// Probed and ProbeTimeout are those of journal.Record.
 	Probed       bool
@@ -50,6 +51,13 @@ type Decisions interface {
 	// Check returns the difference between the Address objects of an attachment's pod
 	// and the record. Objects that have not been read from the API are no difference.
 	Check(rec journal.Record) error
+}
+
+// Devices has the devices that the kubelet has allocated to pods.
+type Devices interface {
+	// Of returns the IDs of a pod's devices by the name of their extended resource,
+	// sorted. A pod that the kubelet does not know has none.
+	Of(ctx context.Context, pod journal.Pod) (map[string][]string, error)
 }
 
 // Datapath carries packets for the attachments that are in the journal in phase

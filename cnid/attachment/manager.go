@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/keylock"
 )
 
 // Defaults of Config.
@@ -31,7 +32,9 @@ type Config struct {
 	Datapath  Datapath
 	Releaser  Releaser
 	// Links has the parents of interfaces on a VLAN or VXLAN; nil for a node without.
-	Links   HostLinks
+	Links HostLinks
+	// Devices has the devices of pods; nil if no driver needs any.
+	Devices Devices
 	Metrics *Metrics
 	// Attached is called for a pod after Establish has made its attachments, or found
 	// them; nil for nothing. It must not block.
@@ -57,7 +60,7 @@ type Config struct {
 // Manager has the attachments of one node. Its methods may be called concurrently.
 type Manager struct {
 	cfg   Config
-	locks locks
+	locks *keylock.Locks
 }
 
 // New returns a Manager. Call Reconcile before anything else.
@@ -67,7 +70,7 @@ func New(cfg Config) *Manager {
 	orDefault(&cfg.EstablishWait, DefaultEstablishWait)
 	orDefault(&cfg.UndoWait, DefaultUndoWait)
 	orDefault(&cfg.Lasting, DefaultLasting)
-	return &Manager{cfg: cfg, locks: locks{held: map[string]*lock{}}}
+	return &Manager{cfg: cfg, locks: keylock.New()}
 }
 
 func orDefault(d *time.Duration, def time.Duration) {
@@ -104,7 +107,7 @@ func (m *Manager) Ready() error {
 func (m *Manager) lock(ctx context.Context, containerID string) (func(), error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.LockWait)
 	defer cancel()
-	unlock, err := m.locks.acquire(ctx, containerID)
+	unlock, err := m.locks.Acquire(ctx, containerID)
 	if err != nil {
 		return nil, &NotReady{Reason: "another command for this container is still running"}
 	}

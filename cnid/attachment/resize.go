@@ -15,7 +15,7 @@ import (
 // whether it did. It skips an attachment that a call is processing, one that is gone, and
 // one of a driver that does not follow the MTU.
 func (m *Manager) Resize(ctx context.Context, key journal.Key, mtu int) (bool, error) {
-	unlock, free := m.locks.try(key.ContainerID)
+	unlock, free := m.locks.Try(key.ContainerID)
 	if !free {
 		return false, nil
 	}

@@ -18,7 +18,7 @@ import (
 // that a call is processing. The pod keeps its addresses and its MAC; packets in flight
 // are lost. An interface that was moved is an attach.ErrExists.
 func (m *Manager) Restore(ctx context.Context, key journal.Key) (bool, error) {
-	unlock, free := m.locks.try(key.ContainerID)
+	unlock, free := m.locks.Try(key.ContainerID)
 	if !free {
 		return false, nil
 	}

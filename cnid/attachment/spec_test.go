@@ -19,6 +19,7 @@ import (
 // restores an interface after a restart.
 func TestADriverGetsWhatTheJournalKept(t *testing.T) {
 	wanted := journal.Interface{
+		Pool: "x/vf", PCI: "0000:03:10.1", VF: &attach.VF{VLAN: 7, QoS: 3, Proto: "802.1ad", SpoofCheck: true, Trust: true, LinkState: "auto", MinTxRate: new(int), MaxTxRate: new(int)},
 		Parent: "ens4", Mode: "private", IPv6: attach.IPv6On, AltName: "blue", MTU: 9000,
 		Routes: []attach.Route{
 			{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1"), Table: 300},
@@ -35,6 +36,7 @@ func TestADriverGetsWhatTheJournalKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := attach.Spec{
+		PCI: wanted.PCI, VF: wanted.VF,
 		Parent: wanted.Parent, Mode: wanted.Mode, IPv6: wanted.IPv6, AltName: wanted.AltName, MTU: wanted.MTU, Routes: wanted.Routes, Rules: wanted.Rules,
 	}
 	ignore := cmpopts.IgnoreFields(attach.Spec{}, "MAC", "Description")

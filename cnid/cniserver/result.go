@@ -47,6 +47,7 @@ func merge(res *types100.Result, one attachment.Attached) {
 	}
 	inPod := len(res.Interfaces)
 	res.Interfaces = append(res.Interfaces, &types100.Interface{Name: one.IfName, Mac: one.Ethernet().String(), Mtu: one.MTU, Sandbox: one.NetnsPath})
+	res.Interfaces[inPod].PciID = one.PCI
 	for i, addr := range one.Addrs {
 		ip := &types100.IPConfig{Interface: &inPod, Address: ipNet(addr)}
 		if i < len(one.Gateways) {

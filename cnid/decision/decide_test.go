@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
@@ -31,7 +32,7 @@ import (
 )
 
 // kinds are those of the registry, and one without a datapath.
-var kinds = append(drivers.All(), attachmenttest.Type(nil)).Catalog()
+var kinds = append(drivers.WithSRIOV(drivers.All(), sriov.Config{}), attachmenttest.Type(nil)).Catalog()
 
 // decided is a store in which everything for pod p1 is decided.
 type decided struct {

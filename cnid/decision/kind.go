@@ -37,6 +37,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 // Kind and network outside are confirmed by an AttachmentClaim (unclaimed).
 func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal string) {
 	kind, known := q.kinds[said.Kind]
+	onDevice := said.Link != nil && said.Link.Pool != ""
 	switch datapath := q.cfg.Kinds[kind].Datapath(); {
 	case !known:
 		return "", fmt.Sprintf("interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
@@ -45,6 +46,8 @@ func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal
 		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only", said.Name, said.Outside, said.Kind)
 	case !datapath && said.Outside == "":
 		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
+	case q.cfg.Kinds[kind].Device != onDevice:
+		return "", fmt.Sprintf("interface %s is of kind %q, and the annotation does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)
 	}
 	return kind, ""
 }

@@ -4,6 +4,7 @@
 package decision
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
 			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", name, said.Link.VLAN, said.Link.VXLAN)
 		}
+		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
+			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
+		}
 		addLink(&iface, said.Link)
 	}
 	if said.MAC == "" {
@@ -103,14 +107,32 @@ func delegateOf(said *annotations.Delegate) *attach.Delegate {
 }
 
 func addLink(iface *journal.Interface, link *annotations.Link) {
-	iface.Parent, iface.VLAN, iface.VXLAN = link.Parent, link.VLAN, link.VXLAN
-	iface.Mode, iface.MTU, iface.IPv6 = link.Mode, link.MTU, attach.IPv6(link.IPv6)
+	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
+	if iface.Pool = link.Pool; link.Pool != "" {
+		iface.VF = settingsOf(link) // the device itself puts packets into a VLAN
+	} else {
+		iface.VLAN, iface.VXLAN = link.VLAN, link.VXLAN
+	}
 	for _, route := range link.Routes {
 		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
 	}
 	for _, rule := range link.Rules {
 		iface.Rules = append(iface.Rules, attach.Rule{From: rule.From, Table: rule.Table})
 	}
+}
+
+// settingsOf returns the settings of the device of an interface. By default the device
+// checks the source address of packets, and does not trust the pod.
+func settingsOf(link *annotations.Link) *attach.VF {
+	said := cmp.Or(link.VF, &annotations.VF{})
+	vf := &attach.VF{
+		VLAN: link.VLAN, Proto: said.Proto, SpoofCheck: said.SpoofCheck != annotations.Off, Trust: said.Trust == annotations.On,
+		LinkState: said.LinkState, MinTxRate: said.MinTxRate, MaxTxRate: said.MaxTxRate,
+	}
+	if said.QoS != nil {
+		vf.QoS = *said.QoS
+	}
+	return vf
 }
 
 // macOf returns a locally administered unicast address: 0a, which no attachment in a

@@ -122,7 +122,12 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 		change func(*annotations.Attachment)
 		want   string
 	}{
-		{"unknown", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov", and node node1 has the kinds bridge, ipvlan, macvlan, netkit, veth`},
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, ipvlan, macvlan, netkit, sriov, veth`},
+		{"a device in a VPC", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov" has no datapath`},
+		{"a device without a pool", func(a *annotations.Attachment) { a.Kind, a.Outside, a.VPC = "sriov", "physical", "" }, "whether it is a device"},
+		{"a pool for no device", func(a *annotations.Attachment) {
+			a.Kind, a.Outside, a.VPC, a.Link = "macvlan", "physical", "", &annotations.Link{Pool: "x/vf"}
+		}, "whether it is a device"},
 		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
 		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
 		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
@@ -135,6 +140,39 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 				t.Errorf("answer %+v, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestADeviceHasTheSettingsOfItsNetwork: where nothing is said, the device checks source
+// addresses and does not trust the pod.
+func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
+	rate := 5
+	for _, tc := range []struct {
+		name string
+		said *annotations.VF
+		want attach.VF
+	}{
+		{"none", nil, attach.VF{VLAN: 7, SpoofCheck: true}},
+		{"the defaults in words", &annotations.VF{SpoofCheck: "on", Trust: "off"}, attach.VF{VLAN: 7, SpoofCheck: true}},
+		{"all", &annotations.VF{SpoofCheck: "off", Trust: "on", LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
+			attach.VF{VLAN: 7, QoS: 5, Proto: "802.1ad", Trust: true, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate}},
+	} {
+		d := newDecided()
+		d.said, d.addresses = physical("eth0"), nil
+		d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VLAN: 7, VF: tc.said}
+		got := d.decide(t, thePod)
+		if got.missing != "" || len(got.decisions) != 1 || got.decisions[0].Pool != "x/vf" || got.decisions[0].PCI != "" {
+			t.Fatalf("%s: answer %+v", tc.name, got)
+		}
+		if diff := cmp.Diff(&tc.want, got.decisions[0].VF); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	d := newDecided()
+	d.said, d.addresses = physical("eth0"), nil
+	d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VXLAN: 7}
+	if got := d.decide(t, thePod); !strings.Contains(got.missing, "no links for VLAN 0 or VXLAN 7") {
+		t.Errorf("a VXLAN: %+v", got)
 	}
 }
 

@@ -22,6 +22,8 @@ var (
 	ErrNotFound = errors.New("not in the journal")
 	// ErrExists: the journal has a record for that container and interface.
 	ErrExists = errors.New("already in the journal")
+	// ErrDeviceHeld: another record has the device.
+	ErrDeviceHeld = errors.New("the device is in use")
 	// ErrShadowsExhausted: every address of a shadow range is in use.
 	ErrShadowsExhausted = errors.New("no shadow address is free: configure a larger shadow range")
 	// ErrNewerFormat: the file was written by a later release.
@@ -208,7 +210,7 @@ func bySeq[K comparable](records map[K]Record) []Record {
 // Begin stores rec with phase PhaseIntended, and returns it with shadow
 // addresses, sequence number and time filled in. It is on disk, to survive a
 // power failure too, when Begin returns. A record of the same key is an
-// ErrExists.
+// ErrExists, one with the same device an ErrDeviceHeld.
 func (j *Journal) Begin(rec Record) (Record, error) {
 	rec, written, err := j.begin(rec)
 	if err != nil {
@@ -230,6 +232,9 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	defer j.writing.Unlock()
 	if _, err := j.Get(rec.Key); err == nil {
 		return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, ErrExists)
+	}
+	if err := j.deviceFree(rec); err != nil {
+		return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, err)
 	}
 	next := j.content.counters
 	if !j.ownShadows(rec) {
@@ -258,6 +263,9 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	if _, err := j.Get(rec.Key); err == nil {
 		return rec, 0, ErrExists
 	}
+	if err := j.deviceFree(rec); err != nil {
+		return rec, 0, err
+	}
 	next := j.content.counters
 	if err := j.chooseShadows(&rec, &next); err != nil {
 		return rec, 0, err
@@ -270,6 +278,20 @@ func (j *Journal) begin(rec Record) (Record, uint64, error) {
 	}
 	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
 	return rec, written, nil
+}
+
+// deviceFree returns an error that names the holder of a record's device. It is called with
+// writing held.
+func (j *Journal) deviceFree(rec Record) error {
+	if rec.PCI == "" {
+		return nil
+	}
+	for _, other := range j.Records() {
+		if other.PCI == rec.PCI {
+			return fmt.Errorf("%w: interface %s of pod %s has %s; its sandbox %s has to end first", ErrDeviceHeld, other.IfName, other.Pod, rec.PCI, other.ContainerID)
+		}
+	}
+	return nil
 }
 
 // drop removes a record without side effects, because its file could not be flushed

@@ -196,7 +196,13 @@ type Interface struct {
 	Routes []attach.Route `json:"routes,omitempty"`
 	Rules  []attach.Rule  `json:"rules,omitempty"`
 	IPv6   attach.IPv6    `json:"ipv6,omitempty"`
-	Device Device         `json:"device"`
+	// Pool is the extended resource that the device of the interface is from, PCI its
+	// address and VF its settings; "" and nil for an interface without a device. No two
+	// records have one device.
+	Pool   string     `json:"pool,omitempty"`
+	PCI    string     `json:"pci,omitempty"`
+	VF     *attach.VF `json:"vf,omitempty"`
+	Device Device     `json:"device"`
 }
 
 // Ethernet returns the address that the interface has.

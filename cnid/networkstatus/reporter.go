@@ -47,7 +47,10 @@ type Config struct {
 	// Reported returns what CNI plugins have reported about an attachment, nil for one
 	// that Alioth itself has made.
 	Reported func(journal.Record) *attach.Result
-	Log      *slog.Logger
+	// PF returns the PCI address of the physical function of a virtual one, "" if it is
+	// unknown.
+	PF  func(pci string) string
+	Log *slog.Logger
 }
 
 // Reporter writes the annotation. What it has not written when it ends, the next one
@@ -137,7 +140,7 @@ func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 		if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 			return
 		}
-		list, now = Of(row, records, r.cfg.Reported), row.NetworkStatus
+		list, now = Of(row, records, r.cfg.Reported, r.cfg.PF), row.NetworkStatus
 	})
 	if list == nil {
 		return nil

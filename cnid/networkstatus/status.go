@@ -19,7 +19,7 @@ import (
 // interface first. records are those of the pod's finished attachments in one sandbox. A pod
 // with one interface, and without a definition, has no network status: Multus may serve its
 // annotation.
-func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) *attach.Result) []annotations.NetworkStatus {
+func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) *attach.Result, pf func(pci string) string) []annotations.NetworkStatus {
 	said, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a annotations.Attachment) bool { return a.Definition != "" }) {
 		return nil
@@ -31,6 +31,9 @@ func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) 
 	var list []annotations.NetworkStatus
 	for _, rec := range records {
 		status := one(said, rec)
+		if rec.PCI != "" {
+			status.DeviceInfo = deviceInfo(rec.PCI, pf(rec.PCI))
+		}
 		if result := reported(rec); result != nil {
 			status = byPlugin(status, result)
 		}
@@ -60,6 +63,13 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 		status.IPs = append(status.IPs, addr.Addr())
 	}
 	return status
+}
+
+// deviceInfo describes a virtual function (NPWG device information specification 1.1.0).
+func deviceInfo(pci, pf string) *annotations.DeviceInfo {
+	return &annotations.DeviceInfo{
+		Type: "pci", Version: annotations.DeviceInfoVersion, PCI: &annotations.PCIDevice{Address: pci, PFAddress: pf},
+	}
 }
 
 // byPlugin replaces Alioth's data of an interface by the result of its plugins, except for

@@ -111,7 +111,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 		}
 	}
 	r := networkstatus.New(networkstatus.Config{
-		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Reported: made, Log: slog.New(slog.DiscardHandler),
+		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Reported: made, PF: ofPF, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -154,27 +154,27 @@ func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
 	alone := records()[2:3]
 	single := row("")
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
-	if got := networkstatus.Of(single, alone, made); got != nil {
+	if got := networkstatus.Of(single, alone, made, ofPF); got != nil {
 		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
 	}
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
-	if got := networkstatus.Of(single, alone, made); len(got) != 1 || got[0].Name != "shop/blue" {
+	if got := networkstatus.Of(single, alone, made, ofPF); len(got) != 1 || got[0].Name != "shop/blue" {
 		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(row(""), records()[:3], made); len(got) != 3 {
+	if got := networkstatus.Of(row(""), records()[:3], made, ofPF); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 	// NPWG 1.2: one definition twice is two entries.
 	twice := row("")
 	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
-	if got := networkstatus.Of(twice, records()[:3], made); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+	if got := networkstatus.Of(twice, records()[:3], made, ofPF); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}
 }
 
 // A second pod shows that the reporter has come past the first one.
 func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
-	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], made))
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], made, ofPF))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,10 +256,30 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 					return nil
 				}
 				return &tc.result
-			})
+			}, ofPF)
 			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// ofPF stands for a node whose one device with virtual functions is at 0000:03:00.0.
+func ofPF(string) string { return "0000:03:00.0" }
+
+func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
+	recs := records()[:3]
+	recs[0].PCI = "0000:03:10.1"
+	list := networkstatus.Of(row(""), recs, made, ofPF)
+	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
+	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
+		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
+	}
+	if list[0].DeviceInfo != nil || list[1].DeviceInfo != nil {
+		t.Errorf("interfaces without a device have some: %+v", list)
+	}
+	text, err := annotations.FormatNetworkStatus(list)
+	if part := `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:10.1","pf-pci-address":"0000:03:00.0"}}`; err != nil || !strings.Contains(text, part) {
+		t.Errorf("%v: %s lacks %s", err, text, part)
 	}
 }

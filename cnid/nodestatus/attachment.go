@@ -45,7 +45,12 @@ type Attachment struct {
 	Routes []Route `json:"routes,omitempty"`
 	Rules  []Rule  `json:"rules,omitempty"`
 	IPv6   string  `json:"ipv6,omitempty"`
-	Device Device  `json:"device"`
+	// Pool is the extended resource that the device of the interface is from, PCI its
+	// address and VF its settings; empty for an interface without a device.
+	Pool   string `json:"pool,omitempty"`
+	PCI    string `json:"pci,omitempty"`
+	VF     *VF    `json:"vf,omitempty"`
+	Device Device `json:"device"`
 
 	// Probed reports that the kubelet probes the pod over the network; ProbeTimeout is
 	// the longest that a probe may take.
@@ -63,6 +68,21 @@ type Attachment struct {
 	Begun time.Time `json:"begun"`
 	// Phase is intended, done or leaving.
 	Phase string `json:"phase"`
+}
+
+// VF has the settings that a virtual function gets of its physical function.
+type VF struct {
+	// VLAN is 0 without a tag. Proto is 802.1q, 802.1ad, or "" for the former.
+	VLAN       uint32 `json:"vlan,omitempty"`
+	QoS        int    `json:"qos,omitempty"`
+	Proto      string `json:"proto,omitempty"`
+	SpoofCheck bool   `json:"spoofCheck,omitempty"`
+	Trust      bool   `json:"trust,omitempty"`
+	// LinkState is auto, enable or disable, "" where it was left as it was.
+	LinkState string `json:"linkState,omitempty"`
+	// MinTxRate and MaxTxRate are rates in Mbit/s, nil where they were left as they were.
+	MinTxRate *int `json:"minTxRate,omitempty"`
+	MaxTxRate *int `json:"maxTxRate,omitempty"`
 }
 
 // Key distinguishes the attachments of a node.

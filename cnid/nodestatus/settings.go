@@ -41,6 +41,7 @@ type Kind struct {
 	FollowsMTU bool `json:"followsMTU"`
 	Restorable bool `json:"restorable"`
 	Sequential bool `json:"sequential,omitempty"`
+	Device     bool `json:"device,omitempty"`
 }
 
 // ServiceName names a Service.

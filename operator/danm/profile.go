@@ -210,6 +210,7 @@ func chooseDevice(net *multinet.Network, config *multinet.TenantConfig) (multine
 	var found []multinet.HostDevice
 	for _, device := range config.Devices {
 		switch {
+		case net.Type == multinet.TypeSRIOV && device.VNIType == multinet.VXLAN: // packets do not pass the node
 		case net.Parent() == "" && !multinet.IsPool(device.Name),
 			net.Parent() == device.Name && multinet.IsPool(device.Name) == (net.DevicePool != "") && mayStay(net, device):
 			found = append(found, device)

@@ -32,6 +32,8 @@ type request struct {
 	target tenancy.Target
 	// decided is the attachment of an interface that no list requests, nil for others.
 	decided *pod.Wish
+	// vf has the settings of an interface on a device.
+	vf annotations.VF
 	// delegate is what CNI plugins carry out, nil for others.
 	delegate *delegate
 	// definition is namespace/name of the selected NetworkAttachmentDefinition, or "".
@@ -69,7 +71,7 @@ func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]p
 	if len(requests) > cfg.Limit {
 		return nil, cfg.tooMany(len(requests))
 	}
-	if refusal := cmp.Or(namesApart(requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests)); refusal != nil {
+	if refusal := cmp.Or(namesApart(requests), checkDevices(p, requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests)); refusal != nil {
 		return nil, refusal
 	}
 	setTables(requests)
@@ -129,7 +131,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 	if refusal != nil {
 		return request{}, refusal
 	}
-	r := request{Interface: one, net: net}
+	r := request{Interface: one, net: net, vf: annotations.VF(net.VF)}
 	if slices.Contains(cfg.VPCTypes, net.Type) {
 		r.target, refusal = cfg.standsForVPC(tx, p, r)
 		return r, refusal

@@ -55,7 +55,10 @@ func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.Network
 	r, refusal := cfg.resolve(tx, p, one)
 	r.name, r.definition = s.Interface, s.Namespace+"/"+s.Name
 	r.defaultRoute, r.gateways = s.DefaultRoute, s.Gateways
-	return r, refusal
+	if refusal != nil {
+		return r, refusal
+	}
+	return r, r.define(tx, p, def)
 }
 
 // selectable returns the definition that a pod selects, if the pod may use it: it is in the

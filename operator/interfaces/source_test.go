@@ -68,7 +68,7 @@ func decide(t *testing.T, annotation string, rows []any, change ...func(*store.P
 	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) {
 		source := interfaces.Source(interfaces.Config{
 			Annotations: []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
-			Delegation:  true, DefaultVPC: "default", VPCTypes: []string{"flannel"}, Kinds: []string{"macvlan"}, Limit: 4,
+			Delegation:  true, DefaultVPC: "default", VPCTypes: []string{"flannel"}, Kinds: []string{"macvlan", "sriov"}, Limit: 4,
 		})
 		wishes, refusal = source(tx, p)
 	})
@@ -174,7 +174,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 	tagged := danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })
 	out2 := danmNet("out2", withRoute("0.0.0.0/0", "10.20.0.2"))
 	twin := network(multinet.KindDanmNet, "b", "theirs")
-	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), unready, leaving, closed, table, long, other, out, out2, out6, twin, tagged)
+	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), unready, leaving, closed, table, long, other, out, out2, out6, twin, tagged, fast())
 	probed := func(p *store.Pod) { p.NetworkProbes = true }
 	ported := func(p *store.Pod) { p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }
 	for _, tc := range []struct {
@@ -190,7 +190,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"one that is being deleted", `[{"network":"leaving"}]`, v1alpha1.NetworkNotReadyReason, "being deleted", nil},
 		{"one that does not allow the namespace", `[{"clusterNetwork":"closed"}]`, v1alpha1.TenantNotAllowedReason, `namespace "a"`, nil},
 		{"a VLAN", `[{"network":"tagged"}]`, v1alpha1.NetworkTypeReason, "vlan 300", nil},
-		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.DelegationNotGrantedReason, "[macvlan]", nil},
+		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.DelegationNotGrantedReason, "[macvlan sriov]", nil},
 		{"a VPC of another tenant", `[{"vpc":"foreign"}]`, v1alpha1.NetworkNotReadyReason, `does not allow tenant "blue"`, nil},
 		{"a VPC without addresses", `[{"vpc":"v","ip":"none"}]`, v1alpha1.InterfacesInvalidReason, `instead of "none"`, nil},
 		{"more interfaces than a pod may have", `[{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"}]`, v1alpha1.InterfacesInvalidReason, "requests 5 interfaces", nil},
@@ -202,6 +202,8 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"one beside that of a VPC", `[{"vpc":"v"},{"network":"out","ip":"dynamic"}]`, v1alpha1.RouteConflictReason, "eth0 (VPC v)", nil},
 		{"probes that reach nothing", `[{"network":"plain","ip":"dynamic"},{"vpc":"v"}]`, v1alpha1.ProbesOutsideVPCReason, "exec probes", probed},
 		{"a port that leads nowhere", `[{"network":"plain","ip":"dynamic"}]`, v1alpha1.HostPortOutsideVPCReason, "hostPort 80", ported},
+		{"no device", `[{"clusterNetwork":"fast"}]`, v1alpha1.DevicesNotRequestedReason, "ClusterNetwork fast needs 1 of the resource vendor.example/fast, for eth0, and the containers of the pod request 0", nil},
+		{"fewer devices than interfaces", `[{"clusterNetwork":"fast"},{"clusterNetwork":"fast"}]`, v1alpha1.DevicesNotRequestedReason, "needs 2 of the resource vendor.example/fast, for eth0, eth1, and the containers of the pod request 1", requesting(1)},
 		{"two annotations that differ", ``, v1alpha1.InterfacesInvalidReason, "differ", func(p *store.Pod) { p.InterfacesProblem = "the annotations differ" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 	if refusal := checkRoutes(r); refusal != nil {
 		return pod.Wish{}, refusal
 	}
-	return pod.Wish{
+	w := pod.Wish{
 		Interface: r.name, Kind: r.net.Type, Definition: r.definition,
 		Binding: pod.Binding{Outside: r.net.Reference(), Range: ipam.RangeOf(tx, r.net)},
 		IPs:     r.literals(),
@@ -43,7 +43,11 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 			Parent: r.net.HostDevice, Mode: r.net.Mode, VLAN: r.net.VLAN, VXLAN: r.net.VXLAN, MTU: r.net.MTU,
 			IPv6: ipv6Of(r.IP6.Mode), Routes: r.routes(), Rules: r.rules(),
 		},
-	}, nil
+	}
+	if r.onDevice() {
+		w.Link.Pool, w.Link.VF = r.net.DevicePool, &r.vf
+	}
+	return w, nil
 }
 
 // byPlugins returns the attachment for a request that CNI plugins carry out. Alioth chooses

@@ -4,6 +4,8 @@
 package pod
 
 import (
+	"reflect"
+
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/store"
@@ -77,7 +79,19 @@ func confirmed(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachmen
 		}
 	}
 	link := attachment.Link
-	return link != nil && link.Parent == net.HostDevice && link.VLAN == net.VLAN && link.VXLAN == net.VXLAN && link.Mode == ""
+	return link != nil && link.Parent == net.HostDevice && link.VLAN == net.VLAN && link.VXLAN == net.VXLAN && link.Mode == "" &&
+		confirmedDevice(net, attachment)
+}
+
+// confirmedDevice reports whether a network gives an interface its pool of devices and
+// their settings. Settings of a definition, and an Ethernet address that the device lets
+// the pod send with, are not to be seen in a network: a claim alone confirms them.
+func confirmedDevice(net *multinet.Network, attachment annotations.Attachment) bool {
+	link := attachment.Link
+	if net.Type != multinet.TypeSRIOV {
+		return link.Pool == "" && link.VF == nil
+	}
+	return link.Pool == net.DevicePool && link.VF != nil && reflect.DeepEqual(*link.VF, annotations.VF(net.VF)) && attachment.MAC == ""
 }
 
 // hasClaim reports whether an AttachmentClaim, which only the operator writes, confirms the

@@ -63,6 +63,14 @@ func TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives(t *testing
 	// A tenant may write any type that is no native one.
 	disguised := lan()
 	disguised.UID, disguised.Name, disguised.Type, disguised.HostDevice, disguised.VLAN = "uid-disguised", "disguised", annotations.KindDelegate, "", 0
+	fast := lan()
+	fast.UID, fast.Name, fast.Type, fast.HostDevice, fast.DevicePool, fast.VF = "uid-fast", "fast", multinet.TypeSRIOV, "", "a.b/fast", multinet.VF{LinkState: "auto"}
+	onFast := func(change ...func(*annotations.Attachment)) annotations.Attachment {
+		return onLAN(append([]func(*annotations.Attachment){func(a *annotations.Attachment) {
+			a.Kind, a.Outside, a.OutsideUID = "sriov", "DanmNet/a/fast", "uid-fast"
+			a.Link.Parent, a.Link.Pool, a.Link.VF = "", "a.b/fast", &annotations.VF{LinkState: "auto"}
+		}}, change...)...)
+	}
 	conf := &annotations.Delegate{Conf: json.RawMessage(`{"plugins":[{"type":"bridge"}]}`)}
 	closed := lan()
 	closed.UID, closed.Kind, closed.Namespace, closed.AllowedNamespaces = "uid-closed", multinet.KindClusterNetwork, "", []string{"b"}
@@ -88,11 +96,18 @@ func TestALostAttachmentClaimIsWrittenAgainOnlyForWhatTheNetworkGives(t *testing
 		"plugins in a network of that type": {onLAN(func(a *annotations.Attachment) {
 			a.Kind, a.Outside, a.OutsideUID, a.Link, a.Delegate = annotations.KindDelegate, "DanmNet/a/disguised", "uid-disguised", &annotations.Link{}, conf
 		}), false},
-		"a network that is gone": {onLAN(func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" }), false},
+		"a device as the network is": {onFast(), true},
+		"a device of another pool":   {onFast(func(a *annotations.Attachment) { a.Link.Pool = "a.b/others" }), false},
+		"a device with more trust":   {onFast(func(a *annotations.Attachment) { a.Link.VF.Trust = "on" }), false},
+		"a device without settings":  {onFast(func(a *annotations.Attachment) { a.Link.VF = nil }), false},
+		"a device without its VLAN":  {onFast(func(a *annotations.Attachment) { a.Link.VLAN = 0 }), false},
+		"a device with a chosen MAC": {onFast(func(a *annotations.Attachment) { a.MAC = "02:00:00:00:00:01" }), false},
+		"a device for a macvlan":     {onLAN(func(a *annotations.Attachment) { a.Link.Pool = "a.b/fast" }), false},
+		"a network that is gone":     {onLAN(func(a *annotations.Attachment) { a.OutsideUID = "uid-gone" }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := toldPod(t, tc.attachment)
-			operatortest.New(t, lan(), foreign, closed, disguised, pod).View(func(tx store.ReadTx) {
+			operatortest.New(t, lan(), fast, foreign, closed, disguised, pod).View(func(tx store.ReadTx) {
 				rows, err := rowsToKeep(tx, pod)
 				if err != nil || (len(rows) == 1) != tc.lost || lacksClaims(tx, pod) != tc.lost {
 					t.Errorf("claims %+v, error %v", rows, err)

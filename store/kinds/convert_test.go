@@ -324,3 +324,23 @@ func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
 }
+
+func TestTheDevicesOfAPodAreThoseOfItsLastingContainers(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	container := func(name corev1.ResourceName, n string) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(n)}}}
+	}
+	sidecar := container("vendor.example/fast", "1")
+	sidecar.RestartPolicy = &always
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{container("vendor.example/fast", "8"), sidecar},
+		Containers: []corev1.Container{
+			container("vendor.example/fast", "2"), container("vendor.example/gpu", "1"), container("cpu", "4"),
+			container("hugepages-2Mi", "4Mi"), container("kubernetes.io/batch", "1"),
+		},
+	}}
+	row, err := convertPod(pod)
+	if diff := cmp.Diff(map[string]int{"vendor.example/fast": 3, "vendor.example/gpu": 1}, row.Devices); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -145,6 +145,7 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 	var invalid faults
 	readHost(row, spec, &invalid)
 	readMode(row, in.GetAnnotations(), &invalid)
+	readVF(row, in.GetAnnotations(), &invalid)
 	readRanges(row, &spec.Options, &invalid)
 	row.Invalid = invalid.String()
 	return row

@@ -160,6 +160,8 @@ func TestWhatCannotBeUsedIsSaid(t *testing.T) {
 		{name: "88: sriov with a device", networkType: "sriov", options: o{HostDevice: "ens4"}, invalid: "device_pool"},
 		{name: "88: ipvlan with both", options: o{HostDevice: "ens4", DevicePool: "a.b/c"}, invalid: "exclude each other"},
 		{name: "sriov with a pool", networkType: "sriov", options: o{DevicePool: "a.b/c"}},
+		{name: "sriov with a VLAN", networkType: "sriov", options: o{DevicePool: "a.b/c", VLAN: 5}},
+		{name: "sriov with a VXLAN", networkType: "SRIOV", options: o{DevicePool: "a.b/c", VXLAN: 5}, invalid: "a network of type sriov has no vxlan"},
 		{name: "a VLAN above the limit", options: o{VLAN: 4095}, invalid: "vlan 4095"},
 		{name: "a negative VLAN", options: o{VLAN: -1}, invalid: "vlan -1"},
 		{name: "a VXLAN above the limit", options: o{VXLAN: 1 << 24}, invalid: "vxlan"},
@@ -302,6 +304,42 @@ func TestHostVNIClaimsAreNamedByDevice(t *testing.T) {
 	} {
 		if got := v1alpha1.HostVNIClaimName("vlan", 300, tc.device); got != tc.want {
 			t.Errorf("device %s: %s, want %s", tc.device, got, tc.want)
+		}
+	}
+}
+
+func TestTheSettingsOfVirtualFunctionsAreRead(t *testing.T) {
+	rate := 5
+	for _, tc := range []struct {
+		name, kind, networkType, text string
+		vlan                          int32
+		want                          multinet.VF
+		invalid                       string
+	}{
+		{name: "none", kind: "DanmNet", networkType: "sriov"},
+		{name: "harmless ones of a namespace", kind: "DanmNet", networkType: "sriov", text: `{"max_tx_rate":5,"trust":"off"}`, want: multinet.VF{MaxTxRate: &rate, Trust: "off"}},
+		{name: "an administrator trusts", kind: "ClusterNetwork", networkType: "SRIOV", text: `{"trust":"on","spoofchk":"off"}`, want: multinet.VF{Trust: "on", SpoofCheck: "off"}},
+		{name: "the owner of a namespace trusts", kind: "DanmNet", networkType: "sriov", text: `{"trust":"on"}`, invalid: "trust in the annotation alioth.dev/sriov gives pods power"},
+		{name: "a tenant turns the check off", kind: "TenantNetwork", networkType: "sriov", text: `{"spoofchk":"off"}`, invalid: "only a ClusterNetwork can have it"},
+		{name: "no JSON", kind: "ClusterNetwork", networkType: "sriov", text: "trust=on", invalid: "want a JSON object"},
+		{name: "another type", kind: "ClusterNetwork", networkType: "macvlan", text: `{}`, invalid: "for networks of type sriov"},
+		{name: "a tag on a VLAN", kind: "ClusterNetwork", networkType: "sriov", vlan: 7, text: `{"vlanProto":"802.1ad"}`, want: multinet.VF{Proto: "802.1ad"}},
+		{name: "a tag without a VLAN", kind: "ClusterNetwork", networkType: "sriov", text: `{"vlanProto":"802.1ad"}`, invalid: "need a VLAN"},
+	} {
+		meta := objectMeta("net", "u", 1)
+		if tc.text != "" {
+			meta.Annotations = map[string]string{annotations.VFKey: tc.text}
+		}
+		spec := danmv1.NetworkSpec{NetworkID: "net", NetworkType: tc.networkType, Options: danmv1.NetworkOptions{VLAN: tc.vlan}}
+		if strings.EqualFold(tc.networkType, "sriov") {
+			spec.Options.DevicePool = "a.b/c"
+		}
+		row := outsideNetwork(&meta, multinet.Ref{Kind: tc.kind, Name: "net"}, &spec, &danmv1.NetworkStatus{})
+		if (tc.invalid == "") != (row.Invalid == "") || !strings.Contains(row.Invalid, tc.invalid) {
+			t.Errorf("%s: invalid %q, want %q", tc.name, row.Invalid, tc.invalid)
+		}
+		if diff := cmp.Diff(tc.want, row.VF); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
 }

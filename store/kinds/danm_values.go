@@ -58,6 +58,10 @@ func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *faults) 
 		row.VXLAN = 0
 		invalid.add("vlan and vxlan exclude each other: remove one")
 	}
+	if row.Type == multinet.TypeSRIOV && row.VXLAN != 0 {
+		row.VXLAN = 0
+		invalid.add("a network of type sriov has no vxlan, because its packets do not pass the node: use a vlan, or another type")
+	}
 	row.Table = int(number(o.RTTables, 1<<31-1, "rt_tables", invalid))
 	row.MTU = int(number(o.MTU, 65535, "mtu", invalid))
 	if len(spec.AllowedTenants) > 0 && row.Kind != multinet.KindClusterNetwork {
@@ -81,6 +85,33 @@ func readMode(row *multinet.Network, texts map[string]string, invalid *faults) {
 		invalid.add("mode %s takes the device from everything else on the node, so only a ClusterNetwork can have it: use another mode, or a ClusterNetwork", mode)
 	default:
 		row.Mode = mode
+	}
+}
+
+// readVF reads the annotation with the settings of virtual functions. Some give an
+// interface power over others on its device or network, so they are for ClusterNetworks,
+// which cluster administrators make.
+func readVF(row *multinet.Network, texts map[string]string, invalid *faults) {
+	text, given := texts[annotations.VFKey]
+	if !given {
+		return
+	}
+	if row.Type != multinet.TypeSRIOV {
+		invalid.add("the annotation %s is for networks of type sriov: remove it", annotations.VFKey)
+		return
+	}
+	vf, err := annotations.ParseVF(text)
+	if err == nil && row.Kind != multinet.KindTenantNetwork { // the operator writes the VLAN of a TenantNetwork later
+		err = vf.CheckVLAN(row.VLAN)
+	}
+	switch {
+	case err != nil:
+		invalid.add("%v", err)
+	case row.Kind != multinet.KindClusterNetwork && len(vf.Privileged()) > 0:
+		invalid.add("%s in the annotation %s gives pods power over others on the device or its network, so only a ClusterNetwork can have it: remove it, or use a ClusterNetwork",
+			strings.Join(vf.Privileged(), ", "), annotations.VFKey)
+	default:
+		row.VF = multinet.VF(vf)
 	}
 }
 

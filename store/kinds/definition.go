@@ -36,7 +36,7 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 		row.Problem = err.Error()
 		return row, nil //nolint:nilerr // Problem has it
 	}
-	row.Target, row.ResourceName = multinet.Target(read.Target), read.ResourceName
+	row.Target, row.ResourceName, row.VF = multinet.Target(read.Target), read.ResourceName, multinet.VF(read.VF)
 	config := strings.TrimSpace(in.Spec.Config)
 	switch {
 	case row.Target.Kind != "":
@@ -62,5 +62,6 @@ func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, erro
 	return &multinet.Grant{
 		Meta: rowMeta(in), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
 		Plugins: slices.Clone(in.Spec.Plugins), IPAM: slices.Clone(in.Spec.IPAM), Requests: slices.Clone(in.Spec.Requests),
+		Settings: slices.Clone(in.Spec.Settings),
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,6 +117,7 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		NetworkHooks:  hasNetworkHooks(&in.Spec),
 		ProbeHost:     probeHost(&in.Spec),
 		HostPorts:     hostPorts(&in.Spec),
+		Devices:       devices(&in.Spec),
 	}
 	var err error
 	if row.Interfaces, _, err = annotations.InterfacesOf(in.Annotations); err != nil {
@@ -257,26 +259,60 @@ func hooks(container *corev1.Container) []*corev1.LifecycleHandler {
 	return found
 }
 
-// hostPorts are those of the containers that run for as long as the pod: the
-// regular ones and sidecars. Text that is no address is left to the API's schema.
+// lasting yields the containers that run for as long as the pod: the regular ones and
+// sidecars.
+func lasting(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range spec.InitContainers {
+			always := spec.InitContainers[i].RestartPolicy
+			if always != nil && *always == corev1.ContainerRestartPolicyAlways && !yield(&spec.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
+		}
+	}
+}
+
+// devices counts what lasting containers request of extended resources, whose requests and
+// limits are equal. Other init containers give their devices back when they end.
+func devices(spec *corev1.PodSpec) map[string]int {
+	var counts map[string]int
+	for container := range lasting(spec) {
+		for name, quantity := range container.Resources.Limits {
+			if !isExtended(name) {
+				continue
+			}
+			if counts == nil {
+				counts = map[string]int{}
+			}
+			counts[string(name)] += int(quantity.Value())
+		}
+	}
+	return counts
+}
+
+// isExtended reports whether a resource is an extended one, which has the name of a domain
+// in front (Kubernetes, "Extended resources").
+func isExtended(name corev1.ResourceName) bool {
+	domain, _, qualified := strings.Cut(string(name), "/")
+	return qualified && domain != "kubernetes.io" && !strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix)
+}
+
+// hostPorts are those of lasting containers. Text that is no address is left to the API's
+// schema.
 func hostPorts(spec *corev1.PodSpec) []store.HostPort {
 	var list []store.HostPort
-	add := func(container *corev1.Container) {
+	for container := range lasting(spec) {
 		for _, port := range container.Ports {
 			row, ok := hostPort(port)
 			if ok && !slices.Contains(list, row) {
 				list = append(list, row)
 			}
 		}
-	}
-	for i := range spec.InitContainers {
-		always := spec.InitContainers[i].RestartPolicy
-		if always != nil && *always == corev1.ContainerRestartPolicyAlways {
-			add(&spec.InitContainers[i])
-		}
-	}
-	for i := range spec.Containers {
-		add(&spec.Containers[i])
 	}
 	return list
 }
@@ -327,8 +363,24 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 	for _, c := range containers {
 		trimmed = append(trimmed, corev1.Container{
 			Name: c.Name, Ports: c.Ports, Lifecycle: c.Lifecycle, RestartPolicy: c.RestartPolicy,
+			Resources:     corev1.ResourceRequirements{Limits: trimResources(c.Resources.Limits)},
 			LivenessProbe: c.LivenessProbe, ReadinessProbe: c.ReadinessProbe, StartupProbe: c.StartupProbe,
 		})
 	}
 	return trimmed
+}
+
+// trimResources keeps extended resources.
+func trimResources(list corev1.ResourceList) corev1.ResourceList {
+	var extended corev1.ResourceList
+	for name, quantity := range list {
+		if !isExtended(name) {
+			continue
+		}
+		if extended == nil {
+			extended = corev1.ResourceList{}
+		}
+		extended[name] = quantity
+	}
+	return extended
 }

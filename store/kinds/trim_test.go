@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -36,7 +37,10 @@ func fullPod() *corev1.Pod {
 			Volumes:  []corev1.Volume{{Name: "data"}},
 			Containers: []corev1.Container{{
 				Name: "main", Image: "example.com/main", Env: []corev1.EnvVar{{Name: "A"}},
-				Ports:         []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}},
+				Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}},
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("1"), "vendor.example/fast": resource.MustParse("2"), "requests.vendor.example/x": resource.MustParse("3"),
+				}},
 				LivenessProbe: probe, Lifecycle: &corev1.Lifecycle{PreStop: hook},
 			}},
 		},

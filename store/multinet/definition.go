@@ -27,6 +27,8 @@ type Definition struct {
 	Config string
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string
+	// VF has the settings of interfaces on virtual functions, beside those of Target.
+	VF VF
 	// Problem is why pods can't use it, or "".
 	Problem string
 }

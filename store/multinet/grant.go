@@ -20,6 +20,8 @@ type Grant struct {
 	Plugins, IPAM []string
 	// Requests are keys of the annotation k8s.v1.cni.cncf.io/networks.
 	Requests []string
+	// Settings are keys of the annotation alioth.dev/sriov of a definition.
+	Settings []string
 }
 
 // Covers reports whether a network has the grant.

@@ -70,6 +70,8 @@ type Network struct {
 	HostDevice, DevicePool string
 	// Mode of macvlan interfaces, "" for the driver's default.
 	Mode string
+	// VF has the settings of interfaces of type sriov.
+	VF VF
 	// VLAN ID or VXLAN network identifier on the parent; 0 for none, at most one is set.
 	VLAN, VXLAN uint32
 	// Prefix starts the names of interfaces in pods; "" for the default.

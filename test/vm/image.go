@@ -29,6 +29,8 @@ type program struct {
 	// series leaves out, where it leaves any out.
 	tests   int
 	omitted map[string][]string
+	// hardware: it runs on machines with hardware only.
+	hardware bool
 }
 
 // compile builds init and the packages' tests into dir.
@@ -43,7 +45,7 @@ func compile(ctx context.Context, root, dir string, packages []Package) ([]progr
 			return nil, err
 		}
 		importPath, folder, _ := strings.Cut(strings.TrimSpace(found), "|")
-		p := program{importPath: importPath, folder: folder, run: pkg.Run, files: pkg.Files, tools: pkg.Tools}
+		p := program{importPath: importPath, folder: folder, run: pkg.Run, files: pkg.Files, tools: pkg.Tools, hardware: pkg.Hardware}
 		// Two packages may have the same base name.
 		p.file = filepath.Join(dir, strings.ReplaceAll(importPath, "/", "_")+".test")
 		if _, err := goCommand(ctx, root, "test", "-c", "-ldflags=-s -w", "-o", p.file, importPath); err != nil {
@@ -74,6 +76,8 @@ func goCommand(ctx context.Context, root string, args ...string) (string, error)
 // choice is what one machine runs of the programs.
 type choice struct {
 	series string
+	// hardware: the machine has some.
+	hardware bool
 	// pattern of tests takes the place of the packages' own, and of what they omit.
 	pattern string
 	// everything keeps the tests that the packages omit on this kernel.
@@ -91,7 +95,7 @@ func (c choice) plan(programs []program, modules []string) guest.Plan {
 		if !c.everything && c.pattern == "" {
 			omitted = program.omitted[c.series]
 		}
-		if len(omitted) > 0 && len(omitted) == program.tests {
+		if len(omitted) > 0 && len(omitted) == program.tests || program.hardware && !c.hardware {
 			continue
 		}
 		test := guest.Test{

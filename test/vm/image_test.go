@@ -39,6 +39,23 @@ func TestAPatternTakesThePlaceOfAPackagesOwn(t *testing.T) {
 	}
 }
 
+func TestTestsOfHardwareRunWhereThereIsSome(t *testing.T) {
+	programs := []program{{importPath: "example.com/x", hardware: true}, {importPath: "example.com/y"}}
+	if without := (choice{pattern: "TestA"}).plan(programs, nil).Tests; len(without) != 1 || without[0].Package != "example.com/y" {
+		t.Errorf("a machine without hardware runs %+v", without)
+	}
+	if with := (choice{hardware: true}).plan(programs, nil).Tests; len(with) != 2 {
+		t.Errorf("a machine with hardware runs %+v", with)
+	}
+}
+
+// A package that no kernel's machine can run would never be run.
+func TestSomeMachineHasHardware(t *testing.T) {
+	if !slices.ContainsFunc(Kernels(), func(k Kernel) bool { return k.Hardware }) {
+		t.Error("no machine has hardware")
+	}
+}
+
 func TestLibrariesAreFoundInWhatLddSays(t *testing.T) {
 	const ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x00007f)\n" +
 		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"

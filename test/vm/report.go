@@ -30,6 +30,8 @@ type Report struct {
 	// Output is everything that was printed outside of tests.
 	Output string
 	Took   time.Duration
+	// Complete: the machine has all that its tests need, so that none may skip.
+	Complete bool
 }
 
 // Result is what became of one test.
@@ -117,6 +119,8 @@ func (r Report) problem() string {
 		return r.Failure
 	case len(r.Tests) == 0:
 		return "no test was run"
+	case r.Complete && r.count(skipped) > 0:
+		return fmt.Sprintf("%d tests were skipped on a machine that has all that they need: see the reasons above", r.count(skipped))
 	}
 	return ""
 }

@@ -92,6 +92,7 @@ func TestWhatIsNotATestFailsToo(t *testing.T) {
 	for name, report := range map[string]Report{
 		"nothing was run":                   {},
 		"the process was killed in a test":  {Failure: "signal: killed"},
+		"a test skipped what is there":      {Complete: true, Tests: []Result{{Name: "TestA", Outcome: passed}, {Name: "TestB", Outcome: skipped}}},
 		"the process failed after its last": {Failure: "exit status 1", Tests: []Result{{Name: "TestA", Outcome: passed}}},
 	} {
 		var total Total

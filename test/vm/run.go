@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/vm/debian"
+	"github.com/alioth-net/alioth/test/vm/equipment"
 	"github.com/alioth-net/alioth/test/vm/guest"
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
@@ -61,6 +62,9 @@ func Run(ctx context.Context, o Options) (Total, error) {
 		return Total{}, err
 	}
 	r := &runner{Options: o, dir: dir, programs: programs, cache: build.Cache{Dir: cacheDir, Progress: o.Progress}}
+	if r.emulator, err = qemu.Fetch(ctx, r.cache); err != nil {
+		return Total{}, err
+	}
 	errs := make([]error, len(o.Kernels))
 	var wg sync.WaitGroup
 	for i, kernel := range o.Kernels {
@@ -76,6 +80,7 @@ type runner struct {
 	dir      string
 	programs []program
 	cache    build.Cache
+	emulator qemu.Emulator
 
 	mu    sync.Mutex
 	total Total
@@ -89,7 +94,7 @@ func (r *runner) runOn(ctx context.Context, kernel Kernel) error {
 	ctx, cancel := context.WithTimeout(ctx, machineLimit)
 	defer cancel()
 	r.Progress("booting linux " + kernel.Series)
-	err = qemu.Run(ctx, machine, func(results io.Reader) error {
+	err = qemu.Run(ctx, r.emulator, machine, func(results io.Reader) error {
 		return r.follow(ctx, kernel, results)
 	})
 	if err != nil {
@@ -104,17 +109,30 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 	if err != nil {
 		return qemu.Machine{}, err
 	}
-	files, err := linux.Files(slices.Concat(modules(), kernel.Modules, r.Modules))
+	names := slices.Concat(equipment.Modules(), kernel.Modules, r.Modules)
+	if kernel.Hardware {
+		names = append(names, equipment.HardwareModules()...)
+	}
+	files, err := linux.Files(names)
 	if err != nil {
 		return qemu.Machine{}, err
 	}
 	image := filepath.Join(r.dir, kernel.Series+".cpio")
-	chosen := choice{series: kernel.Series, pattern: r.Pattern, everything: r.Everything}
-	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), chosen.plan(r.programs, files), r.programs, files)
-	return qemu.Machine{
+	chosen := choice{series: kernel.Series, hardware: kernel.Hardware, pattern: r.Pattern, everything: r.Everything}
+	plan := chosen.plan(r.programs, files)
+	if len(plan.Tests) == 0 {
+		return qemu.Machine{}, errors.New("none of the tests runs on this kernel: choose another one with --kernels, see test/vm/suite.go")
+	}
+	err = writeImage(ctx, image, filepath.Join(r.dir, "init"), plan, r.programs, files)
+	machine := qemu.Machine{
 		Kernel: linux.Image, Initramfs: image, Console: filepath.Join(r.dir, kernel.Series+".console.log"),
-		CPUs: r.CPUs, Memory: memory, Devices: r.Devices,
-	}, err
+		CPUs: r.CPUs, Memory: memory,
+	}
+	if kernel.Hardware {
+		equipment.AddAdapter(&machine, equipment.OpenCable)
+	}
+	machine.Devices = append(machine.Devices, r.Devices...)
+	return machine, err
 }
 
 // follow reads the guest's messages to the last one.
@@ -173,6 +191,7 @@ func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message,
 		return err
 	}
 	report.Package, report.Failure, report.Took = ended.Package, ended.Failure, took
+	report.Complete = slices.ContainsFunc(r.programs, func(p program) bool { return p.importPath == ended.Package && p.hardware })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report.write(r.Out, kernel.Series)

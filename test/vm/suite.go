@@ -13,6 +13,8 @@ type Kernel struct {
 	Series, Release string
 	// Modules are further ones that are built into newer kernels' others.
 	Modules []string
+	// Hardware: its machine has a network adapter with virtual functions.
+	Hardware bool
 }
 
 // Kernels are the oldest that Alioth supports, which has neither TCX nor
@@ -20,7 +22,7 @@ type Kernel struct {
 func Kernels() []Kernel {
 	return []Kernel{
 		{Series: "6.1", Release: "bookworm", Modules: []string{"nft_objref"}},
-		{Series: "6.12", Release: "trixie"},
+		{Series: "6.12", Release: "trixie", Hardware: true},
 	}
 }
 
@@ -40,6 +42,10 @@ type Package struct {
 	Files []string
 	// Tools are programs of this machine that its tests run.
 	Tools []string
+	// Hardware: its tests need a network adapter with virtual functions, and run on
+	// machines with one only. A test that skips there is a failure: all that it may
+	// lack is there.
+	Hardware bool
 }
 
 // Packages are those that run by default.
@@ -59,6 +65,7 @@ func Packages() []Package {
 		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},
 		{Path: "./ebpf/datapath/test/forged", Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},
 		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
+		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",
@@ -110,19 +117,6 @@ func trafficOmissions() []Omission {
 		},
 		Reason: "hooks on sockets and shadow addresses: 6.1 and this machine's kernel run these; 6.12 has traffic, tunnels, netkit and fragments",
 	}}
-}
-
-// modules are the kernel's that these packages need, and that a node would load
-// by itself when they are asked for.
-func modules() []string {
-	return []string{
-		"crc32c_generic", // looked up by name when libcrc32c loads
-		"veth", "macvlan", "ipvlan", "8021q", "bridge", "vxlan", "dummy", "tun",
-		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
-		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
-		"nft_fib_inet", "nft_reject_inet", "nft_numgen", "nft_hash", "nf_conntrack_netlink",
-		"tcp_diag", "udp_diag",
-	}
 }
 
 // Bounds of one machine, generous for a translated processor on a busy host.

@@ -19,6 +19,7 @@ type Gateway string
 // +kubebuilder:validation:XValidation:rule="!has(self.NetworkID) || self.NetworkID.size() != 11 || !has(self.Options) || (!has(self.Options.vlan) && !has(self.Options.vxlan)) || (has(self.NetworkType) && self.NetworkType.size() > 0 && !(self.NetworkType.lowerAscii() in ['ipvlan', 'macvlan', 'sriov']))",message="NetworkID must not be longer than 10 characters in a network with a vlan or vxlan and a dynamic NetworkType (ipvlan, macvlan, sriov, or none)"
 // +kubebuilder:validation:XValidation:rule="!has(self.NetworkType) || self.NetworkType.lowerAscii() != 'sriov' || (has(self.Options) && has(self.Options.device_pool) && self.Options.device_pool.size() > 0)",message="NetworkType sriov needs Options.device_pool, the name of the resource that has the devices"
 // +kubebuilder:validation:XValidation:rule="!has(self.NetworkType) || self.NetworkType.lowerAscii() != 'sriov' || !has(self.Options) || !has(self.Options.host_device) || self.Options.host_device.size() == 0",message="NetworkType sriov has no Options.host_device: its devices are from Options.device_pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.NetworkType) || self.NetworkType.lowerAscii() != 'sriov' || !has(self.Options) || !has(self.Options.vxlan)",message="NetworkType sriov has no Options.vxlan, because its packets do not pass the node: use Options.vlan, or another type"
 type NetworkSpec struct {
 	// NetworkID names the CNI configuration of a static backend
 	// (<cniDir>/<NetworkID>.conf), and the host link of a network with a VLAN or VXLAN.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -116,7 +117,7 @@ func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link
 // missing is the error for an interface that is not where it should be. If it is nowhere on
 // the node, the error is an ErrGone.
 func (d *session) missing(spec attach.Spec, text string) error {
-	n, noted, err := d.notes.get(spec.ContainerID, spec.IfName)
+	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (d *session) missing(spec attach.Spec, text string) error {
 
 // find returns the interface of a note, wherever its namespace is, or nil.
 func (d *session) find(n note) (netlink.Link, error) {
-	links, err := d.linksIn(n.Number)
+	links, err := sandbox.LinksIn(d.host, n.Number)
 	for _, link := range links {
 		if n.marks(link, d.devices.Kind) {
 			return link, err
@@ -154,7 +155,7 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 }
 
 func (d *session) list(ctx context.Context) ([]attach.Found, error) {
-	notes, err := d.notes.all()
+	notes, err := d.notes.All()
 	if err != nil {
 		return nil, err
 	}
@@ -179,19 +180,16 @@ func (d *session) found(n note) (attach.Found, bool, error) {
 	if err != nil {
 		return attach.Found{}, false, err
 	}
-	pod, err := n.open()
+	pod, err := n.Open()
 	if err != nil {
 		return attach.Found{}, false, err
 	}
 	if link == nil && pod == nil {
-		return attach.Found{}, false, d.notes.remove(n)
+		return attach.Found{}, false, d.notes.Remove(n)
 	}
-	found := attach.Found{
-		ContainerID: n.ContainerID, IfName: n.IfName, Request: n.Request, PodUID: n.PodUID, Network: n.Network, NetnsPath: n.NetnsPath,
-	}
+	found := n.Found(pod != nil)
 	if pod != nil {
-		defer func() { _ = pod.Close() }()
-		found.Link = attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie}
+		_ = pod.Close() // nothing was written
 	}
 	if link != nil {
 		found.MTU, found.Link.MAC = link.Attrs().MTU, d.devices.ownMAC(link.Attrs().HardwareAddr)

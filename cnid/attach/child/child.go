@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
@@ -84,7 +85,7 @@ type Driver struct {
 	devices Devices
 	sockets *podside.Sockets
 	hostID  netns.ID
-	notes   notes
+	notes   sandbox.Notes[note]
 }
 
 // New returns a Driver for the network namespace of the calling thread. It keeps notes
@@ -94,7 +95,7 @@ func New(devices Devices, dir string) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes, err := newNotes(filepath.Join(dir, string(devices.Kind)))
+	notes, err := sandbox.NewNotes[note](filepath.Join(dir, string(devices.Kind)))
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +205,12 @@ func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
 	if err != nil {
 		return note{}, err
 	}
-	number, err := d.numberOf(pod)
+	number, err := sandbox.NumberOf(d.host, pod)
 	if err != nil {
 		return note{}, err
 	}
 	n := noteOf(spec, id, number)
-	return n, d.notes.put(n)
+	return n, d.notes.Put(n)
 }
 
 // create makes the interface, in the thread's namespace, which is the pod's. It has a

@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/ipvlan"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
+	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	plugins "github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
@@ -22,6 +23,11 @@ const DefaultPair = veth.Kind
 // once. files has configurations on the node's disk.
 func WithDelegates(all attach.Registry, files host.ConfDir, open func() (*plugins.Delegates, error)) attach.Registry {
 	return append(all, delegate.Type(files, open))
+}
+
+// WithSRIOV returns a registry of nodes with virtual functions of SR-IOV too.
+func WithSRIOV(all attach.Registry, cfg sriov.Config) attach.Registry {
+	return append(all, sriov.Type(cfg))
 }
 
 // All returns the registry of this release. It has one line for each driver.

@@ -32,7 +32,7 @@ func attachment(rec journal.Record) nodestatus.Attachment {
 		Key: nodestatus.Key(rec.Key), Request: rec.Request, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside,
 		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.Ethernet().String(), MTU: rec.MTU, AltName: rec.AltName,
-		Parent: rec.Parent, Mode: rec.Mode, IPv6: string(rec.IPv6),
+		Parent: rec.Parent, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
 		Routes: each(rec.Routes, func(r attach.Route) nodestatus.Route { return nodestatus.Route(r) }),
 		Rules:  each(rec.Rules, func(r attach.Rule) nodestatus.Rule { return nodestatus.Rule(r) }),
 		Device: device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
@@ -58,7 +58,7 @@ func record(a nodestatus.Attachment) journal.Record {
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside},
 		Interface: journal.Interface{
 			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, MTU: a.MTU, AltName: a.AltName,
-			Parent: a.Parent, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6),
+			Parent: a.Parent, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6), Pool: a.Pool, PCI: a.PCI, VF: (*attach.VF)(a.VF),
 			Routes: each(a.Routes, func(r nodestatus.Route) attach.Route { return attach.Route(r) }),
 			Rules:  each(a.Rules, func(r nodestatus.Rule) attach.Rule { return attach.Rule(r) }),
 			Device: journal.Device{HostIfindex: a.Device.HostIfindex, NetnsInode: a.Device.NetnsInode, NetnsCookie: a.Device.NetnsCookie},
@@ -73,7 +73,7 @@ func record(a nodestatus.Attachment) journal.Record {
 func Settings(c plan.Config) nodestatus.Settings {
 	kinds := map[string]nodestatus.Kind{}
 	for kind, can := range c.Kinds {
-		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential}
+		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device}
 	}
 	name := func(r plan.ServiceRef) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
 	return nodestatus.Settings{
@@ -88,7 +88,7 @@ func Settings(c plan.Config) nodestatus.Settings {
 func Config(s nodestatus.Settings) plan.Config {
 	kinds := attach.Catalog{}
 	for kind, can := range s.Kinds {
-		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential}
+		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device}
 	}
 	ref := func(n nodestatus.ServiceName) plan.ServiceRef { return plan.ServiceRef(n) }
 	return plan.Config{

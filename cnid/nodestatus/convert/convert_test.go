@@ -54,6 +54,9 @@ func fill(t *testing.T, v reflect.Value, last *uint8) {
 		for i := range v.NumField() {
 			fill(t, v.Field(i), last)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), last)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(t, v.Index(0), last)
@@ -96,6 +99,8 @@ func zero(path string, v reflect.Value) string {
 				return at
 			}
 		}
+	case reflect.Pointer:
+		return zero(path, v.Elem())
 	case reflect.Slice:
 		return zero(path+"[0]", v.Index(0))
 	}

@@ -144,6 +144,51 @@ func TestTheDaemonSharesThePIDsOfTheNodeOnlyToRunPluginsOfOthers(t *testing.T) {
 	}
 }
 
+// The kubelet's socket tells of all pods of the node, so the daemon has it only to attach
+// devices. The socket is made anew with each kubelet, so the folder is mounted.
+func TestTheDaemonAsksTheKubeletForDevicesOnlyToAttachThem(t *testing.T) {
+	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.sriov.enabled=true": true, "multiNetwork.enabled=false,multiNetwork.sriov.enabled=true": false} {
+		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
+		volumes, _, err := unstructured.NestedSlice(daemon.Object, "spec", "template", "spec", "volumes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(volumes, func(volume any) bool {
+			path, _, _ := unstructured.NestedString(volume.(map[string]any), "hostPath", "path")
+			return path == "/var/lib/kubelet/pod-resources"
+		})
+		if has != want {
+			t.Errorf("%s: the folder is mounted: %v, want %v", set, has, want)
+		}
+		if args := argumentsOf(t, daemon); slices.Contains(args, "--sriov") != want {
+			t.Errorf("%s: arguments of the daemon are %v", set, args)
+		}
+		for _, operator := range rendered(t, "Deployment", "--set", set) {
+			if args := argumentsOf(t, operator); !slices.Contains(args, fmt.Sprintf("--sriov=%t", want || strings.Contains(set, "sriov"))) {
+				t.Errorf("%s: arguments of the operator are %v", set, args)
+			}
+		}
+	}
+	daemon := rendered(t, "DaemonSet", "--set", "multiNetwork.sriov.enabled=true", "--set", "multiNetwork.underlayAttachments=true")["alioth-cnid"]
+	if args := argumentsOf(t, daemon); !slices.Contains(args, "--underlay-attachments") {
+		t.Errorf("with underlayAttachments the arguments are %v", args)
+	}
+}
+
+// argumentsOf returns the arguments of the first container of a workload.
+func argumentsOf(t *testing.T, object *unstructured.Unstructured) []string {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) == 0 {
+		t.Fatalf("containers are %v, %v", containers, err)
+	}
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
 // sharedKinds is the number of kinds that DANM and Multus install, too: four in two groups,
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9

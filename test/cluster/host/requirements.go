@@ -111,7 +111,6 @@ func packages() map[string]string {
 		"kmod":                        "/sbin/modprobe",
 		"nftables":                    "/usr/sbin/nft",
 		"procps":                      "/sbin/sysctl",
-		"qemu-system-x86":             "/usr/bin/qemu-system-x86_64",
 		"runc":                        "/usr/sbin/runc",
 		"spin":                        "/usr/bin/spin",
 		"util-linux":                  "/usr/bin/nsenter",

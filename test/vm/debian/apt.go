@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian fetches Debian's kernels: the one of a release, whatever
+// Package debian fetches kernels and programs of Debian's releases, whatever
 // release this machine has.
 package debian
 
@@ -70,11 +70,8 @@ func (a apt) run(ctx context.Context, command string, args ...string) (string, e
 	return output(ctx, a.dir, command, append(a.options(), args...)...)
 }
 
-// download fetches the release's kernel and returns the package's file.
-func (a apt) download(ctx context.Context) (string, error) {
-	if _, err := a.run(ctx, "apt-get", "update"); err != nil {
-		return "", err
-	}
+// downloadKernel fetches the release's kernel and returns the package's file.
+func (a apt) downloadKernel(ctx context.Context) (string, error) {
 	depends, err := a.run(ctx, "apt-cache", "depends", metapackage)
 	if err != nil {
 		return "", err

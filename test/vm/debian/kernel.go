@@ -56,24 +56,13 @@ func only(pattern string) (string, error) {
 
 // fetch downloads and unpacks a kernel into dir.
 func fetch(ctx context.Context, release, dir string) error {
-	work, err := os.MkdirTemp("", "alioth-apt-")
-	if err != nil {
-		return fmt.Errorf("make a folder for apt: %w", err)
-	}
-	defer os.RemoveAll(work)
-	repository, err := repository(ctx, work)
-	if err != nil {
-		return err
-	}
-	apt, err := newApt(work, repository, release)
-	if err != nil {
-		return err
-	}
-	file, err := apt.download(ctx)
-	if err != nil {
-		return err
-	}
-	return unpack(ctx, file, dir)
+	return inApt(ctx, release, func(apt apt) error {
+		file, err := apt.downloadKernel(ctx)
+		if err != nil {
+			return err
+		}
+		return unpack(ctx, file, dir)
+	})
 }
 
 // unpack lays out dir as depmod expects it, with the modules in lib. usr/lib is a link

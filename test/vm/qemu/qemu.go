@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package qemu runs a virtual machine from a kernel and an initramfs, without a
-// disk and without a network: what happens in it stays in it.
+// disk, and with no network but the one that it is given.
 package qemu
 
 import (
@@ -11,13 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 )
-
-// Binary is the emulator.
-const Binary = "qemu-system-x86_64"
 
 // Machine describes a virtual machine.
 type Machine struct {
@@ -27,8 +24,13 @@ type Machine struct {
 	Console string
 	// CPUs, and Memory in MiB.
 	CPUs, Memory int
+	// Networks are what network devices are connected to, each as QEMU's option
+	// -netdev takes it.
+	Networks []string
 	// Devices are further devices, each as QEMU's option -device takes it.
 	Devices []string
+	// KernelArguments go behind those that every machine has.
+	KernelArguments []string
 }
 
 // commandLine is the kernel's. A panic restarts the machine, which -no-reboot
@@ -50,10 +52,13 @@ func (m Machine) arguments() []string {
 		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", processor,
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-kernel", m.Kernel, "-initrd", m.Initramfs,
-		"-append", commandLine,
+		"-append", strings.Join(append([]string{commandLine}, m.KernelArguments...), " "),
 		// The first serial port is the console, the second the way to the host.
 		"-serial", "file:" + m.Console,
 		"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results",
+	}
+	for _, network := range m.Networks {
+		args = append(args, "-netdev", network)
 	}
 	for _, device := range m.Devices {
 		args = append(args, "-device", device)
@@ -64,19 +69,19 @@ func (m Machine) arguments() []string {
 // Run runs the machine until it turns itself off, and passes on what comes out
 // of its second serial port. A machine that is still on when ctx ends, or when
 // results returns, is killed; it never outlives this process.
-func Run(ctx context.Context, m Machine, results func(io.Reader) error) error {
+func Run(ctx context.Context, e Emulator, m Machine, results func(io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary, m.arguments()...)
+	cmd := e.command(ctx, m.arguments())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var complaints tail
 	cmd.Stderr = &complaints
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("make a pipe to %s: %w", Binary, err)
+		return fmt.Errorf("make a pipe to QEMU: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", Binary, err)
+		return fmt.Errorf("start QEMU: %w", err)
 	}
 	read := results(out)
 	cancel()
@@ -86,7 +91,7 @@ func Run(ctx context.Context, m Machine, results func(io.Reader) error) error {
 		return nil
 	}
 	if len(complaints) > 0 {
-		read = fmt.Errorf("%w; %s (%w) says: %s", read, Binary, exit, complaints)
+		read = fmt.Errorf("%w; QEMU (%w) says: %s", read, exit, complaints)
 	}
 	return errors.Join(read, consoleTail(m.Console))
 }

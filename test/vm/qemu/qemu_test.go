@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,10 +32,20 @@ func TestAMachineHasItsDevicesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAMachineThatCannotStartSaysWhy(t *testing.T) {
-	if _, err := exec.LookPath(Binary); err != nil {
-		t.Skip("missing feature: " + Binary + " is not installed")
+func TestDevicesFollowTheNetworksThatTheyName(t *testing.T) {
+	args := Machine{Networks: []string{"hubport,id=n,hubid=0"}, Devices: []string{"igb,netdev=n"}, KernelArguments: []string{"iommu=pt"}}.arguments()
+	network, device := slices.Index(args, "hubport,id=n,hubid=0"), slices.Index(args, "igb,netdev=n")
+	if network < 1 || args[network-1] != "-netdev" || device < network || args[device-1] != "-device" {
+		t.Errorf("arguments are %v", args)
 	}
+	if i := slices.Index(args, "-append"); !strings.HasSuffix(args[i+1], " iommu=pt") || !strings.HasPrefix(args[i+1], commandLine) {
+		t.Errorf("the kernel's arguments are %q", args[i+1])
+	}
+}
+
+func TestAMachineThatCannotStartSaysWhy(t *testing.T) {
+	root := t.TempDir()
+	fakeEmulator(t, root, "echo \"no such file: $*\" >&2; exit 1")
 	dir := t.TempDir()
 	m := Machine{
 		Kernel: filepath.Join(dir, "no-kernel"), Initramfs: filepath.Join(dir, "no-initramfs"),
@@ -46,12 +55,42 @@ func TestAMachineThatCannotStartSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	early := errors.New("ended early")
-	err := Run(t.Context(), m, func(r io.Reader) error {
+	err := Run(t.Context(), Emulator{Root: root}, m, func(r io.Reader) error {
 		_, err := io.Copy(io.Discard, r)
 		return errors.Join(err, early)
 	})
 	if !errors.Is(err, early) || !strings.Contains(err.Error(), "no-kernel") {
 		t.Errorf("got %v, want what QEMU says about the missing kernel", err)
+	}
+}
+
+// fakeEmulator puts a loader into root that runs a script instead of QEMU.
+func fakeEmulator(t *testing.T, root, script string) {
+	t.Helper()
+	file := filepath.Join(root, loader)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheEmulatorUsesItsOwnLibrariesModulesAndFirmware(t *testing.T) {
+	root := t.TempDir()
+	fakeEmulator(t, root, `echo "$* | $QEMU_MODULE_DIR"`)
+	out, err := Emulator{Root: root}.command(t.Context(), []string{"-x"}).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--library-path " + root + "/usr/lib/x86_64-linux-gnu ", root + "/usr/bin/qemu-system-x86_64 ",
+		"-L " + root + "/usr/share/qemu ", "-L " + root + "/usr/share/seabios ", " -x |",
+		"| " + root + "/usr/lib/x86_64-linux-gnu/qemu",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in %s", want, out)
+		}
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 
 	"github.com/alioth-net/alioth/test/vm"
 	"github.com/alioth-net/alioth/test/vm/debian"
-	"github.com/alioth-net/alioth/test/vm/qemu"
 )
 
 func main() {
@@ -45,7 +44,7 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vm [PACKAGE...]",
 		Short: "Run tests in virtual machines with other kernels than this one",
-		Long: "Runs Go tests in virtual machines with Debian's kernels, which it fetches through apt.\n" +
+		Long: "Runs Go tests in virtual machines with Debian's kernels, which it fetches, as QEMU, through apt.\n" +
 			"Without arguments these are the packages that depend on the kernel.",
 		Example:       "  go run ./test/vm/cmd/vm --kernels 6.1 --run TestFilters ./ebpf/datapath",
 		SilenceUsage:  true,
@@ -76,7 +75,7 @@ func command() *cobra.Command {
 func run(ctx context.Context, options vm.Options) error {
 	total, err := vm.Run(ctx, options)
 	if errors.Is(err, debian.ErrNoArchive) {
-		fmt.Fprintln(options.Out, "skipped: missing feature: Debian's kernels:", err)
+		fmt.Fprintln(options.Out, "skipped: missing feature: Debian's kernels and QEMU:", err)
 		return nil
 	}
 	if err != nil {
@@ -95,7 +94,7 @@ func missing() string {
 		return "virtual machines of any architecture but amd64"
 	}
 	for program, from := range map[string]string{
-		qemu.Binary: "run: make setup", "apt-get": "it fetches the kernels", "depmod": "run: make setup",
+		"apt-get": "it fetches kernels and QEMU", "dpkg-deb": "it unpacks them", "depmod": "run: make setup",
 	} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Sprintf("%s is not installed (%s)", program, from)
@@ -115,7 +114,7 @@ func selectPackages(paths []string) []vm.Package {
 		p := vm.Package{Path: path}
 		for _, known := range vm.Packages() {
 			if known.Path == path {
-				p.Files, p.Tools = known.Files, known.Tools
+				p.Files, p.Tools, p.Hardware = known.Files, known.Tools, known.Hardware
 			}
 		}
 		selected = append(selected, p)

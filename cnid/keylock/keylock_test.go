@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package attachment
+package keylock
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 )
 
 func TestALockIsHeldByOneAtATimeAndForgottenAfterTheLast(t *testing.T) {
-	l := locks{held: map[string]*lock{}}
+	l := New()
 	var wg sync.WaitGroup
 	inside, most := 0, 0
 	for range 50 {
 		wg.Go(func() {
-			release, err := l.acquire(t.Context(), "a")
+			release, err := l.Acquire(t.Context(), "a")
 			if err != nil {
 				t.Error(err)
 				return
@@ -38,21 +38,21 @@ func TestALockIsHeldByOneAtATimeAndForgottenAfterTheLast(t *testing.T) {
 }
 
 func TestALockOfAnotherContainerIsFree(t *testing.T) {
-	l := locks{held: map[string]*lock{}}
-	release, err := l.acquire(t.Context(), "a")
+	l := New()
+	release, err := l.Acquire(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, ok := l.try("b"); !ok {
+	if other, ok := l.Try("b"); !ok {
 		t.Error("b is taken")
 	} else {
 		other()
 	}
-	if _, ok := l.try("a"); ok {
+	if _, ok := l.Try("a"); ok {
 		t.Error("a is free")
 	}
 	release()
-	if again, ok := l.try("a"); !ok {
+	if again, ok := l.Try("a"); !ok {
 		t.Error("a is taken after it was released")
 	} else {
 		again()
@@ -60,14 +60,14 @@ func TestALockOfAnotherContainerIsFree(t *testing.T) {
 }
 
 func TestWaitingForALockIsBounded(t *testing.T) {
-	l := locks{held: map[string]*lock{}}
-	release, err := l.acquire(t.Context(), "a")
+	l := New()
+	release, err := l.Acquire(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := l.acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	release()

@@ -1,0 +1,199 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sriov
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+)
+
+// The kernel gives the network device of an ended namespace back to the node a moment
+// later. returnPatience bounds the wait for it, returnPause is the time between two looks.
+const (
+	returnPatience = 5 * time.Second
+	returnPause    = 10 * time.Millisecond
+)
+
+// Detach implements attach.Driver. It restores the VF, wherever it is.
+func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
+	return d.with(ctx, func(s *session) error { return s.detach(ctx, containerID, ifName) })
+}
+
+func (d *session) detach(ctx context.Context, containerID, ifName string) error {
+	n, ok, err := d.notes.Get(containerID, ifName)
+	if err != nil || !ok {
+		return err
+	}
+	unlock, err := d.locks.Acquire(ctx, n.PCI)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// An attachment to which the VF was given after the end of the sandbox has released it.
+	if n, ok, err = d.notes.Get(containerID, ifName); err != nil || !ok {
+		return err
+	}
+	return d.release(ctx, n)
+}
+
+// release takes the interface from the pod, and only then gives the VF its earlier
+// settings: with them the pod would be in another network. The caller holds the VF's lock.
+// It can be repeated from every state in which it has ended.
+func (d *session) release(ctx context.Context, n note) error {
+	if err := n.Remove(d.host, n.standsIn); err != nil {
+		return err
+	}
+	f, err := d.comeBack(ctx, n)
+	if errors.Is(err, errNoDevice) || errors.Is(err, errNoVF) {
+		return d.notes.Remove(n) // the VF ended, and its settings with it
+	}
+	if err != nil {
+		return err
+	}
+	p, now, err := d.pf(f)
+	if err != nil {
+		return err
+	}
+	err = restore(p, now, n.Saved)
+	if f.Name != "" && n.Device != nil {
+		err = errors.Join(err, d.reset(f.Name, *n.Device))
+	}
+	if err != nil {
+		return fmt.Errorf("restore device %s: %w", n.PCI, err)
+	}
+	return d.notes.Remove(n)
+}
+
+// comeBack brings the network device of a VF into the node's namespace, if it has one.
+func (d *session) comeBack(ctx context.Context, n note) (function, error) {
+	ctx, cancel := context.WithTimeout(ctx, returnPatience)
+	defer cancel()
+	for {
+		f, err := d.sys.function(n.PCI)
+		if err != nil || f.Name != "" || n.Device == nil || f.userspace() {
+			return f, err
+		}
+		if err := d.fetch(n); err != nil {
+			return f, err
+		}
+		if again, err := d.sys.function(n.PCI); err != nil || again.Name != "" {
+			return again, err
+		}
+		select {
+		case <-ctx.Done():
+			return f, fmt.Errorf("the network device of %s is in no network namespace that is known: it comes back when that namespace ends", n.PCI)
+		case <-time.After(returnPause):
+		}
+	}
+}
+
+// fetch moves the network device of a VF out of its pod, if it is there. A living namespace
+// that is not at its path keeps it, until its processes end.
+func (d *session) fetch(n note) error {
+	pod, err := n.Open()
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		defer func() { _ = pod.Close() }()
+		return podside.Within(pod, func(h *podside.Socket) error { return d.fetchFrom(h, n) })
+	}
+	links, err := sandbox.LinksIn(d.host, n.Number)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(links, func(link netlink.Link) bool { return onPCI(link, n.PCI) }) {
+		return fmt.Errorf("the network namespace of sandbox %s is not at %s, and still has device %s: end its processes", n.ContainerID, n.NetnsPath, n.PCI)
+	}
+	return nil
+}
+
+func (d *session) fetchFrom(h *podside.Socket, n note) error {
+	links, err := netlinkdump.Complete(h.LinkList)
+	if err != nil {
+		return fmt.Errorf("list the pod's devices: %w", err)
+	}
+	i := slices.IndexFunc(links, func(link netlink.Link) bool { return onPCI(link, n.PCI) })
+	if i < 0 {
+		return nil
+	}
+	return move(h, links[i], int(d.space.Fd()), n.temporary())
+}
+
+// reset gives a network device of the node the state that it had. Its name may be that which
+// it had in the pod, or one that the kernel has chosen.
+func (d *session) reset(name string, was device) error {
+	link, err := d.host.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", name, err)
+	}
+	if err := d.host.LinkSetDown(link); err != nil {
+		return fmt.Errorf("set %s down: %w", name, err)
+	}
+	// First, so that a failure below leaves no name of a pod.
+	err = d.rename(link, was)
+	var b podside.Batch
+	index := link.Attrs().Index
+	b.SetLink("set alias", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(was.Alias)))
+	if link.Attrs().MTU != was.MTU {
+		b.SetLink(fmt.Sprintf("set MTU %d", was.MTU), index, 0, 0, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(was.MTU))))
+	}
+	if was.Up {
+		b.SetUp("set it up", index)
+	}
+	return errors.Join(err, d.address(link, was.MAC), d.host.Execute(&b))
+}
+
+func (d *session) rename(link netlink.Link, was device) error {
+	attrs := link.Attrs()
+	var errs []error
+	for _, alt := range attrs.AltNames {
+		if !slices.Contains(was.AltNames, alt) {
+			errs = append(errs, d.host.LinkDelAltName(link, alt))
+		}
+	}
+	if attrs.Name != was.Name {
+		if err := d.host.LinkSetName(link, was.Name); err != nil {
+			errs = append(errs, fmt.Errorf("rename %s to %s (does another device have the name?): %w", attrs.Name, was.Name, err))
+		}
+	}
+	for _, alt := range was.AltNames {
+		if !slices.Contains(attrs.AltNames, alt) {
+			errs = append(errs, d.host.LinkAddAltName(link, alt))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// address gives a network device its earlier Ethernet address. A VF whose PF has fixed one
+// takes it when it is set up, and refuses it here.
+func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
+	if bytes.Equal(link.Attrs().HardwareAddr, mac) || d.host.LinkSetHardwareAddr(link, mac) == nil {
+		return nil
+	}
+	if err := errors.Join(d.host.LinkSetUp(link), d.host.LinkSetDown(link)); err != nil {
+		return fmt.Errorf("set %s up and down: %w", link.Attrs().Name, err)
+	}
+	again, err := d.host.LinkByIndex(link.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	if got := again.Attrs().HardwareAddr; !bytes.Equal(got, mac) {
+		return fmt.Errorf("%s keeps the Ethernet address %s, and had %s before", again.Attrs().Name, got, mac)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestADeviceHasOneRecordAtATime(t *testing.T) {
+	j := open(t, testConfig(filepath.Join(t.TempDir(), "journal.log")))
+	first, second := onDevice("one", "0000:03:10.1"), onDevice("two", "0000:03:10.1")
+	if _, err := j.Begin(first); err != nil {
+		t.Fatal(err)
+	}
+	_, err := j.Begin(second)
+	if !errors.Is(err, ErrDeviceHeld) || !strings.Contains(err.Error(), "interface eth0 of pod ns/one has 0000:03:10.1; its sandbox one has to end first") {
+		t.Errorf("a second record: %v", err)
+	}
+	if _, err := j.Adopt(second, Device{}); !errors.Is(err, ErrDeviceHeld) {
+		t.Errorf("an adopted record: %v", err)
+	}
+	if _, err := j.Begin(onDevice("three", "0000:03:10.2")); err != nil {
+		t.Errorf("another device: %v", err)
+	}
+	for _, without := range []string{"four", "five"} {
+		if _, err := j.Begin(onDevice(without, "")); err != nil {
+			t.Errorf("an interface without a device: %v", err)
+		}
+	}
+	if _, err := j.Leave(first.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Begin(second); !errors.Is(err, ErrDeviceHeld) {
+		t.Errorf("while the first leaves: %v", err)
+	}
+	if err := j.Retire(first.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Begin(second); err != nil {
+		t.Errorf("after the first: %v", err)
+	}
+}
+
+// onDevice is a record of a sandbox with a device.
+func onDevice(sandbox, pci string) Record {
+	return Record{
+		Identity: Identity{Key: Key{ContainerID: sandbox, IfName: "eth0"}, Pod: Pod{Namespace: "ns", Name: sandbox, UID: sandbox}},
+		Binding:  Binding{Outside: "ClusterNetwork/fast"}, Interface: Interface{Kind: "sriov", PCI: pci},
+	}
+}

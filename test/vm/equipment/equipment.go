@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package equipment is what virtual machines have in common: the modules of the
+// kernel that nodes use, and network hardware with virtual functions.
+package equipment
+
+import "github.com/alioth-net/alioth/test/vm/qemu"
+
+// Modules are the kernel's that Alioth and its tests need, and that a node would load
+// by itself when they are asked for.
+func Modules() []string {
+	return []string{
+		"crc32c_generic", // looked up by name when libcrc32c loads
+		"veth", "macvlan", "ipvlan", "8021q", "bridge", "vxlan", "dummy", "tun",
+		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
+		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
+		"nft_fib_inet", "nft_reject_inet", "nft_numgen", "nft_hash", "nf_conntrack_netlink",
+		"tcp_diag", "udp_diag",
+	}
+}
+
+// HardwareModules are the drivers of the adapter that AddAdapter adds.
+func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
+
+// AddAdapter gives a machine a network adapter with virtual functions behind a port of
+// PCI Express, and an IOMMU, without which vfio-pci takes no function. network is what
+// its cable leads to, as QEMU's option -netdev takes it, with the ID "wire".
+func AddAdapter(m *qemu.Machine, network string) {
+	m.Networks = append(m.Networks, network)
+	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1")
+	// Devices of the machine itself use addresses of memory: translating them takes time.
+	m.KernelArguments = append(m.KernelArguments, "intel_iommu=on", "iommu=pt")
+}
+
+// OpenCable is a network for AddAdapter that leads nowhere.
+const OpenCable = "hubport,id=wire,hubid=0"
