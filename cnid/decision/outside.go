@@ -42,10 +42,10 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 }
 
 // unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
-// make and name the link.
+// make and name the link. A device of a pool puts packets into its VLAN itself.
 func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 	link := said.Link
-	if link == nil || link.VLAN == 0 && link.VXLAN == 0 {
+	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {
 		return ""
 	}
 	id := multinet.LinkID{Device: link.Parent, Type: multinet.VLAN, VNI: link.VLAN}

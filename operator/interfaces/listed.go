@@ -144,7 +144,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
 			"%s is of type %q, and nodes attach pods to networks of the types %v: use a network of one of them", net.Ref, net.Type, cfg.Kinds)}
 	}
-	if multinet.Dynamic(net.Type) && net.HostDevice == "" {
+	if multinet.Dynamic(net.Type) && !r.onDevice() && net.HostDevice == "" {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
 			"%s names no device of the nodes, from which an interface of type %q is derived: its owner can set spec.Options.host_device", net.Ref, net.Type)}
 	}
