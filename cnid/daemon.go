@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/apihost"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/decision"
@@ -105,8 +106,9 @@ func newDaemon(n *node, c control) *daemon {
 		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
 		Records: n.journal.Records, Every: n.cfg.RecheckEvery, Log: n.log,
 	})
+	lacks := &lacking{node: n.cfg.NodeName, store: n.store, registry: n.kinds, failures: d.hostLinks.Failures, present: map[attach.Kind]bool{}}
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, Lacking: lacks.find, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,

@@ -44,6 +44,8 @@ type node struct {
 	drivers  attach.Drivers
 	kind     attach.Kind
 	registry *prometheus.Registry
+	// kinds are those of all drivers.
+	kinds attach.Registry
 	// held are attachments that are gone and that the kubelet may still probe.
 	held *release.Held
 
@@ -63,7 +65,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 		return nil, err
 	}
 	n := &node{
-		cfg: cfg, plan: cfg.planConfig(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), progress: &reconcile.Progress{},
+		cfg: cfg, plan: cfg.planConfig(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
 	}

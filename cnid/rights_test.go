@@ -116,6 +116,27 @@ func (n *apiNode) releasesInterfaces(t *testing.T) {
 	}
 }
 
+// reportsLinks has the daemon report that its node lacks two links, one after the other.
+func (n *apiNode) reportsLinks(t *testing.T) {
+	t.Helper()
+	for i, device := range []string{"missing0", "missing1"} {
+		link := &v1alpha1.HostLink{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostLinkName(v1alpha1.HostLinkVXLAN, 7, device)},
+			Spec:       v1alpha1.HostLinkSpec{Type: v1alpha1.HostLinkVXLAN, VNI: 7, Device: device},
+		}
+		n.create(t, link)
+		eventually(t, "the daemon reports that the node lacks a link", func() error {
+			report := &v1alpha1.HostLinkReport{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+			err := n.api.Get(t.Context(), client.ObjectKeyFromObject(report), report)
+			if err == nil && (len(report.Spec.Failures) != i+1 || report.Spec.Failures[i].Device != device) {
+				err = fmt.Errorf("it reports %+v", report.Spec)
+			}
+			return err
+		})
+	}
+	n.warning(t, "Node", n.name, v1alpha1.HostLinkFailedReason)
+}
+
 // TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
 // through everything that it asks of the API server.
 func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
@@ -139,6 +160,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 		return nil
 	})
 	n.releasesInterfaces(t)
+	n.reportsLinks(t)
 	for _, call := range []string{"first", "second"} {
 		n.call(t, call)
 		eventually(t, "the node answers", n.answered(call, 57, true))

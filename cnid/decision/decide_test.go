@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // kinds are those of the registry, and one without a datapath.
@@ -45,10 +46,12 @@ type decided struct {
 	// unclaimed attachments outside of every VPC have no claims.
 	unclaimed bool
 	addresses []store.Address
-	records   []journal.Record
-	mtu       int
-	problem   string
-	unsynced  bool
+	// links are wanted on the nodes.
+	links    []multinet.LinkID
+	records  []journal.Record
+	mtu      int
+	problem  string
+	unsynced bool
 	// attached are the records of other pods, listening the node's own TCP port.
 	attached  []journal.Record
 	listening uint16
@@ -89,6 +92,10 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		err := errors.Join(store.PutVPC(tx, &d.vpc), store.PutSubnet(tx, &d.subnet), store.PutNamespace(tx, &namespace))
 		for _, row := range d.addresses {
 			err = errors.Join(err, store.PutAddress(tx, &row))
+		}
+		for _, id := range d.links {
+			name := v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)
+			err = errors.Join(err, multinet.PutHostLink(tx, &multinet.HostLink{Meta: testrows.Meta(name), Name: name, LinkID: id}))
 		}
 		if d.pod.UID != "" {
 			err = errors.Join(err, store.PutPod(tx, &d.pod))

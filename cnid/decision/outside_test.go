@@ -229,10 +229,14 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 		change func(*decided)
 		want   string
 	}{
-		"ports of the node": {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
-		"two of a family":   {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
-		"a VLAN":            {func(d *decided) { d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100} }, "no links for VLAN 100"},
-		"no MAC":            {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
+		"ports of the node":            {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
+		"two of a family":              {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"a link that no network wants": {func(d *decided) { d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100} }, "the HostLink object of VLAN 100 on ens4 has not arrived yet"},
+		"two links": {func(d *decided) {
+			d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100, VXLAN: 200}
+			d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
+		}, "want at most one of them"},
+		"no MAC": {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +247,17 @@ func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
 				t.Errorf("answer %+v, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAnInterfaceOnALinkIsDecidedOnceTheLinkIsWanted(t *testing.T) {
+	d := newDecided()
+	d.said = physical("eth0")
+	d.said.Link = &annotations.Link{Parent: "ens4", VXLAN: 200}
+	d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
+	got := d.decide(t, thePod)
+	if len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" || got.decisions[0].VXLAN != 200 || got.decisions[0].VLAN != 0 {
+		t.Errorf("answer %+v", got)
 	}
 }
 

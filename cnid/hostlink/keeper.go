@@ -263,6 +263,13 @@ func (k *Keeper) result(id multinet.LinkID) (string, error) {
 	return link.Name, nil
 }
 
+// Failures are those of the last pass.
+func (k *Keeper) Failures() []multinet.LinkFailure {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failures
+}
+
 // Concerned reports whether a change of the device of that index and name may concern a
 // link: it is one, or the parent of one.
 func (k *Keeper) Concerned(index int, name string) bool {

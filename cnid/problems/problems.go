@@ -28,6 +28,9 @@ type Config struct {
 	// ProxyHealth returns the problem of the health pages for external load balancers,
 	// or "".
 	ProxyHealth func() string
+	// Lacking returns what the kernel lacks of what pods and networks of the node need,
+	// each as a sentence with the remedy.
+	Lacking func(context.Context) []string
 	// Notify is called with all problems that there are now, the gravest first.
 	Notify func([]finding.Problem)
 	Log    *slog.Logger
@@ -90,7 +93,7 @@ func (c *Checker) Warnings() []string {
 
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
-	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), mtuProblems(c.cfg.Records(), r.mtu))
+	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), c.lacking(ctx), mtuProblems(c.cfg.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -129,6 +132,15 @@ func (c *Checker) otherCNI() []finding.Problem {
 	}
 	return []finding.Problem{{Reason: v1alpha1.OtherCNIConfigurationReason, Message: fmt.Sprintf(
 		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
+}
+
+// lacking are features of the kernel without which some pods can't be attached. Others can,
+// so STATUS does not fail.
+func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
+	for _, message := range c.cfg.Lacking(ctx) {
+		list = append(list, finding.Problem{Reason: v1alpha1.KernelUnsupportedReason, Message: message})
+	}
+	return list
 }
 
 func (c *Checker) proxyHealth() []finding.Problem {

@@ -171,10 +171,9 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 	long := danmNet("long", func(n *multinet.Network) { n.Prefix = "fifteenletters0" })
 	other := danmNet("other", func(n *multinet.Network) { n.Type = "calico" })
 	out, out6 := danmNet("out", withRoute("0.0.0.0/0", "10.20.0.1")), danmNet("out6", withRoute("::/0", "fd20::1"))
-	tagged := danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })
 	out2 := danmNet("out2", withRoute("0.0.0.0/0", "10.20.0.2"))
 	twin := network(multinet.KindDanmNet, "b", "theirs")
-	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), unready, leaving, closed, table, long, other, out, out2, out6, twin, tagged, fast())
+	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), unready, leaving, closed, table, long, other, out, out2, out6, twin, fast())
 	probed := func(p *store.Pod) { p.NetworkProbes = true }
 	ported := func(p *store.Pod) { p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }
 	for _, tc := range []struct {
@@ -189,7 +188,6 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"one that is not Ready", `[{"network":"unready"}]`, v1alpha1.NetworkNotReadyReason, "overlaps another", nil},
 		{"one that is being deleted", `[{"network":"leaving"}]`, v1alpha1.NetworkNotReadyReason, "being deleted", nil},
 		{"one that does not allow the namespace", `[{"clusterNetwork":"closed"}]`, v1alpha1.TenantNotAllowedReason, `namespace "a"`, nil},
-		{"a VLAN", `[{"network":"tagged"}]`, v1alpha1.NetworkTypeReason, "vlan 300", nil},
 		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.DelegationNotGrantedReason, "[macvlan sriov]", nil},
 		{"a VPC of another tenant", `[{"vpc":"foreign"}]`, v1alpha1.NetworkNotReadyReason, `does not allow tenant "blue"`, nil},
 		{"a VPC without addresses", `[{"vpc":"v","ip":"none"}]`, v1alpha1.InterfacesInvalidReason, `instead of "none"`, nil},
@@ -252,6 +250,16 @@ func TestRoutesAndIPv6OfAnInterface(t *testing.T) {
 		if diff := cmp.Diff(want[i], w.Link, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("interface %d (-want +got):\n%s", i, diff)
 		}
+	}
+}
+
+func TestAnInterfaceOnAVLANNamesItsParentAndNumber(t *testing.T) {
+	wishes, refusal := decide(t, `[{"network":"tagged","ip":"dynamic"}]`, world(danmNet("tagged", func(n *multinet.Network) { n.VLAN = 300 })))
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	if got := wishes[0].Link; got.Parent != "ens4" || got.VLAN != 300 || got.VXLAN != 0 {
+		t.Errorf("the link is %+v", got)
 	}
 }
 

@@ -322,6 +322,8 @@ func sampleObjects() []kube.Object {
 		&v1alpha1.ExternalPool{ObjectMeta: objectMeta("edge", "a", 1)},
 		&v1alpha1.ExternalAddress{ObjectMeta: objectMeta("2001-db8--0", "a", 1), Spec: v1alpha1.ExternalAddressSpec{IP: "2001:db8::"}},
 		&v1alpha1.HostAccess{ObjectMeta: objectMeta("ingress", "a", 1)},
+		&v1alpha1.HostLink{ObjectMeta: objectMeta("vxlan-7.ens4", "a", 1)},
+		&v1alpha1.HostLinkReport{ObjectMeta: objectMeta("node-1", "a", 1)},
 		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
 		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},
 		&corev1.Node{ObjectMeta: objectMeta("node-1", "a", 1)},

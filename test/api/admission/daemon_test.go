@@ -187,6 +187,38 @@ func TestDaemonAnswersForItsOwnNodeOnly(t *testing.T) {
 	})
 }
 
+// TestDaemonReportsLinksOfItsOwnNodeOnly: a stolen token says wrong things about one node at
+// most, and not more than a report has room for.
+func TestDaemonReportsLinksOfItsOwnNodeOnly(t *testing.T) {
+	start(t)
+	reporting := func(name string, change ...func(*v1alpha1.HostLinkReport)) func(context.Context, client.Client) error {
+		return func(ctx context.Context, c client.Client) error {
+			object := &v1alpha1.HostLinkReport{
+				ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-a", UID: "u"}}},
+				Spec:       v1alpha1.HostLinkReportSpec{Failures: []v1alpha1.HostLinkFailure{{Device: "eth9", Reason: v1alpha1.ParentMissingReason, Message: "no eth9"}}},
+			}
+			for _, edit := range change {
+				edit(object)
+			}
+			return c.Create(ctx, object, client.DryRunAll)
+		}
+	}
+	run(t, []attempt{
+		{"its own", daemonOn("node-a"), reporting("node-a"), ""},
+		{"another node's", daemonOn("node-a"), reporting("node-b"), "for its own node only"},
+		{"by the name of a roll call", daemonOn("node-a"), reporting("node.node-a"), "for its own node only"},
+		{"of nobody", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.OwnerReferences = nil }), "must have its Node as owner"},
+		{"that nobody may delete", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Finalizers = []string{"example.com/mine"} }), "must have its Node as owner"},
+		{"of too many failures", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) {
+			for range v1alpha1.MaxHostLinkFailures {
+				r.Spec.Failures = append(r.Spec.Failures, r.Spec.Failures[0])
+			}
+		}), "64"},
+		{"of a long story", daemonOn("node-a"), reporting("node-a", func(r *v1alpha1.HostLinkReport) { r.Spec.Failures[0].Message = strings.Repeat("a", 513) }), "512"},
+		{"with a token of no node", daemonOn(""), reporting("node-a"), "needs a token that is bound to its pod"},
+	})
+}
+
 // answerOf is what the daemon of a node answers.
 func answerOf(node string) *v1alpha1.RollCall {
 	return &v1alpha1.RollCall{

@@ -6,6 +6,7 @@ package rights_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,7 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 			return meta.IsStatusConditionTrue(*network.conditions, v1alpha1.ReadyCondition), err
 		})
 	}
+	changeLink(t, admin, networks)
 	pod := newPod("outside", "")
 	pod.Labels = nil
 	pod.Annotations = map[string]string{annotations.InterfacesKey: `[{"network": "one", "ip": "dynamic"}]`}
@@ -100,6 +102,11 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 			return client.IgnoreNotFound(err) == nil, ignoreNotReady(err)
 		})
 	}
+	until(t, "the links of the networks are gone", func(ctx context.Context) (bool, error) {
+		var links v1alpha1.HostLinkList
+		err := admin.List(ctx, &links)
+		return len(links.Items) == 0, err
+	})
 	until(t, "the numbers of the TenantNetworks are released", func(ctx context.Context) (bool, error) {
 		var claims v1alpha1.HostVNIClaimList
 		err := admin.List(ctx, &claims)
@@ -110,6 +117,29 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 			t.Fatal(err)
 		}
 	}
+}
+
+// changeLink changes the MTU of the networks with numbers, and waits until their links, which
+// the nodes make, have it.
+func changeLink(t *testing.T, admin client.Client, networks []outsideNetwork) {
+	t.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"Options":{"mtu":1400}}}`))
+	links := 0
+	for _, network := range networks {
+		if meta.FindStatusCondition(*network.conditions, v1alpha1.ProfileCondition) == nil {
+			continue
+		}
+		links++
+		if err := admin.Patch(t.Context(), network.Object, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the links of the networks have the MTU", func(ctx context.Context) (bool, error) {
+		var list v1alpha1.HostLinkList
+		err := admin.List(ctx, &list)
+		changed := slices.DeleteFunc(list.Items, func(l v1alpha1.HostLink) bool { return l.Spec.MTU != 1400 })
+		return links > 0 && len(changed) == links, err
+	})
 }
 
 // release reports as the node does, which does not run here, that the interface of a pod is

@@ -1,0 +1,75 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostlink
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// red is VXLAN 100 on ens4, which the networks of these tests are on.
+var red = multinet.LinkID{Device: "ens4", Type: multinet.VXLAN, VNI: 100}
+
+func network(namespace string, age int, change func(*multinet.Network)) *multinet.Network {
+	n := &multinet.Network{
+		Meta:      operatortest.Meta("uid-"+namespace, age),
+		Ref:       multinet.Ref{Group: "danm.k8s.io", Kind: multinet.KindDanmNet, Namespace: namespace, Name: "net"},
+		NetworkID: "id-" + namespace, Type: multinet.TypeMACVLAN, HostDevice: "ens4", VXLAN: 100, Ready: true,
+	}
+	if change != nil {
+		change(n)
+	}
+	return n
+}
+
+func claimOf(net *multinet.Network) *multinet.Claim {
+	return &multinet.Claim{Meta: operatortest.Meta("claim", 0), Namespace: net.Namespace, Name: "p.net1", PodUID: "p", Network: net.Reference()}
+}
+
+func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
+	mtu := func(mtu int) func(*multinet.Network) { return func(n *multinet.Network) { n.MTU = mtu } }
+	unready := func(n *multinet.Network) { n.Ready = false }
+	spec := func(networkID string, mtu int32) *v1alpha1.HostLinkSpec {
+		return &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: networkID, MTU: mtu}
+	}
+	for name, c := range map[string]struct {
+		rows []any
+		want *v1alpha1.HostLinkSpec
+	}{
+		"no network":                  {},
+		"one":                         {[]any{network("a", 0, mtu(1400))}, spec("id-a", 1400)},
+		"ipvlan":                      {[]any{network("a", 0, func(n *multinet.Network) { n.Type = multinet.TypeIPVLAN })}, spec("id-a", 0)},
+		"two, and the older names it": {[]any{network("a", 1, mtu(1400)), network("b", 2, mtu(1450))}, spec("id-a", 1450)},
+		"one leaves the MTU open":     {[]any{network("a", 1, mtu(1400)), network("b", 2, nil)}, spec("id-a", 0)},
+		"not ready":                   {[]any{network("a", 0, unready)}, nil},
+		"not ready, with a pod":       {[]any{network("a", 0, unready), claimOf(network("a", 0, nil))}, spec("id-a", 0)},
+		"another number":              {[]any{network("a", 0, func(n *multinet.Network) { n.VXLAN = 101 })}, nil},
+		"another type of number":      {[]any{network("a", 0, func(n *multinet.Network) { n.VXLAN, n.VLAN = 0, 100 })}, nil},
+		"another device":              {[]any{network("a", 0, func(n *multinet.Network) { n.HostDevice = "ens5" })}, nil},
+		"functions of a device":       {[]any{network("a", 0, func(n *multinet.Network) { n.Type, n.HostDevice, n.DevicePool = multinet.TypeSRIOV, "", "ens4" })}, nil},
+		"a plugin of its own":         {[]any{network("a", 0, func(n *multinet.Network) { n.Type = "bridge" })}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got *v1alpha1.HostLinkSpec
+			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) { got = wanted(tx, red) })
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANetworkRequestsItsLink(t *testing.T) {
+	got := fmt.Sprint(of(network("a", 0, nil)))
+	if want := fmt.Sprintf("[%v]", of(network("b", 0, nil))[0]); got != want || len(of(nil)) != 0 {
+		t.Errorf("requests are %s, want %s", got, want)
+	}
+}
