@@ -66,6 +66,7 @@ func Packages() []Package {
 		{Path: "./ebpf/datapath/test/forged", Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},
 		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
 		{Path: "./test/vm/hardware", Hardware: true},
+		{Path: "./cnid/attach/sriov", Hardware: true},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",

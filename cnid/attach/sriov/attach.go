@@ -103,12 +103,12 @@ func (d *session) evict(ctx context.Context, spec attach.Spec) error {
 		if n.PCI != spec.PCI {
 			continue
 		}
-		alive, err := d.alive(n)
+		err := await(ctx, func() (bool, error) { return d.ended(n) })
+		if errors.Is(err, errAlive) || errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("device %s is interface %s of pod %s in sandbox %s, which has not ended: end it, or give the pod another device", n.PCI, n.IfName, n.PodUID, n.ContainerID)
+		}
 		if err != nil {
 			return err
-		}
-		if alive {
-			return fmt.Errorf("device %s is interface %s of pod %s in sandbox %s, which has not ended: end it, or give the pod another device", n.PCI, n.IfName, n.PodUID, n.ContainerID)
 		}
 		if err := d.release(ctx, n); err != nil {
 			return fmt.Errorf("release device %s of the ended sandbox %s: %w", n.PCI, n.ContainerID, err)
@@ -117,20 +117,23 @@ func (d *session) evict(ctx context.Context, spec attach.Spec) error {
 	return nil
 }
 
-// alive reports whether the network namespace of an interface exists, at its path or
-// without one.
-func (d *session) alive(n note) (bool, error) {
+// errAlive reports a network namespace that is at its path.
+var errAlive = errors.New("the network namespace has not ended")
+
+// ended reports whether the network namespace of an interface has ended. One that is not at
+// its path may be about to. One at its path is an errAlive.
+func (d *session) ended(n note) (bool, error) {
 	pod, err := n.Open()
 	if err != nil {
 		return false, err
 	}
 	if pod != nil {
 		_ = pod.Close() // nothing was written
-		return true, nil
+		return false, errAlive
 	}
 	// Each namespace has the device lo.
 	links, err := sandbox.LinksIn(d.host, n.Number)
-	return len(links) > 0, err
+	return len(links) == 0, err
 }
 
 // permit refuses an interface that the PF can't carry, or must not.
@@ -178,15 +181,12 @@ func (d *session) note(pod ns.NetNS, f function, now settings, spec attach.Spec)
 }
 
 // establish makes the settings, which hold before the pod has the device, and then the
-// interface. The address is set from both sides: drivers differ in which they take.
+// interface.
 func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note, spec attach.Spec) error {
 	if link != nil {
 		if err := d.host.LinkSetDown(link); err != nil {
 			return fmt.Errorf("set %s down: %w", n.Device.Name, err)
 		}
-		// A PF that has fixed the address before refuses it here, and a VF learns that
-		// of its PF when it is set up.
-		_ = d.host.LinkSetHardwareAddr(link, spec.MAC)
 	}
 	want := wanted(n.Saved, spec.MAC, spec.VF)
 	if err := apply(p, want, firm(n.Saved, want)); err != nil {
@@ -194,6 +194,9 @@ func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note
 	}
 	if link == nil {
 		return podside.Within(pod, func(h *podside.Socket) error { return standIn(h, n, spec) })
+	}
+	if err := d.address(link, spec.MAC); err != nil {
+		return err
 	}
 	if err := d.send(link, pod, n); err != nil {
 		return err

@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach/podside"
-	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// The kernel gives the network device of an ended namespace back to the node a moment
-// later. returnPatience bounds the wait for it, returnPause is the time between two looks.
+// The kernel ends a namespace, and gives its network device back to the node, a moment after
+// the last process. returnPatience bounds the wait for it, returnPause is the time between two looks.
 const (
 	returnPatience = 5 * time.Second
 	returnPause    = 10 * time.Millisecond
@@ -78,48 +77,48 @@ func (d *session) release(ctx context.Context, n note) error {
 	return d.notes.Remove(n)
 }
 
+// errElsewhere reports a network device that is in no network namespace that is known.
+var errElsewhere = errors.New("it comes back when its network namespace ends: end the processes there")
+
 // comeBack brings the network device of a VF into the node's namespace, if it has one.
-func (d *session) comeBack(ctx context.Context, n note) (function, error) {
+func (d *session) comeBack(ctx context.Context, n note) (f function, err error) {
+	err = await(ctx, func() (bool, error) {
+		f, err = d.sys.function(n.PCI)
+		if err != nil || f.Name != "" || n.Device == nil || f.userspace() {
+			return true, err
+		}
+		return false, d.fetch(n)
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return f, fmt.Errorf("the network device of %s is neither on the node nor at %s, where sandbox %s had it: %w", n.PCI, n.NetnsPath, n.ContainerID, errElsewhere)
+	}
+	return f, err
+}
+
+// await calls f until it is done or fails, for returnPatience at most.
+func await(ctx context.Context, f func() (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, returnPatience)
 	defer cancel()
 	for {
-		f, err := d.sys.function(n.PCI)
-		if err != nil || f.Name != "" || n.Device == nil || f.userspace() {
-			return f, err
-		}
-		if err := d.fetch(n); err != nil {
-			return f, err
-		}
-		if again, err := d.sys.function(n.PCI); err != nil || again.Name != "" {
-			return again, err
+		if done, err := f(); done || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return f, fmt.Errorf("the network device of %s is in no network namespace that is known: it comes back when that namespace ends", n.PCI)
+			return ctx.Err()
 		case <-time.After(returnPause):
 		}
 	}
 }
 
-// fetch moves the network device of a VF out of its pod, if it is there. A living namespace
-// that is not at its path keeps it, until its processes end.
+// fetch moves the network device of a VF out of its pod, if it is there.
 func (d *session) fetch(n note) error {
 	pod, err := n.Open()
-	if err != nil {
+	if err != nil || pod == nil {
 		return err
 	}
-	if pod != nil {
-		defer func() { _ = pod.Close() }()
-		return podside.Within(pod, func(h *podside.Socket) error { return d.fetchFrom(h, n) })
-	}
-	links, err := sandbox.LinksIn(d.host, n.Number)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(links, func(link netlink.Link) bool { return onPCI(link, n.PCI) }) {
-		return fmt.Errorf("the network namespace of sandbox %s is not at %s, and still has device %s: end its processes", n.ContainerID, n.NetnsPath, n.PCI)
-	}
-	return nil
+	defer func() { _ = pod.Close() }()
+	return podside.Within(pod, func(h *podside.Socket) error { return d.fetchFrom(h, n) })
 }
 
 func (d *session) fetchFrom(h *podside.Socket, n note) error {
@@ -131,7 +130,14 @@ func (d *session) fetchFrom(h *podside.Socket, n note) error {
 	if i < 0 {
 		return nil
 	}
-	return move(h, links[i], int(d.space.Fd()), n.temporary())
+	// A second name that the node has, too, would keep the device in the pod.
+	var errs []error
+	for _, alt := range links[i].Attrs().AltNames {
+		if !slices.Contains(n.Device.AltNames, alt) {
+			errs = append(errs, h.LinkDelAltName(links[i], alt))
+		}
+	}
+	return errors.Join(append(errs, move(h, links[i], int(d.space.Fd()), n.temporary()))...)
 }
 
 // reset gives a network device of the node the state that it had. Its name may be that which
@@ -179,8 +185,9 @@ func (d *session) rename(link netlink.Link, was device) error {
 	return errors.Join(errs...)
 }
 
-// address gives a network device its earlier Ethernet address. A VF whose PF has fixed one
-// takes it when it is set up, and refuses it here.
+// address gives a network device of the node an Ethernet address. A VF whose PF has fixed
+// one refuses others, and takes that of its PF when it is reset: when it is set down, or
+// when it is set up.
 func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
 	if bytes.Equal(link.Attrs().HardwareAddr, mac) || d.host.LinkSetHardwareAddr(link, mac) == nil {
 		return nil
@@ -193,7 +200,7 @@ func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
 		return err
 	}
 	if got := again.Attrs().HardwareAddr; !bytes.Equal(got, mac) {
-		return fmt.Errorf("%s keeps the Ethernet address %s, and had %s before", again.Attrs().Name, got, mac)
+		return fmt.Errorf("%s keeps the Ethernet address %s, want %s", again.Attrs().Name, got, mac)
 	}
 	return nil
 }

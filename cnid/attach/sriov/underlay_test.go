@@ -1,0 +1,44 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sriov
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestADeviceCarriesTheAddressesOfAllThatIsOnTopOfIt(t *testing.T) {
+	addr := func(texts ...string) (all []netip.Addr) {
+		for _, text := range texts {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		return all
+	}
+	const pf, bond, vlan, other = 2, 3, 4, 5
+	for _, tc := range []struct {
+		name  string
+		stack []place
+		want  string
+	}{
+		{"nothing", []place{{index: pf, name: "ens1"}}, ""},
+		{"an address", []place{{index: pf, name: "ens1", addrs: addr("192.0.2.1")}}, "ens1 192.0.2.1"},
+		{"a link-local address", []place{{index: pf, name: "ens1", addrs: addr("fe80::1", "169.254.1.1")}}, ""},
+		{"an address elsewhere", []place{{index: pf, name: "ens1"}, {index: other, name: "ens2", addrs: addr("192.0.2.1")}}, ""},
+		{"a bond", []place{{index: bond, name: "bond0", addrs: addr("2001:db8::1")}, {index: pf, name: "ens1", master: bond}}, "bond0 2001:db8::1"},
+		{"a VLAN", []place{{index: vlan, name: "ens1.7", below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, "ens1.7 192.0.2.1"},
+		{"a VLAN on a bond", []place{
+			{index: vlan, name: "bond0.7", below: bond, addrs: addr("192.0.2.1")}, {index: bond, name: "bond0"}, {index: pf, name: "ens1", master: bond},
+		}, "bond0.7 192.0.2.1"},
+		{"a VLAN of another device", []place{{index: pf, name: "ens1"}, {index: other, name: "ens2"}, {index: vlan, name: "ens2.7", below: other, addrs: addr("192.0.2.1")}}, ""},
+	} {
+		device, ip := carried(pf, tc.stack)
+		got := device
+		if device != "" {
+			got += " " + ip.String()
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
