@@ -171,7 +171,7 @@ func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 	d := newDecided()
 	d.said, d.addresses = physical("eth0"), nil
 	d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VXLAN: 7}
-	if got := d.decide(t, thePod); !strings.Contains(got.missing, "no links for VLAN 0 or VXLAN 7") {
+	if got := d.decide(t, thePod); !strings.Contains(got.missing, "a device of a pool has no VXLAN") {
 		t.Errorf("a VXLAN: %+v", got)
 	}
 }

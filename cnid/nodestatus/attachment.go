@@ -40,7 +40,11 @@ type Attachment struct {
 	AltName string `json:"altName,omitempty"`
 	// Parent is the device on the node that the interface is derived from, Mode how. IPv6
 	// is off, none or on outside of every VPC.
-	Parent string  `json:"parent,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// VLAN and VXLAN are the number of the link on Parent from which the interface is derived; 0
+	// for none.
+	VLAN   uint32  `json:"vlan,omitempty"`
+	VXLAN  uint32  `json:"vxlan,omitempty"`
 	Mode   string  `json:"mode,omitempty"`
 	Routes []Route `json:"routes,omitempty"`
 	Rules  []Rule  `json:"rules,omitempty"`
@@ -108,6 +112,8 @@ type Device struct {
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
+	// MAC of an interface that has that of its parent device, "" for others.
+	MAC string `json:"mac,omitempty"`
 }
 
 // Route is a route by an interface. Gateway is the zero value for a destination on the

@@ -31,8 +31,8 @@ func attachment(rec journal.Record) nodestatus.Attachment {
 	return nodestatus.Attachment{
 		Key: nodestatus.Key(rec.Key), Request: rec.Request, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside,
-		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.Ethernet().String(), MTU: rec.MTU, AltName: rec.AltName,
-		Parent: rec.Parent, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
+		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
+		Parent: rec.Parent, VLAN: rec.VLAN, VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
 		Routes: each(rec.Routes, func(r attach.Route) nodestatus.Route { return nodestatus.Route(r) }),
 		Rules:  each(rec.Rules, func(r attach.Rule) nodestatus.Rule { return nodestatus.Rule(r) }),
 		Device: device(rec.Device), Probed: rec.Probed, ProbeTimeout: rec.ProbeTimeout,
@@ -41,9 +41,12 @@ func attachment(rec journal.Record) nodestatus.Attachment {
 	}
 }
 
-// device leaves out the address, which Attachment has.
 func device(d journal.Device) nodestatus.Device {
-	return nodestatus.Device{HostIfindex: d.HostIfindex, NetnsInode: d.NetnsInode, NetnsCookie: d.NetnsCookie}
+	out := nodestatus.Device{HostIfindex: d.HostIfindex, NetnsInode: d.NetnsInode, NetnsCookie: d.NetnsCookie}
+	if d.MAC != (journal.MAC{}) {
+		out.MAC = d.MAC.String()
+	}
+	return out
 }
 
 // Records converts attachments back. What has no Ethernet address gets the zero one.
@@ -58,15 +61,20 @@ func record(a nodestatus.Attachment) journal.Record {
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside},
 		Interface: journal.Interface{
 			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, MTU: a.MTU, AltName: a.AltName,
-			Parent: a.Parent, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6), Pool: a.Pool, PCI: a.PCI, VF: (*attach.VF)(a.VF),
+			Parent: a.Parent, VLAN: a.VLAN, VXLAN: a.VXLAN, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6), Pool: a.Pool, PCI: a.PCI, VF: (*attach.VF)(a.VF),
 			Routes: each(a.Routes, func(r nodestatus.Route) attach.Route { return attach.Route(r) }),
 			Rules:  each(a.Rules, func(r nodestatus.Rule) attach.Rule { return attach.Rule(r) }),
-			Device: journal.Device{HostIfindex: a.Device.HostIfindex, NetnsInode: a.Device.NetnsInode, NetnsCookie: a.Device.NetnsCookie},
+			Device: deviceBack(a.Device),
 		},
 		Probed: a.Probed, ProbeTimeout: a.ProbeTimeout,
 		HostPorts: each(a.HostPorts, func(p nodestatus.HostPort) journal.HostPort { return journal.HostPort(p) }),
 		Shadow4:   a.Shadow4, Shadow6: a.Shadow6, Seq: a.Seq, Begun: a.Begun, Phase: journal.Phase(a.Phase),
 	}
+}
+
+func deviceBack(d nodestatus.Device) journal.Device {
+	mac, _ := journal.ParseMAC(d.MAC) // see Records
+	return journal.Device{HostIfindex: d.HostIfindex, NetnsInode: d.NetnsInode, NetnsCookie: d.NetnsCookie, MAC: mac}
 }
 
 // Settings converts the configuration of a node's plan.
