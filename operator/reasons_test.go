@@ -31,7 +31,7 @@ import (
 )
 
 // fine are the names of the reasons that are no refusals.
-var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "ProfileReason"}
+var fine = []string{"ReadyReason", "AttachedReason", "NetworkHealthyReason", "ProfileReason", "HostLinkReadyReason"}
 
 // elsewhere are the reasons that no operator gives within a test, and where
 // they are shown.

@@ -46,3 +46,18 @@ const (
 	// reason of an event of the Node too.
 	HostLinkFailedReason = "HostLinkFailed"
 )
+
+// Reasons of failures of host links.
+const (
+	// ParentMissingReason: the node has no device of that name.
+	ParentMissingReason = "ParentMissing"
+	// ParentDownReason: the parent device is down.
+	ParentDownReason = "ParentDown"
+	// ParentUnsuitableReason: the parent device can't have such links: it has no address
+	// of the node (VXLAN), is no Ethernet, or is Alioth's own.
+	ParentUnsuitableReason = "ParentUnsuitable"
+	// KernelUnsupportedReason: the node's kernel has no such links.
+	KernelUnsupportedReason = "KernelUnsupported"
+	// LinkRefusedReason: the kernel refuses this link.
+	LinkRefusedReason = "LinkRefused"
+)

@@ -104,21 +104,6 @@ func ParseHostLinkName(name string) (linkType string, vni uint32, device string,
 // MaxHostLinkFailures bounds the failures of one report.
 const MaxHostLinkFailures = 64
 
-// Reasons of failures of host links.
-const (
-	// ParentMissingReason: the node has no device of that name.
-	ParentMissingReason = "ParentMissing"
-	// ParentDownReason: the parent device is down.
-	ParentDownReason = "ParentDown"
-	// ParentUnsuitableReason: the parent device can't have such links: it has no address
-	// of the node (VXLAN), is no Ethernet, or is Alioth's own.
-	ParentUnsuitableReason = "ParentUnsuitable"
-	// KernelUnsupportedReason: the node's kernel has no such links.
-	KernelUnsupportedReason = "KernelUnsupported"
-	// LinkRefusedReason: the kernel refuses this link.
-	LinkRefusedReason = "LinkRefused"
-)
-
 // HostLinkFailure is why a node lacks host links. Without Device it is about all devices,
 // without Type about links of both types, and without VNI about all numbers.
 type HostLinkFailure struct {
